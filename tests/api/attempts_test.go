@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// attemptsOf returns the attempts of a job without the microseconds by which the clock moves on.
+// attemptsOf returns the attempts of a job, without the microseconds by which the clock advances.
 func attemptsOf(job *qless.Job) []qless.Attempt {
 	for i := range job.Attempts {
 		job.Attempts[i].Ran = job.Attempts[i].Ran.Truncate(time.Millisecond)
@@ -26,7 +26,7 @@ func TestAJobKeepsItsAttempts(t *testing.T) {
 		e.Set(qless.ConfigGracePeriod, 0)
 		jid := e.Put("q", qless.Retries(3))
 		var want []qless.Attempt
-		// run pops the job, and ends the run after some time as the attempt says.
+		// run pops the job, and ends the run after the attempt's time.
 		run := func(a qless.Attempt, end func(job *qless.Job) error) {
 			t.Helper()
 			job := e.Pop("q")
@@ -72,11 +72,11 @@ func TestAJobKeepsItsAttempts(t *testing.T) {
 		require.NoError(t, job.Complete(ctx))
 		jobs, err := e.Jobs(ctx, jid)
 		require.NoError(t, err)
-		require.Equal(t, want, attemptsOf(jobs[0]), "an attempt that completes the job is none")
+		require.Equal(t, want, attemptsOf(jobs[0]), "a completing attempt is not listed")
 
 		text, err := json.Marshal(want[0])
 		require.NoError(t, err)
-		require.Contains(t, string(text), `"ran":1.5,"delay":8`)
+		require.Contains(t, string(text), `"ran":"1.5s","delay":"8s"`)
 		var again qless.Attempt
 		require.NoError(t, json.Unmarshal(text, &again))
 		require.Equal(t, want[0].Ran, again.Ran)
@@ -134,7 +134,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	require.Equal(t, "a"+strings.Repeat("ü", 99), e.Read(jid).Attempts[24].Message)
 
 	require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, "x:attempts", `{"what":`).Err())
-	require.Empty(t, e.Read(jid).Attempts, "what another program has damaged")
+	require.Empty(t, e.Read(jid).Attempts, "damaged attempts count as none")
 	require.NoError(t, read.Cancel(t.Context()))
 	require.Zero(t, e.Redis.Exists(t.Context(), "ql:j:"+jid).Val())
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// badNames can be no name of anything.
+// badNames are invalid as names of anything.
 var badNames = []string{"", "\xff", "a\xc3(", "\xed\xa0\x80"}
 
-// A usage is a call by the name of what it is given.
+// A usage is a call that is given a name.
 type usage func(ctx context.Context, name string) error
 
-// usages lists every call that is given a name, with a job of each kind at hand.
+// usages returns every call that is given a name. It has a job of each kind to use.
 func usages(e *env, job *qless.Job) map[string]usage {
 	update := e.updates("r")
 	q := e.Queue("q")
@@ -247,8 +247,8 @@ func TestDataThatIsNoJSONIsRefused(t *testing.T) {
 	})
 }
 
-// TestDataThatTheScriptsCanNotReadIsRefused has JSON for Go that the server's decoder refuses.
-func TestDataThatTheScriptsCanNotReadIsRefused(t *testing.T) {
+// Some JSON is valid for Go, but refused by the server's decoder.
+func TestDataThatTheScriptsCannotReadIsRefused(t *testing.T) {
 	e := newEnv(t)
 	deep := func(n int) []byte {
 		text := make([]byte, 0, 2*n)
@@ -283,7 +283,7 @@ func TestDataThatTheScriptsCanNotReadIsRefused(t *testing.T) {
 	})
 }
 
-func TestAJobCanNotDependOnItself(t *testing.T) {
+func TestAJobCannotDependOnItself(t *testing.T) {
 	e := stage(t)
 	child := e.Read("child")
 	e.Unchanged(func() {
@@ -313,6 +313,6 @@ func TestUnknownJIDs(t *testing.T) {
 		} {
 			require.Equal(t, "running", requireCode(t, qless.ErrNotFound, err).JID, fmt.Sprint(i))
 		}
-		require.NoError(t, job.Cancel(t.Context()), "it is gone, as asked for")
+		require.NoError(t, job.Cancel(t.Context()), "it is gone, as requested")
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// batch makes a batch whose callback is in the queue callbacks.
+// batch creates a batch whose callback is in the queue callbacks.
 func (e *env) batch(options ...qless.PutOption) *qless.Batch {
 	e.T.Helper()
 	b, err := e.NewBatch(e.T.Context(), "callbacks", "Done", nil, options...)
@@ -91,7 +91,7 @@ func TestACallbackRunsOnceWhenAllMembersAreDone(t *testing.T) {
 	})
 }
 
-func TestABatchThatIsReadyWhenItIsCommittedGoesOnAtOnce(t *testing.T) {
+func TestABatchThatIsReadyWhenCommittedContinuesAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		members int
 		options []qless.PutOption
@@ -159,7 +159,7 @@ func TestWhatAMemberThatFailsMeansToItsBatch(t *testing.T) {
 	}
 }
 
-// A failure while the batch is open is reported once it is committed; the callback waits for the
+// A failure while the batch is open is reported when it is committed. The callback waits for the
 // commit.
 func TestAnOpenBatchOutlivesTheFailureOfAMember(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
@@ -219,7 +219,7 @@ func TestABatchOfManyMembers(t *testing.T) {
 	require.Len(t, slices.Compact(waited), 2500)
 	for _, err := range b.Pending(t.Context()) {
 		require.NoError(t, err)
-		break // which ends the reading
+		break // ends the iteration
 	}
 	require.NoError(t, b.Cancel(t.Context()))
 	require.Zero(t, e.Counts("q").Waiting)
@@ -273,7 +273,7 @@ func TestWhatIsRefusedDoesNotBecomeAMember(t *testing.T) {
 	})
 }
 
-func TestBatchesThatCanNotBe(t *testing.T) {
+func TestInvalidBatches(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		b := e.batch(qless.JID("b"))
@@ -296,7 +296,8 @@ func TestBatchesThatCanNotBe(t *testing.T) {
 				requireCode(t, qless.ErrInvalid, err)
 			}
 			requireCode(t, qless.ErrNotDepending, errOf(e.Batch(plain).Add(ctx, "q", specs(1))))
-			requireCode(t, qless.ErrNotFound, errOf(e.Batch("unknown").Add(ctx, "q", specs(1))))
+			require.Equal(t, "the job does not exist",
+				requireCode(t, qless.ErrNotFound, errOf(e.Batch("unknown").Add(ctx, "q", specs(1)))).Message)
 			requireCode(t, qless.ErrExists, errOf(e.NewBatch(ctx, "q", "K", nil, qless.JID("b"), qless.IfAbsent)))
 		})
 		waits := e.Put("q", qless.DependsOn{plain})
@@ -321,8 +322,8 @@ func TestABatchWithAJIDBeginsAgain(t *testing.T) {
 	})
 }
 
-// A connection that breaks before the answer of an Add neither loses members nor doubles them, even
-// if they have ended by the time at which it is sent again.
+// If a connection breaks before the reply to an Add, members are neither lost nor duplicated, even
+// if they have ended by the time the Add is sent again.
 func TestMembersAreAddedOnceWhenTheConnectionBreaks(t *testing.T) {
 	for where, c := range cuts {
 		t.Run(where, func(t *testing.T) {
@@ -347,7 +348,8 @@ func TestMembersAreAddedOnceWhenTheConnectionBreaks(t *testing.T) {
 	}
 }
 
-// The second of two equal calls finds the jobs that the first one has put, whatever they did since.
+// The second of two equal calls finds the jobs put by the first, whatever has happened to them
+// since.
 func TestAnAddThatIsSentTwiceLeavesWhatItFinds(t *testing.T) {
 	for name, between := range map[string]func(e *env, b *qless.Batch){
 		"pending":  func(*env, *qless.Batch) {},
@@ -462,7 +464,7 @@ func repeated(text string, count int) []string {
 	return all
 }
 
-// Many clients complete members and add others at once: the callback is released once.
+// Many clients complete and add members concurrently. The callback is released once.
 func TestABatchUnderLoad(t *testing.T) {
 	e := newEnv(t)
 	b := e.batch()
@@ -483,7 +485,7 @@ func TestABatchUnderLoad(t *testing.T) {
 	require.Len(t, e.Pops("callbacks", 2), 1)
 }
 
-// worksBatch completes jobs until there are none. Each with the klass K adds one of the klass Last.
+// worksBatch completes jobs until there are none. Each job of klass K adds one of klass Last.
 func worksBatch(ctx context.Context, client *qless.Client, id string) error {
 	for {
 		jobs, err := client.Queue("q").Pop(ctx, 1)
@@ -521,7 +523,7 @@ func TestWhatABatchCosts(t *testing.T) {
 	require.Equal(t, 3, commands(func() { require.NoError(t, errOf(b.Status(t.Context()))) }))
 }
 
-// A put that replaces the callback changes what it does, and not that it is one.
+// A put that replaces the callback changes its data, but it stays the callback.
 func TestACallbackThatIsReplaced(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		b := e.batch(qless.Unique("k"))
@@ -541,7 +543,7 @@ func TestACallbackThatIsReplaced(t *testing.T) {
 	})
 }
 
-// A member that replaces a job which waits for the batch would wait for itself.
+// A member that replaced a job that waits for the batch would wait for itself.
 func TestAMemberThatWaitsForItsBatch(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		b := e.batch()

@@ -42,7 +42,7 @@ func TestManyFailureGroupsAreReadInSteps(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, o.FailureGroups, 1000)
 	})
-	// Members that come and go meanwhile do not hide others.
+	// Members that are added and removed meanwhile do not hide others.
 	client, _ := e.between(func() {
 		e.pipe(3000, func(p redis.Pipeliner, i int) {
 			p.SAdd(t.Context(), "ql:failures", fmt.Sprintf("new group %04d", i))
@@ -55,8 +55,8 @@ func TestManyFailureGroupsAreReadInSteps(t *testing.T) {
 	}
 }
 
-// sweepsOf sweeps a number of times, requires that each is short, and returns how often each
-// failure group was looked at.
+// sweepsOf sweeps a number of times, requires that each sweep is short, and returns how often each
+// failure group was examined.
 func (e *env) sweepsOf(times int) map[string]int {
 	e.T.Helper()
 	looked := map[string]int{}
@@ -74,7 +74,7 @@ func (e *env) sweepsOf(times int) map[string]int {
 	return looked
 }
 
-// Groups that come and go meanwhile do not hide the ones that stay.
+// Groups that come and go meanwhile do not hide the others.
 func TestASweepLooksAtSomeOfManyFailureGroups(t *testing.T) {
 	const groups = 3000
 	e, ctx := newEnv(t), t.Context()
@@ -100,15 +100,15 @@ func TestASweepLooksAtSomeOfManyFailureGroups(t *testing.T) {
 	}
 }
 
-// A sweep that stops in the middle of a long group among others continues there.
-func TestASweepGoesOnInALongFailureGroup(t *testing.T) {
+// A sweep that stopped in the middle of a long group continues there.
+func TestASweepContinuesInALongFailureGroup(t *testing.T) {
 	e := newEnv(t)
 	names := append(numbered("group-", 300), "long")
 	for _, name := range names[:300] {
 		e.failGroup(1, name)
 	}
 	e.Put("q", qless.OnFailureRun, qless.DependsOn{e.Put("base", qless.JID("long-000000"))})
-	e.failGroup(250, "long") // of which that one is the oldest
+	e.failGroup(250, "long") // that one is the oldest of these
 	looked := e.sweepsOf(3 + 3 + 2)
 	for _, name := range names {
 		require.Positive(t, looked[name], name)
@@ -209,13 +209,13 @@ func TestManySchedulesAreReadInSteps(t *testing.T) {
 		require.Equal(t, want[10:230], got)
 		require.Len(t, page.Items[1].Followers, 40)
 	})
-	require.Len(t, scripts, 5) // of about 50, each second of which has 40 followers
+	require.Len(t, scripts, 5) // about 50, every second of which has 40 followers
 	none, err := inspect.New(e.Client).Schedules(t.Context(), inspect.Range{Offset: 300})
 	require.NoError(t, err)
 	require.Equal(t, inspect.Page[inspect.Schedule]{Items: []inspect.Schedule{}, Total: 250}, none)
 }
 
-// Workers that were killed do not stay among the followers of a schedule.
+// Killed workers do not stay among the followers of a schedule.
 func TestFollowersThatAreGoneAreForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		const key = "ql:x:follow:s"

@@ -22,9 +22,9 @@ import (
 )
 
 // Other clients wait while the server runs a script. These tests run commands at sizes that would
-// make a single script long, and count what each script does.
+// make a single script long, and count each script's commands.
 
-// scriptsOf returns the commands that each script ran during a function.
+// scriptsOf returns the commands of each script during a function.
 func (e *env) scriptsOf(run func()) [][]testkit.Monitored {
 	e.T.Helper()
 	var ran [][]testkit.Monitored
@@ -37,11 +37,11 @@ func (e *env) scriptsOf(run func()) [][]testkit.Monitored {
 		}
 	}
 	return slices.DeleteFunc(ran, func(script []testkit.Monitored) bool {
-		return len(script) == 0 // the server did not know it, and was sent its text next
+		return len(script) == 0 // the server lacked the script, and was sent its text next
 	})
 }
 
-// requireShort requires that no script of a function runs more commands than a limit.
+// requireShort requires that no script during a function runs more commands than a limit.
 func (e *env) requireShort(limit int, run func()) {
 	e.T.Helper()
 	for _, script := range e.scriptsOf(run) {
@@ -49,7 +49,7 @@ func (e *env) requireShort(limit int, run func()) {
 	}
 }
 
-// failGroup fails jobs in a group, as they are found after a long time.
+// failGroup fails jobs in a group, so that it looks like a group after a long time.
 func (e *env) failGroup(count int, group string) []string {
 	e.T.Helper()
 	pipe, failed := e.Redis.Pipeline(), make([]string, count)
@@ -97,7 +97,7 @@ func TestAnUnfailOfManyGoesInSteps(t *testing.T) {
 	}
 }
 
-// Jobs that fail again are not put back for ever.
+// Jobs that fail again are not put back endlessly.
 func TestAnUnfailPutsBackNoMoreThanTheGroupHad(t *testing.T) {
 	e := newEnv(t)
 	e.failGroup(650, "g")
@@ -114,7 +114,7 @@ func TestAnUnfailPutsBackNoMoreThanTheGroupHad(t *testing.T) {
 	require.Equal(t, 7, steps)
 }
 
-// A foreign script may be long. Calls that the server refuses meanwhile never ran.
+// Another client's script may be long. Calls that the server refuses meanwhile have not run.
 func TestABusyServerIsAskedAgain(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil)))
@@ -247,7 +247,7 @@ func TestAListOfScheduledJobsMovesAThousandThatAreDue(t *testing.T) {
 	later := []string{e.Put("q", qless.Delay(time.Hour)), e.Put("q", qless.Delay(2*time.Hour))}
 	e.Clock.Advance(2 * time.Minute)
 	e.requireShort(1000*3+20, func() {
-		jids, err := e.Do(t.Context(), "jobs", "scheduled", "q", 0, 25) // as clients of other languages do
+		jids, err := e.Do(t.Context(), "jobs", "scheduled", "q", 0, 25) // like clients in other languages
 		require.NoError(t, err)
 		require.Equal(t, []any{later[0], later[1]}, jids)
 	})
@@ -258,7 +258,7 @@ func TestAListOfScheduledJobsMovesAThousandThatAreDue(t *testing.T) {
 	require.EqualValues(t, 2, e.Redis.ZCard(t.Context(), "ql:q:q-scheduled").Val())
 }
 
-// A base is a running job on which others depend.
+// base returns a running job, and others that depend on it.
 func (e *env) base(dependents int) (job *qless.Job, others []string) {
 	e.T.Helper()
 	base, specs := e.Put("base", qless.JID("base")), make([]qless.JobSpec, dependents)
@@ -270,7 +270,7 @@ func (e *env) base(dependents int) (job *qless.Job, others []string) {
 	return e.Pop("base"), others
 }
 
-// completions are the ways in which Go completes a job.
+// completions are the ways to complete a job in Go.
 var completions = map[string]func(e *env, job *qless.Job) error{
 	"complete": func(e *env, job *qless.Job) error { return job.Complete(e.T.Context()) },
 	"complete many": func(e *env, job *qless.Job) error {
@@ -299,7 +299,7 @@ func TestCompletingReleasesAllDependentsInSteps(t *testing.T) {
 	}
 }
 
-// firstSteps are the scripts of completions, after which a program may end before the next one.
+// firstSteps are the first scripts of completions. A program may end before the next script.
 var firstSteps = map[string]func(e *env, job *qless.Job) error{
 	"complete": func(e *env, job *qless.Job) error {
 		return errOf(e.Run(e.T.Context(), "complete", "", job.JID, "w1", job.Queue, "{}", "checked", "1"))
@@ -347,7 +347,7 @@ func TestDependentsThatAreLeftAreReleasedLater(t *testing.T) {
 	}
 }
 
-// Changes that other clients make meanwhile to jobs not released yet.
+// Meanwhile other clients change jobs that are not released yet.
 func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
 	e := newEnv(t)
 	job, others := e.base(700)
@@ -378,8 +378,8 @@ func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
 	require.Equal(t, 699, e.Counts("q").Waiting)
 }
 
-// Jobs that other clients fail without notifying their dependents.
-func TestASweepTellsOfFewFailuresAtATime(t *testing.T) {
+// Other clients fail jobs without notifying their dependents.
+func TestASweepAnnouncesFewFailuresAtATime(t *testing.T) {
 	const jobs, dependents = 5, 100
 	e, ctx := newEnv(t), t.Context()
 	for i := range jobs {
@@ -398,8 +398,8 @@ func TestASweepTellsOfFewFailuresAtATime(t *testing.T) {
 	}
 }
 
-// A failing is a running job on which others depend that have policies, one for each wait, run and
-// fail. One more depends on each that fails.
+// failing returns a running job with that many dependents for each of the policies wait, run and
+// fail. One more job depends on each with the last policy.
 func (e *env) failing(dependents int) *qless.Job {
 	e.T.Helper()
 	base := e.Put("base", qless.JID("base"))
@@ -420,28 +420,28 @@ func (e *env) failing(dependents int) *qless.Job {
 	return e.Pop("base")
 }
 
-// told returns the numbers of jobs that a failure has reached: waiting, running and failed.
-func (e *env) told() (waits, runs, fails int) {
+// notified returns the numbers of jobs that a failure has reached: waiting, running and failed.
+func (e *env) notified() (waits, runs, fails int) {
 	e.T.Helper()
 	groups, err := inspect.New(e.Client).FailureGroups(e.T.Context())
 	require.NoError(e.T, err)
 	return e.Counts("wait").Depends, e.Counts("run").Waiting, groups["failed-dependency"]
 }
 
-// requireAllTold checks that a failure has reached every job that it is to reach.
-func (e *env) requireAllTold(dependents int) {
+// requireAllNotified requires that a failure has reached every job that it should.
+func (e *env) requireAllNotified(dependents int) {
 	e.T.Helper()
-	waits, runs, fails := e.told()
+	waits, runs, fails := e.notified()
 	require.Equal(e.T, [3]int{dependents, dependents, 2 * dependents}, [3]int{waits, runs, fails})
 	require.Empty(e.T, e.Redis.Keys(e.T.Context(), "ql:x:rest*").Val())
 	require.EqualValues(e.T, dependents, e.Redis.SCard(e.T.Context(), "ql:j:base-dependents").Val())
 	require.Len(e.T, e.Redis.Keys(e.T.Context(), "ql:*-dependents").Val(), 1)
 }
 
-// toldCost is how many commands it takes at most to fail a job and to notify its dependents.
-const toldCost = 250*20 + 100
+// notifyCost is the maximum number of commands for failing a job and notifying its dependents.
+const notifyCost = 250*20 + 100
 
-// waysToFail are the ways in which a job fails; those of scripts are the first step of a program
+// waysToFail are the ways in which a job fails. Those by scripts are the first step of a program
 // that may end before the next one.
 var waysToFail = map[string]func(e *env, job *qless.Job) error{
 	"fail": func(e *env, job *qless.Job) error { return job.Fail(e.T.Context(), "g", "m") },
@@ -473,9 +473,9 @@ var waysToFail = map[string]func(e *env, job *qless.Job) error{
 	},
 }
 
-func TestAFailureTellsFewJobsAtATime(t *testing.T) {
+func TestAFailureNotifiesFewJobsAtATime(t *testing.T) {
 	for what, fail := range waysToFail {
-		for later, tellMore := range map[string]func(e *env) error{
+		for later, notifyMore := range map[string]func(e *env) error{
 			"sweeps": func(e *env) error { return errOf(e.Sweep(e.T.Context())) },
 			"completions": func(e *env) error {
 				e.Put("more")
@@ -488,48 +488,48 @@ func TestAFailureTellsFewJobsAtATime(t *testing.T) {
 			t.Run(what+", then "+later, func(t *testing.T) {
 				e := newEnv(t)
 				job := e.failing(300)
-				e.requireShort(toldCost, func() { require.NoError(t, fail(e, job)) })
-				_, runs, fails := e.told()
+				e.requireShort(notifyCost, func() { require.NoError(t, fail(e, job)) })
+				_, runs, fails := e.notified()
 				require.NotZero(t, runs+fails)
 				require.LessOrEqual(t, runs+fails, 250)
 				for e.Redis.Exists(t.Context(), "ql:x:rest").Val() == 1 {
-					e.requireShort(toldCost, func() { require.NoError(t, tellMore(e)) })
+					e.requireShort(notifyCost, func() { require.NoError(t, notifyMore(e)) })
 				}
-				e.requireAllTold(300)
+				e.requireAllNotified(300)
 			})
 		}
 	}
 }
 
-func TestEndGoesOnUntilAllAreToldOfAFailure(t *testing.T) {
+func TestEndContinuesUntilAllKnowOfAFailure(t *testing.T) {
 	e := newEnv(t)
 	job := e.failing(300)
 	state, err := e.End(t.Context(), job.JID, qless.End{State: qless.StateFailed, Group: "g"})
 	require.NoError(t, err)
 	require.Equal(t, qless.StateFailed, state)
-	e.requireAllTold(300)
+	e.requireAllNotified(300)
 }
 
-// Once a failed job runs again, no more of its dependents are notified that it has failed.
-func TestAJobThatIsUnfailedTellsNobodyElse(t *testing.T) {
+// Once a failed job runs again, no further dependents are notified of its failure.
+func TestAnUnfailedJobNotifiesNoOthers(t *testing.T) {
 	e := newEnv(t)
 	job := e.failing(300)
 	require.NoError(t, job.Fail(t.Context(), "g", "m"))
-	_, runs, _ := e.told()
+	_, runs, _ := e.notified()
 	require.Less(t, runs, 300)
 	require.NoError(t, e.Read("base").Unfail(t.Context()))
 	for e.Redis.Exists(t.Context(), "ql:x:rest").Val() == 1 {
 		require.NoError(t, errOf(e.Sweep(t.Context())))
 	}
-	_, later, _ := e.told()
+	_, later, _ := e.notified()
 	require.Equal(t, runs, later)
 	require.NoError(t, e.Pop("base").Complete(t.Context()))
-	waits, runs, _ := e.told()
+	waits, runs, _ := e.notified()
 	require.Equal(t, [2]int{0, 300}, [2]int{waits, runs})
 	require.Zero(t, e.Counts("fail").Depends)
 }
 
-// Two lives of a job that end before the dependents of the first are released.
+// Two lives of a job end before the dependents of the first are released.
 func TestTwoLivesWithManyDependents(t *testing.T) {
 	e := newEnv(t)
 	job, _ := e.base(700)
@@ -543,7 +543,7 @@ func TestTwoLivesWithManyDependents(t *testing.T) {
 	require.Empty(t, e.Redis.Keys(t.Context(), "ql:*-depend*").Val())
 }
 
-// passedOver returns how many jobs of failure groups a script has passed over at most.
+// passedOver returns the maximum number of jobs of failure groups that a script has scanned.
 func passedOver(script []testkit.Monitored, length int) int {
 	count := 0
 	for _, command := range script {
@@ -572,7 +572,7 @@ func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {
 		"move":   func(s inspect.Selection) (inspect.Result, error) { return s.Move(t.Context(), "q") },
 		"unfail": func(s inspect.Selection) (inspect.Result, error) { return s.Unfail(t.Context()) },
 	} {
-		for length, passed := range map[int]int{9_000: 9_050, 100_000: 100_050} { // for each
+		for length, passed := range map[int]int{9_000: 9_050, 100_000: 100_050} { // the limit for each length
 			t.Run(fmt.Sprint(what, " ", length), func(t *testing.T) {
 				e := newEnv(t)
 				failed := e.failGroup(40, "g")
@@ -592,7 +592,8 @@ func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {
 	}
 }
 
-// Jobs amid a long group are found by when they failed, and leave it in one pass over it.
+// Jobs in the middle of a long group are found by the times of their failures, and removed in one
+// pass.
 func TestJobsAmidALongGroupLeaveItInOnePass(t *testing.T) {
 	for what, do := range map[string]func(e *env, jids []string) error{
 		"cancel": func(e *env, jids []string) error { return e.Cancel(t.Context(), jids...) },
@@ -623,7 +624,7 @@ func TestJobsAmidALongGroupLeaveItInOnePass(t *testing.T) {
 	}
 }
 
-// A job is looked for from the end of its group that is nearer.
+// A job is searched from the nearer end of its group.
 func TestAJobIsTakenOutOfItsLongGroupFromTheNearerEnd(t *testing.T) {
 	e := newEnv(t)
 	failed := e.failGroup(12_000, "g")
@@ -667,7 +668,7 @@ func TestManyQueuesAreReadInSteps(t *testing.T) {
 	require.Len(t, queues, 20)
 }
 
-// All queues with jobs are looked at when a worker begins to relay. Here each has workers that are
+// When a worker begins to relay, it checks all queues with jobs. Here each has workers that are
 // gone, which takes longest.
 func TestWorkersOfManyQueuesAreWokenInSteps(t *testing.T) {
 	e, ctx := newEnv(t), t.Context()
@@ -745,7 +746,7 @@ func TestManyWorkersAreReadInSteps(t *testing.T) {
 	}
 	e.requireShort(500*3+20, func() { require.Equal(t, want, names(e.Client)) })
 
-	// One that is seen meanwhile is neither missed nor listed twice.
+	// A worker that is seen meanwhile is neither missed nor listed twice.
 	seen := 0
 	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Call) {
 		seen++
@@ -760,7 +761,7 @@ func TestManyWorkersAreReadInSteps(t *testing.T) {
 	require.ElementsMatch(t, want, again)
 }
 
-// putLarge puts jobs, each third of which has a megabyte of data, and returns their data.
+// putLarge puts jobs, every third of which has a megabyte of data, and returns their data.
 func (e *env) putLarge(count int) map[string]string {
 	e.T.Helper()
 	want := map[string]string{}
@@ -843,7 +844,7 @@ func TestAPopOfManyGoesInSteps(t *testing.T) {
 	require.Empty(t, e.Pops("q", 2000))
 }
 
-// Jobs that take the server longer go in smaller steps.
+// Jobs that take the server longer are put in smaller steps.
 func TestAPutOfManyGoesInSteps(t *testing.T) {
 	for what, c := range map[string]struct {
 		jobs    int
@@ -884,7 +885,7 @@ func TestAPutOfManyGoesInSteps(t *testing.T) {
 	}
 }
 
-// A pop that fails on its way has popped jobs, which it returns.
+// A pop that fails in the middle returns the jobs that it has popped.
 func TestAPopThatBreaksReturnsWhatItHas(t *testing.T) {
 	e := newEnv(t)
 	specs := make([]qless.JobSpec, 700)
@@ -901,8 +902,8 @@ func TestAPopThatBreaksReturnsWhatItHas(t *testing.T) {
 	require.ErrorIs(t, errOf(client.Queue("q").Pop(ctx, 700)), qless.ErrUnavailable)
 }
 
-// relate gives a job that is there as many dependents, and dependencies, which are only named, and
-// returns them. There are a few more of the latter.
+// relate gives an existing job count dependents, and a few more dependencies. Both are only names.
+// It returns them.
 func (e *env) relate(jid string, count int) (dependents, dependencies []string) {
 	e.T.Helper()
 	for i := range count + 7 {
@@ -929,8 +930,8 @@ func (e *env) addAll(key string, members []string) {
 	require.NoError(e.T, e.Redis.SAdd(e.T.Context(), key, all...).Err())
 }
 
-// membersRead returns how many members of sets a script has read at most, if the ones that it read
-// as a whole had a size.
+// membersRead returns the maximum number of members of sets that a script has read, assuming that
+// sets read as a whole had the given size.
 func membersRead(t testing.TB, script []testkit.Monitored, size int) int {
 	t.Helper()
 	sum := 0
@@ -951,7 +952,7 @@ func membersRead(t testing.TB, script []testkit.Monitored, size int) int {
 	return sum
 }
 
-// readers are the ways in which Go reads jobs with their relations.
+// readers are the ways to read jobs with their relations in Go.
 var readers = map[string]func(e *env, client *qless.Client, jid string) (*qless.Job, error){
 	"job": func(e *env, client *qless.Client, jid string) (*qless.Job, error) {
 		return client.Job(e.T.Context(), jid)
@@ -971,7 +972,7 @@ var readers = map[string]func(e *env, client *qless.Client, jid string) (*qless.
 	},
 }
 
-// only returns a function that takes the only job of a call out of its results.
+// only returns a function that extracts the only job from the results of a call.
 func only(t testing.TB) func(jobs []*qless.Job, err error) (*qless.Job, error) {
 	return func(jobs []*qless.Job, err error) (*qless.Job, error) {
 		t.Helper()
@@ -1004,7 +1005,7 @@ func TestManyRelationsAreReadInSteps(t *testing.T) {
 	}
 }
 
-// The jobs of one call share what it may show.
+// The jobs of a call share the limit on its relations.
 func TestRelationsOfManyJobsAreReadInSteps(t *testing.T) {
 	const jobs, count = 12, 900
 	e := newEnv(t)
@@ -1026,7 +1027,7 @@ func TestRelationsOfManyJobsAreReadInSteps(t *testing.T) {
 	}
 }
 
-// The JSON that other clients read has everything.
+// The JSON for other clients contains everything.
 func TestOtherClientsReadAllRelationsAtOnce(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q")
@@ -1042,7 +1043,7 @@ func TestOtherClientsReadAllRelationsAtOnce(t *testing.T) {
 	}
 }
 
-// A set that changes between two steps: what stays in it is read, and nothing twice.
+// If a set changes between two steps, the members that stay are read, and none twice.
 func TestRelationsThatChangeWhileTheyAreRead(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q")
@@ -1075,7 +1076,7 @@ func TestRelationsThatChangeWhileTheyAreRead(t *testing.T) {
 	}
 }
 
-// A job that is gone by the next step has no more dependents, which is no error.
+// A job that is gone by the next step just has no more dependents. That is not an error.
 func TestAJobThatGoesWhileItsRelationsAreRead(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q")
@@ -1090,7 +1091,7 @@ func TestAJobThatGoesWhileItsRelationsAreRead(t *testing.T) {
 	require.Empty(t, job.Dependents)
 }
 
-// The jobs of a pop are locked, so it returns them even if it can't read all about them.
+// The jobs of a pop are locked, so it returns them even if it can't read all of their relations.
 func TestAPopReturnsJobsWhoseRelationsItCannotRead(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q")
@@ -1132,7 +1133,7 @@ func TestWhatRelationsCost(t *testing.T) {
 	}
 }
 
-// cancelers are the ways in which Go cancels jobs.
+// cancelers are the ways to cancel jobs in Go.
 var cancelers = map[string]func(e *env, jids ...string) error{
 	"cancel": func(e *env, jids ...string) error { return e.Cancel(e.T.Context(), jids...) },
 	"bulk": func(e *env, jids ...string) error {
@@ -1146,7 +1147,7 @@ var cancelers = map[string]func(e *env, jids ...string) error{
 	"withdraw": func(e *env, jids ...string) error { return e.Withdraw(e.T.Context(), jids[0]) },
 }
 
-// firstLeft returns why the first of some jobs was left that was.
+// firstLeft returns the reason why the first of the skipped jobs was skipped.
 func firstLeft(done inspect.Result, jids []string) error {
 	for _, jid := range jids {
 		if err := done.Why[jid]; err != nil {
@@ -1156,8 +1157,8 @@ func firstLeft(done inspect.Result, jids []string) error {
 	return nil
 }
 
-// A job with very many dependents is not canceled, for which some of them are reason enough.
-func TestToRefuseToCancelReadsFewDependents(t *testing.T) {
+// A job with very many dependents is not canceled. Reading a few of them is enough to refuse.
+func TestRefusingToCancelReadsFewDependents(t *testing.T) {
 	const count = 20_000
 	for what, cancel := range cancelers {
 		t.Run(what, func(t *testing.T) {
@@ -1178,12 +1179,12 @@ func TestToRefuseToCancelReadsFewDependents(t *testing.T) {
 	}
 }
 
-// The one dependent that is not canceled too is found among any number, wherever it is.
+// The only dependent that is not canceled as well is found among any number, wherever it is.
 func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
 	for _, count := range []int{1, 9, 10, 11, 12, 60, 98} {
 		for what, cancel := range cancelers {
 			if what == "found" || what == "withdraw" {
-				continue // they can't leave out a job, or cancel several
+				continue // they can't skip a job, or cancel several
 			}
 			t.Run(fmt.Sprint(what, " ", count), func(t *testing.T) {
 				e := newEnv(t)
@@ -1214,7 +1215,7 @@ func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
 					all = append(all, e.Put("q", qless.DependsOn{all[0]}))
 				}
 				if what == "found" {
-					all = all[:1] // the others are in another list
+					all = all[:1] // the others are in a different list
 					_, err := inspect.New(e.Client).Queue("q", inspect.Depends).Cancel(t.Context())
 					require.NoError(t, err)
 				}
@@ -1225,8 +1226,8 @@ func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
 	}
 }
 
-// A failure notifies some of the jobs that wait, and reads no more of them.
-func TestAFailureReadsNoMoreDependentsThanItTells(t *testing.T) {
+// A failure notifies some of the waiting jobs, and reads no others.
+func TestAFailureReadsNoMoreDependentsThanItNotifies(t *testing.T) {
 	e := newEnv(t)
 	base := e.Put("q", qless.JID("base"))
 	e.Put("q", qless.DependsOn{base}, qless.OnFailureRun)
@@ -1237,7 +1238,7 @@ func TestAFailureReadsNoMoreDependentsThanItTells(t *testing.T) {
 	}
 }
 
-// Data that is not large, and histories, are written as JSON, which takes longer.
+// Histories, and data that is not large, are written as JSON, which takes longer.
 func TestDataThatIsNotLargeIsReadInSteps(t *testing.T) {
 	const count, size = 300, 4000
 	data := raw(`"` + strings.Repeat("x", size-2) + `"`)
@@ -1278,7 +1279,7 @@ func TestLongHistoriesAreReadInSteps(t *testing.T) {
 	require.Len(t, jobs[count-1].History, 1+entries)
 }
 
-// To take one dependency from a job does not read the others.
+// Removing one dependency of a job does not read the others.
 func TestOneOfManyDependenciesIsRemoved(t *testing.T) {
 	e := newEnv(t)
 	first, second := e.Put("q"), e.Put("q")

@@ -16,7 +16,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// calls begins to call a job of the queue q, and returns when it has been put.
+// calls begins to call a job in the queue q, and returns when the job has been put.
 func (e *env) calls(ctx context.Context, options ...qless.PutOption) (jid string, ended chan ending) {
 	e.T.Helper()
 	e.T.Cleanup(func() { _ = e.Close() })
@@ -51,7 +51,7 @@ func (e *env) unfinished(queue string) []string {
 	return all
 }
 
-// withdrawn requires that an error says whether a job was withdrawn because the call's context
+// withdrawn requires that an error reports whether a job was withdrawn because the call's context
 // ended.
 func withdrawn(t *testing.T, want bool, cause, err error) *qless.Error {
 	t.Helper()
@@ -75,7 +75,7 @@ func TestACallReturnsHowItsJobHasEnded(t *testing.T) {
 		}, qless.StateComplete, "7", nil},
 		"failed":   {func(e *env) error { return e.popWith(7).Fail(e.T.Context(), "g", "m") }, qless.StateFailed, "7", nil},
 		"canceled": {func(e *env) error { return e.Pop("q").Cancel(e.T.Context()) }, "", "", qless.ErrCanceled},
-		"goes on":  {goesOn, qless.StateComplete, "8", nil},
+		"moves on": {movesOn, qless.StateComplete, "8", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
@@ -94,7 +94,7 @@ func TestACallReturnsHowItsJobHasEnded(t *testing.T) {
 	}
 }
 
-// The client subscribes before the put, so that it need not ask how the job is.
+// The client subscribes before the put, so it does not need to query the job.
 func TestACallSendsOnlyItsPut(t *testing.T) {
 	e := newEnv(t)
 	var mu sync.Mutex
@@ -122,20 +122,20 @@ func TestACallSendsOnlyItsPut(t *testing.T) {
 	}
 }
 
-func TestEndedCallWithdrawsAJobThatNobodyRuns(t *testing.T) {
+func TestEndedCallWithdrawsAJobThatIsNotRunning(t *testing.T) {
 	for state, c := range map[string]struct {
-		options []qless.PutOption
-		bring   func(t *testing.T, e *env)
-		goesOn  bool
-		words   string
+		options   []qless.PutOption
+		bring     func(t *testing.T, e *env)
+		continues bool
+		words     string
 	}{
 		"waiting":   {nil, nil, false, "withdrawn"},
 		"scheduled": {[]qless.PutOption{qless.Delay(time.Hour)}, nil, false, "withdrawn"},
 		"depends":   {[]qless.PutOption{qless.DependsOn{"parent"}, qless.Unique("k")}, nil, false, "withdrawn"},
 		"retried":   {nil, func(t *testing.T, e *env) { require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", ""))) }, false, "withdrawn"},
-		"running":   {nil, func(_ *testing.T, e *env) { e.Pop("q") }, true, "the job goes on"},
+		"running":   {nil, func(_ *testing.T, e *env) { e.Pop("q") }, true, "the job continues"},
 		"needed by another": {[]qless.PutOption{qless.JID("j")}, func(_ *testing.T, e *env) { e.Put("q", qless.DependsOn{"j"}) },
-			true, "the job goes on"},
+			true, "the job continues"},
 	} {
 		t.Run(state, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
@@ -146,11 +146,11 @@ func TestEndedCallWithdrawsAJobThatNobodyRuns(t *testing.T) {
 					c.bring(t, e)
 				}
 				cancel()
-				err := withdrawn(t, !c.goesOn, context.Canceled, e.soon(ended).err)
+				err := withdrawn(t, !c.continues, context.Canceled, e.soon(ended).err)
 				require.Contains(t, err.Message, c.words)
 				require.Equal(t, jid, err.JID)
 				require.Equal(t, "call", err.Op)
-				if c.goesOn {
+				if c.continues {
 					require.NotEmpty(t, e.Read(jid).State)
 					return
 				}
@@ -184,12 +184,12 @@ func TestACallThatCannotWithdrawItsJobSaysSo(t *testing.T) {
 	require.Contains(t, err.Message, "could not be withdrawn")
 }
 
-// The put may have been done. A call that says that its job was withdrawn means it.
+// The put may have taken effect. A call that reports its job as withdrawn has withdrawn it.
 func TestACallWhosePutIsNotAnswered(t *testing.T) {
 	e := newEnv(t)
 	defer e.Close()
 	e.Server.Suspend()
-	ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond) // the call subscribes for one
+	ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond) // one second is for subscribing
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- errOf(e.Queue("q").Call(ctx, "K", nil)) }()
@@ -204,7 +204,7 @@ func TestACallWhosePutIsNotAnswered(t *testing.T) {
 			require.Empty(t, e.unfinished("q"))
 		}
 	case <-time.After(patience):
-		require.FailNow(t, "the call goes on")
+		require.FailNow(t, "the call continues")
 	}
 }
 
@@ -227,7 +227,7 @@ func TestResultAsReturnsTheResultOfACall(t *testing.T) {
 			case err := <-done:
 				return value, err
 			case <-time.After(patience):
-				require.FailNow(t, "the call goes on")
+				require.FailNow(t, "the call continues")
 				return 0, nil
 			}
 		}

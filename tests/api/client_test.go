@@ -73,7 +73,7 @@ func TestNewRefusesARing(t *testing.T) {
 	}
 }
 
-func TestNewRefusesWhatCanNotBeUsed(t *testing.T) {
+func TestNewRefusesWhatCannotBeUsed(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{})
 	defer rdb.Close()
 	_, err := qless.New(nil, nil)

@@ -16,7 +16,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// reversed is a codec that writes data from back to front, and counts how often.
+// reversed is a codec that reverses data, and counts its calls.
 type reversed struct {
 	name, key string
 	fails     error
@@ -48,7 +48,7 @@ func backwards(text []byte) []byte {
 	return out
 }
 
-// storedData returns the data of a job as the server has it.
+// storedData returns the data of a job as stored on the server.
 func (e *env) storedData(jid string) string {
 	e.T.Helper()
 	data, err := e.Redis.HGet(e.T.Context(), "ql:j:"+jid, "data").Result()
@@ -56,7 +56,7 @@ func (e *env) storedData(jid string) string {
 	return data
 }
 
-// popFrom pops the next job of the queue q by a client.
+// popFrom pops the next job of the queue q with a client.
 func (e *env) popFrom(c *qless.Client) *qless.Job {
 	e.T.Helper()
 	jobs, err := c.Queue("q").Pop(e.T.Context(), 1)
@@ -67,7 +67,7 @@ func (e *env) popFrom(c *qless.Client) *qless.Job {
 
 const plainData = `{"secret":1}`
 
-// encodedData is what reversed makes of it.
+// encodedData returns data as encoded by reversed.
 func encodedData(codec string) string {
 	text, _ := json.Marshal(struct {
 		Codec string `json:"x:codec"`
@@ -312,7 +312,7 @@ func TestNoCallSendsDataThatIsTooLarge(t *testing.T) {
 	}
 }
 
-func TestCodecsThatCanNotBeUsed(t *testing.T) {
+func TestCodecsThatCannotBeUsed(t *testing.T) {
 	e := newEnv(t)
 	a := &reversed{name: "a"}
 	for message, config := range map[string]*qless.ClientConfig{
@@ -354,8 +354,7 @@ func TestResultsAreStoredInTheFormOfTheCodec(t *testing.T) {
 	})
 }
 
-// Clients of other languages that save a job's data write the members of an envelope in an order of
-// their own.
+// Clients in other languages that save a job's data write the members of an envelope in any order.
 func TestAnEnvelopeThatAnotherClientHasSaved(t *testing.T) {
 	e := newEnv(t)
 	c := e.NewClient(e.Redis, qless.ClientConfig{Codec: &reversed{name: "x", key: "k"}})
@@ -380,7 +379,7 @@ func TestAnEnvelopeThatAnotherClientHasSaved(t *testing.T) {
 	} {
 		jid, err := c.Queue("q").Put(t.Context(), "Plain", json.RawMessage(data))
 		require.NoError(t, err)
-		require.JSONEq(t, data, string(e.popFrom(c).Data), "it is no envelope")
+		require.JSONEq(t, data, string(e.popFrom(c).Data), "it is not an envelope")
 		require.JSONEq(t, data, e.storedData(jid))
 	}
 }

@@ -33,7 +33,7 @@ func TestCompleteEndsAJob(t *testing.T) {
 	require.Empty(t, worker)
 }
 
-func TestACompletedJobCanNotBeEndedAgain(t *testing.T) {
+func TestACompletedJobCannotBeEndedAgain(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q")
 	job := e.Pop("q")
@@ -89,8 +89,8 @@ func TestCompleteSendsAJobOnWhenOthersAreComplete(t *testing.T) {
 	require.Equal(t, jid, e.Pop("next").JID)
 }
 
-// As with the clients of other languages: a delay of a job that moves to its next queue does not
-// count when it has dependencies, and all of them are complete.
+// As in other languages, the delay of a job that moves to its next queue is ignored if the job has
+// dependencies that are all complete.
 func TestADelayAndDependenciesThatAreComplete(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("done"))
@@ -242,7 +242,7 @@ func TestLogAddsToTheHistory(t *testing.T) {
 func TestManyJobsAreCompletedByTheirJIDs(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	const n = 450 // more than one script completes
+	const n = 450 // more than a script completes
 	specs := make([]qless.JobSpec, n)
 	for i := range specs {
 		specs[i] = qless.JobSpec{Klass: "K", Data: raw(`{"a": 1}`)}
@@ -263,7 +263,7 @@ func TestManyJobsAreCompletedByTheirJIDs(t *testing.T) {
 	require.Empty(t, e.Queue("q").CompleteMany(ctx))
 }
 
-func TestJobsThatCanNotBeCompletedLeaveOthersAlone(t *testing.T) {
+func TestJobsThatCannotBeCompletedLeaveOthersAlone(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
 	mine := e.Put("q")

@@ -83,7 +83,7 @@ func TestSettingsAreSetAndUnset(t *testing.T) {
 	require.Equal(t, "60", got)
 }
 
-func TestSetRefusesWhatASettingCanNotBe(t *testing.T) {
+func TestSetRefusesWhatASettingCannotBe(t *testing.T) {
 	e := newEnv(t)
 	bad := map[string][]any{
 		"application":                   {"", "\xff", 5, true, nil},

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// lose deletes the hashes of jobs behind the scripts' back, and leaves their jids.
+// lose deletes the hashes of jobs without a script, and leaves their jids.
 func (e *env) lose(jids ...string) {
 	e.T.Helper()
 	for _, jid := range jids {
@@ -96,11 +96,11 @@ func TestLostJobsElsewhere(t *testing.T) {
 	e.lose("done")
 	e.Set(qless.ConfigJobsHistoryCount, 0)
 	e.Put("q", qless.JID("last"))
-	require.NoError(t, e.Pop("q").Complete(t.Context()), "it clears away what is kept")
+	require.NoError(t, e.Pop("q").Complete(t.Context()), "it deletes old complete jobs")
 	require.NoError(t, e.Cancel(t.Context(), "a", "b"))
 }
 
-// garbage lists values of a job's field that a person or another program may have written.
+// garbage lists bad values of a job's field that a person or another program may have written.
 var garbage = map[string][]string{
 	"tags":             {"", "x", "5", `"a"`, "{}", "[{}]", "[1,2.5]", "[null]", `{"a":1}`, "[nan]", "[[]]", "null"},
 	"remaining":        {"", "x", "nan", "inf", "-inf", "1e400", "1.5", "{}", "0x10"},
@@ -118,7 +118,7 @@ var garbage = map[string][]string{
 	"klass":            {"", "\xff\x00"},
 }
 
-// ran requires that a script ran to its end, whatever it made of its job.
+// ran requires that a script ran to its end, with any outcome for its job.
 func ran(t *testing.T, err error, what string) {
 	t.Helper()
 	if err != nil {
@@ -126,8 +126,7 @@ func ran(t *testing.T, err error, what string) {
 	}
 }
 
-// TestGarbageInTheFieldsOfAJob puts each piece of garbage into jobs of every state, and then
-// does with them all that can be done.
+// Each piece of garbage is written to jobs in every state, on which every operation is then tried.
 func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 	ctx := t.Context()
 	e := newEnv(t)

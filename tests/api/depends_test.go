@@ -39,7 +39,7 @@ func TestADependentWaitsForAll(t *testing.T) {
 	require.Empty(t, e.Read("a").Dependents)
 }
 
-func TestDependenciesThatCanNotBeWaitedForAreIgnored(t *testing.T) {
+func TestDependenciesThatCannotBeWaitedForAreIgnored(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("done"))
 	require.NoError(t, e.Pop("q").Complete(t.Context()))
@@ -53,7 +53,7 @@ func TestDependentsWaitForTheEndOfAChain(t *testing.T) {
 	e.Put("q", qless.JID("a"))
 	e.Put("q", qless.JID("c"), qless.DependsOn{"a"})
 	require.NoError(t, e.Pop("q").Next(t.Context(), "next"))
-	require.Empty(t, e.Pops("q", 1), "a goes on, it is not complete")
+	require.Empty(t, e.Pops("q", 1), "a moves on, it is not complete")
 	require.NoError(t, e.Pop("next").Fail(t.Context(), "g", "m"))
 	require.Empty(t, e.Pops("q", 1), "a has failed")
 	moved, err := repairs.UnfailInto(t.Context(), e.Client, "next", "g", 1)
@@ -113,11 +113,11 @@ func TestUndependAllFreesAJob(t *testing.T) {
 	require.Empty(t, e.Read("a").Dependents)
 }
 
-// manyDependencies is how many jobs dependOnMany has a job wait for: of a thousand in a step, more
-// than one step ends.
+// manyDependencies is the number of jobs that the job of dependOnMany waits for: more than two
+// steps of a thousand.
 const manyDependencies = 2500
 
-// dependOnMany puts a job that waits for many others, of which only the first is there.
+// dependOnMany puts a job that waits for many others, of which only the first exists.
 func (e *env) dependOnMany() *qless.Job {
 	e.T.Helper()
 	jid := e.Put("q", qless.DependsOn{e.Put("others", qless.JID("other-0"))})
@@ -129,7 +129,8 @@ func (e *env) dependOnMany() *qless.Job {
 	return e.Read(jid)
 }
 
-// requireDependsOn requires that a job waits for some number of those, and that these know.
+// requireDependsOn requires that a job waits for that many of them, and that they list it as a
+// dependent.
 func (e *env) requireDependsOn(count int, jid string) {
 	e.T.Helper()
 	job := e.Read(jid)
@@ -150,7 +151,7 @@ func TestUndependAllOfManyGoesInSteps(t *testing.T) {
 	require.Equal(t, job.JID, e.Pop("q").JID)
 }
 
-// The job waits for fewer others, and is released as usual.
+// The job then waits for fewer others, and is released as usual.
 func TestAnUndependAllThatBreaksIsCalledAgain(t *testing.T) {
 	e := newEnv(t)
 	job := e.dependOnMany()
@@ -166,7 +167,7 @@ func TestAnUndependAllThatBreaksIsCalledAgain(t *testing.T) {
 	requireCode(t, qless.ErrUnavailable, broken.UndependAll(ctx))
 	e.requireDependsOn(manyDependencies-1000, job.JID)
 
-	// The last ones are ended only if the job can be moved.
+	// The last dependencies are removed only if the job can be moved.
 	work := "ql:q:q-work"
 	require.NoError(t, e.Redis.Set(t.Context(), work, "damaged", 0).Err())
 	requireCode(t, qless.ErrServer, job.UndependAll(t.Context()))
@@ -248,7 +249,7 @@ func TestPutReplacesDependenciesWhenItNamesAny(t *testing.T) {
 	requireCode(t, qless.ErrHasDependents, e.Cancel(t.Context(), "b"))
 }
 
-// listSuffixes end the keys of the lists that each job has.
+// listSuffixes are the suffixes of the keys of each job's lists.
 var listSuffixes = []string{"-history", "-dependents", "-dependencies"}
 
 func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
@@ -301,7 +302,7 @@ func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 			})
 		}
 	}
-	require.NoError(t, e.Read("x").Undepend(ctx, "x-history"), "there is none, and nothing is written")
+	require.NoError(t, e.Read("x").Undepend(ctx, "x-history"), "it has none, and nothing is written")
 	require.Equal(t, qless.StateDepends, e.Read("x").State)
 }
 
@@ -339,7 +340,7 @@ func TestDependenciesThatMustExist(t *testing.T) {
 	})
 }
 
-// Puts of several goroutines share a call, and one that is refused refuses no other.
+// Puts of several goroutines share a call. If one is refused, the others are not.
 func TestAMissingDependencyRefusesNoOtherPut(t *testing.T) {
 	e := newEnv(t)
 	errs := make(chan error)

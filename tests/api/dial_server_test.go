@@ -26,7 +26,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// serve lets a function serve each connection until the test ends, and returns the address.
+// serve serves each connection with a function until the test ends, and returns the address.
 func serve(t *testing.T, listener net.Listener, connection func(net.Conn)) string {
 	t.Helper()
 	t.Cleanup(func() { _ = listener.Close() })
@@ -52,12 +52,12 @@ func listenTCP(t *testing.T) net.Listener {
 	return listener
 }
 
-// pretend serves what a Redis server says whose INFO has these lines.
+// pretend serves the replies of a Redis server whose INFO has these lines.
 func pretend(t *testing.T, info string) string {
 	t.Helper()
 	return serve(t, listenTCP(t), func(conn net.Conn) {
 		lines := bufio.NewScanner(conn)
-		for lines.Scan() { // a command's own line is the one that has letters
+		for lines.Scan() { // only the command's own line has letters
 			switch strings.ToUpper(lines.Text()) {
 			case "HELLO", "CLIENT":
 				fmt.Fprint(conn, "-ERR unknown command\r\n")
@@ -82,7 +82,7 @@ func TestDialLooksAtTheServer(t *testing.T) {
 		"redis_version:unknown": {},
 		"":                      {},
 		"redis_version:7.2.4\r\nrole:slave\r\n": {
-			qless.ErrUnavailable, "the server is a replica",
+			qless.ErrUnavailable, "the server is a replica and takes no writes: use its master",
 		},
 		"redis_version:7.2.4\r\nrole:master\r\n# Cluster\r\ncluster_enabled:1": {
 			qless.ErrInvalid, `namespace "ql:" has no hash tag`,
@@ -112,7 +112,8 @@ func TestDialOfARealReplica(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, e.Redis.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
 	_, err := qless.Dial(t.Context(), "redis://"+e.Server.Addr(), nil)
-	require.Contains(t, requireCode(t, qless.ErrUnavailable, err).Message, "the server is a replica")
+	require.Equal(t, "the server is a replica and takes no writes: use its master, 127.0.0.1:1",
+		requireCode(t, qless.ErrUnavailable, err).Message)
 }
 
 func TestDialOfARealClusterNode(t *testing.T) {
@@ -130,13 +131,32 @@ func TestDialWorksForAUserWhoMayNotLook(t *testing.T) {
 	require.NoError(t, client.Close())
 }
 
-func TestDialSaysItOnce(t *testing.T) {
-	_, err := qless.Dial(t.Context(), "redis://127.0.0.1:1?max_retries=-1", nil)
-	requireCode(t, qless.ErrUnavailable, err)
-	require.EqualError(t, err, "qless: dial: tcp 127.0.0.1:1: connect: connection refused")
+func TestDialWantsAPasswordWithAColon(t *testing.T) {
+	e := newEnv(t)
+	require.NoError(t, e.Redis.ConfigSet(t.Context(), "requirepass", "secret").Err())
+	addr := e.Server.Addr()
+	texts, err := dial(t, "redis://secret@"+addr)
+	require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "redis://:PASSWORD@HOST")
+	require.NotContains(t, texts, "secret")
+	_, err = dial(t, "redis://"+addr)
+	require.Contains(t, requireCode(t, qless.ErrServer, err).Message, "NOAUTH ")
 }
 
-// silent reads and never answers, as a plain server may to a handshake.
+// go-redis logs each attempt.
+func TestDialSaysItOnce(t *testing.T) {
+	heard := testkit.Overhear(t)
+	_, err := qless.Dial(t.Context(), "redis://127.0.0.1:1", nil)
+	requireCode(t, qless.ErrUnavailable, err)
+	require.EqualError(t, err, "qless: dial: tcp 127.0.0.1:1: connect: connection refused")
+	require.LessOrEqual(t, strings.Count(heard(), "refused"), 1)
+
+	heard = testkit.Overhear(t)
+	_, err = qless.Dial(t.Context(), "redis://host.invalid", nil)
+	requireCode(t, qless.ErrUnavailable, err)
+	require.LessOrEqual(t, strings.Count(heard(), "no such host"), 1, "unless the resolver is away")
+}
+
+// silent reads and never answers, as a plain server may do with a handshake.
 func silent(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
 func TestDialHintsAtTLS(t *testing.T) {
@@ -182,7 +202,7 @@ func TestDialHintsAtTLS(t *testing.T) {
 	}
 }
 
-// selfSigned returns a certificate of no known authority.
+// selfSigned returns a self-signed certificate.
 func selfSigned(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -203,7 +223,7 @@ func TestNewNeedsAClient(t *testing.T) {
 	}
 }
 
-func TestAServerThatCanNotSaveIsDialed(t *testing.T) {
+func TestAServerThatCannotSaveIsDialed(t *testing.T) {
 	folder := t.TempDir()
 	server := testkit.Start(t, "--dir", folder, "--save", "3600 1000000")
 	inTheWay := filepath.Join(folder, "dump.rdb", "full") // root may write anywhere

@@ -28,8 +28,8 @@ func chain(err error) []error {
 	return append(all, chain(errors.Unwrap(err))...)
 }
 
-// dial fails to dial a URL, and returns every text that the error, those beneath it, the log and
-// go-redis have, and the error.
+// dial fails to dial a URL. It returns the error, and the texts of the error, those beneath it, the
+// log and go-redis.
 func dial(t *testing.T, url string) (texts string, err error) {
 	t.Helper()
 	var log bytes.Buffer
@@ -45,7 +45,7 @@ func dial(t *testing.T, url string) (texts string, err error) {
 	return texts + log.String() + heard(), err
 }
 
-func TestDialTellsNoSecretsOfAURLThatCanNotBeRead(t *testing.T) {
+func TestDialRevealsNoSecretsOfAnUnreadableURL(t *testing.T) {
 	const encoded = "is there a special character in the password? write it percent-encoded, as in %2F"
 	for url, hint := range map[string]string{
 		"redis://alice:pa5s/w0rd@host:6379":          encoded,
@@ -115,14 +115,14 @@ func TestDialTellsNoSecretsOfAURLThatCanNotBeRead(t *testing.T) {
 	}
 }
 
-func TestDialTellsNoPasswordWhenItCanNotConnect(t *testing.T) {
+func TestDialRevealsNoPasswordWhenItCannotConnect(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, e.Redis.ACLSetUser(t.Context(), "alice", "on", ">another", "+@all").Err())
 	for what, url := range map[string]string{
 		"a wrong password":     "redis://alice:pa5s%2Fw0rd@" + e.Server.Addr(),
 		"an unknown user":      "redis://nobody:pa5s%2Fw0rd@" + e.Server.Addr(),
 		"an unknown host":      "redis://alice:pa5s%2Fw0rd@host.invalid:6379?max_retries=-1",
-		"nobody listens":       "redis://alice:pa5s%2Fw0rd@127.0.0.1:1?max_retries=-1",
+		"no one listens":       "redis://alice:pa5s%2Fw0rd@127.0.0.1:1?max_retries=-1",
 		"a server without TLS": "rediss://alice:pa5s%2Fw0rd@" + e.Server.Addr() + "?max_retries=-1&dial_timeout=100ms",
 		"a socket":             "unix://alice:pa5s%2Fw0rd@/nowhere/redis.sock?max_retries=-1",
 		"no sentinel listens":  "redis://alice:pa5s%2Fw0rd@127.0.0.1:1?master_name=m&password=pa5sw0rd",

@@ -31,7 +31,7 @@ func TestDoRunsACommandWithItsArguments(t *testing.T) {
 	require.WithinDuration(t, noon.Add(time.Minute), e.Read("j").Due, time.Second)
 }
 
-// The options of a put are pairs, all in the place of the first.
+// The options of a put are written as pairs in the place of the first.
 func TestDoWritesTheOptionsOfAPut(t *testing.T) {
 	e := newEnv(t)
 	_, err := e.Do(t.Context(), "put", "w1", "q", "j", "K", "{}", 0,
@@ -44,7 +44,7 @@ func TestDoWritesTheOptionsOfAPut(t *testing.T) {
 	require.True(t, noon.Add(time.Hour).Equal(job.Options.GoneBy))
 }
 
-func TestDoRefusesWhatItCanNotSend(t *testing.T) {
+func TestDoRefusesWhatItCannotSend(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
 	e.Unchanged(func() {

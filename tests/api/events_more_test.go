@@ -23,7 +23,7 @@ func (e *env) failIn(queue string, jids ...string) {
 	}
 }
 
-// quietChanges are changes of which the scripts of other clients say nothing.
+// quietChanges are changes that other clients' scripts do not announce.
 var quietChanges = []struct {
 	what string
 	set  func(e *env)
@@ -95,20 +95,20 @@ var quietChanges = []struct {
 		run:  func(_ context.Context, e *env) error { e.Pop("q"); return nil },
 		want: []qless.Event{{Kind: qless.EventSpawned, JID: "r", Queue: "q", Count: 1}},
 	}, {
-		what: "children that somebody looks at", set: recurs,
+		what: "children that are read", set: recurs,
 		run:  func(ctx context.Context, e *env) error { return errOf(e.Queue("q").Peek(ctx, 10)) },
 		want: []qless.Event{{Kind: qless.EventSpawned, JID: "r", Queue: "q", Count: 6}},
 	},
 }
 
-// recurs has a recurring job miss five times.
+// recurs makes a recurring job miss five times.
 func recurs(e *env) {
 	_, err := e.Queue("q").Recur(e.T.Context(), "K", nil, time.Minute, qless.JID("r"))
 	require.NoError(e.T, err)
 	e.Clock.Advance(5 * time.Minute)
 }
 
-func TestEventsOfWhatOtherScriptsDoInSilence(t *testing.T) {
+func TestEventsOfSilentChangesByOtherScripts(t *testing.T) {
 	for _, s := range quietChanges {
 		t.Run(s.what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
@@ -134,7 +134,7 @@ func TestEventsOfWhatOtherScriptsDoInSilence(t *testing.T) {
 	}
 }
 
-// TestEventsOfJobsThatFinishOutOfRetries shows that the workers' own script says so too.
+// The workers' own script announces this, too.
 func TestEventsOfJobsThatFinishOutOfRetries(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("j"), qless.Retries(0))
@@ -150,9 +150,9 @@ func TestEventsOfJobsThatFinishOutOfRetries(t *testing.T) {
 	})
 }
 
-// A subscriber to a pattern receives the messages of other clients' script and no more, unless
-// there is a subscriber to events.
-func TestTheDropInTellsOfSuchChangesOnlyThoseWhoListen(t *testing.T) {
+// A subscriber to a pattern receives only the messages of other clients' scripts, unless there is a
+// subscriber to events.
+func TestTheDropInAnnouncesThemOnlyToListeners(t *testing.T) {
 	e := newEnv(t)
 	lines := []string{
 		"pause|q", "unpause|q", "put|w|q|j|K|{}|0|retries|0", "pop|q|w|1", "retry|j|q|w",
@@ -183,8 +183,8 @@ func TestTheDropInTellsOfSuchChangesOnlyThoseWhoListen(t *testing.T) {
 	require.Equal(t, "paused resumed put failed unfailed spawned", strings.Join(kinds, " "))
 }
 
-// A user who may not publish there makes the change anyway.
-func TestChangesThatCanNotBeTold(t *testing.T) {
+// A user without the right to publish can still make the change.
+func TestChangesThatCannotBePublished(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, e.Redis.Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">p", "~*", "+@all", "resetchannels").Err())
 	options := testkit.Options(e.Server.Addr())

@@ -16,7 +16,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// hangs is when a test that still waits has failed.
+// hangs is the time after which a test that still waits fails.
 const hangs = 20 * time.Second
 
 // listen subscribes a client until the test ends.
@@ -27,7 +27,7 @@ func listen(t *testing.T, client *qless.Client) <-chan qless.Event {
 	return events
 }
 
-// next waits for an event, and returns what of it is public.
+// next waits for an event, and returns its public fields.
 func next(t *testing.T, events <-chan qless.Event) qless.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), hangs)
@@ -46,7 +46,7 @@ func next(t *testing.T, events <-chan qless.Event) qless.Event {
 	}
 }
 
-// requireEvents requires that these events come next, in their order.
+// requireEvents requires that these events arrive next, in order.
 func requireEvents(t *testing.T, events <-chan qless.Event, want ...qless.Event) {
 	t.Helper()
 	for i, event := range want {
@@ -54,7 +54,7 @@ func requireEvents(t *testing.T, events <-chan qless.Event, want ...qless.Event)
 	}
 }
 
-// requireEnd requires that a subscription whose context has ended ends, too.
+// requireEnd requires that a subscription ends after its context.
 func requireEnd(t *testing.T, events <-chan qless.Event) {
 	t.Helper()
 	late := time.After(hangs)
@@ -65,7 +65,7 @@ func requireEnd(t *testing.T, events <-chan qless.Event) {
 				return
 			}
 		case <-late:
-			t.Fatal("the subscription goes on")
+			t.Fatal("the subscription continues")
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestEventsOfTrackedJobs(t *testing.T) {
 		t.Helper()
 		for _, kind := range kinds {
 			event := next(t, events)
-			for !event.Tracked { // the log's events of the same job
+			for !event.Tracked { // skip the log events of the same job
 				event = next(t, events)
 			}
 			require.Equal(t, qless.Event{Kind: kind, Tracked: true, JID: jid}, event)
@@ -190,7 +190,7 @@ func TestASubscriptionOutlivesItsServer(t *testing.T) {
 	require.Contains(t, log.String(), "the subscription to events broke")
 }
 
-func TestASubscriptionEndsWhileNobodyReads(t *testing.T) {
+func TestASubscriptionEndsWithoutAReader(t *testing.T) {
 	e := newEnv(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	events, err := e.Events(ctx)

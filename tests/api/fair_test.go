@@ -24,8 +24,8 @@ func (e *env) putFair(count int, option qless.FairOption, name string, more ...q
 	}
 }
 
-// tenants pops jobs one by one, and returns the first letters of their jids. Each tenant's must
-// come in their order, from the given number on.
+// tenants pops jobs one by one, and returns the first letters of their jids. Each tenant's jobs
+// must come in order, starting with the given number.
 func (e *env) tenants(count int, from map[string]int) string {
 	e.T.Helper()
 	var got strings.Builder
@@ -52,7 +52,7 @@ func TestWaitingTenantsTakeTurns(t *testing.T) {
 					require.ElementsMatch(t, []string{"a", "b"}, []string{turn[:1], turn[1:]})
 				}
 				require.Equal(t, "aaaaa", e.tenants(5, from))
-				e.Clock.Advance(time.Hour) // who comes late is served at once, but not for what it missed
+				e.Clock.Advance(time.Hour) // a late tenant is served at once, but gets no turns for the past
 				e.putFair(5, qless.Fair("c"), "c", at)
 				require.Equal(t, 5, strings.Count(e.tenants(10, from), "c"))
 				require.Equal(t, strings.Repeat("a", 40), e.tenants(40, from))
@@ -65,7 +65,7 @@ func TestWaitingTenantsTakeTurns(t *testing.T) {
 func TestAWeightIsHowManyTurnsATenantGets(t *testing.T) {
 	for name, c := range map[string]struct {
 		weight float64
-		share  int // of 40
+		share  int // the share of 40
 	}{"3": {3, 30}, "a third": {1.0 / 3, 10}, "much": {100, 39}, "little": {0.01, 1}} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
@@ -124,7 +124,7 @@ func TestFairJobsGoBehindOthersOfTheirPriority(t *testing.T) {
 	})
 }
 
-// A job that is ready later than its put takes its turn then.
+// A job that becomes ready after its put takes its turn then.
 func TestFairJobsThatBecomeReadyTakeTheirTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []qless.PutOption
@@ -155,7 +155,7 @@ func TestFairJobsThatBecomeReadyTakeTheirTurn(t *testing.T) {
 	}
 }
 
-// A tenant's jobs that go back into their queue one after another take turns with those of others.
+// A tenant's jobs that return to their queue one after another take turns with those of others.
 func TestFairJobsThatGoBackTakeTheirTurn(t *testing.T) {
 	const jobs = 6
 	debounced := func(e *env, jid string, options ...qless.PutOption) {
@@ -285,7 +285,7 @@ func TestARetryComesBeforeTheTurnsOfOthers(t *testing.T) {
 	})
 }
 
-// One tenant that puts forever, and others that come once, leave no more than a few behind.
+// Of one tenant that keeps putting, and others that put once, only a few are remembered.
 func TestAQueueForgetsTenants(t *testing.T) {
 	e := newEnv(t)
 	e.putFair(3, qless.Fair("a"), "a")
@@ -300,7 +300,7 @@ func TestAQueueForgetsTenants(t *testing.T) {
 	require.Equal(t, []string{"last"}, e.Redis.ZRange(t.Context(), "ql:x:fair:0:q", 0, -1).Val())
 }
 
-// However the last job that takes turns leaves its queue, nothing is left of the turns.
+// However the last job with a tenant leaves its queue, nothing is left of the turns.
 func TestTheTurnsOfAQueueEndWithItsLastJob(t *testing.T) {
 	for name, leave := range map[string]func(e *env) error{
 		"popped": func(e *env) error { e.Pop("q"); return nil },
@@ -346,7 +346,7 @@ func TestTheTurnsOfAQueueEndWithItsLastJob(t *testing.T) {
 	}
 }
 
-// A job that is replaced in its place leaves its tenant the turn that it has.
+// A job that is replaced in its place keeps its tenant's turn.
 func TestAReplacedJobKeepsItsTurn(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("j"), qless.Fair("a"), qless.Unique("k"))
@@ -356,8 +356,7 @@ func TestAReplacedJobKeepsItsTurn(t *testing.T) {
 	})
 }
 
-// A place that no tenant's turn has given is not kept, though the server's clock was set back
-// since.
+// A place that no tenant's turn determined is not kept, even if the server's clock was set back.
 func TestAJobThatGetsATenantAsItIsReplacedTakesATurn(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("b"), qless.Fair("b"))
@@ -369,8 +368,8 @@ func TestAJobThatGetsATenantAsItIsReplacedTakesATurn(t *testing.T) {
 	})
 }
 
-// Over any stretch in which all of them wait, tenants of one weight differ by one job at most, and
-// those of several by what one turn is worth.
+// As long as all of them have waiting jobs, tenants of one weight differ by at most one job, and
+// tenants of different weights by the value of a turn.
 func TestSharesOfRandomTenants(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -413,7 +412,7 @@ func TestWhatAFairPutCosts(t *testing.T) {
 	require.Equal(t, plain, put("c"))
 }
 
-func TestFairSharesThatCanNotBe(t *testing.T) {
+func TestInvalidFairShares(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Unchanged(func() {
 			for _, options := range map[string][]qless.PutOption{

@@ -28,7 +28,7 @@ func TestRetryByAHandleOfAnotherQueueIsRefused(t *testing.T) {
 	require.Equal(t, "q2", e.Read("j").Queue)
 }
 
-// The command of other clients sends a job to whatever queue they name.
+// The command of other clients moves a job to any queue that they name.
 func TestTheCommandRetryOfOtherClientsMovesTheJob(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q1", qless.JID("j"))
@@ -88,7 +88,7 @@ func TestCancelLeavesACompleteJobThatIsNamedTwice(t *testing.T) {
 	e.Unchanged(func() { require.NoError(t, e.Cancel(t.Context(), "j", "j")) })
 }
 
-func TestWorkerTellsOfTheJobsThatItHolds(t *testing.T) {
+func TestWorkerReportsTheJobsThatItHolds(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"held", "theirs", "nobody's"} {
 		e.Put("q", qless.JID(jid))

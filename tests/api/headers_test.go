@@ -73,7 +73,7 @@ func TestHeadersOfAPutReplaceThoseOfTheJob(t *testing.T) {
 	})
 }
 
-func TestHeadersThatCanNotBe(t *testing.T) {
+func TestInvalidHeaders(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("running"))
 	running := e.Pop("q")

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// stored returns the options that a job's hash has in one field, or the empty string.
+// stored returns the options in the one field of a job's hash, or the empty string.
 func (e *env) stored(jid string) string {
 	e.T.Helper()
 	text, err := e.Redis.HGet(e.T.Context(), "ql:j:"+jid, "x:o").Result()
@@ -31,7 +31,7 @@ func (e *env) run(command string, args ...any) any {
 	return reply
 }
 
-// putStored runs the script put for the job j in the queue q, with pairs of options.
+// putStored runs the command put for the job j in the queue q, with pairs of options.
 func (e *env) putStored(pairs ...any) {
 	e.T.Helper()
 	e.run("put", append([]any{"w1", "q", "j", "K", "{}", "0"}, pairs...)...)
@@ -56,7 +56,7 @@ func TestAJobWithoutOptionsHasNoFieldOfOurs(t *testing.T) {
 	})
 }
 
-func TestAPutThatSaysNothingLeavesTheOptionsOfAJob(t *testing.T) {
+func TestAPutWithoutOptionsKeepsTheOptionsOfAJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		options := `hl|{"h":{"a":"1"},"l":5}`
 		e.putStored("o", options)
@@ -155,7 +155,7 @@ func requireStored(t *testing.T, want, got string) {
 	}
 }
 
-// letters returns the letters of a job's stored options.
+// letters returns the letters that begin a job's stored options.
 func (e *env) letters(jid string) string {
 	e.T.Helper()
 	letters, _, _ := strings.Cut(e.stored(jid), "|")
@@ -185,7 +185,7 @@ func TestLifetimesEndWithTheLifeOfAJob(t *testing.T) {
 	})
 }
 
-// member is what replies have for a job with one header.
+// member is the member of a reply for a job with one header.
 const member = `,"x":{"h":{"a":"1"}}`
 
 func TestOptionsInReplies(t *testing.T) {
@@ -197,7 +197,7 @@ func TestOptionsInReplies(t *testing.T) {
 		} {
 			name, args := command[0].(string), command[1:]
 			require.Equal(t, 1, strings.Count(e.run(name, args...).(string), member), name)
-			e.putStored() // a pop has taken them
+			e.putStored() // a pop has removed them
 			e.Put("q", qless.JID("plain"))
 			reply, err := scripts.RunDropIn(t.Context(), e.Redis,
 				append([]any{name, scripts.Time(e.Clock.Now())}, args...)...)
@@ -238,8 +238,7 @@ func TestOptionsThatAScriptRefuses(t *testing.T) {
 	}
 }
 
-// The times of this test are the ones that a script writes: they survive being read and written
-// again.
+// The times of this test are as a script writes them. They survive being read and written again.
 func TestTimesAmongOptionsSurviveAMerge(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.putStored("o", `t|{"t":100.25}`)
@@ -251,7 +250,7 @@ func TestTimesAmongOptionsSurviveAMerge(t *testing.T) {
 	})
 }
 
-// Python's text for an infinite number is not JSON, and no script could write it again.
+// Python's text for infinity is not JSON, and no script could write it again.
 func TestOptionsThatAreNotFinite(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for _, word := range []string{"Infinity", "-Infinity", "NaN", "1e999"} {
@@ -264,8 +263,8 @@ func TestOptionsThatAreNotFinite(t *testing.T) {
 	})
 }
 
-// Options that are stored like that, by an earlier version or by hand, count as not set: the job is
-// read, popped, failed and notified of failures as any other.
+// Damaged options, stored by an earlier version or by hand, count as not set: the job is read,
+// popped, failed and notified of failures like any other.
 func TestDamagedOptionsDamageNoOtherJob(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
@@ -293,7 +292,7 @@ func TestDamagedOptionsDamageNoOtherJob(t *testing.T) {
 	require.Len(t, e.Pops("q", 5), 3)
 }
 
-// The jid of a client that writes Latin-1 comes back as it is.
+// The jid of a client that writes Latin-1 is returned unchanged.
 func TestJIDsThatAreNotUTF8(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()

@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// jobMethods calls each method that changes a job on the server, on a job that is running.
+// jobMethods calls each method that changes a job on the server, on a running job.
 var jobMethods = map[string]func(ctx context.Context, job *qless.Job) error{
 	"Cancel":      func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) },
 	"Complete":    func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
@@ -78,14 +78,14 @@ func TestMethodsLeaveAJobAsItWasRead(t *testing.T) {
 			if name != "Cancel" {
 				require.NoError(t, job.Refresh(t.Context()))
 				read := e.Read(jid)
-				read.PoppedAt, read.Waited = job.PoppedAt, job.Waited // which are of the pop
+				read.PoppedAt, read.Waited = job.PoppedAt, job.Waited // only the pop sets these
 				require.Equal(t, jsonOf(t, read), jsonOf(t, job))
 			}
 		})
 	}
 }
 
-// callEach calls the methods that take a context with arguments that are fine.
+// callEach calls the methods that take a context, with valid arguments.
 func callEach(t *testing.T, value any) map[string]error {
 	t.Helper()
 	arguments := map[reflect.Type]any{
@@ -150,11 +150,11 @@ func TestUpdateWritesWhatWasChangedInARecurringJob(t *testing.T) {
 	require.NoError(t, seen.Update(t.Context()))
 	require.NoError(t, job.Refresh(t.Context()))
 	require.Equal(t, "K3", job.Klass)
-	require.Equal(t, 2, job.Priority, "what the other one has not changed stays")
+	require.Equal(t, 2, job.Priority, "fields that the other has not changed stay")
 	require.Equal(t, qless.Tags{"b"}, job.Tags)
 	e.Unchanged(func() { require.NoError(t, seen.Update(t.Context()), "nothing was changed again") })
 
-	require.NoError(t, json.Unmarshal([]byte(`{"klass":"K4","interval":60}`), job))
+	require.NoError(t, json.Unmarshal([]byte(`{"klass":"K4","interval":"1m"}`), job))
 	require.NoError(t, job.Update(t.Context()))
 	require.Equal(t, e.recurring("r"), job)
 	require.Equal(t, time.Minute, job.Interval)
@@ -226,8 +226,8 @@ func TestReleaseUsesUpNoRetry(t *testing.T) {
 	require.Equal(t, jid, e.Pop("q").JID)
 }
 
-// The server distinguishes the two runs of a worker by the times of their pops.
-func TestAnOldHandleOfAPopCanNotGiveTheJobBack(t *testing.T) {
+// The server distinguishes two runs at one worker by the times of their pops.
+func TestAnOldHandleOfAPopCannotGiveTheJobBack(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q")
 	old := e.Pop("q")
@@ -239,7 +239,7 @@ func TestAnOldHandleOfAPopCanNotGiveTheJobBack(t *testing.T) {
 	})
 }
 
-func TestAJobThatGoesOnMayChange(t *testing.T) {
+func TestAJobThatMovesOnMayChange(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q", qless.Priority(1), qless.Retries(2), qless.Tags{"a", "b"})
 	tagged := func(tag string) int {
@@ -343,7 +343,7 @@ func TestDataIsStoredAsJSON(t *testing.T) {
 	require.True(t, strings.Contains(message, "json.Marshal") && !strings.Contains(message, "plain text"), message)
 }
 
-// A job that was read from a server goes through JSON as a whole, except for what is the client's.
+// A job that was read from a server survives JSON completely, except for its client.
 func TestAJobOfAServerAsJSON(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("j"), qless.Tags{"a"})

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// latency reads the latency of the queue q, to the second.
+// latency reads the latency of the queue q, in whole seconds.
 func (e *env) latency() inspect.Latency {
 	e.T.Helper()
 	var l inspect.Latency
@@ -77,7 +77,7 @@ func TestLatencyIsTheAgeOfTheOldestJobOfEachPriority(t *testing.T) {
 			e.Clock.Advance(minute)
 			require.NoError(e.T, repairs.TimeOut(e.T.Context(), e.Client, job.JID))
 		}, []inspect.PriorityLatency{waits(2, minute), waits(0, minute)}},
-		"a due one that nobody has moved": {func(e *env) {
+		"a due job that has not been moved": {func(e *env) {
 			e.Put("q", qless.Delay(minute), qless.Priority(4))
 			e.Clock.Advance(2 * minute)
 			e.Put("q")
@@ -128,7 +128,7 @@ func TestLatencyLooksAtSixteenPriorities(t *testing.T) {
 	})
 }
 
-func TestLatencyTellsWhenTheNextJobIsDue(t *testing.T) {
+func TestLatencyReportsWhenTheNextJobIsDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		require.Zero(t, e.latency().NextDue)
 		e.Put("q", qless.Delay(time.Hour))
@@ -137,7 +137,7 @@ func TestLatencyTellsWhenTheNextJobIsDue(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, noon.Add(time.Minute), e.latency().NextDue)
 		e.Clock.Advance(2 * time.Minute)
-		require.Equal(t, noon.Add(time.Minute), e.latency().NextDue, "nobody has asked")
+		require.Equal(t, noon.Add(time.Minute), e.latency().NextDue, "no worker has asked")
 	})
 }
 

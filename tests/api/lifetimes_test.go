@@ -28,7 +28,7 @@ func (e *env) sweep() int {
 	return n
 }
 
-// gone checks that nothing is left of a job.
+// gone requires that nothing is left of a job.
 func (e *env) gone(jid string) {
 	e.T.Helper()
 	named := regexp.MustCompile(`\b` + jid + `\b`)
@@ -38,7 +38,7 @@ func (e *env) gone(jid string) {
 	}
 }
 
-// untils returns the jids of jobs that have a time in the set of lifetimes.
+// untils returns the jids of jobs in the set of lifetimes.
 func (e *env) untils() []string {
 	e.T.Helper()
 	jids, err := e.Redis.ZRange(e.T.Context(), "ql:x:until", 0, -1).Result()
@@ -46,7 +46,7 @@ func (e *env) untils() []string {
 	return jids
 }
 
-// foreignPut puts an existing job as the script of another client does, which knows no options.
+// foreignPut puts an existing job as another client's script does, which does not know options.
 func (e *env) foreignPut(queue, jid string) {
 	e.T.Helper()
 	now := e.Clock.Now().Unix()
@@ -106,7 +106,7 @@ func TestAJobIsNotHandedOutAfterItsStartBy(t *testing.T) {
 	}
 }
 
-// How a job that was started in time comes to wait again after its StartBy.
+// The cases are ways in which a job that was started in time waits again after its StartBy.
 func TestAJobIsNotHandedOutAgainAfterItsStartBy(t *testing.T) {
 	for what, again := range map[string]func(e *env, job *qless.Job) error{
 		"retry":   func(e *env, job *qless.Job) error { return errOf(job.Retry(e.T.Context(), 0, "", "")) },
@@ -149,7 +149,7 @@ func TestALostJobKeepsItsGracePeriodAfterItsStartBy(t *testing.T) {
 	})
 }
 
-// bring brings the job j of the queue q, which has an hour left, into a state.
+// bring puts the job j, with a life of an hour, into the queue q, and brings it into a state.
 var bring = map[qless.State]func(e *env, options ...qless.PutOption){
 	qless.StateWaiting: func(e *env, options ...qless.PutOption) { e.Put("q", options...) },
 	qless.StateScheduled: func(e *env, options ...qless.PutOption) {
@@ -213,7 +213,7 @@ func TestAJobIsGoneWhenItsTTLIsOverWhateverItsState(t *testing.T) {
 	}
 }
 
-// until returns what is published before a message on a channel.
+// until returns the messages published before a message on a channel.
 func until(t *testing.T, heard *redis.PubSub, channel string) []string {
 	t.Helper()
 	var messages []string
@@ -226,7 +226,7 @@ func until(t *testing.T, heard *redis.PubSub, channel string) []string {
 	}
 }
 
-// inOrder returns an object with its members in order, and anything else as it is.
+// inOrder returns a JSON object with its members sorted, and anything else unchanged.
 func inOrder(t *testing.T, payload string) string {
 	t.Helper()
 	if !strings.HasPrefix(payload, "{") {
@@ -237,7 +237,7 @@ func inOrder(t *testing.T, payload string) string {
 	return jsonOf(t, members)
 }
 
-// canceling returns what is published when the job j in a state is canceled.
+// canceling returns the messages published when the job j is canceled in a state.
 func canceling(state qless.State) []string {
 	worker := ""
 	if state == qless.StateRunning || state == qless.StateTimedOut {
@@ -271,8 +271,8 @@ func TestTTLCountsThroughNextQueuesAndRetries(t *testing.T) {
 	})
 }
 
-// A worker that still has the job when its TTL is over, but not swept, may end it.
-func TestAJobThatNobodyCameAcrossCanStillBeCompleted(t *testing.T) {
+// A worker that still has a job whose TTL is over, but which is not swept, may end it.
+func TestAnExpiredJobCanBeCompletedUntilItIsSwept(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("j"), qless.TTL(30*time.Second))
 		job := e.Pop("q")
@@ -327,7 +327,7 @@ func TestKeepForOnlyShortens(t *testing.T) {
 		require.NoError(t, e.Pop("q").Complete(t.Context()))
 		require.ErrorIs(t, errOf(e.Job(t.Context(), "j")), qless.ErrNotFound)
 		e.Clock.Advance(time.Hour)
-		require.Zero(t, e.sweep(), "a stale entry is no job")
+		require.Zero(t, e.sweep(), "a stale entry is not a job")
 		require.Empty(t, e.untils())
 
 		e.Put("q", qless.JID("k"), qless.KeepFor(time.Hour), qless.TTL(time.Minute))
@@ -381,7 +381,7 @@ func TestAJobIsForgottenAsSoonAsItIsComplete(t *testing.T) {
 	}
 }
 
-func TestAJobThatGoesOnIsNotForgotten(t *testing.T) {
+func TestAJobThatMovesOnIsNotForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("j"), qless.KeepFor(0))
 		require.NoError(t, e.Pop("q").Next(t.Context(), "p"))
@@ -392,7 +392,7 @@ func TestAJobThatGoesOnIsNotForgotten(t *testing.T) {
 	})
 }
 
-// A forgotten job leaves no result behind, but its waiters get it.
+// A forgotten job leaves no result behind, but clients that wait for it get the result.
 func TestAWaitGetsTheResultOfAJobThatIsForgotten(t *testing.T) {
 	for what, end := range map[string]func(ctx context.Context, job *qless.Job) error{
 		"complete": func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
@@ -425,7 +425,7 @@ func TestAWaitEndsWithTheLifeOfItsJob(t *testing.T) {
 	})
 }
 
-// A put of a job that may be forgotten by then is not sent again.
+// A put is not sent again if the job may be forgotten by then.
 func TestPutsOfJobsThatMayBeForgottenAreSentOnce(t *testing.T) {
 	for what, option := range map[string]qless.PutOption{
 		"KeepFor":       qless.KeepFor(0),
@@ -467,8 +467,8 @@ func TestLifetimesThatAreRefused(t *testing.T) {
 		"StartBy(1s) is over before the Delay of 2s":        {qless.StartBy(time.Second), qless.Delay(2 * time.Second)},
 		"TTL(2s) is over before the Delay of 2s":            {qless.TTL(2 * time.Second), qless.Delay(2 * time.Second)},
 		"Delay and At can't be used together":               {qless.Delay(0), qless.At(noon)},
-		"At(0001-01-01 00:00:00 +0000 UTC) is no time":      {qless.At(time.Time{})},
-		"At(10000-01-01 00:00:00 +0000 UTC) is no time":     {qless.At(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))},
+		"At(0001-01-01 00:00:00 +0000 UTC) is not a time":   {qless.At(time.Time{})},
+		"At(10000-01-01 00:00:00 +0000 UTC) is not a time":  {qless.At(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))},
 		"StartBy is over after 60 s, but Delay or At makes": {qless.StartBy(time.Minute), qless.At(noon.Add(time.Hour))},
 		"TTL is over after 60 s, but Delay or At makes":     {qless.TTL(time.Minute), qless.At(noon.Add(2 * time.Minute))},
 	} {
@@ -558,7 +558,7 @@ func TestAJobThatExpiredAndFailedCanBeUnfailed(t *testing.T) {
 	})
 }
 
-// bury puts n jobs that are dead by the time it returns.
+// bury puts n jobs whose lives have ended when it returns.
 func (e *env) bury(queue string, n int) {
 	e.T.Helper()
 	specs := make([]qless.JobSpec, n)
@@ -606,8 +606,8 @@ func TestExpiredJobsDoNotHideLiveOnes(t *testing.T) {
 	})
 }
 
-// A call of Go is made again at once if there may be more, and drops few. One of another language
-// is made again after some time.
+// Go repeats a call at once if there may be more, so each call drops few. Clients in other
+// languages repeat it after some time.
 func TestACallDropsOnlySoManyExpiredJobs(t *testing.T) {
 	reserve := func(args ...any) func(e *env) (int, bool) {
 		return func(e *env) (int, bool) {
@@ -700,8 +700,8 @@ func TestALifeBeginsAgainWhenAJobIsPutAgain(t *testing.T) {
 	}
 }
 
-// A life that is over is over: leftovers of the job block no other.
-func TestAJobWhoseLifeIsOverStandsInNobodysWay(t *testing.T) {
+// Leftovers of a job whose life is over block no other job.
+func TestAJobWhoseLifeIsOverBlocksNoOther(t *testing.T) {
 	for state, set := range bring {
 		t.Run(string(state), func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
@@ -714,7 +714,7 @@ func TestAJobWhoseLifeIsOverStandsInNobodysWay(t *testing.T) {
 				e.Put("q2", qless.JID("j"), qless.IfAbsent)
 				require.Zero(t, e.Read("j").Until)
 				e.sweep()
-				if state == qless.StateDepends { // it still waits for the other one
+				if state == qless.StateDepends { // the job still waits for the other one
 					require.NoError(t, e.Pop("p").Complete(t.Context()))
 				}
 				require.Equal(t, "j", e.Pop("q2").JID)
@@ -735,7 +735,7 @@ func TestAJobWhoseLifeIsOverStandsInNobodysWay(t *testing.T) {
 	})
 }
 
-// A key that is claimed for some time is held whatever becomes of the job, unless it is canceled.
+// A key claimed for some time is held whatever happens to the job, unless the job is canceled.
 func TestAKeyForSomeTimeOutlivesItsJob(t *testing.T) {
 	for what, end := range map[string]func(t *testing.T, e *env){
 		"forgotten": func(t *testing.T, e *env) { require.NoError(t, e.Pop("q").Complete(t.Context())) },
@@ -828,7 +828,7 @@ func TestAFailedJobIsKeptForItsOwnTime(t *testing.T) {
 				failed := e.Read("j")
 				require.WithinDuration(t, failed.Failure.When.Add(5*time.Hour), failed.Until, time.Second)
 				e.Clock.Advance(3 * time.Hour)
-				require.Zero(t, e.sweep(), "its TTL does not count any more")
+				require.Zero(t, e.sweep(), "its TTL no longer counts")
 				e.Clock.Advance(2 * time.Hour)
 				require.Equal(t, 1, e.sweep())
 				e.gone("j")
@@ -886,7 +886,7 @@ func TestAJobIsDueAtItsTime(t *testing.T) {
 	})
 }
 
-// The server's clock decides, not that of the machine.
+// The server's clock decides, not the machine's.
 func TestTheServerKnowsWhenTheTimeOfAJobHasCome(t *testing.T) {
 	e := newEnv(t)
 	client := e.NewLiveClient(e.Redis, qless.ClientConfig{})
@@ -927,7 +927,7 @@ func TestLifetimesOfASchedulesJobs(t *testing.T) {
 	require.Contains(t, own.Message, "TTL(1s) is over before the Delay of 1m0s")
 }
 
-// The commands that lifetimes cost by docs/extensions.md.
+// These are the costs of lifetimes in docs/extensions.md.
 func TestCommandsThatLifetimesCost(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("first"))
@@ -959,7 +959,7 @@ func TestCommandsThatLifetimesCost(t *testing.T) {
 	}
 }
 
-// A history that is kept short lacks the last put, and has the first one.
+// A history that is kept short lacks the last put, but has the first one.
 func TestALifetimeHoldsThoughTheHistoryIsShort(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Set(qless.ConfigMaxJobHistory, 2)
@@ -976,7 +976,7 @@ func TestALifetimeHoldsThoughTheHistoryIsShort(t *testing.T) {
 func TestALostJobIsHandedOutOnceThoughAnotherHasExpired(t *testing.T) {
 	for name, set := range map[string]func(e *env) []qless.PutOption{
 		"its grace period is over": func(*env) []qless.PutOption { return nil },
-		"there is no grace period": func(e *env) []qless.PutOption {
+		"without a grace period": func(e *env) []qless.PutOption {
 			e.Set("grace-period", 0)
 			return nil
 		},

@@ -23,7 +23,7 @@ func (e *env) limit(name string, config qless.LimitConfig) {
 	require.NoError(e.T, e.Limit(name).Set(e.T.Context(), config))
 }
 
-// slots defines a limit of n jobs that run at a time.
+// slots defines a limit of n concurrent jobs.
 func (e *env) slots(name string, n int) {
 	e.T.Helper()
 	e.limit(name, qless.LimitConfig{Concurrency: n})
@@ -37,7 +37,8 @@ func (e *env) putLimited(queue string, jids string, limits ...string) {
 	}
 }
 
-// park puts a job into a queue that is parked by the limit api, whose only slot another job has.
+// park puts a job into a queue. The job is parked because another job has the only slot of the
+// limit api.
 func (e *env) park(queue, jid string) {
 	e.T.Helper()
 	e.slots("api", 1)
@@ -78,6 +79,7 @@ func TestAtMostConcurrencyJobsOfALimitRun(t *testing.T) {
 		require.Empty(t, e.popped("q2", 10), "the limit is that of all queues")
 		require.ElementsMatch(t, []string{"a", "b"}, e.info("api").Running)
 		require.Equal(t, 2, e.info("api").Parked)
+		require.ElementsMatch(t, []string{"c", "d"}, e.info("api").Waiting)
 
 		require.NoError(t, e.Read("a").Complete(t.Context()))
 		require.Equal(t, "c", e.popped("q1", 10))
@@ -107,6 +109,7 @@ func TestAParkedJobIsScheduledAndKeepsItsPlace(t *testing.T) {
 		require.Equal(t, qless.Limits{"api"}, parked.Options.Limits)
 		require.Equal(t, before.History, parked.History)
 		require.Equal(t, before.Remaining, parked.Remaining)
+		require.Equal(t, []string{"high", "low"}, e.info("api").Waiting)
 		require.Equal(t, 2, e.Counts("q").Scheduled)
 		require.Equal(t, 0, e.Counts("q").Waiting)
 
@@ -122,7 +125,7 @@ func TestAParkedJobIsScheduledAndKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// Whatever ends the run of a job frees its slot, once.
+// However a job's run ends, its slot becomes free, once.
 func TestASlotIsFreeWhenItsJobNoLongerRuns(t *testing.T) {
 	for name, end := range map[string]func(e *env, job *qless.Job) error{
 		"complete": func(e *env, job *qless.Job) error { return job.Complete(e.T.Context()) },
@@ -159,7 +162,7 @@ func TestASlotIsFreeWhenItsJobNoLongerRuns(t *testing.T) {
 				require.ElementsMatch(t, []string{"b"}, e.info("api").Running)
 				require.ElementsMatch(t, []string{"b"}, e.info("other").Running)
 				got := e.popped("q", 10)
-				if name == "timeout" || name == "end, to try again" { // the first of the queue again
+				if name == "timeout" || name == "end, to try again" { // the job is the first of the queue again
 					require.Equal(t, "a", got)
 				} else {
 					require.Equal(t, "c", got)
@@ -194,7 +197,7 @@ func TestAllLimitsOfAJobHaveRoomOrNoneIsTaken(t *testing.T) {
 	})
 }
 
-// A job that waits for one limit does not keep those from starting that wait for the other one.
+// A job that waits for one limit does not block jobs that wait for another.
 func TestARoomThatAParkedJobCannotUseGoesToTheNext(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.slots("a", 1)
@@ -326,7 +329,7 @@ func TestALostJobCountsOnceInItsLimit(t *testing.T) {
 	})
 }
 
-// A worker that dies sends no notice.
+// A worker that dies does not report it.
 func TestSlotsOfDeadWorkersAreFreeAfterLockAndGrace(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []qless.PutOption
@@ -358,7 +361,7 @@ func TestSlotsOfDeadWorkersAreFreeAfterLockAndGrace(t *testing.T) {
 	}
 }
 
-// Other clients' scripts end jobs without a notice to limits.
+// Other clients' scripts end jobs without notifying limits.
 func TestSlotsThatOthersLeaveBehindAreHealed(t *testing.T) {
 	for name, end := range map[string]func(e *env){
 		"completed": func(e *env) {
@@ -443,7 +446,7 @@ func TestChangesOfALimit(t *testing.T) {
 		require.Empty(t, e.popped("q", 10))
 		require.NoError(t, e.Limit("api").Unset(t.Context()))
 		require.Equal(t, "d e", e.popped("q", 10))
-		require.NoError(t, e.Limit("api").Unset(t.Context()), "it is no error to delete it again")
+		require.NoError(t, e.Limit("api").Unset(t.Context()), "deleting it again is not an error")
 	})
 }
 
@@ -476,11 +479,11 @@ func TestAHoldKeepsJobsFromStarting(t *testing.T) {
 	}
 }
 
-// Whatever becomes of a parked job, it is in one place, and keeps no other from starting.
+// Whatever happens to a parked job, it is in one place, and blocks no other.
 func TestParkedJobsAreTreatedAsScheduledOnes(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(e *env)
-		left string // the parked jobs that start when two slots get free
+		left string // the parked jobs that start when two slots become free
 	}{
 		"cancel":           {func(e *env) { require.NoError(e.T, e.Cancel(e.T.Context(), "b")) }, "c d"},
 		"move":             {func(e *env) { require.NoError(e.T, e.Read("b").Move(e.T.Context(), "other")) }, "c d"},
@@ -514,7 +517,7 @@ func TestParkedJobsAreTreatedAsScheduledOnes(t *testing.T) {
 	}
 }
 
-// Whatever ends a parked job, or has it wait for something else, nothing is noted of its wait.
+// However a parked job ends or moves, nothing is left of its wait.
 func TestAParkedJobThatGoesElsewhereIsNotRemembered(t *testing.T) {
 	for name, do := range map[string]func(e *env) error{
 		"cancel": func(e *env) error { return e.Cancel(e.T.Context(), "j") },
@@ -562,13 +565,13 @@ func TestAParkedJobThatGoesElsewhereIsNotRemembered(t *testing.T) {
 	}
 }
 
-// No notice is needed: parked jobs are tried after a time.
+// Parked jobs are tried after a time, even without a notification.
 func TestParkedJobsAreTriedAfterAWhile(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.slots("api", 1)
 		e.putLimited("q", "a b c d", "api")
 		require.Equal(t, "a", e.popped("q", 10))
-		require.NoError(t, e.Redis.HDel(t.Context(), "ql:x:limits", "api").Err()) // nobody is told
+		require.NoError(t, e.Redis.HDel(t.Context(), "ql:x:limits", "api").Err()) // no notification
 		e.Clock.Advance(62 * time.Second)
 		require.Equal(t, "b c d", e.popped("q", 10))
 		require.Zero(t, e.info("api").Parked)
@@ -613,7 +616,7 @@ func TestABlockedKeyHoldsUpNoOther(t *testing.T) {
 	require.LessOrEqual(t, len(commands), 40)
 }
 
-// Jobs that fall due by themselves don't keep a due job of another key waiting.
+// Jobs that fall due by themselves do not hold up a due job of another key.
 func TestBlockedJobsThatFallDueHoldUpNoOther(t *testing.T) {
 	e := newEnv(t)
 	e.slots("shop", 1)
@@ -632,7 +635,7 @@ func TestBlockedJobsThatFallDueHoldUpNoOther(t *testing.T) {
 	require.ElementsMatch(t, []string{"other", "plain"}, strings.Fields(got))
 }
 
-// A reserve that has parked as many as it may says that there may be more.
+// A reserve that has parked as many jobs as it may reports that there may be more.
 func TestAReserveAsksAgainAtOnceAfterParkingMany(t *testing.T) {
 	e := newEnv(t)
 	e.slots("shop", 1)
@@ -762,7 +765,7 @@ func TestAQueueStartsNoMoreThanItsMaxRate(t *testing.T) {
 			return wait, max(len(reply.([]any))-5, 0)
 		}
 		wait, count := reserve()
-		require.InDelta(t, 50, wait, 0.001, "it is told when to ask again")
+		require.InDelta(t, 50, wait, 0.001, "the reply says when to ask again")
 		require.Zero(t, count)
 		e.Clock.Advance(50 * time.Second)
 		wait, count = reserve()
@@ -781,7 +784,7 @@ func TestAQueueStartsNoMoreThanItsMaxRate(t *testing.T) {
 	})
 }
 
-func TestAQueueTellsWhenItsMaxRateAllowsTheNextStart(t *testing.T) {
+func TestAQueueReportsWhenItsMaxRateAllowsTheNextStart(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		queue := e.Queue("q")
 		next := func() time.Time {
@@ -819,7 +822,7 @@ func TestMaxRatesThatMakeNoSense(t *testing.T) {
 	settings, err := e.Queue("q").Settings(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, qless.QueueSettings{Heartbeat: time.Minute}, settings)
-	require.Len(t, e.Pops("q", 10), 1, "nonsense is no limit")
+	require.Len(t, e.Pops("q", 10), 1, "an invalid setting is not a limit")
 }
 
 func TestLimitsThatMakeNoSense(t *testing.T) {
@@ -856,8 +859,8 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 	})
 }
 
-// Damaged limits are no limits: no job is kept from its worker by them.
-func TestDamagedLimitsHoldNobodyUp(t *testing.T) {
+// Damaged limits do not count as limits: they hold up no job.
+func TestDamagedLimitsHoldUpNoJobs(t *testing.T) {
 	for name, damage := range map[string]func(ctx context.Context, e *env){
 		"definition": func(ctx context.Context, e *env) { e.Redis.HSet(ctx, "ql:x:limits", "api", "nonsense") },
 		"hold":       func(ctx context.Context, e *env) { e.Redis.HSet(ctx, "ql:x:limits", "api hold", "x") },
@@ -880,7 +883,8 @@ func TestDamagedLimitsHoldNobodyUp(t *testing.T) {
 	}
 }
 
-// A job that had room while its queue was paused starts as soon as the queue gives jobs again.
+// A job for which a slot became free while its queue was paused starts as soon as the queue is
+// unpaused.
 func TestAnUnpausedQueueStartsWhatHasRoom(t *testing.T) {
 	for name, makeRoom := range map[string]func(e *env, first *qless.Job) error{
 		"a slot":  func(e *env, first *qless.Job) error { return first.Complete(e.T.Context()) },
@@ -909,7 +913,7 @@ func TestAnUnpausedQueueStartsWhatHasRoom(t *testing.T) {
 	}
 }
 
-// A parked job waits among the others by its priority, also by one that it has got since.
+// Parked jobs are ordered by their priorities, even by ones set while they are parked.
 func TestThePriorityOfAParkedJobCanBeChanged(t *testing.T) {
 	for name, set := range map[string]func(e *env) error{
 		"one":     func(e *env) error { return e.Read("z").SetPriority(e.T.Context(), 10) },
@@ -933,7 +937,7 @@ func TestThePriorityOfAParkedJobCanBeChanged(t *testing.T) {
 	}
 }
 
-// The starts of a time that is still to come are not counted: the server's clock was set back.
+// Starts in the future are not counted: the server's clock was set back.
 func TestAClockThatIsSetBackHoldsUpNoRate(t *testing.T) {
 	const back = time.Hour
 	for name, set := range map[string]func(e *env){
@@ -951,7 +955,7 @@ func TestAClockThatIsSetBackHoldsUpNoRate(t *testing.T) {
 						e.Clock.Advance(-back)
 					}
 					started := 0
-					for range 5 { // a call may do no more than put parked jobs back
+					for range 5 { // a call may only put parked jobs back
 						started += len(e.Pops("q", 9))
 					}
 					require.Equal(t, 3, started, "in second %d", i)

@@ -26,7 +26,7 @@ func (e *env) fail(queue, group string, options ...qless.PutOption) string {
 	return jid
 }
 
-// lists reads a whole list of a queue, as jids.
+// lists reads the jids of a whole list of a queue.
 func (e *env) lists(list inspect.List, queue string) []string {
 	e.T.Helper()
 	page, err := inspect.New(e.Client).Queue(queue, list).List(e.T.Context(), inspect.Range{Limit: -1})
@@ -42,7 +42,7 @@ func jidsOf(items []inspect.Row) []string {
 	return all
 }
 
-// rounded returns a summary without the microseconds by which the clock of the tests advances.
+// rounded returns a summary without the microseconds by which the tests' clock advances.
 func rounded(s inspect.Row) inspect.Row {
 	for _, at := range []*time.Time{&s.Since, &s.Due, &s.Expires} {
 		if !at.IsZero() {
@@ -55,7 +55,7 @@ func rounded(s inspect.Row) inspect.Row {
 	return s
 }
 
-// summaryLists are the lists with summaries that belong to those with jids.
+// summaryLists returns the lists of summaries by the names of the lists of jids.
 func summaryLists(e *env) map[string]func(context.Context, inspect.Range) (inspect.Page[inspect.Row], error) {
 	all := map[string]func(context.Context, inspect.Range) (inspect.Page[inspect.Row], error){
 		"completed": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
@@ -107,11 +107,11 @@ func TestListsWithSummariesHaveTheOrderOfThoseWithJIDs(t *testing.T) {
 	}
 }
 
-func TestWhatAListTellsOfAJob(t *testing.T) {
+func TestWhatAListShowsOfAJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		queue := e.Queue("q")
-		shown := 0 // bytes of data
+		shown := 0 // bytes of data shown
 		only := func(list inspect.List) inspect.Row {
 			t.Helper()
 			page, err := inspect.New(e.Client).Queue("q", list).WithData(shown).List(ctx, inspect.Range{})
@@ -149,7 +149,7 @@ func TestWhatAListTellsOfAJob(t *testing.T) {
 		want.Due = noon.Add(61*time.Second + time.Hour)
 		want.Failure = &qless.Failure{Group: "g", Message: "m", When: noon.Add(61 * time.Second), Worker: "w1"}
 		got := only(inspect.Scheduled)
-		got.Worker = "w1" // it is not cleared by a retry
+		got.Worker = "w1" // a retry does not clear it
 		require.Equal(t, want, got)
 
 		e.Clock.Advance(time.Hour)
@@ -177,7 +177,7 @@ func TestWhatAListTellsOfAJob(t *testing.T) {
 	})
 }
 
-func TestEveryListTellsWhenAScheduledJobIsDue(t *testing.T) {
+func TestEveryListShowsWhenAScheduledJobIsDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("j"), qless.Tags{"t"}, qless.Delay(time.Minute))
 		page, err := inspect.New(e.Client).Tagged("t").List(t.Context(), inspect.Range{})
@@ -191,7 +191,7 @@ func TestEveryListTellsWhenAScheduledJobIsDue(t *testing.T) {
 	})
 }
 
-func TestAParkedJobTellsByWhichLimit(t *testing.T) {
+func TestAParkedJobReportsItsLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.park("q", "j")
 		page, err := inspect.New(e.Client).Queue("q", inspect.Scheduled).List(t.Context(), inspect.Range{})

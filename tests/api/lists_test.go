@@ -15,16 +15,16 @@ import (
 	"github.com/qless/qless-go/tests/testbed"
 )
 
-// length is how many items each list of the test has.
+// length is the number of items in each list of the test.
 const length = 30
 
-// A listing is a list with its items, which fill makes, in order.
+// A listing is a list with the items that fill creates, in order.
 type listing struct {
 	read func(ctx context.Context, r inspect.Range) (inspect.Page[string], error)
 	fill func(e *env) []string
 }
 
-// made returns the jids of the list's jobs, in order, after do has been called with each.
+// made calls do with each jid of a list, and returns the jids in order.
 func made(do func(jid string)) []string {
 	var all []string
 	for i := range length {
@@ -35,7 +35,7 @@ func made(do func(jid string)) []string {
 	return all
 }
 
-// listings are all lists that the API has, of an env.
+// listings returns all lists of the API in an env.
 func listings(e *env) map[string]listing {
 	ctx := e.T.Context()
 	of := func(list inspect.List) func(context.Context, inspect.Range) (inspect.Page[string], error) {
@@ -159,7 +159,7 @@ func TestAllListsHaveOneShape(t *testing.T) {
 	}
 }
 
-// offlineEnv returns an env that no server belongs to.
+// offlineEnv returns an env without a server.
 func offlineEnv(t *testing.T) *env {
 	return &env{&testbed.Env{T: t, Client: offline(t)}}
 }
@@ -172,7 +172,7 @@ func TestListsThatAQueueDoesNotHave(t *testing.T) {
 	}
 }
 
-// A job that is due stays in its list until a worker asks for jobs: reading changes nothing.
+// A due job stays in its list until a worker asks for jobs: reading changes nothing.
 func TestJobsThatAreDueAreListedWhereTheyAre(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("soon"), qless.Delay(time.Minute))
@@ -200,8 +200,8 @@ func TestTrackedJobsThatAreGoneAreListed(t *testing.T) {
 	require.Equal(t, []string{"b"}, jids(jobs))
 }
 
-// The clients of other languages don't ask for a total, and get the lists that they know.
-func TestListsWithoutTheNewArgumentsAreAsEver(t *testing.T) {
+// Clients in other languages do not ask for a total, and get lists in the old form.
+func TestListsWithoutTheNewArgumentsAreUnchanged(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("a"), qless.Tags{"t"})
 	e.Put("q", qless.JID("b"), qless.Tags{"t"})

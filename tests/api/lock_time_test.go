@@ -13,7 +13,8 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// expiresIn checks how long a lock lasts from now, by the job's hash, the queue and the worker.
+// expiresIn requires that a lock lasts for a time from now according to the job's hash, the queue
+// and the worker.
 func (e *env) expiresIn(jid string, d time.Duration) {
 	e.T.Helper()
 	job := e.Read(jid)
@@ -70,7 +71,7 @@ func TestReserveAndRenewKnowTheLockTimeOfEachJob(t *testing.T) {
 	})
 }
 
-// number is the value of a number in a reply.
+// number returns the value of a number in a reply.
 func number(t *testing.T, part any) float64 {
 	t.Helper()
 	var n float64
@@ -112,7 +113,7 @@ func TestALockThatLastsNoTimeAtAll(t *testing.T) {
 		require.Equal(t, "failed-retries-q", e.Read(jid).Failure.Group)
 
 		e.Put("q", qless.JID("ended"))
-		require.NoError(t, e.received(atOnce)[0].Complete(t.Context()), "nobody else has taken it")
+		require.NoError(t, e.received(atOnce)[0].Complete(t.Context()), "no one else has taken it")
 		require.False(t, e.Redis.HExists(t.Context(), "ql:j:ended", "grace").Val())
 	})
 }
@@ -207,7 +208,7 @@ func TestWhereALostJobGoes(t *testing.T) {
 					require.Equal(t, c.want, jids(e.Pops("q", 4)))
 					require.Equal(t, 8, e.Read("j").Remaining)
 
-					for _, jid := range c.want { // once more, with the job as it is now
+					for _, jid := range c.want { // again, with the job in its new state
 						if jid != "j" {
 							e.Put("q", qless.JID(jid), qless.Delay(time.Hour))
 						}
@@ -222,7 +223,7 @@ func TestWhereALostJobGoes(t *testing.T) {
 	}
 }
 
-func TestLockTimesThatCanNotBe(t *testing.T) {
+func TestInvalidLockTimes(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("j"))
 	e.Unchanged(func() {
@@ -278,7 +279,7 @@ func TestALockTimeCostsNothing(t *testing.T) {
 	require.Equal(t, []int{plain[0], plain[1], plain[2] - 1, plain[3]}, own)
 }
 
-// A job that was put with OnLostInPlace has its place by its first due time.
+// The place of a job put with OnLostInPlace is determined by its first due time.
 func TestAPlaceIsThatOfTheTimeAtWhichAJobFellDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		start := e.Clock.Now()

@@ -164,7 +164,7 @@ func TestTimeoutOfSeveralIsAllOrNothing(t *testing.T) {
 	require.Equal(t, 3, e.Counts("q").Waiting)
 }
 
-func TestWorkersTellWhatTheyHold(t *testing.T) {
+func TestWorkersReportWhatTheyHold(t *testing.T) {
 	e := newEnv(t)
 	e.Set("slow-heartbeat", time.Hour)
 	short, long := e.Put("q"), e.Put("slow")
@@ -226,8 +226,8 @@ func TestSilentWorkersAreForgotten(t *testing.T) {
 	require.Empty(t, workers)
 }
 
-// A client that has lost a job may have taken it again, on another goroutine. The first run does
-// not renew, change or end the second one.
+// A client that has lost a job may have taken it again in another goroutine. The first run does not
+// renew, change or end the second.
 func TestARunThatIsLostTouchesNoLaterOne(t *testing.T) {
 	for name, call := range map[string]func(ctx context.Context, job *qless.Job) error{
 		"heartbeat": func(ctx context.Context, job *qless.Job) error {

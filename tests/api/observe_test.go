@@ -28,7 +28,7 @@ func (o *observer) observe(_ context.Context, call qless.Call) {
 	o.calls = append(o.calls, call)
 }
 
-// take returns the calls since the last take.
+// take returns and removes the recorded calls.
 func (o *observer) take() []qless.Call {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -37,7 +37,7 @@ func (o *observer) take() []qless.Call {
 	return calls
 }
 
-func TestTheObserverIsToldOfEachCall(t *testing.T) {
+func TestTheObserverSeesEachCall(t *testing.T) {
 	var seen observer
 	e := newEnvWith(t, qless.ClientConfig{Observer: seen.observe})
 	ctx, q := t.Context(), e.Queue("q")
@@ -106,7 +106,7 @@ func TestTheObserverIsToldOfEachCall(t *testing.T) {
 	}
 }
 
-func TestTheObserverIsToldOfQueuesAndCounts(t *testing.T) {
+func TestTheObserverSeesQueuesAndCounts(t *testing.T) {
 	var seen observer
 	e := newEnvWith(t, qless.ClientConfig{Observer: seen.observe})
 	defer func() { _ = e.Close() }()
@@ -205,10 +205,10 @@ func TestTheObserverIsToldOfQueuesAndCounts(t *testing.T) {
 	}
 }
 
-// A spanKey is the context key of what a put observer has begun.
+// A spanKey is the context key of the span that a put observer has begun.
 type spanKey struct{}
 
-// A putWitness begins a span for each put, which goes into the headers, and records the ends.
+// A putWitness begins a span for each put, adds it to the headers, and records the ends.
 type putWitness struct {
 	observer
 	begun int
@@ -269,7 +269,7 @@ func TestAPutObserverBeginsAndEndsEachPut(t *testing.T) {
 	require.Empty(t, w.take(), "it was refused before")
 }
 
-// Puts of many goroutines share scripts, and each has a span of its own.
+// Puts of many goroutines share scripts, but each has a span of its own.
 func TestAPutObserverSeesPutsThatGoTogether(t *testing.T) {
 	var w putWitness
 	e := newEnvWith(t, qless.ClientConfig{Headers: headersOfSpan, PutObserver: w.begin})
@@ -323,7 +323,7 @@ func TestAPutObserverSeesThePutOfEachShard(t *testing.T) {
 	}
 }
 
-// Shards are asked in goroutines of the module's own, where users could not recover from a panic.
+// Shards are queried in the module's own goroutines, where users could not recover from a panic.
 func TestThePanicOfAPutObserverIsTheCallers(t *testing.T) {
 	var broken string
 	begin := func(ctx context.Context, _ qless.Call) (context.Context, func(qless.Call)) {
@@ -358,7 +358,7 @@ func panicsIf(broken bool) {
 	}
 }
 
-func TestTheObserverIsToldOfErrors(t *testing.T) {
+func TestTheObserverSeesErrors(t *testing.T) {
 	var seen observer
 	e := newEnvWith(t, qless.ClientConfig{Observer: seen.observe})
 	job := e.Read(e.Put("q", qless.JID("nobody")))

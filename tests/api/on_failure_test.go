@@ -113,7 +113,7 @@ func TestRetriesAndLostLocksDoNotCountAsFailed(t *testing.T) {
 	})
 }
 
-// How a job comes to wait for one that has failed already.
+// The cases are ways in which a job begins to wait for one that has already failed.
 func TestAJobThatHasFailedAlreadyCounts(t *testing.T) {
 	ways := map[string]func(ctx context.Context, e *env, option qless.OnFailure) error{
 		"put": func(ctx context.Context, e *env, option qless.OnFailure) error {
@@ -186,7 +186,7 @@ func TestAJobOfTheSameCallIsWaitedForWithItsOptions(t *testing.T) {
 	})
 }
 
-// The delay of a job that is let run still holds.
+// The delay of a job that runs after a failure still holds.
 func TestAJobThatRunsAfterAFailureKeepsItsDelay(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("bad"))
@@ -216,9 +216,9 @@ func TestPoliciesThatAreRefused(t *testing.T) {
 	})
 }
 
-// A worker sends the outcomes of its jobs together: one that continues and waits for another one of
+// A worker sends the outcomes of its jobs together. A job that moves on and waits for another of
 // them marks that one, whose own options change in the same call.
-func TestAJobThatGoesOnWaitsForOneOfTheSameCall(t *testing.T) {
+func TestAJobThatMovesOnWaitsForOneOfTheSameCall(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("a"))
 		e.Put("q", qless.JID("b"))

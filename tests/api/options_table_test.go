@@ -23,7 +23,7 @@ import (
 // root is the folder of package qless.
 const root = "../.."
 
-// samples are values of options of which those of other options of their kind make no sense.
+// samples are values of options for which the usual values of their kind make no sense.
 var samples = map[string]string{
 	"depends": `["waiting"]`,
 	"unique":  `["x", 1]`,
@@ -47,7 +47,7 @@ func sampleOf(t *testing.T, row *jobopts.Row) string {
 	return string(raw)
 }
 
-// besides has the options without which others can't be given.
+// besides has the options that other options require.
 var besides = map[string]string{
 	"keep_due":             `"unique": ["x"], "replace": true`,
 	"replace":              `"unique": ["x"]`,
@@ -69,7 +69,7 @@ func TestEachOptionHasARow(t *testing.T) {
 	}
 }
 
-// putOptions returns the exported types of package qless that are options of a put.
+// putOptions returns the exported types of package qless that are put options.
 func putOptions(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(root + "/*.go")
@@ -108,7 +108,7 @@ func TestEachOptionOfAJobIsShown(t *testing.T) {
 	}
 }
 
-// Each option is put as a file says it, read back, and put again as the job is.
+// Each option is put from JSON, read back, and put again from the job.
 func TestEachOptionIsKept(t *testing.T) {
 	for _, row := range jobopts.Table {
 		if row.Key == "" {
@@ -141,7 +141,7 @@ func TestEachOptionIsKept(t *testing.T) {
 	}
 }
 
-// labels returns the names for people of the options that a job has.
+// labels returns the human-readable names of a job's options.
 func labels(job *qless.Job) []string {
 	var labels []string
 	style := jobopts.Style{Duration: time.Duration.String, Time: time.Time.String}
@@ -156,7 +156,7 @@ func TestAJobSpecIsReadFromJSON(t *testing.T) {
 		`{"klass": 7}`:                    "cannot unmarshal number",
 		`{"colour": "blue"}`:              `there is no option "colour"`,
 		`{"delay": "soon"}`:               `delay: time: invalid duration "soon"`,
-		`{"delay": []}`:                   "delay: [] is no time",
+		`{"delay": []}`:                   "delay: [] is not a time",
 		`{"priority": "high"}`:            "priority: json: cannot unmarshal",
 		`{"": 1}`:                         `there is no option ""`,
 		`{"klass": "K", "retries": null}`: "",
@@ -191,8 +191,8 @@ func TestAJobSpecIsWrittenAsJSON(t *testing.T) {
 	})
 }
 
-// requireSameFromJSON requires that a job with the options is the same if it is put by its JSON,
-// over one that has all options.
+// requireSameFromJSON requires that a job with the options is the same when put again from its
+// JSON, over a job with all options.
 func (e *env) requireSameFromJSON(jid string, options []qless.PutOption) {
 	e.T.Helper()
 	spec := qless.JobSpec{
@@ -213,7 +213,7 @@ func (e *env) requireSameFromJSON(jid string, options []qless.PutOption) {
 		put[i] = e.Read(jid)
 		require.NoError(e.T, e.Cancel(e.T.Context(), jid))
 		put[i].History = nil
-		// The clock has moved on a little.
+		// The clock has advanced a little.
 		kept := &put[i].Options
 		for _, at := range []*time.Time{
 			&put[i].Due, &put[i].Until, &kept.StartBy, &kept.GoneBy,
@@ -263,7 +263,7 @@ func TestAnInvalidJobSpecIsNotWritten(t *testing.T) {
 	require.ErrorContains(t, err, "batch can't be JSON")
 }
 
-// The script has names for the letters of the options that it looks at.
+// The script has names for the letters of the options that it reads.
 func TestTheLettersOfTheScript(t *testing.T) {
 	text, err := os.ReadFile(root + "/lua/lib/letters.lua")
 	require.NoError(t, err)

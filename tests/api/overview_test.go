@@ -24,7 +24,7 @@ func (e *env) overview(query inspect.OverviewQuery) inspect.Overview {
 	return o
 }
 
-// timeless is an overview without what depends on when it was made.
+// timeless returns an overview without the fields that depend on time.
 func timeless(o inspect.Overview) inspect.Overview {
 	o.Time, o.Memory = time.Time{}, inspect.Memory{}
 	for i := range o.Queues {
@@ -70,7 +70,7 @@ func (e *env) furnish() {
 	e.Put("quiet")
 }
 
-func TestAnOverviewIsWhatTheOtherCallsTell(t *testing.T) {
+func TestAnOverviewAgreesWithTheOtherCalls(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.furnish()
 		ctx := t.Context()
@@ -93,7 +93,7 @@ func TestAnOverviewIsWhatTheOtherCallsTell(t *testing.T) {
 			{Name: "rate", Config: qless.LimitConfig{Rate: 2, Per: time.Minute}},
 		}, o.Limits)
 
-		counts, err := e.Queues(ctx) // moves what is due
+		counts, err := e.Queues(ctx) // moves due jobs
 		require.NoError(t, err)
 		require.Equal(t, len(counts), o.Total)
 		require.Len(t, o.Queues, len(counts))
@@ -218,7 +218,7 @@ func TestADamagedKeyCostsAnOverviewOnlyItsOwnFigures(t *testing.T) {
 		"ql:s:run:" + day + ":q":        func(o *inspect.Overview) { delete(o.Stats, "q") },
 		"ql:s:stats:" + day + ":q":      func(o *inspect.Overview) { delete(o.Stats, "q") },
 		"ql:x:queues":                   func(*inspect.Overview) {},
-		"ql:s:wait:" + day + ":nowhere": nil, // is not read
+		"ql:s:wait:" + day + ":nowhere": nil, // not read
 	} {
 		t.Run(key, func(t *testing.T) {
 			backup, err := e.Redis.Dump(t.Context(), key).Result()
@@ -242,7 +242,7 @@ func TestADamagedKeyCostsAnOverviewOnlyItsOwnFigures(t *testing.T) {
 			}
 			got := timeless(e.overview(query))
 			if key == "ql:config" {
-				got.Damaged = got.Damaged[:1] // it is read twice
+				got.Damaged = got.Damaged[:1] // the damaged job is read twice
 			}
 			require.Equal(t, want, got)
 		})
@@ -265,7 +265,7 @@ func TestAnOverviewHasTheMemoryOfTheServer(t *testing.T) {
 	require.Greater(t, memory.Used, int64(100_000))
 }
 
-// The costs in the header of lua/commands/overview.lua and in docs/metrics.md.
+// These are the costs in the header of lua/commands/overview.lua and in docs/metrics.md.
 func TestCommandsThatAnOverviewCosts(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()

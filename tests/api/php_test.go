@@ -16,8 +16,8 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// asPHP runs a line by the drop-in script, as the client of another language does: a command and
-// its arguments after NOW, parted by bars.
+// asPHP runs a line with the drop-in script, like a client in another language: a command and its
+// arguments after NOW, separated by bars.
 func (e *env) asPHP(line string) any {
 	e.T.Helper()
 	command, args := arguments(line)
@@ -27,7 +27,7 @@ func (e *env) asPHP(line string) any {
 	return reply
 }
 
-// list runs a line whose reply is a list, as JSON or not.
+// list runs a line whose reply is a list, in JSON or not.
 func (e *env) list(line string) []string {
 	e.T.Helper()
 	list := []string{}
@@ -44,7 +44,7 @@ func (e *env) list(line string) []string {
 	return list
 }
 
-// exists reports whether a job is there.
+// exists reports whether a job exists.
 func (e *env) exists(jid string) bool {
 	e.T.Helper()
 	return e.Redis.Exists(e.T.Context(), "ql:j:"+jid).Val() == 1
@@ -126,7 +126,7 @@ func TestCompletedJobsAreListedByQueue(t *testing.T) {
 	require.Equal(t, []string{"moved"}, e.list("jobs|complete|r"))
 }
 
-// The put of a job with a long history is not among its last entries.
+// In a long history, the put is not among the last entries.
 func TestTheQueueOfACompletedJobIsFoundInALongHistory(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("j"))
@@ -244,7 +244,7 @@ func TestTagsAreListedInPart(t *testing.T) {
 	require.Empty(t, e.list("tags|0|100"))
 }
 
-// takeLost lets the lock of a worker on the job j of the queue q end, and takes jobs again.
+// takeLost lets a worker's lock on the job j of the queue q end, and takes jobs again.
 var takeLost = map[string]func(e *env){
 	"pop": func(e *env) { e.Pops("q", 5) },
 	"reserve": func(e *env) {
@@ -261,7 +261,7 @@ func TestALostJobWaitsForItsBackoff(t *testing.T) {
 	for how, take := range takeLost {
 		for _, c := range []struct {
 			backoff, initial, factor string
-			first, second            time.Duration // 0: it is handed out at once
+			first, second            time.Duration // 0 if the job is handed out at once
 		}{
 			{"", "", "", 0, 0},
 			{"[]", "", "", 0, 0},
@@ -314,7 +314,7 @@ func TestALostJobWaitsForItsBackoff(t *testing.T) {
 	}
 }
 
-// A job is handed out in the place of one that waits for its backoff.
+// Another job is handed out instead of one that waits for its backoff.
 func TestABackoffLeavesRoomForOtherJobs(t *testing.T) {
 	e := newEnv(t)
 	e.Set(qless.ConfigGracePeriod, 0)
@@ -346,7 +346,7 @@ func TestABackoffIsNotForJobsThatAreRetried(t *testing.T) {
 	require.Equal(t, "j", e.Pop("q").JID)
 }
 
-// failing makes the job j, which runs, fail.
+// failing makes the running job j fail.
 var failing = map[string]func(e *env, job *qless.Job){
 	"fail": func(e *env, job *qless.Job) { require.NoError(e.T, job.Fail(e.T.Context(), "g", "m")) },
 	"retry": func(e *env, job *qless.Job) {
@@ -433,7 +433,7 @@ func TestFailedJobsAreKeptWithoutALimit(t *testing.T) {
 	}
 }
 
-func TestAJobThatHasNotFailedAnyMoreIsNotDeleted(t *testing.T) {
+func TestAJobThatIsNoLongerFailedIsNotDeleted(t *testing.T) {
 	for how, revive := range map[string]func(e *env){
 		"put":          func(e *env) { e.Put("q", qless.JID("j")) },
 		"unfail":       func(e *env) { require.NoError(e.T, e.Read("j").Unfail(e.T.Context())) },

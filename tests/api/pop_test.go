@@ -20,7 +20,7 @@ func TestHigherPriorityIsPoppedFirstThenTheOlder(t *testing.T) {
 		priority int
 	}{{"a0", 0}, {"low", -1}, {"b0", 0}, {"c10", 10}, {"d1", 1}, {"c10b", 10}, {"e0", 0}} {
 		e.Put("q", qless.JID(job.jid), qless.Priority(job.priority))
-		e.Clock.Advance(time.Millisecond) // ages are told apart the less finely the higher the priority
+		e.Clock.Advance(time.Millisecond) // the higher the priority, the more coarsely ages are distinguished
 	}
 	want := []string{"c10", "c10b", "d1", "a0", "b0", "e0", "low"}
 	peeked, err := e.Queue("q").Peek(t.Context(), 10)
@@ -116,7 +116,7 @@ func TestPeekShowsWhatPopDoesNotGive(t *testing.T) {
 	})
 }
 
-// The rows of the doc of Priority are read here: they are the steps of a double.
+// The rows in the doc of Priority are checked: they are the steps of a double.
 func TestHowFarApartJobsOfAPriorityKeepTheirOrder(t *testing.T) {
 	rows := regexp.MustCompile(`(?m)^//\s+(\d+)\s+([0-9.]+) (µs|ms|s)$`).FindAllStringSubmatch(readFile(t, "options.go"), -1)
 	require.Len(t, rows, 7)
@@ -175,7 +175,7 @@ func TestMaxConcurrencyLimitsRunningJobs(t *testing.T) {
 	require.Len(t, e.Pops("q", 5), 1)
 
 	e.Set("q-max-concurrency", 0)
-	require.Len(t, e.Pops("q", 5), 2, "0 is no limit")
+	require.Len(t, e.Pops("q", 5), 2, "0 means no limit")
 }
 
 func TestMaxConcurrencyDoesNotCountLostLocks(t *testing.T) {

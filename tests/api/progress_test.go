@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// sets sets the progress of a job that was popped.
+// sets sets the progress of a popped job.
 func (e *env) sets(job *qless.Job, done, total int, note string) {
 	e.T.Helper()
 	require.NoError(e.T, job.SetProgress(e.T.Context(), done, total, note))
@@ -128,7 +128,7 @@ func TestProgressSaysWhichAttemptItIsFrom(t *testing.T) {
 	})
 }
 
-func TestProgressThatCanNotBe(t *testing.T) {
+func TestInvalidProgress(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q")
 		job := e.Pop("q")
@@ -160,7 +160,7 @@ func TestDamagedProgressCountsAsNone(t *testing.T) {
 	require.Nil(t, e.Read(jid).Progress)
 }
 
-// follows waits for a job, and passes its progress on.
+// follows waits for a job, and passes on its progress.
 func (e *env) follows(jid string) (progress chan qless.Progress, ended chan ending) {
 	e.T.Helper()
 	e.T.Cleanup(func() { _ = e.Close() })
@@ -184,7 +184,7 @@ func (e *env) nextProgress(progress chan qless.Progress) qless.Progress {
 	}
 }
 
-func TestAWaitHearsOfProgress(t *testing.T) {
+func TestAWaitReportsProgress(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		jid := e.Put("q")
 		job := e.Pop("q")
@@ -206,7 +206,7 @@ func TestAWaitHearsOfProgress(t *testing.T) {
 	})
 }
 
-func TestProgressIsOnlyPublishedForThoseWhoWait(t *testing.T) {
+func TestProgressIsPublishedOnlyForWaiters(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q", qless.JID("j"))
 	job := e.Pop("q")

@@ -79,7 +79,7 @@ func TestPutManyIsAllOrNothing(t *testing.T) {
 	})
 }
 
-func TestPutManyTellsWhichJobsWerePut(t *testing.T) {
+func TestPutManyReportsWhichJobsWerePut(t *testing.T) {
 	e, proxy, client := proxied(t)
 	require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 	jobs := make([]qless.JobSpec, 2500)
@@ -188,7 +188,7 @@ func TestABatchedPutOfADamagedJobHarmsNoOther(t *testing.T) {
 				all.Go(func() {
 					if i == 100 {
 						if _, err := put(q); !errors.Is(err, qless.ErrServer) {
-							t.Errorf("the put of what is damaged: %v", err)
+							t.Errorf("the put of the damaged job: %v", err)
 						}
 					} else if _, err := q.Put(t.Context(), "K", nil); err != nil {
 						t.Errorf("put of %d: %v", i, err)
@@ -215,8 +215,8 @@ func TestABatchedPutEndsWithItsContext(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// invalidJobs puts jobs by each way to put many, and requires that the error is about one of them,
-// and that nothing is put.
+// invalidJobs tries each way to put many jobs, and requires that the error is about one of them and
+// that nothing is put.
 func (e *env) invalidJobs(jobs []qless.JobSpec, jid, message string) {
 	e.T.Helper()
 	e.Unchanged(func() {
@@ -264,7 +264,7 @@ func TestPutManyRefusesADependencyOnALaterJob(t *testing.T) {
 	require.ElementsMatch(t, []string{"3", "1200"}, e.Read("1500").Dependencies)
 }
 
-func TestPutManyTellsWhichJobCanNotBePut(t *testing.T) {
+func TestPutManyReportsWhichJobCannotBePut(t *testing.T) {
 	e := newEnv(t)
 	for _, c := range []struct {
 		bad     qless.JobSpec
@@ -283,7 +283,7 @@ func TestPutManyTellsWhichJobCanNotBePut(t *testing.T) {
 	}
 }
 
-// The jobs of a batch are put one after the other: each may wait for those before it.
+// The jobs of a batch are put in order: each may wait for the jobs before it.
 func TestJobsOfABatchWaitForThoseBeforeThem(t *testing.T) {
 	e := newEnv(t)
 	put := func(queue, jid, depends string) []any {

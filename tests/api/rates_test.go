@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/tests/testbed"
 )
 
-// addRates adds to the rates as a worker's script does: each count is a queue, a klass and a value.
+// addRates adds to the rates like a worker's script. Each count is a queue, a klass and a value.
 func (e *env) addRates(run string, number int, age time.Duration, counts ...string) int64 {
 	e.T.Helper()
 	args := []any{run, fmt.Sprint(number), fmt.Sprint(age.Seconds())}
@@ -26,7 +26,7 @@ func (e *env) addRates(run string, number int, age time.Duration, counts ...stri
 	return reply.(int64)
 }
 
-// tally is what a point or a group has, briefly.
+// tally returns a short text for a point or a group.
 func tally(r inspect.Rates) string {
 	return fmt.Sprintf("%d %d %d %d/%d", r.Completed, r.Failed, r.Retried, r.Wait.Count, r.Run.Count)
 }
@@ -74,7 +74,7 @@ func TestRatesAreAddedByMinute(t *testing.T) {
 	})
 }
 
-// Names that look like parts of a field are names.
+// Names that look like parts of a field are still just names.
 func TestRatesOfOddNames(t *testing.T) {
 	e := newEnv(t)
 	names := []string{"a", "a:b", ":", "1:a", "é|*%", "12:", "[^%d]", "a b", "0::"}
@@ -172,7 +172,7 @@ func TestRatesByKlassAndByQueue(t *testing.T) {
 
 func TestRatesInSteps(t *testing.T) {
 	e := newEnv(t)
-	for i := range 300 { // one a minute, for five hours
+	for i := range 300 { // one per minute, for five hours
 		e.addRates("a", i+1, time.Duration(i)*time.Minute, "q", "K", "1,0,0||21:1")
 	}
 	points, err := inspect.New(e.Client).Rates(t.Context(), inspect.RateQuery{From: noon.Add(-4 * time.Hour), To: noon.Add(time.Second), Step: time.Hour})
@@ -195,7 +195,7 @@ func TestRatesInSteps(t *testing.T) {
 	require.Equal(t, points[0].Rates, again.Rates)
 }
 
-func TestRatesThatCanNotBeAskedFor(t *testing.T) {
+func TestRatesThatCannotBeAskedFor(t *testing.T) {
 	e := newEnv(t)
 	for _, c := range []struct {
 		filter   inspect.RateQuery
@@ -275,7 +275,7 @@ func TestCommandsThatRatesCost(t *testing.T) {
 	}
 }
 
-// The server's memory that docs/metrics.md gives.
+// This is the server's memory in docs/metrics.md.
 func TestMemoryThatRatesTake(t *testing.T) {
 	e := newEnv(t)
 	const klasses = 100

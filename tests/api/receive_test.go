@@ -18,13 +18,13 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A delivery is what a call of Receive has returned.
+// A delivery holds the results of a call of Receive.
 type delivery struct {
 	jobs []*qless.Job
 	err  error
 }
 
-// receives begins to receive jobs, and returns when the server knows that.
+// receives begins to receive jobs, and returns once the server knows.
 func (e *env) receives(ctx context.Context, config qless.ReceiveConfig) chan delivery {
 	e.T.Helper()
 	e.T.Cleanup(func() { _ = e.Close() })
@@ -40,7 +40,7 @@ func (e *env) receives(ctx context.Context, config qless.ReceiveConfig) chan del
 	return got
 }
 
-// received returns the jobs that there are.
+// received returns the available jobs.
 func (e *env) received(config qless.ReceiveConfig) []*qless.Job {
 	e.T.Helper()
 	config.NoWait = true
@@ -129,7 +129,7 @@ func TestTheLocksOfAReceive(t *testing.T) {
 				require.WithinDuration(t, time.Now().Add(c.want), jobs[0].Expires, patience)
 				workers, err := inspect.New(e.Client).Workers(t.Context())
 				require.NoError(t, err)
-				require.Len(t, workers, 1, "the name under which it waits is no worker's")
+				require.Len(t, workers, 1, "the name under which it waits is not a worker's")
 				e.Clock.Advance(c.want + time.Minute)
 				again := e.received(qless.ReceiveConfig{Queues: []string{"q"}})
 				require.Equal(t, c.config != 0 || c.options != nil, len(again) == 1, "only the queue's locks have a grace period")
@@ -169,7 +169,7 @@ func TestAReceiveWaitsForAJob(t *testing.T) {
 		end := testkit.Soon(t, "a job", got)
 		require.NoError(t, end.err)
 		require.Equal(t, []string{jid}, jids(end.jobs))
-		testkit.Until(t, "nobody is idle", func() bool {
+		testkit.Until(t, "no worker is idle", func() bool {
 			return e.Redis.SCard(t.Context(), "ql:x:idle").Val() == 0
 		})
 	})
@@ -213,7 +213,7 @@ func TestAReceiveEndsWithItsContext(t *testing.T) {
 		end := testkit.Soon(t, "an error", got)
 		requireCode(t, qless.ErrUnavailable, end.err)
 		require.ErrorIs(t, end.err, context.Canceled)
-		testkit.Until(t, "nobody is idle", func() bool {
+		testkit.Until(t, "no worker is idle", func() bool {
 			return e.Redis.SCard(t.Context(), "ql:x:idle").Val() == 0
 		})
 		e.Put("q", qless.JID("j"))
@@ -261,7 +261,7 @@ func TestAnInvalidReceive(t *testing.T) {
 	}
 }
 
-// The calls of one kind share what they ask, and all share a subscription and a name.
+// Calls of one kind share requests, and all calls share a subscription and a name.
 func TestReceivesShareASubscription(t *testing.T) {
 	e := newEnv(t)
 	before := len(e.Redis.ClientList(t.Context()).Val())
@@ -278,7 +278,7 @@ func TestReceivesShareASubscription(t *testing.T) {
 	}
 }
 
-func TestAReceiveHearsOfWhatOtherClientsPut(t *testing.T) {
+func TestAReceiveNoticesPutsOfOtherClients(t *testing.T) {
 	e := newEnv(t)
 	got := e.receives(t.Context(), qless.ReceiveConfig{Queues: []string{"q"}, PollInterval: time.Hour})
 	testkit.Until(t, "it listens for other clients", func() bool {
@@ -290,7 +290,7 @@ func TestAReceiveHearsOfWhatOtherClientsPut(t *testing.T) {
 	require.Zero(t, e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"])
 }
 
-// stockPut does what the script of another client does, which wakes no worker.
+// stockPut puts a job like another client's script, which wakes no worker.
 func (e *env) stockPut(queue, jid string) {
 	e.T.Helper()
 	e.Put("elsewhere", qless.JID(jid))
@@ -302,7 +302,7 @@ func (e *env) stockPut(queue, jid string) {
 	require.NoError(e.T, e.Redis.Publish(ctx, "ql:log", told).Err())
 }
 
-// received returns the calls "receive" that an observer has seen, without their times.
+// received returns the "receive" calls that an observer has seen, without their times.
 func received(t *testing.T, seen *observer) []qless.Call {
 	t.Helper()
 	calls := slices.DeleteFunc(seen.take(), func(c qless.Call) bool { return c.Command != "receive" })
@@ -313,7 +313,7 @@ func received(t *testing.T, seen *observer) []qless.Call {
 	return calls
 }
 
-func TestTheObserverIsToldOfEachReceive(t *testing.T) {
+func TestTheObserverSeesEachReceive(t *testing.T) {
 	var seen observer
 	e := newEnvWith(t, qless.ClientConfig{Observer: seen.observe})
 	defer func() { _ = e.Close() }()
@@ -343,7 +343,7 @@ func TestTheObserverIsToldOfEachReceive(t *testing.T) {
 		{Command: "receive", Klass: "K", Count: 2},
 		{Command: "receive", Queue: "q"},
 		{Command: "receive"},
-	}, received(t, &seen), "what is refused by itself is no call")
+	}, received(t, &seen), "a refusal by the client is not a call")
 
 	ended, cancel := context.WithCancel(ctx)
 	cancel()

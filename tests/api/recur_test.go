@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// recur makes a recurring job called r.
+// recur creates a recurring job called r.
 func (e *env) recur(every time.Duration, options ...qless.RecurOption) *qless.RecurringJob {
 	e.T.Helper()
 	jid, err := e.Queue("q").Recur(e.T.Context(), "K", raw(`{ "n": 1 }`), every, append(options, qless.JID("r"))...)
@@ -26,7 +26,7 @@ func (e *env) recurring(jid string) *qless.RecurringJob {
 	return job
 }
 
-// updates reads a recurring job, and returns what changes a copy of that and writes the changes.
+// updates reads a recurring job, and returns a function that changes a copy and writes the changes.
 func (e *env) updates(jid string) func(change func(r *qless.RecurringJob)) error {
 	e.T.Helper()
 	read := e.recurring(jid)
@@ -136,7 +136,7 @@ func TestRecurOfAnExistingRecurringJobChangesIt(t *testing.T) {
 	require.Equal(t, "other", job.Queue)
 	require.Equal(t, "K2", job.Klass)
 	require.Equal(t, time.Hour, job.Interval)
-	require.Equal(t, 1, job.Count, "its jids go on")
+	require.Equal(t, 1, job.Count, "its jids continue")
 	require.Empty(t, job.Tags)
 	require.Zero(t, e.Counts("q").Recurring)
 	e.Clock.Advance(time.Minute)
@@ -164,7 +164,7 @@ func TestEachFieldOfARecurringJobCanBeChanged(t *testing.T) {
 	require.Equal(t, 1, job.Count)
 	require.Equal(t, e.recurring("r"), job)
 
-	require.Equal(t, "K", e.Read("r-1").Klass, "what it has put stays as it is")
+	require.Equal(t, "K", e.Read("r-1").Klass, "a job already put stays unchanged")
 	e.Clock.Advance(time.Minute)
 	require.Empty(t, e.Pops("q", 5))
 	child := e.Pop("other")
@@ -215,7 +215,7 @@ func TestChangesOfARecurringJobThatIsGone(t *testing.T) {
 	})
 }
 
-// popAndComplete pops and completes the next job of the queue q, which must have a jid.
+// popAndComplete pops and completes the next job of the queue q, which must have the given jid.
 func (e *env) popAndComplete(jid string) {
 	e.T.Helper()
 	job := e.Pop("q")
@@ -280,7 +280,7 @@ func TestRecurOfARecurringJobThatIsNeverDueStartsOver(t *testing.T) {
 	require.Equal(t, "r-2", e.Pop("q").JID)
 }
 
-// The clients of other languages change the time of what recurs with each call.
+// Clients in other languages change the time of the next recurrence with each call.
 func TestTheCommandRecurOfOtherClientsStartsOver(t *testing.T) {
 	e := newEnv(t)
 	stock := func() {

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// register has a worker register as its script does, some seconds after it has started.
+// register registers a worker like its script, some seconds after the worker's start.
 func (e *env) register(worker string, age int, info string) {
 	e.T.Helper()
 	_, err := e.Run(e.T.Context(), "worker.register", "", worker, fmt.Sprint(age), info)
 	require.NoError(e.T, err)
 }
 
-// infos returns what the workers that are listed say of themselves, by name.
+// infos returns the information about the listed workers, by name.
 func (e *env) infos() map[string]*inspect.WorkerInfo {
 	e.T.Helper()
 	workers, err := inspect.New(e.Client).Workers(e.T.Context())
@@ -30,10 +30,10 @@ func (e *env) infos() map[string]*inspect.WorkerInfo {
 	return all
 }
 
-func TestWorkersAreListedWithWhatTheySayOfThemselves(t *testing.T) {
+func TestWorkersAreListedWithTheirInformation(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q")
-		require.Len(t, e.Pops("q", 1), 1) // by w1, which says nothing
+		require.Len(t, e.Pops("q", 1), 1) // by w1, which sends no information
 		e.Clock.Advance(time.Second)
 		e.register("idle", 60, `{"queues":["a","b-*"],"klasses":["K"],"slots":7,"language":"rust",`+
 			`"version":"v3","host":"h","pid":12,"paused":true,"more":[1]}`)
@@ -89,7 +89,7 @@ func TestARegistrationLastsWhileTheWorkerIsListed(t *testing.T) {
 	})
 }
 
-func TestAWorkerThatLeavesIsNotRegisteredAnyMore(t *testing.T) {
+func TestAWorkerThatLeavesIsUnregistered(t *testing.T) {
 	for name, leave := range map[string]func(e *env) error{
 		"depart":     func(e *env) error { return errOf(e.Run(e.T.Context(), "depart", "", "w", "", "0")) },
 		"deregister": func(e *env) error { return inspect.New(e.Client).ForgetWorkers(e.T.Context(), "v", "w") },
@@ -124,8 +124,8 @@ func TestADamagedRegistrationIsNone(t *testing.T) {
 	require.NotNil(t, e.infos()["list"], "it was registered again")
 }
 
-// Other clients get the list as they know it.
-func TestWorkersAreToldAsEverToThoseWhoDoNotAsk(t *testing.T) {
+// Other clients get the list in the old form.
+func TestOldClientsGetTheListOfWorkersUnchanged(t *testing.T) {
 	e := newEnv(t)
 	e.register("w", 0, `{"queues":["q"]}`)
 	for _, args := range [][]any{nil, {""}, {"", "0", "-1"}, {"", "", "", ""}} {

@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// codes returns the codes of what a call has left, by jid.
+// codes returns the codes of the jobs that a call has skipped, by jid.
 func codes(r inspect.Result) map[string]qless.Code {
 	all := map[string]qless.Code{}
 	for jid, err := range r.Why {
@@ -23,10 +23,10 @@ func codes(r inspect.Result) map[string]qless.Code {
 	return all
 }
 
-// left is what a call says of jobs that it has left.
+// left holds the codes of the jobs that a call has skipped.
 type left = map[string]qless.Code
 
-// does requires that a call has changed a number of jobs and left others.
+// does requires that a call has changed a number of jobs and skipped others.
 func does(t *testing.T, r inspect.Result, err error, count int, others left) {
 	t.Helper()
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func does(t *testing.T, r inspect.Result, err error, count int, others left) {
 	}
 }
 
-// waiting returns the jids of what waits in a queue, in order.
+// waiting returns the jids of the waiting jobs of a queue, in order.
 func (e *env) waiting(queue string) []string { return e.lists(inspect.Waiting, queue) }
 
 func TestRetryPutsJobsBackWhereTheyFailed(t *testing.T) {
@@ -118,7 +118,7 @@ func TestOptionsOfAnUnfail(t *testing.T) {
 
 				e.fail("q", "g", qless.JID("j"), qless.TTL(time.Hour))
 				require.NoError(t, unfail(e))
-				require.Zero(t, e.Read("j").Until, "what it had has ended")
+				require.Zero(t, e.Read("j").Until, "the earlier TTL no longer counts")
 				require.Equal(t, 5, e.Read("j").Remaining)
 			})
 		})
@@ -161,7 +161,7 @@ func TestCancelFailedDeletesTheOldestFirst(t *testing.T) {
 	})
 }
 
-// failMany makes jobs fail without a pop of each.
+// failMany makes jobs fail without popping each.
 func (e *env) failMany(count int) {
 	e.T.Helper()
 	pipe := e.Redis.Pipeline()
@@ -317,8 +317,7 @@ func TestAParkedJobThatIsRescheduledWaitsForItsTimeOnly(t *testing.T) {
 	})
 }
 
-// Only the best parked job of a limit falls due when there is room, so another one has to follow
-// it.
+// Only the first parked job of a limit falls due when a slot is free, so another one has to follow.
 func TestParkedJobTakesTheRoomOfARescheduledOne(t *testing.T) {
 	for name, at := range map[string]time.Duration{
 		"before there is room": 5 * time.Second, "when there is": 11 * time.Second,

@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// again is the option of puts that replace the holder of the key k.
+// again returns the option for puts that replace the holder of the key k.
 func again() qless.UniqueOption { return qless.Unique("k").Replace() }
 
 // trigger puts a job with data that replaces the holder of the key k.
@@ -25,7 +25,7 @@ func (e *env) trigger(data any, options ...qless.PutOption) string {
 	return jid
 }
 
-// due returns when a scheduled job falls due, after noon.
+// due returns the due time of a scheduled job, after noon.
 func (e *env) due(queue, jid string) time.Duration {
 	e.T.Helper()
 	score, err := e.Redis.ZScore(e.T.Context(), "ql:q:"+queue+"-scheduled", jid).Result()
@@ -33,7 +33,7 @@ func (e *env) due(queue, jid string) time.Duration {
 	return time.Duration((score - float64(noon.Unix())) * float64(time.Second)).Round(time.Millisecond)
 }
 
-// sinceNoon returns the time of the test's clock, except for what it ticks.
+// sinceNoon returns the time of the test's clock, without the microseconds by which it advances.
 func (e *env) sinceNoon() time.Duration {
 	return e.Clock.Now().Sub(noon).Round(time.Millisecond)
 }
@@ -51,7 +51,7 @@ func TestAPutThatReplacesPutsAJobIfNoneHasTheKey(t *testing.T) {
 	})
 }
 
-// The job that is there becomes the new one, in any state but running.
+// The existing job becomes the new one, in any state but running.
 func TestAPutThatReplacesChangesAJobThatWaits(t *testing.T) {
 	for state, bring := range map[string]func(t *testing.T, e *env){
 		"waiting":   func(*testing.T, *env) {},
@@ -112,7 +112,7 @@ func TestAPutThatReplacesChangesAJobThatWaits(t *testing.T) {
 	}
 }
 
-// An option that a put does not give has its default, not the job's earlier value.
+// An option that a put omits has its default, not the job's earlier value.
 func TestAReplacedJobHasWhatItsLastPutSays(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		jid := e.Put("q", again(), qless.Priority(3), qless.Tags{"t"}, qless.Retries(1),
@@ -130,7 +130,7 @@ func TestAReplacedJobHasWhatItsLastPutSays(t *testing.T) {
 		require.Equal(t, []string{child}, job.Dependents)
 
 		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-		require.Equal(t, qless.StateFailed, e.soon(ended).result.State, "who waits for the job is told")
+		require.Equal(t, qless.StateFailed, e.soon(ended).result.State, "waiters of the job are notified")
 		require.Equal(t, qless.StateWaiting, e.Read(child).State, "as are those that depend on it")
 	})
 }
@@ -235,7 +235,7 @@ func TestWithinBoundsHowLongAJobIsPutOff(t *testing.T) {
 	})
 }
 
-// A job that was popped, or put by another client, has been waiting only since then.
+// The waiting time of a job counts from its last pop, or its last put by another client.
 func TestWithinCountsFromTheLastPopOrForeignPut(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		options := []qless.PutOption{again().Within(20 * time.Second), qless.Delay(15 * time.Second)}
@@ -337,7 +337,7 @@ func TestAFollowingJobWaitsForTheRealEnd(t *testing.T) {
 	}
 }
 
-// alone requires that one of the jobs of the key k waits for the other.
+// alone requires that of the jobs with the key k, one waits for the other.
 func (e *env) alone() {
 	e.T.Helper()
 	holder, err := e.Holder(e.T.Context(), "k")
@@ -345,7 +345,7 @@ func (e *env) alone() {
 	require.Equal(e.T, qless.StateDepends, e.Read(holder).State)
 }
 
-// Neither can be canceled by itself but the one that waits, and then the other has the key again.
+// Only the waiting job can be canceled by itself, and then the other has the key again.
 func TestCancelingAJobThatFollowsAnother(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		first := e.trigger(1)
@@ -457,7 +457,7 @@ func TestReplacingAmongManyPuts(t *testing.T) {
 	})
 }
 
-// A job that another put of the call waits for is replaced as well.
+// A job that another put of the same call depends on is replaced as well.
 func TestReplacingAJobOfTheSameCallThatOthersWaitFor(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
@@ -476,7 +476,8 @@ func TestReplacingAJobOfTheSameCallThatOthersWaitFor(t *testing.T) {
 	})
 }
 
-// A job that exists, is put again by its jid, and replaced by the same call, keeps its place too.
+// An existing job that is put again by its jid, and replaced by the same call, keeps its place,
+// too.
 func TestReplacingAJobOfTheSameCallThatWasThere(t *testing.T) {
 	for name, option := range map[string][]qless.PutOption{
 		"with its key again": {qless.JID("j"), qless.Unique("k")},
@@ -547,7 +548,7 @@ func TestOptionsThatDoNotGoWithReplace(t *testing.T) {
 	}
 }
 
-// Every put of the key goes to its shard, so that it finds the job that is there.
+// Every put with the key goes to its shard, so that it finds the existing job.
 func TestReplacingInShards(t *testing.T) {
 	e := newEnv(t)
 	queue := e.shards(qless.ShardByJID, 3).Queue("q")
@@ -562,7 +563,7 @@ func TestReplacingInShards(t *testing.T) {
 	}
 }
 
-// The puts of many goroutines share scripts, and each gets the jid of the job that it has put.
+// The puts of many goroutines share scripts, and each gets the jid of its own job.
 func TestManyReplaceAtOnce(t *testing.T) {
 	e := newEnv(t)
 	jids := make(chan string, 100)
@@ -582,7 +583,7 @@ func TestManyReplaceAtOnce(t *testing.T) {
 	require.Equal(t, 1, e.Counts("q").Waiting)
 }
 
-// sendAgain sends the put of a job that replaces another as it was sent before.
+// sendAgain repeats a put that replaces a job.
 func (e *env) sendAgain(jid string, data int) string {
 	e.T.Helper()
 	args := []any{"w1", "q", jid, "K", data, "0", "new", "1", "o", `u|{"u":{"k":"[\"k\"]"}}`, "replace", "delay"}
@@ -598,7 +599,7 @@ func (e *env) sendAgain(jid string, data int) string {
 	return found[0].(string)
 }
 
-// A put that is sent again changes nothing, whatever has become of the job meanwhile.
+// A put that is sent again changes nothing, whatever has happened to the job meanwhile.
 func TestAPutThatReplacesAndIsSentAgainIsKnown(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		known := func(jid, sent string) {
@@ -681,8 +682,8 @@ type replacing struct {
 	data             map[string]int
 }
 
-// However puts, runs and failures of jobs with one key follow upon one another, at most one runs
-// and one waits, and the last put leads to a run.
+// In any sequence of puts, runs and failures of jobs with one key, at most one runs and one waits,
+// and the last put leads to a run.
 func TestJobsThatReplaceOneAnotherAgreeWithAModel(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		seed := time.Now().UnixNano()
@@ -737,7 +738,7 @@ func (m *replacing) pop(t *testing.T, e *env) *qless.Job {
 	}
 	job := jobs[0]
 	require.Equal(t, fmt.Sprint(m.data[job.JID]), string(job.Data))
-	if m.running == "" { // else it is retried, and the other one follows it
+	if m.running == "" { // otherwise it is retried, and the other one follows it
 		m.running, m.waiting = m.waiting, ""
 	}
 	require.Equal(t, m.running, job.JID)
@@ -786,9 +787,9 @@ func (m *replacing) check(t *testing.T, e *env) {
 	require.Equal(t, unfinished, counts.Waiting+counts.Running+counts.Scheduled+counts.Depends)
 }
 
-// A put that replaces a job reads it, with its dependencies, and removes it from its queue. One
-// that follows a running job reads that, links both, marks the running one, and notes which one it
-// follows.
+// A put that replaces a job reads it, with its dependencies, and removes it from its queue. A put
+// that follows a running job reads that job, links both, marks the running one, and notes which one
+// it follows.
 func TestCommandsThatReplacingCosts(t *testing.T) {
 	e := newEnv(t)
 	put := func(jid string, options ...any) int {
@@ -799,13 +800,13 @@ func TestCommandsThatReplacingCosts(t *testing.T) {
 	trigger := func(jid string) int { return put(jid, "o", `u|{"u":{"k":"k"}}`, "replace", "delay") }
 	put("first") // the queue is new
 	plain := put("a")
-	require.Equal(t, plain+3, trigger("b"), "nobody holds the key")
+	require.Equal(t, plain+3, trigger("b"), "no job holds the key")
 	require.Equal(t, plain+10, trigger("c"), "a waiting job does")
 	e.Pops("q", 3)
 	require.Equal(t, plain+13, trigger("d"), "a running job does")
 }
 
-// A job that takes its turn has no time in its score.
+// The score of a job with a turn contains no time.
 func TestAJobThatTakesItsTurnIsReplacedWhereItIs(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		jid := e.Put("q", qless.Unique("k"), qless.Fair("x"))
@@ -826,7 +827,7 @@ func TestAJobThatTakesItsTurnIsReplacedWhereItIs(t *testing.T) {
 	})
 }
 
-// However a job ends that follows another one, that one has the key again, and nothing overlaps it.
+// However a following job ends, the job it follows has the key again, and no other run overlaps.
 func TestTheKeyOfAFollowerThatEnds(t *testing.T) {
 	end := func(how qless.End) func(t *testing.T, e *env, jid string) {
 		return func(t *testing.T, e *env, jid string) {
@@ -838,7 +839,7 @@ func TestTheKeyOfAFollowerThatEnds(t *testing.T) {
 		over(t, e, jid)
 		require.NoError(t, errOf(e.Sweep(t.Context())))
 	}
-	gone := func(t *testing.T, e *env, jid string) { // as the scripts of other clients cancel it
+	gone := func(t *testing.T, e *env, jid string) { // canceled as by other clients' scripts
 		other := e.Read(jid).Dependencies[0]
 		for _, command := range [][]any{
 			{"del", "ql:j:" + jid, "ql:j:" + jid + "-history", "ql:j:" + jid + "-dependencies"},

@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// proxied returns an env, and a client of it whose connection goes through a proxy.
+// proxied returns an env, and a client of its server that connects through a proxy.
 func proxied(t *testing.T) (*env, *testkit.Proxy, *qless.Client) {
 	e := newEnv(t)
 	proxy := testkit.NewProxy(t, e.Server.Addr())
@@ -23,15 +23,15 @@ func proxied(t *testing.T) (*env, *testkit.Proxy, *qless.Client) {
 	return e, proxy, e.NewClient(rdb, qless.ClientConfig{})
 }
 
-// seen returns how often a command was sent, by its digest or its text.
+// seen returns the number of times that a command was sent, by its digest or its text.
 func seen(proxy *testkit.Proxy, command string) int {
 	return proxy.Seen(scripts.Sent(command))
 }
 
-// cuts are the two ways to lose a connection before the answer of a command comes.
+// cuts are the two ways to lose a connection before the reply to a command.
 var cuts = map[string]struct {
 	cut func(proxy *testkit.Proxy, text string)
-	ran bool // the server had the command
+	ran bool // the server received the command
 }{
 	"after the request": {(*testkit.Proxy).CutAfterRequest, false},
 	"before the reply":  {(*testkit.Proxy).CutBeforeReply, true},
@@ -88,7 +88,7 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 				err = call(t.Context(), client, &running)
 				requireCode(t, qless.ErrUnavailable, err)
 				require.Equal(t, popped+1, seen(proxy, command))
-				require.Equal(t, *jobs[0], running, "what became of it is unknown")
+				require.Equal(t, *jobs[0], running, "the outcome is unknown")
 				if c.ran && command != "unfail" {
 					require.NotEqual(t, before, e.Dump())
 				} else {
@@ -140,7 +140,7 @@ func TestCommandsThatAreSentAgain(t *testing.T) {
 	}
 }
 
-// newPuts are calls that put jobs whose jids are all fresh.
+// newPuts are calls that put jobs with new jids.
 var newPuts = map[string]func(ctx context.Context, client *qless.Client) ([]string, error){
 	"put": func(ctx context.Context, client *qless.Client) ([]string, error) {
 		jid, err := client.Queue("q").Put(ctx, "K", nil, qless.IfAbsent, qless.Priority(1), qless.Headers{"a": "1"})
@@ -187,7 +187,7 @@ func TestPutsOfNewJobsAreSentAgainAndPutThemOnce(t *testing.T) {
 	}
 }
 
-// A worker may have taken the job, and ended it, before it is put for the second time.
+// A worker may have taken and ended the job before it is put for the second time.
 func TestANewJobThatIsPutForTheSecondTimeIsLeftAsItIs(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		again := func() {
@@ -226,7 +226,7 @@ func TestAPutManyWithAJIDIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// The caller may repeat such a put, and learns whether the first was done.
+// The caller may repeat such a put, and learns whether the first one took effect.
 func TestAPutIfAbsentThatIsRepeated(t *testing.T) {
 	for where, c := range cuts {
 		t.Run(where, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// fails puts jobs and fails them in a group, one after the other.
+// fails puts jobs and fails them in a group, one by one.
 func (e *env) fails(group string, jids ...string) {
 	e.T.Helper()
 	for _, jid := range jids {
@@ -20,8 +20,8 @@ func (e *env) fails(group string, jids ...string) {
 	}
 }
 
-// foreignFail fails a running job as the script of another client does, which knows no settings and
-// notifies nobody.
+// foreignFail fails a running job like another client's script, which knows no settings and sends
+// no notifications.
 func (e *env) foreignFail(jid, queue, group string) {
 	e.T.Helper()
 	ctx, at := e.T.Context(), e.Clock.Now().Unix()
@@ -120,7 +120,7 @@ func TestFailureClearsJobsThatOtherScriptsFailed(t *testing.T) {
 	})
 }
 
-func TestJobsThatAreToBeKeptAreLookedPast(t *testing.T) {
+func TestJobsToKeepAreSkipped(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Set(qless.ConfigJobsFailedHistoryCount, 3)
 		e.Set(qless.ConfigJobsFailedHistory, time.Hour)
@@ -184,7 +184,7 @@ func TestASweepClearsAllGroups(t *testing.T) {
 	})
 }
 
-func TestASweepTellsOfFailuresThatOtherScriptsKeptQuiet(t *testing.T) {
+func TestASweepAnnouncesFailuresByOtherScripts(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.fails("a", numbered("other", 130)...)
 		e.Put("q", qless.JID("bad"))

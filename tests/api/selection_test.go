@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// rowsOf returns the jids of a selection, as its iterator has them.
+// rowsOf returns the jids that a selection's iterator yields.
 func rowsOf(t testing.TB, s inspect.Selection) []string {
 	t.Helper()
 	all := []string{}
@@ -68,7 +68,7 @@ func TestASelectionIsAValue(t *testing.T) {
 	}
 }
 
-// Dependencies that are in other steps than their dependents are canceled after those.
+// Dependencies in a different step from their dependents are canceled after them.
 func TestCancelTakesDependenciesLast(t *testing.T) {
 	e := newEnv(t)
 	const length = 600
@@ -91,7 +91,7 @@ func TestCancelTakesDependenciesLast(t *testing.T) {
 	require.Equal(t, 100, done.Changed)
 }
 
-// Jobs that go to the end of the list that is read are not met again.
+// Jobs that move to the end of the list being read are not visited again.
 func TestJobsThatMoveWithinTheirListAreChangedOnce(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), make1000())))
@@ -127,7 +127,7 @@ func TestARepairIsStopped(t *testing.T) {
 	require.Equal(t, 100, done.Changed)
 }
 
-func TestApplyLeavesJobsThatCanNotBeChanged(t *testing.T) {
+func TestApplyLeavesJobsThatCannotBeChanged(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		for _, jid := range []string{"a", "b", "c"} {
 			e.Put("q", qless.JID(jid))

@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// shards makes n shards on the env's server.
+// shards creates n shards on the env's server.
 func (e *env) shards(key qless.ShardBy, n int) *qless.Shards {
 	e.T.Helper()
 	var clients []*qless.Client
@@ -52,14 +52,14 @@ func TestAnAddedShardMovesLittle(t *testing.T) {
 			was, is := before.ClientFor(name, name).Namespace(), after.ClientFor(name, name).Namespace()
 			if was != is {
 				moved++
-				require.Equal(t, "s4:", is, "what moves goes to the new shard")
+				require.Equal(t, "s4:", is, "jobs that move go to the new shard")
 			}
 		}
 		require.InDelta(t, 2000, moved, 200)
 	}
 }
 
-// Other processes must find the same places, whatever the order in which they name the shards.
+// Other processes must find the same places, in whatever order they list the shards.
 func TestPlacesStayWhereTheyAre(t *testing.T) {
 	e := newEnv(t)
 	shards := e.shards(qless.ShardByJID, 3)
@@ -72,7 +72,7 @@ func TestPlacesStayWhereTheyAre(t *testing.T) {
 		require.Same(t, shards.ClientFor("q", jid), other.ClientFor("q", jid))
 		places += shards.ClientFor("q", jid).Namespace()[1:2]
 	}
-	require.Equal(t, "22001011010121222200", places, "known places: a change strands what is put twice")
+	require.Equal(t, "22001011010121222200", places, "known places: a change strands jobs that are put twice")
 	require.Same(t, shards.ClientFor("a", "{order-7}-pack"), shards.ClientFor("b", "{order-7}-pick"))
 	byQueue := e.shards(qless.ShardByQueue, 3)
 	require.Same(t, byQueue.ClientFor("q", "1"), byQueue.ClientFor("q", "2"))
@@ -210,8 +210,8 @@ func TestAShardThatIsAwayFailsWhatNeedsIt(t *testing.T) {
 	requireCode(t, qless.ErrUnavailable, err)
 }
 
-// A shard that is silent does not keep back what another one knows.
-func TestASilentShardDelaysNobodyElse(t *testing.T) {
+// A silent shard does not delay the replies of others.
+func TestASilentShardDelaysNoOther(t *testing.T) {
 	e := newEnv(t)
 	silent := testkit.Start(t)
 	shards, err := qless.NewShards(qless.ShardByJID,
@@ -228,7 +228,7 @@ func TestASilentShardDelaysNobodyElse(t *testing.T) {
 	}
 	end("done")
 	silent.Suspend()
-	// Far less than the client waits for an answer.
+	// Far less than the client waits for a reply.
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	job, err := shards.Job(ctx, "done")
@@ -254,7 +254,7 @@ func TestASilentShardDelaysNobodyElse(t *testing.T) {
 	require.NoError(t, ctx.Err())
 }
 
-// jidOf returns a jid whose shard is that of a client.
+// jidOf returns a jid whose shard is the client's.
 func jidOf(shards *qless.Shards, c *qless.Client) string {
 	for i := 0; ; i++ {
 		if jid := fmt.Sprint(i); shards.ClientFor("q", jid) == c {

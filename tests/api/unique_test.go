@@ -18,7 +18,8 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// held requires that a put with the key is refused because of a job, and writes nothing.
+// held requires that a put with the key is refused because a job holds it, and writes nothing but
+// a note that a scheduled one does.
 func (e *env) held(jid string, unique qless.UniqueOption) {
 	e.T.Helper()
 	e.Unchanged(func() {
@@ -27,6 +28,7 @@ func (e *env) held(jid string, unique qless.UniqueOption) {
 		require.Equal(e.T, jid, found)
 		require.Equal(e.T, jid, own.JID)
 		require.Contains(e.T, own.Message, "holds the unique key")
+		require.NoError(e.T, e.Redis.Del(e.T.Context(), "ql:x:refused").Err())
 	})
 }
 
@@ -151,7 +153,7 @@ func TestTimedUniqueKeyIsHeldWhateverItsJobDoes(t *testing.T) {
 	})
 }
 
-// Leftovers of another script hold nothing.
+// Leftovers of another script hold no key.
 func TestUniqueKeyOfAJobThatStockScriptsEndedIsFree(t *testing.T) {
 	for what, left := range map[string][]any{
 		"complete": {"hset", "ql:j:j", "state", "complete"},
@@ -193,7 +195,7 @@ func TestAnotherClientsJobGivesUpItsUniqueKey(t *testing.T) {
 	})
 }
 
-// A job that begins a new life has its key again, unless another has taken it.
+// A job that begins a new life gets its key back, unless another has taken it.
 func TestAJobThatIsUnfailedClaimsItsUniqueKeyAgain(t *testing.T) {
 	for what, again := range map[string]func(t *testing.T, e *env){
 		"unfail": func(t *testing.T, e *env) { require.NoError(t, e.Read("j").Unfail(t.Context())) },
@@ -231,8 +233,8 @@ func TestAJobThatIsUnfailedClaimsItsUniqueKeyAgain(t *testing.T) {
 	}
 }
 
-// Of failed jobs that had the same key one after another, the oldest failure has it again, however
-// many go back in one call.
+// Of failed jobs that had the same key one after another, the oldest failure gets it back, however
+// many are unfailed in one call.
 func TestTheOldestOfManyUnfailedJobsClaimsTheUniqueKey(t *testing.T) {
 	for what, again := range map[string]func(e *env) error{
 		"of a group": func(e *env) error {
@@ -381,8 +383,7 @@ func TestAUniqueKeyHoldsInAllShards(t *testing.T) {
 	require.Empty(t, free)
 }
 
-// A put looks for its queue and whether the key is free, and costs a SET more; an end costs a GET
-// and a DEL.
+// A put checks its queue and the key, and costs an extra SET; an end costs a GET and a DEL.
 func TestCommandsThatAUniqueKeyCosts(t *testing.T) {
 	e := newEnv(t)
 	q := e.Queue("q")
@@ -399,8 +400,8 @@ func TestCommandsThatAUniqueKeyCosts(t *testing.T) {
 	require.Equal(t, count(complete(a))+2, count(complete(b)))
 }
 
-// A job that is put again without the option gets its key back, as if the jobs of the call had been
-// put one by one.
+// A job that is put again without the option gets its key back, just as if the jobs of the call had
+// been put one by one.
 func TestAJobOfTheSameCallMayGetItsKeyBack(t *testing.T) {
 	again := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}
 	other := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID("n"), qless.Unique("k")}}

@@ -12,13 +12,13 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// An ending is what a wait has returned.
+// An ending holds the results of a wait.
 type ending struct {
 	result qless.Result
 	err    error
 }
 
-// waits begins to wait for a job, and returns when the server knows that.
+// waits begins to wait for a job, and returns once the server knows.
 func (e *env) waits(ctx context.Context, jid string) chan ending {
 	e.T.Helper()
 	e.T.Cleanup(func() { _ = e.Close() })
@@ -34,14 +34,14 @@ func (e *env) waits(ctx context.Context, jid string) chan ending {
 	return ended
 }
 
-// soon returns what a wait returns.
+// soon returns the results of a wait.
 func (e *env) soon(ended chan ending) ending {
 	e.T.Helper()
 	select {
 	case end := <-ended:
 		return end
 	case <-time.After(patience):
-		require.FailNow(e.T, "the wait goes on")
+		require.FailNow(e.T, "the wait continues")
 		return ending{}
 	}
 }
@@ -66,7 +66,7 @@ func TestAWaitEndsWithItsJob(t *testing.T) {
 		"out of retries": {func(e *env) error { return errOf(e.Pop("q").Retry(e.T.Context(), 0, "", "")) },
 			qless.StateFailed, "", nil},
 		"canceled":  {func(e *env) error { return e.Cancel(e.T.Context(), "j") }, "", "", qless.ErrCanceled},
-		"goes on":   {goesOn, qless.StateComplete, "8", nil},
+		"moves on":  {movesOn, qless.StateComplete, "8", nil},
 		"lost once": {losesLock, qless.StateComplete, "8", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,8 +88,8 @@ func TestAWaitEndsWithItsJob(t *testing.T) {
 	}
 }
 
-// goesOn completes the job j after further queues and a release.
-func goesOn(e *env) error {
+// movesOn moves the job j through further queues, with a release, and completes it.
+func movesOn(e *env) error {
 	ctx := e.T.Context()
 	if err := e.Pop("q").Next(ctx, "q"); err != nil {
 		return err
@@ -100,7 +100,7 @@ func goesOn(e *env) error {
 	return e.popWith(8).Complete(ctx)
 }
 
-// losesLock completes the job j when its first worker has lost it.
+// losesLock completes the job j after its first worker has lost it.
 func losesLock(e *env) error {
 	e.Put("q", qless.JID("j"), qless.Retries(3))
 	e.Pop("q")
@@ -155,7 +155,7 @@ func TestAWaitEndsWhenTheClientIsClosed(t *testing.T) {
 	})
 }
 
-func TestAllWhoWaitAreTold(t *testing.T) {
+func TestAllWaitersAreNotified(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		const jobs, each = 20, 3
 		var ended []chan ending
@@ -206,9 +206,9 @@ func TestWaitAllReturnsTheResultsInOrder(t *testing.T) {
 	})
 }
 
-// No message announces the end of a job that a script of another client ended, or that ended while
-// the connection was broken.
-func TestAWaitAsksAgainForWhatNobodyTold(t *testing.T) {
+// No message announces the end of a job that another client's script ended, or that ended while the
+// connection was broken.
+func TestAWaitAsksAgainWithoutANotification(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		jid := e.Put("q")
 		ended := e.waits(t.Context(), jid)
@@ -234,7 +234,7 @@ func TestWaitsOutliveTheirServer(t *testing.T) {
 	e.Put("q", qless.JID(jid)) // the server has forgotten it
 	require.NoError(t, e.popWith(7).Complete(t.Context()))
 	got := e.soon(ended)
-	if got.err != nil { // the job was gone for so long that it counts as deleted
+	if got.err != nil { // the job has been gone for so long that it counts as deleted
 		requireCode(t, qless.ErrCanceled, got.err)
 		return
 	}
@@ -256,7 +256,7 @@ func TestWaitsOfAClientShareAConnection(t *testing.T) {
 	require.Eventually(t, func() bool { return subscribers() == 0 }, patience, time.Millisecond)
 }
 
-func TestAJobThatWasPutAgainIsNotWaitedForAnyMore(t *testing.T) {
+func TestAJobThatWasPutAgainIsNoLongerWaitedFor(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		jid := e.Put("q")
 		ended := e.waits(t.Context(), jid)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// consumes reports whether a call on the scene is one of a worker. The others are of producers.
+// consumes reports whether a call on the scene is a worker's. The others are producers' calls.
 func consumes(line string) bool {
 	for _, command := range []string{"pop", "reserve", "complete", "fail", "retry", "release", "heartbeat", "renew",
 		"finish", "end", "forget", "sweep", "cancel", "timeout", "depart", "peek", "jobs", "queues", "unrecur"} {
@@ -34,7 +34,7 @@ func TestAFullServerIsWorkedOff(t *testing.T) {
 			_, err = b.run(t.Context(), line)
 			require.NoError(t, b.rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
 			if err == nil {
-				requireSame(t, want, b.keys(t), "not done as a whole")
+				requireSame(t, want, b.keys(t), "only partly done")
 				return
 			}
 			require.False(t, consumes(line), "%v", err)
@@ -63,7 +63,7 @@ func TestAUserWithoutChannelsChangesNothingOrAll(t *testing.T) {
 			before := b.keys(t)
 			_, err = app.run(t.Context(), line)
 			if err == nil {
-				requireSame(t, want, b.keys(t), "not done as a whole")
+				requireSame(t, want, b.keys(t), "only partly done")
 				return
 			}
 			require.ErrorContains(t, err, "NOPERM ")

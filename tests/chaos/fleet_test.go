@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is far more than anything takes here: it turns a hang into a failure.
+// patience is far longer than anything takes here: it turns a hang into a failure.
 const patience = 60 * time.Second
 
-// fleet is the worker processes of a test.
+// fleet has the worker processes of a test.
 type fleet struct {
 	t         *testing.T
 	random    *rand.Rand
@@ -31,7 +31,7 @@ type fleet struct {
 	ends    ends
 	log     bytes.Buffer
 
-	programs map[string]string // the jobs that the workers run, by their names
+	programs map[string]string // the programs of the workers, by name
 }
 
 // process is one worker process.
@@ -41,7 +41,7 @@ type process struct {
 	stdin    io.Closer
 	worker   string        // its worker's name, once it has printed it
 	ready    chan struct{} // closed when its worker has started
-	done     chan struct{} // closed when it has ended and all that it printed was read
+	done     chan struct{} // closed when it has ended and all of its output was read
 }
 
 func newFleet(t *testing.T, random *rand.Rand) *fleet {
@@ -52,13 +52,13 @@ func newFleet(t *testing.T, random *rand.Rand) *fleet {
 		}
 		if t.Failed() {
 			text := f.log.Bytes()
-			t.Logf("log of the workers, the end of it:\n%s", text[max(0, len(text)-20_000):])
+			t.Logf("end of the workers' log:\n%s", text[max(0, len(text)-20_000):])
 		}
 	})
 	return f
 }
 
-// start starts processes and waits until they work.
+// start starts processes, and waits until they are ready.
 func (f *fleet) start(all ...settings) {
 	f.t.Helper()
 	for _, s := range all {
@@ -100,14 +100,14 @@ func (f *fleet) launch(s settings) *process {
 	return p
 }
 
-// Write takes what workers log.
+// Write receives the workers' logs.
 func (f *fleet) Write(text []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.log.Write(text)
 }
 
-// follow reads what a process prints until it has ended.
+// follow reads the output of a process until it has ended.
 func (f *fleet) follow(p *process, stdout io.Reader) {
 	defer close(p.done)
 	lines := bufio.NewScanner(stdout)
@@ -136,8 +136,8 @@ func (f *fleet) ended(p *process, from, to time.Time) {
 	f.ends[p.worker] = append(f.ends[p.worker], span{from.UnixNano(), to.UnixNano()})
 }
 
-// halt stops a process for a time, as a machine does that is short of memory. The request that it
-// was about to make follows a little later.
+// halt stops a process for a time, like a machine that is short of memory. The request that it was
+// about to make follows a little later.
 func (f *fleet) halt(p *process, wait func()) {
 	f.t.Helper()
 	f.await(p.ready, "a worker to start")
@@ -154,7 +154,7 @@ func (f *fleet) kill(p *process) {
 	<-p.done
 }
 
-// terminate asks a process to end, waits until it has, and requires that it ended well.
+// terminate asks a process to end, waits until it has, and requires that it succeeded.
 func (f *fleet) terminate(p *process) {
 	f.t.Helper()
 	f.await(p.ready, "a worker to start")
@@ -163,7 +163,7 @@ func (f *fleet) terminate(p *process) {
 	assert.Equal(f.t, 0, p.command.ProcessState.ExitCode(), "how a worker's process ended")
 }
 
-// replaceAny ends any process in a way, and starts another one in its place.
+// replaceAny ends a random process in the given way, and starts another one in its place.
 func (f *fleet) replaceAny(end func(*process)) {
 	f.t.Helper()
 	f.replace(f.random.IntN(len(f.processes)), end)
@@ -176,7 +176,7 @@ func (f *fleet) replace(i int, end func(*process)) {
 	f.processes[i] = f.launch(p.settings)
 }
 
-// stop ends all processes in an orderly way.
+// stop stops all processes gracefully.
 func (f *fleet) stop() {
 	f.t.Helper()
 	for _, p := range f.processes {

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// receive has several goroutines receive jobs and work on them, until the context ends.
+// receive receives and runs jobs in several goroutines, until the context ends.
 func (s settings) receive(ctx context.Context, client *qless.Client, server *redis.Client) error {
 	p := &workerProcess{name: client.WorkerName(), server: server, out: json.NewEncoder(os.Stdout)}
 	var receivers sync.WaitGroup
@@ -30,12 +30,12 @@ func (s settings) receive(ctx context.Context, client *qless.Client, server *red
 			}
 		})
 	}
-	p.tell(record{Kind: ready})
+	p.print(record{Kind: ready})
 	receivers.Wait()
 	return client.Close()
 }
 
-// serve works on a job, renews its lock, and completes it or, if the context ends, gives it back.
+// serve runs a job, renews its lock, and completes it or, if the context ends, releases it.
 func (p *workerProcess) serve(ctx context.Context, job *qless.Job) {
 	var task work
 	_ = job.Unmarshal(&task)

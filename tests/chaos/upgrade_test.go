@@ -17,12 +17,12 @@ import (
 	"github.com/qless/qless-go/doctor"
 )
 
-// previousRelease is the commit that a fleet may be upgraded from. When there is a new release, it
-// moves, and testdata/previous with it.
+// previousRelease is the commit from which a fleet may be upgraded. Update it after each release,
+// together with testdata/previous.
 const previousRelease = "cfd2f13"
 
-// Processes of the previous release and of this one put and work the jobs of one queue, while they
-// are killed, and workers of the other release take their places: so there are always some of both.
+// Processes of the previous release and of this one put and run the jobs of one queue. They are
+// killed and replaced by workers of the other release, so that there are always some of both.
 func TestUpgrade(t *testing.T) {
 	program := buildPrevious(t)
 	for name, options := range map[string]bool{"plain_jobs": false, "newer_options": true} {
@@ -62,11 +62,12 @@ func upgrade(t *testing.T, program string, options bool) {
 		a.replaceAny(func(p *process) {
 			a.await(p.ready, "a process to start")
 			a.kill(p)
-			switch {
-			case p.settings.Putting != nil:
-			case p.settings.Program == program:
+			if p.settings.Putting != nil || a.workersOf(p.settings.Program) == 1 {
+				return
+			}
+			if p.settings.Program == program {
 				p.settings.Program = ""
-			default:
+			} else {
 				p.settings.Program = program
 			}
 		})
@@ -80,15 +81,26 @@ func upgrade(t *testing.T, program string, options bool) {
 	a.verifyMix(program)
 }
 
-// expectedLeftovers are what docs/upgrading.md names, and what killed workers leave.
+// workersOf returns the number of processes that run a program and put no jobs.
+func (a *arena) workersOf(program string) int {
+	count := 0
+	for _, p := range a.processes {
+		if p.settings.Putting == nil && p.settings.Program == program {
+			count++
+		}
+	}
+	return count
+}
+
+// expectedLeftovers are the ones listed in docs/upgrading.md, and those of killed workers.
 var expectedLeftovers = []doctor.Kind{
 	doctor.KindClaimLeft, doctor.KindSlotLeft, doctor.KindShareLeft,
 	doctor.KindDeadlineLacking, doctor.KindDeadlineLeft,
 	doctor.KindIdleDead, doctor.KindClaimDead,
 }
 
-// fixLeftovers removes what the previous release leaves behind of options that it does not know.
-// There may be nothing else that the doctor finds.
+// fixLeftovers removes the leftovers of options that the previous release does not know. The doctor
+// may find nothing else.
 func (a *arena) fixLeftovers() {
 	a.t.Helper()
 	report, err := doctor.Examine(a.ctx, a.rdb, doctor.Options{Pause: -1})
@@ -105,7 +117,7 @@ func (a *arena) fixLeftovers() {
 	report, err = doctor.Examine(a.ctx, a.rdb, doctor.Options{Pause: -1})
 	require.NoError(a.t, err)
 	assert.Empty(a.t, report.With(doctor.Leftover), "after the repair of %d", len(found))
-	// Limits stay, and claims and the ends of lives are kept until their time.
+	// Limits stay forever, claims and the ends of lives until their time.
 	require.NoError(a.t, a.rdb.Del(a.ctx, "ql:x:limits", "ql:x:until").Err())
 	for _, key := range a.keys("ql:x:unique:*") {
 		claim, err := a.rdb.Get(a.ctx, key).Result()
@@ -155,7 +167,7 @@ func buildPrevious(t *testing.T) string {
 	return program
 }
 
-// run runs a command in a folder, and returns what it prints.
+// run runs a command in a folder, and returns its output.
 func run(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -22,25 +22,25 @@ import (
 // settingsVariable is set if this binary should run as a worker process.
 const settingsVariable = "QLESS_CHAOS_WORKER"
 
-// settings are what a worker process is given.
+// settings are the settings of a worker process.
 type settings struct {
-	Addr            string // where its worker finds the server, perhaps through a proxy
-	ServerAddr      string // the server itself, for the handler's questions
+	Addr            string // the server's address for its worker, perhaps through a proxy
+	ServerAddr      string // the server's own address, for the handler's questions
 	Queue           string
 	Concurrency     int
 	PollInterval    time.Duration
 	ShutdownTimeout time.Duration
-	Receive         bool     // it has no worker, but receives jobs
-	Putting         *putting // it has no worker, but puts jobs
+	Receive         bool     // receive jobs instead of running a worker
+	Putting         *putting // put jobs instead of running a worker
 	Program         string   `json:"-"` // the program to run, if it is not this one
 }
 
-// work is the data of a job: how long it takes.
+// work is the data of a job: its duration.
 type work struct {
 	Micros int `json:"us"`
 }
 
-// workerProcess is this process when it is a worker.
+// workerProcess is this process as a worker.
 type workerProcess struct {
 	name   string
 	server *redis.Client
@@ -100,7 +100,7 @@ func (s settings) run() error {
 	if err := w.Start(ctx); err != nil {
 		return err
 	}
-	p.tell(record{Kind: ready})
+	p.print(record{Kind: ready})
 	<-w.Closed()
 	stats := w.Stats()
 	slog.Info("the worker stopped", "worker", p.name, "completed", stats.Completed,
@@ -108,14 +108,14 @@ func (s settings) run() error {
 	return nil
 }
 
-// answerTimeout bounds how long a handler waits for the answer to its question.
+// answerTimeout limits how long a handler waits for the answer to its question.
 const answerTimeout = 300 * time.Millisecond
 
-// work is the handler: it takes as long as the job says, and records what happens.
+// work is the handler: it takes as long as the job says, and records events.
 func (p *workerProcess) work(ctx context.Context, job *qless.Job, task work) error {
 	run := record{Run: p.runs.Add(1), JID: job.JID, Attempt: job.Retries - job.Remaining + 1}
-	p.tell(run.as(started))
-	defer context.AfterFunc(ctx, func() { p.tell(run.as(canceled)) })()
+	p.print(run.as(started))
+	defer context.AfterFunc(ctx, func() { p.print(run.as(canceled)) })()
 
 	p.ask(ctx, run)
 	timer := time.NewTimer(time.Duration(task.Micros) * time.Microsecond)
@@ -127,11 +127,11 @@ func (p *workerProcess) work(ctx context.Context, job *qless.Job, task work) err
 	p.ask(ctx, run)
 	ended := run.as(returned)
 	ended.Live = ctx.Err() == nil
-	p.tell(ended)
+	p.print(ended)
 	return ctx.Err()
 }
 
-// ask asks the server who holds the job, and records what does not fit.
+// ask asks the server which worker holds the job, and records a contradiction.
 func (p *workerProcess) ask(ctx context.Context, run record) {
 	answer, err := p.server.HMGet(ctx, "ql:j:"+run.JID, "worker", "state").Result()
 	if err != nil || ctx.Err() != nil {
@@ -140,12 +140,12 @@ func (p *workerProcess) ask(ctx context.Context, run record) {
 	if answer[0] != p.name || answer[1] != "running" {
 		wrong := run.as(foreign)
 		wrong.Holder = fmt.Sprintf("%v (%v)", answer[0], answer[1])
-		p.tell(wrong)
+		p.print(wrong)
 	}
 }
 
-// tell prints a record, which is then safe from this process's death.
-func (p *workerProcess) tell(r record) {
+// print prints a record, so that it survives this process.
+func (p *workerProcess) print(r record) {
 	r.Worker = p.name
 	p.mu.Lock()
 	defer p.mu.Unlock()

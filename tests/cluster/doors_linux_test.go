@@ -45,19 +45,24 @@ func TestEveryDoorTakesSentinels(t *testing.T) {
 	d.allWork("one")
 	g.master.Kill()
 	g.promoted()
-	d.screen = nil // a queue that appears after the failover is not always on the screen of top
-	d.allWork("zzz")
+	d.allWork("xyz")
 }
 
 func TestEveryDoorTakesACluster(t *testing.T) {
 	c := startNodes(t, true)
 	d := openDoors(t, c.url(), "{doors}:ql:")
 	d.allWork("one")
+	for _, words := range []string{"status", "queue ls"} { // also for several namespaces together
+		out, err := d.run(t.Context(), append(strings.Fields(words), "--namespace", "{door*}:ql:")...)
+		require.NoError(t, err)
+		require.Contains(t, out, "lmstfy/one")
+		require.Contains(t, out, "NAMESPACES")
+	}
 	master := c.masterOf(c.slotOf("doors"))
 	replica := c.replicaOf(master)
 	master.Kill()
 	c.promoted(replica)
-	d.allWork("zzz")
+	d.allWork("xyz")
 }
 
 func TestDialWantsAHashTagOnACluster(t *testing.T) {
@@ -73,7 +78,7 @@ func TestSentinelsAndClustersAreNotMixedUp(t *testing.T) {
 	g := startGuarded(t)
 	for url, hint := range map[string]string{
 		"redis://" + g.sentinels[0] + "?master_name=other":  "no master of the name",
-		"redis://" + g.master.Addr() + "?master_name=jobs":  "no sentinel: leave out master_name",
+		"redis://" + g.master.Addr() + "?master_name=jobs":  "not a sentinel: leave out master_name",
 		"redis://" + g.master.Addr() + "?cluster=true":      "leave out cluster=true",
 		"redis://127.0.0.1:1?master_name=jobs":              "no sentinel answers",
 		"redis://127.0.0.1:1?cluster=true&addr=127.0.0.1:2": "connection refused",
@@ -83,17 +88,18 @@ func TestSentinelsAndClustersAreNotMixedUp(t *testing.T) {
 	}
 }
 
-// doors are the programs that show a queue to others, all on one server.
+// doors are the programs that give other programs access to a queue, all on one server.
 type doors struct {
 	t       *testing.T
 	program string
 	flags   []string
 	client  *qless.Client
 	addrs   map[string]string
-	screen  *screen // of qless top
+	screen  *screen // the screen of qless top
+	copies  int
 }
 
-// openDoors starts them, and ends them with the test.
+// openDoors starts the programs, and ends them with the test.
 func openDoors(t *testing.T, url, namespace string) *doors {
 	t.Helper()
 	client, err := qless.Dial(t.Context(), url, &qless.ClientConfig{Namespace: namespace})
@@ -118,7 +124,7 @@ func openDoors(t *testing.T, url, namespace string) *doors {
 	}
 	require.Len(t, d.addrs, 4)
 	d.screen = &screen{}
-	// The program wants a terminal, which script has.
+	// The program requires a terminal, which script provides.
 	top := fmt.Sprintf("stty rows 40 cols 120; exec %s %s --redis '%s' --namespace '%s' --every 200ms",
 		d.program, "top", url, namespace)
 	go d.screen.readFrom(d.start("script", "-qec", top, "/dev/null"))
@@ -130,7 +136,7 @@ func (d *doors) start(name string, args ...string) io.Reader {
 	d.t.Helper()
 	command := exec.Command(name, args...)
 	command.Env = append(os.Environ(), "TERM=xterm")
-	keys, err := command.StdinPipe() // open, or script ends
+	keys, err := command.StdinPipe() // must stay open, or script ends
 	require.NoError(d.t, err)
 	stdout, err := command.StdoutPipe()
 	require.NoError(d.t, err)
@@ -143,7 +149,7 @@ func (d *doors) start(name string, args ...string) io.Reader {
 	return stdout
 }
 
-// allWork waits until each door has let a job or a page through, in queues of a name.
+// allWork waits until each door has handled a job or a page, in queues with a name.
 func (d *doors) allWork(name string) {
 	d.t.Helper()
 	type door struct {
@@ -168,13 +174,14 @@ func (d *doors) allWork(name string) {
 			_, err := d.run(ctx, "doctor")
 			return err
 		}},
+		{"dump and restore", func(ctx context.Context) error { return d.copy(ctx, name) }},
 		{"check server", func(ctx context.Context) error {
 			_, err := d.run(ctx, "check", "server", "--crit", "ping=1m", "--warn", "ping=1m")
 			return err
 		}},
 		{"top", func(context.Context) error {
-			// Only what changes is drawn, so the names have no letters in common.
-			if d.screen != nil && !d.screen.has(name) {
+			// Only changes are drawn, so the names have no letters in common.
+			if !d.screen.has(name) {
 				return errors.New("not on the screen")
 			}
 			return nil
@@ -193,7 +200,7 @@ func (d *doors) allWork(name string) {
 	}
 }
 
-// publish publishes a job by the API of lmstfy.
+// publish publishes a job through the lmstfy API.
 func (d *doors) publish(ctx context.Context, name string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPut,
 		"http://"+d.addrs["lmstfy"]+"/api/lmstfy/"+name, strings.NewReader("data"))
@@ -211,7 +218,7 @@ func (d *doors) publish(ctx context.Context, name string) error {
 	return nil
 }
 
-// add adds a job by the protocol of Workq.
+// add adds a job through the Workq protocol.
 func (d *doors) add(ctx context.Context, name string) error {
 	var dialer net.Dialer
 	connection, err := dialer.DialContext(ctx, "tcp", d.addrs["workq"])
@@ -227,7 +234,7 @@ func (d *doors) add(ctx context.Context, name string) error {
 	return err
 }
 
-// get gets a page that must have some text.
+// get gets a page that must contain a text.
 func (d *doors) get(ctx context.Context, door, path, text string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.addrs[door]+path, nil)
 	if err != nil {
@@ -254,7 +261,31 @@ func (d *doors) run(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// A screen is all that a program has drawn.
+// copy restores a dump into a namespace of its own, which is probably on another node.
+func (d *doors) copy(ctx context.Context, name string) error {
+	file, err := os.Create(filepath.Join(d.t.TempDir(), "ql.dump"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	dump := exec.CommandContext(ctx, d.program, append(d.flags, "dump")...)
+	dump.Stdout = file
+	if err := dump.Run(); err != nil {
+		return err
+	}
+	d.copies++
+	other := []string{"--namespace", fmt.Sprintf("{%s-%d}:ql:", name, d.copies)}
+	if _, err := d.run(ctx, append(other, "restore", file.Name())...); err != nil {
+		return err
+	}
+	out, err := d.run(ctx, append(other, "queue", "ls")...)
+	if err == nil && !strings.Contains(out, "lmstfy/"+name) {
+		return fmt.Errorf("not listed: %s", out)
+	}
+	return err
+}
+
+// A screen collects everything that a program has drawn.
 type screen struct {
 	mu    sync.Mutex
 	drawn bytes.Buffer

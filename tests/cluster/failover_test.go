@@ -44,8 +44,8 @@ func TestAKilledMasterIsReplacedSoon(t *testing.T) {
 	t.Logf("a put succeeded %v after the replica had taken over", time.Since(promoted).Round(time.Millisecond))
 }
 
-// A master that is stopped keeps its connections open, as one does that has lost its network. Puts,
-// pops and workers find the new one anyway, and long before a lock of a minute ends.
+// A stopped master keeps its connections open, like one that has lost its network. Puts, pops and
+// workers find the new master anyway, long before a lock of a minute ends.
 func TestAStoppedMasterIsReplacedSoon(t *testing.T) {
 	c := startNodes(t, true)
 	rdb := c.clientThatWaits(time.Second)
@@ -71,7 +71,7 @@ func TestAStoppedMasterIsReplacedSoon(t *testing.T) {
 		"a put that waits for replicas": func(ctx context.Context) error {
 			_, err := safe.Queue("other").Put(ctx, "K", nil)
 			if errors.Is(err, qless.ErrNotReplicated) {
-				return nil // there is none now
+				return nil // there is no master now
 			}
 			return err
 		},
@@ -104,13 +104,13 @@ func TestAKilledMasterLosesNothingThatWasReplicated(t *testing.T) {
 	c.promoted(replica)
 	promoted := time.Now()
 	k.await(1)
-	t.Logf("the replica took over after %v, and work went on %v later",
+	t.Logf("the replica took over after %v, and work continued %v later",
 		promoted.Sub(killed).Round(time.Millisecond), time.Since(promoted).Round(time.Millisecond))
-	k.await(3) // without a replica, each put waits in vain
+	k.await(3) // without a replica, each put waits and fails
 	k.done()
 }
 
-// The same for a master that is stopped, and comes back as a replica.
+// The same holds for a master that is stopped and returns as a replica.
 func TestAStoppedMasterLosesNothingThatWasReplicated(t *testing.T) {
 	c := startNodes(t, true)
 	k := startCrew(t, replicated(t, c.clientThatWaits(time.Second), "{halted}:ql:", time.Second))
@@ -122,7 +122,7 @@ func TestAStoppedMasterLosesNothingThatWasReplicated(t *testing.T) {
 	c.promoted(replica)
 	promoted := time.Now()
 	k.await(1)
-	t.Logf("the replica took over after %v, and work went on %v later",
+	t.Logf("the replica took over after %v, and work continued %v later",
 		promoted.Sub(stopped).Round(time.Millisecond), time.Since(promoted).Round(time.Millisecond))
 	master.Resume()
 	c.settled()

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A master is killed while jobs are put and worked. Jobs that its replica had acknowledged are
+// A master is killed while jobs are put and run. Jobs that its replica had acknowledged are
 // completed under the new master.
 func TestSentinelsReplaceAKilledMaster(t *testing.T) {
 	g := startGuarded(t)
@@ -23,14 +23,14 @@ func TestSentinelsReplaceAKilledMaster(t *testing.T) {
 	g.promoted()
 	promoted := time.Now()
 	k.await(1)
-	t.Logf("the replica took over after %v, and work went on %v later",
+	t.Logf("the replica took over after %v, and work continued %v later",
 		promoted.Sub(killed).Round(time.Millisecond), time.Since(promoted).Round(time.Millisecond))
 	k.await(3)
 	k.done()
 }
 
-// A master that was stopped comes back and takes itself for the master, until a sentinel corrects
-// it: for a moment there are two.
+// A stopped master returns and still considers itself the master until a sentinel corrects it: for
+// a moment there are two.
 func TestSentinelsReplaceAStoppedMaster(t *testing.T) {
 	g := startGuarded(t)
 	k := startCrew(t, replicated(t, g.client(), "ql:", time.Second))
@@ -40,7 +40,7 @@ func TestSentinelsReplaceAStoppedMaster(t *testing.T) {
 	g.promoted()
 	promoted := time.Now()
 	k.await(1)
-	t.Logf("the replica took over after %v, and work went on %v later",
+	t.Logf("the replica took over after %v, and work continued %v later",
 		promoted.Sub(stopped).Round(time.Millisecond), time.Since(promoted).Round(time.Millisecond))
 	g.master.Resume()
 	old := g.master.Client(t)

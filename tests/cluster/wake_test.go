@@ -14,10 +14,11 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// soonAfter is less than a poll, and far more than the millisecond or two that a wake-up takes.
+// soonAfter is less than a poll interval, and far more than the millisecond or two that a wake-up
+// takes.
 const soonAfter = 500 * time.Millisecond
 
-// listens waits until a worker is idle on a master, and is subscribed there.
+// listens waits until a worker is idle on a master and has subscribed there.
 func listens(t testing.TB, on *redis.Client, namespace, worker string) {
 	t.Helper()
 	until(t, "an idle worker that listens", func(ctx context.Context) bool {
@@ -28,7 +29,7 @@ func listens(t testing.TB, on *redis.Client, namespace, worker string) {
 	})
 }
 
-// wakes puts jobs, each when the worker is idle, and requires that it takes each soon.
+// wakes puts jobs, each when the worker is idle, and requires that the worker takes each soon.
 func wakes(t testing.TB, c *qless.Client, on *redis.Client, w *qless.Worker, worked <-chan string) {
 	t.Helper()
 	var took []time.Duration
@@ -45,7 +46,7 @@ func wakes(t testing.TB, c *qless.Client, on *redis.Client, w *qless.Worker, wor
 	require.Less(t, took[len(took)/2], soonAfter, "most do not wait for a poll")
 }
 
-// startWorker starts a worker that sends the jobs that it runs.
+// startWorker starts a worker that sends the jids of its jobs to a channel.
 func startWorker(t testing.TB, c *qless.Client, poll time.Duration) (*qless.Worker, <-chan string) {
 	t.Helper()
 	return startWorkerOf(t, c, "q", poll)
@@ -76,8 +77,8 @@ func TestWorkersAreWokenOnEveryMaster(t *testing.T) {
 	}
 }
 
-// A master that becomes a replica keeps its subscribers, and PUBLISH on the new one does not count
-// them: no worker is woken until it has asked once more.
+// A master that becomes a replica keeps its subscribers, and PUBLISH on the new master does not
+// count them. So no worker is woken before it has asked again.
 func TestWorkersAreWokenAfterAFailover(t *testing.T) {
 	c := startNodes(t, true)
 	const poll = 2 * time.Second
@@ -106,7 +107,7 @@ func TestWorkersAreWokenAfterTheirSlotMoved(t *testing.T) {
 	wakes(t, ql, to.rdb, w, worked)
 }
 
-func TestEventsAreHeardFromEveryMaster(t *testing.T) {
+func TestEventsArriveFromEveryMaster(t *testing.T) {
 	c := startNodes(t, true)
 	ql := client(t, c.client(), "{told}:ql:")
 	events, err := ql.Events(t.Context())
@@ -126,5 +127,5 @@ func TestEventsAreHeardFromEveryMaster(t *testing.T) {
 	told()
 	c.failOver(c.masterOf(c.slotOf("told")))
 	c.settled()
-	told() // the nodes pass on what is published, whoever is the master
+	told() // the nodes pass on messages, whichever is the master
 }

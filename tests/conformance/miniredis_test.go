@@ -11,9 +11,9 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// Miniredis gives what Redis gave, in every step of every trace. Each trace goes through one
-// of the two ways to run commands, in turn: they share their code, and under the race
-// detector miniredis takes long for a script.
+// Miniredis returns the same as Redis in every step of every trace. The traces alternate between
+// the two ways to run commands, which share their code: with the race detector, miniredis takes
+// long for a script.
 func TestMiniredis(t *testing.T) {
 	t.Parallel()
 	var halves [2][]trace
@@ -30,7 +30,7 @@ func TestMiniredis(t *testing.T) {
 	})
 }
 
-// A knownDifference is a way in which miniredis is not like Redis, shown by the last of some
+// A knownDifference is a difference between miniredis and Redis, shown by the last of some
 // commands.
 type knownDifference struct {
 	why      string
@@ -44,7 +44,7 @@ func put(data string, options ...string) []string {
 
 var nested = strings.Repeat("[", 2000) + strings.Repeat("]", 2000)
 
-// knownDifferences lists the known differences. None of them comes up in the traces.
+// knownDifferences lists the known differences. None of them occurs in the traces.
 var knownDifferences = map[string]knownDifference{
 	"exponents": {
 		why:      "its tonumber does not know exponents, and takes 1e1 for no number",
@@ -64,7 +64,7 @@ var knownDifferences = map[string]knownDifference{
 	},
 }
 
-// A difference that is gone has to leave the list.
+// A difference that no longer exists must be removed from the list.
 func TestDifferencesOfMiniredis(t *testing.T) {
 	t.Parallel()
 	mini := newTarget(t, miniredis.RunT(t).Addr(), "ql:", dropIn)
@@ -82,7 +82,7 @@ func TestDifferencesOfMiniredis(t *testing.T) {
 				require.NoError(t, err)
 			}
 			alike := theirs.Area == ours.Area && same(theirs.Reply, ours.Reply)
-			assert.False(t, alike, "it is not so any more that %s: both say %v", known.why, ours)
+			assert.False(t, alike, "it is no longer true that %s: both return %v", known.why, ours)
 		})
 	}
 }

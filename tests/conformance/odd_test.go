@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// odd are commands that clients send seldom, and what the last one of each replies by the stock
-// script. No trace has them.
+// odd has commands that clients seldom send, and the stock script's reply to the last of each list.
+// No trace has them.
 var odd = map[string]struct {
 	commands []string
 	want     any
@@ -21,7 +21,7 @@ var odd = map[string]struct {
 		"config.set 100 heartbeat -10", "config.set 100 grace-period 0", "put 100 w q j K {} 0",
 		"pop 100 q w 1", "pop 100 q w2 1", "complete 100 j w2 q {}",
 	}, "complete"},
-	"a heartbeat below 0 is told": {[]string{
+	"a heartbeat below 0 is reported": {[]string{
 		"config.set 100 heartbeat -10", "put 100 w q j K {} 0", "pop 100 q w 1", "heartbeat 100 j w",
 	}, int64(90)},
 	"a queue's heartbeat of 0 counts": {[]string{
@@ -63,8 +63,8 @@ func TestOddCommands(t *testing.T) {
 	}
 }
 
-// A job that was timed out in its grace period has none when it runs again, as with the stock
-// script, whatever its priority has become.
+// A job that was timed out in its grace period has no grace period in its next run, as with the
+// stock script, whatever its new priority.
 func TestAGracePeriodIsKeptByATimeout(t *testing.T) {
 	t.Parallel()
 	g := newTarget(t, testkit.Start(t).Addr(), "ql:", dropIn)

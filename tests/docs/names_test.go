@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// variables are the names that docs/coming-from.md gives to values of types.
+// variables are the names that pages use for values of types.
 var variables = map[string]string{
-	"client": "Client", "job": "Job", "queue": "Queue", "worker": "Worker",
+	"batch": "Batch", "client": "Client", "job": "Job", "queue": "Queue", "worker": "Worker",
 }
 
 // mentioned matches a name of the package, or a field or method of a type or a variable.
@@ -46,7 +46,7 @@ func declared(t *testing.T) map[string]bool {
 	return found
 }
 
-// receiver returns the type of a method with a dot, or nothing.
+// receiver returns the type of a method followed by a dot, or the empty string.
 func receiver(f *ast.FuncDecl) string {
 	name := ""
 	if f.Recv != nil {
@@ -81,33 +81,73 @@ func note(found map[string]bool, spec ast.Spec) {
 	}
 }
 
-// The first column has the names of the other queue.
-func TestComingFromNamesWhatThereIs(t *testing.T) {
+// The first column has the other queue's names.
+func TestComingFromNamesWhatExists(t *testing.T) {
 	names, checked := declared(t), 0
 	for _, line := range strings.Split(read(t, "docs/coming-from.md"), "\n") {
 		if strings.HasPrefix(line, "|") {
 			line = strings.Join(strings.Split(line, "|")[2:], "|")
 		}
-		for _, m := range mentioned.FindAllStringSubmatch(line, -1) {
-			owner, name := m[1], m[2]
-			if as, ok := variables[owner]; ok {
-				owner = as
-			}
-			switch {
-			case owner == "qless":
-				require.True(t, names[name], "qless.%s", name)
-			case names[owner]:
-				require.True(t, names[owner+"."+name], "%s.%s", owner, name)
-			default:
-				continue
-			}
-			checked++
-		}
+		checked += requireNames(t, names, line)
 	}
 	require.Greater(t, checked, 50)
 }
 
-// A row after an empty line is shown as text, unless it begins a table.
+// requireNames checks that the names in a text exist, and returns their number. It passes over
+// names of other packages.
+func requireNames(t *testing.T, names map[string]bool, text string) (checked int) {
+	t.Helper()
+	for _, m := range mentioned.FindAllStringSubmatch(text, -1) {
+		owner, name := m[1], m[2]
+		if as, ok := variables[owner]; ok {
+			owner = as
+		}
+		switch {
+		case owner == "qless":
+			require.True(t, names[name], "qless.%s", name)
+		case names[owner]:
+			require.True(t, names[owner+"."+name], "%s.%s", owner, name)
+		default:
+			continue
+		}
+		checked++
+	}
+	return checked
+}
+
+var (
+	fencedBlock = regexp.MustCompile("(?ms)^```.*?^```$")
+	inlineCode  = regexp.MustCompile("`[^`]+`")
+	packageLink = regexp.MustCompile(`pkg\.go\.dev/github\.com/qless/qless-go#([A-Z][\w.]*)`)
+)
+
+// Other packages and queues have types of the same names.
+func TestPagesNameWhatExists(t *testing.T) {
+	names, unique, checked := declared(t), declared(t), 0
+	for _, shared := range []string{"Config", "Handler", "Result", "Unique", "WorkerConfig"} {
+		delete(unique, shared)
+	}
+	for _, page := range pages(t) {
+		text := fencedBlock.ReplaceAllString(read(t, page), "")
+		for _, link := range packageLink.FindAllStringSubmatch(text, -1) {
+			if checked++; !names[link[1]] {
+				t.Errorf("%s links to %s", page, link[1])
+			}
+		}
+		switch page {
+		case "CHANGELOG.md", "docs/coming-from.md", "docs/gearmonkey.md":
+			continue
+		}
+		t.Run(page, func(t *testing.T) {
+			for _, code := range inlineCode.FindAllString(text, -1) {
+				checked += requireNames(t, unique, code)
+			}
+		})
+	}
+	require.Greater(t, checked, 100)
+}
+
+// A row after an empty line is rendered as text, unless it begins a table.
 func TestNoTableIsCut(t *testing.T) {
 	for _, page := range pages(t) {
 		lines := strings.Split(read(t, page), "\n")

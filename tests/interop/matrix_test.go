@@ -15,8 +15,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// features are the options of jobs that the others do not know. None of them changes within the
-// seconds of a test what becomes of a job.
+// features are the options of jobs that the others do not know. Within the seconds of a test, none
+// of them affects the outcome of a job.
 var features = map[string][]qless.PutOption{
 	"headers":    {qless.Headers{"traceparent": "00-1"}},
 	"if absent":  {qless.IfAbsent},
@@ -30,12 +30,12 @@ var features = map[string][]qless.PutOption{
 	"unique":     {qless.Unique("account", 7)},
 }
 
-// replacements are the options of further puts that replace the job.
+// replacements are the options of later puts that replace the job.
 var replacements = map[string][]qless.PutOption{
 	"replaced": {qless.Unique("account", 8).Replace()},
 }
 
-// stages are where a job is when the others meet it: brought there by us, or by them.
+// stages are the states in which the others find a job, brought about by us or by them.
 var stages = map[string]func(ctx context.Context, ours *qless.Client) error{
 	"waiting": func(context.Context, *qless.Client) error { return nil },
 	"running": func(ctx context.Context, ours *qless.Client) error {
@@ -56,7 +56,7 @@ var stages = map[string]func(ctx context.Context, ours *qless.Client) error{
 		}
 		return err
 	},
-	"ended by anybody": func(ctx context.Context, ours *qless.Client) error {
+	"ended by anyone": func(ctx context.Context, ours *qless.Client) error {
 		_, err := ours.End(ctx, "j", qless.End{Result: 7})
 		return err
 	},
@@ -69,8 +69,8 @@ var stages = map[string]func(ctx context.Context, ours *qless.Client) error{
 	},
 }
 
-// deeds are the actions of the others on a job, alone or one after the other.
-var deeds = map[string][]deed{
+// actions are sequences of operations of the others on a job.
+var actions = map[string][]action{
 	"nothing":       nil,
 	"pop":           {{"pop", args{"queue": "q"}}},
 	"heartbeat":     {{"pop", args{"queue": "q"}}, {"heartbeat", args{"jid": "j"}}},
@@ -97,9 +97,9 @@ type course struct {
 	job     string
 }
 
-// follow puts a job with a feature, brings it to a stage, and has the others do something with it.
+// follow puts a job with a feature, brings it to a stage, and lets the others act on it.
 func follow(
-	t *testing.T, ours *qless.Client, them side, stage string, deeds []deed, feature string,
+	t *testing.T, ours *qless.Client, them side, stage string, actions []action, feature string,
 ) course {
 	t.Helper()
 	must(t, them, "begin", args{"worker": "theirs"})
@@ -114,8 +114,8 @@ func follow(
 	}
 	require.NoError(t, stages[stage](t.Context(), ours))
 	var c course
-	for _, d := range deeds {
-		_, err := them.do(t.Context(), d.op, d.args)
+	for _, a := range actions {
+		_, err := them.do(t.Context(), a.op, a.args)
 		c.refused = append(c.refused, err != nil)
 	}
 	job, err := ours.Job(t.Context(), "j")
@@ -128,19 +128,19 @@ func follow(
 	return c
 }
 
-// Whatever the others do with a job of ours, and whenever, it fares as one without options.
+// Whatever the others do with our job, at any stage, its course is that of a job without options.
 func TestOthersTreatAJobWithOptionsAsAnyOther(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
 		rdb := server.Client(t)
 		ours, err := qless.New(rdb, &qless.ClientConfig{WorkerName: "ours"})
 		require.NoError(t, err)
 		for stage := range stages {
-			for name, deeds := range deeds {
+			for name, actions := range actions {
 				require.NoError(t, rdb.FlushDB(t.Context()).Err())
-				plain := follow(t, ours, them, stage, deeds, "")
+				plain := follow(t, ours, them, stage, actions, "")
 				for feature := range features {
 					require.NoError(t, rdb.FlushDB(t.Context()).Err())
-					require.Equal(t, plain, follow(t, ours, them, stage, deeds, feature),
+					require.Equal(t, plain, follow(t, ours, them, stage, actions, feature),
 						"%s: a job with %s that was %s", name, feature, stage)
 				}
 			}
@@ -148,7 +148,7 @@ func TestOthersTreatAJobWithOptionsAsAnyOther(t *testing.T) {
 	})
 }
 
-// Any client that completes the last member of a batch releases its callback, which any client can
+// Any client that completes the last member of a batch releases the callback, which any client can
 // run.
 func TestOthersEndABatch(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
@@ -180,7 +180,7 @@ func TestOthersEndABatch(t *testing.T) {
 	})
 }
 
-// Whatever the others have done with a job, we can end it and forget it, and they can't any more.
+// Whatever the others have done with a job, we can end and forget it, and then they no longer can.
 func TestJobsThatOthersHaveAreEnded(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
 		rdb := server.Client(t)
@@ -192,7 +192,7 @@ func TestJobsThatOthersHaveAreEnded(t *testing.T) {
 				must(t, them, "begin", args{"worker": "theirs"})
 				must(t, them, "put", args{"queue": "q", "jid": "j"})
 				for part := range strings.SplitSeq(name, ", ") {
-					for _, d := range deeds[part] {
+					for _, d := range actions[part] {
 						must(t, them, d.op, d.args)
 					}
 				}

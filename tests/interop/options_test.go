@@ -22,7 +22,7 @@ func TestOthersLeaveTheOptionsOfAJob(t *testing.T) {
 		require.NoError(t, err)
 
 		must(t, them, "begin", args{"worker": "theirs"})
-		for _, d := range []deed{
+		for _, d := range []action{
 			{"pop", args{"queue": "q"}},
 			{"heartbeat", args{"jid": "j"}},
 			{"retry", args{"jid": "j"}},
@@ -66,8 +66,8 @@ func TestJobsOfOthersAreFoundByAPutThatNeedsThemAbsent(t *testing.T) {
 	})
 }
 
-// A job that follows one that the others run is released when they complete it. If they fail it, a
-// further put replaces the one that waits.
+// A job that follows one run by the others is released when they complete that. If they fail it, a
+// later put replaces the waiting job.
 func TestAJobThatFollowsOneThatOthersRun(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
 		client, err := qless.New(server.Client(t), nil)
@@ -98,7 +98,7 @@ func TestAJobThatFollowsOneThatOthersRun(t *testing.T) {
 	})
 }
 
-// An action of other clients on a job that is called ends the call, if it ends the job.
+// If an action of other clients ends a called job, it ends the call.
 func TestACallOfAJobThatOthersEnd(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
 		client, err := qless.New(server.Client(t), nil)
@@ -121,7 +121,7 @@ func TestACallOfAJobThatOthersEnd(t *testing.T) {
 			}, testkit.Patience, time.Millisecond)
 			return answers
 		}
-		for _, end := range []deed{
+		for _, end := range []action{
 			{"complete", args{"jid": "j"}},
 			{"fail", args{"jid": "j", "group": "g", "message": "m"}},
 			{"cancel", args{"jid": "j"}},
@@ -134,7 +134,7 @@ func TestACallOfAJobThatOthersEnd(t *testing.T) {
 				require.Equal(t, end.op == "cancel", errors.Is(got.err, qless.ErrCanceled), got.err)
 				require.Equal(t, end.op == "fail", got.result.Failure != nil)
 			case <-time.After(testkit.Patience):
-				require.FailNow(t, "the call goes on")
+				require.FailNow(t, "the call continues")
 			}
 		}
 	})

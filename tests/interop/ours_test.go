@@ -20,16 +20,16 @@ import (
 
 // ours is the side that uses this package.
 type ours struct {
-	rdb    *redis.Client
-	client *qless.Client
-	held   map[string]*qless.Job
-	events <-chan qless.Event
-	deafen func() // ends the events
+	rdb        *redis.Client
+	client     *qless.Client
+	held       map[string]*qless.Job
+	events     <-chan qless.Event
+	stopEvents func() // ends the events
 }
 
 func (o *ours) String() string { return "ours" }
 
-// do runs an operation by this package.
+// do runs an operation with this package.
 func (o *ours) do(ctx context.Context, op string, a args) (any, error) {
 	reply, err := o.run(ctx, op, a)
 	if err != nil {
@@ -65,16 +65,16 @@ func (o *ours) run(ctx context.Context, op string, a args) (any, error) {
 		for _, job := range jobs {
 			o.held[job.JID] = job
 		}
-		return toldAll(jobs), err
+		return jobReplies(jobs), err
 	case "peek":
 		jobs, err := queue.Peek(ctx, a.number("count", 1))
-		return toldAll(jobs), err
+		return jobReplies(jobs), err
 	case "job":
 		job, err := o.client.Job(ctx, a.text("jid"))
 		if err != nil {
 			return nil, noneIfMissing(err)
 		}
-		return told(job), nil
+		return jobReply(job), nil
 	case "unfail":
 		return repairs.UnfailInto(ctx, o.client, queue.Name(), a.text("group"), a.number("count", 25))
 	case "jobs":
@@ -97,7 +97,7 @@ func (o *ours) run(ctx context.Context, op string, a args) (any, error) {
 	return o.list(ctx, op, a)
 }
 
-// list runs the operations that are about no queue and no job in particular.
+// list runs the operations that concern no particular queue or job.
 func (o *ours) list(ctx context.Context, op string, a args) (any, error) {
 	switch op {
 	case "tagged":
@@ -161,7 +161,7 @@ func (o *ours) list(ctx context.Context, op string, a args) (any, error) {
 	return nil, fmt.Errorf("there is no operation %q", op)
 }
 
-// onJob has what is done with a job that was popped, or is looked up.
+// onJob has the operations on a popped or looked-up job.
 var onJob = map[string]func(ctx context.Context, job *qless.Job, a args) (any, error){
 	"complete": func(ctx context.Context, job *qless.Job, a args) (any, error) {
 		changeData(job, a)
@@ -219,11 +219,11 @@ func tagsAfter(ctx context.Context, job *qless.Job, err error) (any, error) {
 	return append([]string{}, job.Tags...), err
 }
 
-// begin begins a scenario: the worker has a name, and holds nothing.
+// begin begins a scenario, with a named worker that holds nothing.
 func (o *ours) begin(worker string) error {
-	if o.deafen != nil {
-		o.deafen()
-		o.deafen = nil
+	if o.stopEvents != nil {
+		o.stopEvents()
+		o.stopEvents = nil
 	}
 	o.held = map[string]*qless.Job{}
 	var err error
@@ -232,18 +232,18 @@ func (o *ours) begin(worker string) error {
 }
 
 func (o *ours) listen(ctx context.Context) error {
-	ctx, o.deafen = context.WithCancel(ctx)
+	ctx, o.stopEvents = context.WithCancel(ctx)
 	var err error
 	o.events, err = o.client.Events(ctx)
 	return err
 }
 
-// ourKinds has the kinds of events whose words differ from ours.
+// ourKinds maps the words for kinds of events that differ from ours.
 var ourKinds = map[string]qless.EventKind{
 	"track": qless.EventTracked, "untrack": qless.EventUntracked,
 }
 
-// hear waits for an event; those before it are forgotten.
+// hear waits for an event, and drops earlier ones.
 func (o *ours) hear(ctx context.Context, word, jid string) (any, error) {
 	kind := cmp.Or(ourKinds[word], qless.EventKind(word))
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -260,7 +260,7 @@ func (o *ours) hear(ctx context.Context, word, jid string) (any, error) {
 	}
 }
 
-// jobOf returns a job as this side popped it, or else as it is now.
+// jobOf returns a job as popped by this side, or otherwise as it is now.
 func (o *ours) jobOf(ctx context.Context, jid string) (*qless.Job, error) {
 	if job, ok := o.held[jid]; ok {
 		return job, nil
@@ -347,8 +347,8 @@ func recurOptions(a args) []qless.RecurOption {
 	return options
 }
 
-// told returns a job in the form of the scenarios.
-func told(job *qless.Job) any {
+// jobReply returns a job in the scenarios' form.
+func jobReply(job *qless.Job) any {
 	group := ""
 	if job.Failure != nil {
 		group = job.Failure.Group
@@ -365,10 +365,10 @@ func told(job *qless.Job) any {
 	}
 }
 
-func toldAll(jobs []*qless.Job) []any {
+func jobReplies(jobs []*qless.Job) []any {
 	all := []any{}
 	for _, job := range jobs {
-		all = append(all, told(job))
+		all = append(all, jobReply(job))
 	}
 	return all
 }
@@ -377,7 +377,7 @@ func sorted(names []string) []string {
 	return append([]string{}, slices.Sorted(slices.Values(names))...)
 }
 
-// tracked returns the tracked jobs by whether they still exist.
+// tracked returns the tracked jobs, grouped by whether they still exist.
 func (o *ours) tracked(ctx context.Context) (any, error) {
 	tracked, err := inspect.New(o.client).Tracked().JIDs(ctx, inspect.Range{})
 	if err != nil {
@@ -392,10 +392,10 @@ func (o *ours) tracked(ctx context.Context) (any, error) {
 	return map[string]any{"jobs": found, "expired": expired}, err
 }
 
-// items returns what is on a page.
+// items returns the items of a page.
 func items(page inspect.Page[string], err error) (any, error) { return page.Items, err }
 
-// jobsOf returns a page as other languages know it.
+// jobsOf returns a page in the form of other languages.
 func jobsOf(page inspect.Page[string]) any {
 	return map[string]any{"total": page.Total, "jobs": page.Items}
 }
@@ -410,7 +410,7 @@ func noneIfMissing(err error) error {
 	return err
 }
 
-// lowered returns a struct's fields under the names that other languages know.
+// lowered returns a struct's fields under their names in other languages.
 func lowered(value any) any {
 	known := map[string]string{"Kind": "event"}
 	fields := map[string]any{}
@@ -423,7 +423,7 @@ func lowered(value any) any {
 	return fields
 }
 
-// stateOf returns the state of a job in the word of the server.
+// stateOf returns the server's word for the state of a job.
 func stateOf(job *qless.Job) string {
 	if job.State == qless.StateTimedOut {
 		return "stalled"

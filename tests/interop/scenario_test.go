@@ -21,22 +21,22 @@ import (
 //go:embed scenarios.txt
 var scenarioFile string
 
-// A scenario is what two sides, a and b, do in turn.
+// A scenario is a sequence of operations of two sides, a and b.
 type scenario struct {
 	name  string
 	steps []step
 }
 
-// A step is one operation of one side, and what has to come of it.
+// A step is one operation of one side, with its expected outcome.
 type step struct {
 	line  int
 	side  string // a or b
-	until bool   // it is repeated until it comes out
+	until bool   // repeated until it succeeds
 	op    string
 	args  args
-	want  any    // a part of the reply
-	wants bool   // there is something wanted
-	fails string // the kind of error
+	want  any    // the expected part of the reply
+	wants bool   // a reply is expected
+	fails string // the expected kind of error
 }
 
 // stepSyntax is: SIDE [until] OPERATION [ARGUMENTS] [-> REPLY | fails KIND]
@@ -66,7 +66,7 @@ func readScenarios(t *testing.T) []scenario {
 func parseStep(line string) (step, error) {
 	m := stepSyntax.FindStringSubmatch(line)
 	if m == nil {
-		return step{}, fmt.Errorf("it is no step")
+		return step{}, fmt.Errorf("it is not a step")
 	}
 	s := step{side: m[1], until: m[2] != "", op: m[3], args: args{}, wants: m[5] != "", fails: m[6]}
 	if m[4] != "" {
@@ -80,7 +80,7 @@ func parseStep(line string) (step, error) {
 	return s, nil
 }
 
-// Every scenario is played with us as a, and again with us as b.
+// Every scenario is played twice: with us as a, and with us as b.
 func TestScenarios(t *testing.T) {
 	scenarios := readScenarios(t)
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
@@ -92,7 +92,7 @@ func TestScenarios(t *testing.T) {
 					require.NoError(t, us.rdb.FlushAll(t.Context()).Err())
 					err := s.play(t.Context(), sides)
 					if why := knownFaults[t.Name()]; why != "" {
-						require.Error(t, err, "it is not so any more that %s", why)
+						require.Error(t, err, "it is no longer true that %s", why)
 						return
 					}
 					require.NoError(t, err)
@@ -102,14 +102,14 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// knownFaults are the scenarios that others do not play well, and why. One that is gone has to
-// leave the list.
+// knownFaults are the scenarios in which others fail, with the reasons. A fault that no longer
+// exists must be removed from the list.
 var knownFaults = map[string]string{
 	"TestScenarios/stock_script/a_recurring_job_is_made_here_and_popped_there/ours_first": "" +
 		"its pop fails on recurring jobs that have no field throttles, those of all other clients",
 }
 
-// play plays a scenario, up to the first step that does not come out.
+// play plays a scenario, up to the first step with an unexpected outcome.
 func (s scenario) play(ctx context.Context, sides map[string]side) error {
 	for name, side := range sides {
 		if _, err := side.do(ctx, "begin", args{"worker": name}); err != nil {
@@ -133,7 +133,7 @@ func (s scenario) play(ctx context.Context, sides map[string]side) error {
 	return nil
 }
 
-// check errors unless a reply is what is wanted.
+// check returns an error unless a reply is as expected.
 func (s step) check(reply any, err error) error {
 	switch {
 	case s.fails != "":
@@ -148,7 +148,7 @@ func (s step) check(reply any, err error) error {
 	return nil
 }
 
-// isKind errors unless an error is of a kind.
+// isKind returns an error unless err is of the given kind.
 func isKind(kind string, err error) error {
 	words, known := refusals[kind]
 	switch e := err.(type) {
@@ -166,8 +166,8 @@ func isKind(kind string, err error) error {
 	return fmt.Errorf("error %w, want %q", err, kind)
 }
 
-// within reports whether a reply has all that is wanted. An object may have more fields; {} and
-// [] are the same, for Lua can't tell them apart.
+// within reports whether a reply contains everything in want. An object may have more fields; {}
+// and [] are the same, because Lua can't tell them apart.
 func within(want, reply any) bool {
 	switch want := want.(type) {
 	case map[string]any:

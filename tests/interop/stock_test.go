@@ -19,8 +19,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// stock is the side that calls a script which is not ours, the one that later clients bring
-// along, as those clients did that call it by the names of the stock script.
+// stock is the side that calls a script that is not ours, the one of later clients, in the way of
+// clients of the stock script.
 type stock struct {
 	rdb    *redis.Client
 	script *redis.Script
@@ -89,7 +89,7 @@ func (s *stock) run(ctx context.Context, op string, a args) (any, error) {
 		if job == nil {
 			return nil, err
 		}
-		return toldOf(job), err
+		return jobReplyOf(job), err
 	case "complete", "fail", "heartbeat", "retry", "move", "prioritize", "timeout", "cancel", "track", "untrack",
 		"depend", "undepend", "tag", "untag":
 		return s.onJob(ctx, op, jid, a)
@@ -215,7 +215,7 @@ func (s *stock) onJob(ctx context.Context, op, jid string, a args) (any, error) 
 	}
 }
 
-// take pops jobs, or looks at them.
+// take pops or peeks jobs.
 func (s *stock) take(ctx context.Context, op, queue string, count int) (any, error) {
 	var reply any
 	var err error
@@ -227,7 +227,7 @@ func (s *stock) take(ctx context.Context, op, queue string, count int) (any, err
 	list, _ := reply.([]any)
 	all := []any{}
 	for _, job := range list {
-		all = append(all, toldOf(job))
+		all = append(all, jobReplyOf(job))
 		if op == "pop" {
 			s.held[job.(map[string]any)["jid"].(string)] = job.(map[string]any)
 		}
@@ -235,7 +235,7 @@ func (s *stock) take(ctx context.Context, op, queue string, count int) (any, err
 	return all, err
 }
 
-// listen begins to note the events of tracked jobs, and of this side's worker.
+// listen begins to record the events of tracked jobs, and of this side's worker.
 func (s *stock) listen(ctx context.Context) error {
 	channels := []string{"ql:w:" + s.worker}
 	for _, kind := range []string{"canceled", "completed", "failed", "popped", "put", "stalled", "track", "untrack"} {
@@ -250,7 +250,7 @@ func (s *stock) listen(ctx context.Context) error {
 	return nil
 }
 
-// hear waits for an event; those before it are forgotten.
+// hear waits for an event, and drops earlier ones.
 func (s *stock) hear(ctx context.Context, kind, jid string) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -259,14 +259,14 @@ func (s *stock) hear(ctx context.Context, kind, jid string) (any, error) {
 		if err != nil {
 			return nil, fmt.Errorf("no %s of %s: %w", kind, jid, err)
 		}
-		told := map[string]any{"event": strings.TrimPrefix(message.Channel, "ql:"), "jid": message.Payload}
+		heard := map[string]any{"event": strings.TrimPrefix(message.Channel, "ql:"), "jid": message.Payload}
 		if strings.HasPrefix(message.Channel, "ql:w:") {
-			if err := json.Unmarshal([]byte(message.Payload), &told); err != nil {
+			if err := json.Unmarshal([]byte(message.Payload), &heard); err != nil {
 				return nil, err
 			}
 		}
-		if told["event"] == kind && told["jid"] == jid {
-			return told, nil
+		if heard["event"] == kind && heard["jid"] == jid {
+			return heard, nil
 		}
 	}
 }
@@ -278,7 +278,7 @@ func (s *stock) close() {
 	}
 }
 
-// options returns those of some options that are said, as pairs of arguments.
+// options returns the given options as pairs of arguments.
 func options(a args, names ...string) []any {
 	var pairs []any
 	for _, name := range names {
@@ -301,30 +301,30 @@ func anys(first string, rest []string) []any {
 	return list
 }
 
-// toldOf returns a job of the script as the scenarios know it.
-func toldOf(reply any) map[string]any {
+// jobReplyOf returns a job of the script in the scenarios' form.
+func jobReplyOf(reply any) map[string]any {
 	job := reply.(map[string]any)
 	decodeData(job)
 	history := []any{}
 	for _, entry := range job["history"].([]any) {
 		history = append(history, field(entry, "what"))
 	}
-	told := map[string]any{}
+	theirs := map[string]any{}
 	for name, value := range job {
-		told[name] = value
+		theirs[name] = value
 	}
-	told["history"] = history
-	told["failure"] = ""
+	theirs["history"] = history
+	theirs["failure"] = ""
 	if group := field(job["failure"], "group"); group != nil {
-		told["failure"] = group
+		theirs["failure"] = group
 	}
 	for _, name := range []string{"dependencies", "dependents"} {
-		told[name] = sorted(args(job).texts(name))
+		theirs[name] = sorted(args(job).texts(name))
 	}
-	return told
+	return theirs
 }
 
-// decodeData replaces a job's data, which is text, by what it holds.
+// decodeData decodes a job's data, which is text.
 func decodeData(job any) {
 	fields := job.(map[string]any)
 	var data any
@@ -333,7 +333,7 @@ func decodeData(job any) {
 	}
 }
 
-// field returns a field of an object, nil when it has none.
+// field returns a field of an object, or nil if it has none.
 func field(object any, name string) any {
 	fields, _ := object.(map[string]any)
 	return fields[name]
@@ -349,7 +349,7 @@ func jidsOf(object any, name string) []string {
 	return jids
 }
 
-// namesOf returns the names that objects have, in order.
+// namesOf returns the names of objects, in order.
 func namesOf(objects any) []string {
 	list, _ := objects.([]any)
 	names := []string{}

@@ -19,66 +19,65 @@ import (
 
 // A wake is a way in which the other side makes the job j of the queue q ready.
 type wake struct {
-	how     string
-	before  []deed
-	step    deed
-	unheard bool // a script that is not ours does it without a word
+	how    string
+	before []action
+	step   action
+	silent bool // a script that is not ours does it without a message
 }
 
-// A deed is an action of the other side.
-type deed struct {
+// An action is an operation of the other side with its arguments.
+type action struct {
 	op   string
 	args args
 }
 
 var wakes = []wake{
-	{how: "put", step: deed{"put", args{"queue": "q", "jid": "j"}}},
-	{how: "delayed put", step: deed{"put", args{"queue": "q", "jid": "j", "delay": 1.0}}},
+	{how: "put", step: action{"put", args{"queue": "q", "jid": "j"}}},
+	{how: "delayed put", step: action{"put", args{"queue": "q", "jid": "j", "delay": 1.0}}},
 	{
 		how:    "next queue",
-		before: []deed{{"put", args{"queue": "other", "jid": "j"}}, {"pop", args{"queue": "other"}}},
-		step:   deed{"complete", args{"jid": "j", "next": "q"}},
+		before: []action{{"put", args{"queue": "other", "jid": "j"}}, {"pop", args{"queue": "other"}}},
+		step:   action{"complete", args{"jid": "j", "next": "q"}},
 	},
 	{
 		how:    "move",
-		before: []deed{{"put", args{"queue": "other", "jid": "j"}}},
-		step:   deed{"move", args{"jid": "j", "queue": "q"}},
+		before: []action{{"put", args{"queue": "other", "jid": "j"}}},
+		step:   action{"move", args{"jid": "j", "queue": "q"}},
 	},
 	{
 		how: "dependency",
-		before: []deed{
+		before: []action{
 			{"put", args{"queue": "other", "jid": "first"}}, {"pop", args{"queue": "other"}},
 			{"put", args{"queue": "q", "jid": "j", "depends": []any{"first"}}},
 		},
-		step:    deed{"complete", args{"jid": "first"}},
-		unheard: true,
+		step:   action{"complete", args{"jid": "first"}},
+		silent: true,
 	},
 	{
 		how: "unfail",
-		before: []deed{
+		before: []action{
 			{"put", args{"queue": "other", "jid": "j"}}, {"pop", args{"queue": "other"}},
 			{"fail", args{"jid": "j", "group": "g", "message": "m"}},
 		},
-		step:    deed{"unfail", args{"group": "g", "queue": "q"}},
-		unheard: true,
+		step:   action{"unfail", args{"group": "g", "queue": "q"}},
+		silent: true,
 	},
 	{
-		how:     "unpause",
-		before:  []deed{{"pause", args{"queue": "q"}}, {"put", args{"queue": "q", "jid": "j"}}},
-		step:    deed{"unpause", args{"queue": "q"}},
-		unheard: true,
+		how:    "unpause",
+		before: []action{{"pause", args{"queue": "q"}}, {"put", args{"queue": "q", "jid": "j"}}},
+		step:   action{"unpause", args{"queue": "q"}},
+		silent: true,
 	},
-	{how: "recurring job", step: deed{"recur", args{"queue": "q", "jid": "j", "interval": 3600.0}}, unheard: true},
+	{how: "recurring job", step: action{"recur", args{"queue": "q", "jid": "j", "interval": 3600.0}}, silent: true},
 }
 
-// An idle worker of ours is woken by what the other side does; what it does without a word, it
-// finds when it looks by itself.
+// The actions of the other side wake our idle worker. It finds silent changes when it polls.
 func TestOthersWakeOurWorker(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
 		_, isStock := them.(*stock)
 		for _, w := range wakes {
 			pollInterval := time.Hour
-			if w.unheard && isStock {
+			if w.silent && isStock {
 				pollInterval = 50 * time.Millisecond
 			}
 			t.Run(w.how, func(t *testing.T) {
@@ -101,8 +100,8 @@ func TestOthersWakeOurWorker(t *testing.T) {
 	})
 }
 
-// idleWorker starts a worker and waits until it is idle. The channel receives the jobs that it
-// runs.
+// idleWorker starts a worker, and waits until it is idle. The channel receives the jids of its
+// jobs.
 func idleWorker(t *testing.T, rdb *redis.Client, pollInterval time.Duration) <-chan string {
 	client := newClient(t, rdb)
 	ran := make(chan string, 1)
@@ -118,7 +117,7 @@ func idleWorker(t *testing.T, rdb *redis.Client, pollInterval time.Duration) <-c
 		idle := rdb.SIsMember(t.Context(), "ql:x:idle", worker.Name()).Val()
 		heard := rdb.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"]
 		if !idle || heard == 0 {
-			return fmt.Errorf("idle %v, heard by %d", idle, heard)
+			return fmt.Errorf("idle %v, received by %d", idle, heard)
 		}
 		return nil
 	}))
@@ -160,21 +159,21 @@ func TestOthersTakeJobsFromOurWorker(t *testing.T) {
 				require.NoError(t, worker.Start(t.Context()))
 				t.Cleanup(func() { _ = worker.Stop(context.Background()) })
 				<-began
-				must(t, them, "pause", args{"queue": "q"}) // so that it stays away
+				must(t, them, "pause", args{"queue": "q"}) // so that the worker does not take it again
 				must(t, them, theft.op, theft.args)
 				select {
 				case cause := <-ended:
 					assert.ErrorIs(t, cause, theft.want)
 				case <-time.After(patience):
-					require.Fail(t, "the handler was not told")
+					require.Fail(t, "the handler was not notified")
 				}
 			})
 		})
 	}
 }
 
-// A script that is not ours wakes no worker: a relay knows its messages, because they begin in
-// another way than ours do.
+// A script that is not ours wakes no worker: a relay recognizes its messages by their beginnings,
+// which differ from ours.
 func TestMessagesOfAnotherScriptDoNotBeginAsOurs(t *testing.T) {
 	server := testkit.Start(t)
 	rdb := server.Client(t)

@@ -11,17 +11,17 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// The fuzz tests give commands what no client should send, and damage the options of jobs. A
-// command is done, or it is refused by an error of ours, and then no key has changed.
+// The fuzz tests give commands arguments that no client should send, and damage the options of
+// jobs. A command either is done, or is refused with one of our errors without changing any key.
 
-// FuzzArguments gives any arguments to every command, by our scripts and by the drop-in.
+// FuzzArguments gives arbitrary arguments to every command, through our scripts and the drop-in.
 func FuzzArguments(f *testing.F) {
 	fuzzLines(f, drawMutated)
 }
 
 func drawMutated(d *drawer) []step { return []step{d.mutated(d.step())} }
 
-// FuzzOptions gives commands to jobs whose options are damaged.
+// FuzzOptions runs commands on jobs with damaged options.
 func FuzzOptions(f *testing.F) {
 	fuzzLines(f, drawDamage)
 }
@@ -34,7 +34,7 @@ func drawDamage(d *drawer) []step {
 	return []step{{Do: "damage", Raw: []string{d.job(), d.garbage()}}, s}
 }
 
-// fuzzLength is how many commands come from a seed.
+// fuzzLength is the number of commands per seed.
 const fuzzLength = 150
 
 func fuzzLines(f *testing.F, draw func(d *drawer) []step) {
@@ -54,7 +54,7 @@ func fuzzLines(f *testing.F, draw func(d *drawer) []step) {
 	})
 }
 
-// fuzz runs commands that are drawn among others that are sound.
+// fuzz runs drawn commands among valid ones.
 func (x *mix) fuzz(seed uint64, draw func(d *drawer) []step) (*violation, []step) {
 	x.restart()
 	d := newDrawer(seed, x)
@@ -110,7 +110,7 @@ func (d *drawer) mutated(s step) step {
 	return s
 }
 
-// strangeWords are what arguments may be, rightly or wrongly.
+// strangeWords are valid and invalid arguments.
 var strangeWords = []string{
 	"", "0", "1", "-1", "-0", "1.5", "1e400", "-1e400", "nan", "-nan", "inf", "-inf", "+inf", "0x10", "1e3", " 1", "1 ",
 	"99999999999999999999", "2147483648", "-2147483649", "9007199254740993", "(1", "[1", "a", "*", "all", "on", "off",
@@ -137,7 +137,7 @@ func (d *drawer) word() string {
 	return one(d, strangeWords...)
 }
 
-// scratched returns a text with a byte changed, missing or more.
+// scratched returns a text with one byte changed, removed or added.
 func (d *drawer) scratched(text string) string {
 	if text == "" {
 		return "\x00"
@@ -154,7 +154,7 @@ func (d *drawer) scratched(text string) string {
 	return text[:i] + text[i:i+1] + text[i:]
 }
 
-// garbage draws a text of options that may be damaged.
+// garbage draws a text of options, perhaps damaged.
 func (d *drawer) garbage() string {
 	letters, values := d.options(d.chance(40))
 	for range d.IntN(3) {
@@ -181,16 +181,16 @@ func (d *drawer) garbage() string {
 	return text
 }
 
-// isKnown reports whether an error is the server's on purpose: that of a jid that names a list, and
-// of a score that a client in PHP gives.
+// isKnown reports whether an error from the server is expected: for a jid that names a list, or for
+// a score from a PHP client.
 func isKnown(s step, err error) bool {
 	return s.Raw[0] == "workerJobs" && strings.Contains(err.Error(), "min or max is not a float") ||
 		slices.ContainsFunc(s.Raw, func(word string) bool { return strings.HasSuffix(word, "-history") }) &&
 			strings.HasPrefix(err.Error(), "WRONGTYPE ")
 }
 
-// probe checks what holds after any command: what a script refuses has changed nothing, and what it
-// stores can be read again.
+// probe checks the invariants after any command: a refused one has changed nothing, and stored
+// values can be read again.
 func (x *mix) probe() *violation {
 	var p problems
 	for _, jid := range inOrder(x.k.jobs) {
@@ -200,7 +200,7 @@ func (x *mix) probe() *violation {
 		}
 		if text, ok := h.fields["x:o"]; ok && text != "" {
 			if _, body, _ := strings.Cut(text, "|"); !json.Valid([]byte(body)) {
-				p.add("%s has the options %.200q, which are no JSON", jid, text)
+				p.add("%s has the options %.200q, which are not JSON", jid, text)
 			}
 		}
 		for _, field := range []string{"priority", "retries", "remaining", "expires", "time", "scheduled"} {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// breakActions are never drawn: the tests of the tester take them to damage the server.
+// breakActions are never drawn. The tests of the tester use them to damage the server.
 var breakActions = []action{
 	{
 		name: "Break",
@@ -28,7 +28,7 @@ var breakActions = []action{
 	},
 }
 
-// do sends a command to the server itself.
+// do sends a raw command to the server.
 func (w *world) do(words []string) (any, error) {
 	args := make([]any, len(words))
 	for i, word := range words {
@@ -37,11 +37,11 @@ func (w *world) do(words []string) (any, error) {
 	return w.rdb.Do(w.ctx, args...).Result()
 }
 
-// A fault is a way to damage a server, and the check that has to find it.
+// A fault is a way to damage a server, and the check that must find it.
 type fault struct {
 	name  string
 	found string
-	raw   func(k *keyspace) string // the command; empty while there is nothing to damage
+	raw   func(k *keyspace) string // returns the command, or empty if there is nothing to damage
 }
 
 var faults = []fault{
@@ -194,7 +194,7 @@ var faults = []fault{
 		}
 		return ""
 	}},
-	{"a life that nobody is told of", "lifetimes", func(k *keyspace) string {
+	{"a life that no sweep finds", "lifetimes", func(k *keyspace) string {
 		for _, jid := range inOrder(k.jobs) {
 			if h := k.jobs[jid]; !math.IsInf(h.job.ends(in(k.histories, jid).history), 1) {
 				return "ZREM ql:x:until " + jid
@@ -219,7 +219,7 @@ var faults = []fault{
 
 func always(raw string) func(*keyspace) string { return func(*keyspace) string { return raw } }
 
-// onJobIn damages a job in a state, given its jid, queue and worker.
+// onJobIn damages a job in a state, by its jid, queue and worker.
 func onJobIn(state, format string) func(*keyspace) string {
 	return func(k *keyspace) string {
 		jid, h := k.plain(state)
@@ -230,8 +230,8 @@ func onJobIn(state, format string) func(*keyspace) string {
 	}
 }
 
-// plain returns a job in a state that only the checks of that state are about, and that few steps
-// lead to; nil when there is none.
+// plain returns a job in a state that concerns only the checks of that state, and that few steps
+// lead to, or nil if there is none.
 func (k *keyspace) plain(state string) (string, *entry) {
 	for _, jid := range inOrder(k.jobs) {
 		h := k.jobs[jid]
@@ -244,7 +244,7 @@ func (k *keyspace) plain(state string) (string, *entry) {
 	return "", nil
 }
 
-// words splits a command; a script is one word.
+// words splits a command into words. A script is one word.
 func words(raw string) []string {
 	if script, ok := strings.CutPrefix(raw, "EVAL "); ok {
 		return []string{"EVAL", strings.TrimSuffix(script, " 0"), "0"}
@@ -252,8 +252,8 @@ func words(raw string) []string {
 	return strings.Fields(raw)
 }
 
-// breakAfter returns random steps at the end of which the server is damaged; nil when the
-// steps fail without that, or don't come soon to where it can be.
+// breakAfter returns random steps at the end of which the server is damaged, or nil if the steps
+// fail without the damage, or do not soon make it possible.
 func (w *world) breakAfter(f fault, seed uint64, least int) (*violation, []step) {
 	w.reset()
 	d := newDice(seed, w.m, false)
@@ -277,8 +277,8 @@ func (w *world) breakAfter(f fault, seed uint64, least int) (*violation, []step)
 
 func TestEveryFaultIsFoundAndReduced(t *testing.T) {
 	const least = 50  // steps before the damage
-	const atMost = 10 // steps that are left when the others are left out
-	const seeds = 200 // to be tried
+	const atMost = 10 // steps left after reduction
+	const seeds = 200 // seeds to try
 	w := newWorld(t)
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -289,7 +289,7 @@ func TestEveryFaultIsFoundAndReduced(t *testing.T) {
 					require.Empty(t, steps, "the damage of seed %d is not found", seed)
 				}
 			}
-			require.NotNil(t, v, "no seed leads to what is to be damaged")
+			require.NotNil(t, v, "no seed leads to a state that can be damaged")
 			require.Equal(t, f.found, v.class, v.text)
 
 			minimal, again := w.minimal(t.Context(), steps, v)
@@ -302,18 +302,18 @@ func TestEveryFaultIsFoundAndReduced(t *testing.T) {
 	}
 }
 
-// The changes of all steps add up to the data that a reader of all keys finds.
+// The changes of all steps add up to the data found by reading all keys.
 func TestNoChangeOfAKeyIsMissed(t *testing.T) {
 	w := newWorld(t)
 	seed := uint64(time.Now().UnixNano())
-	tell("%s: seed %d", t.Name(), seed)
+	announce("%s: seed %d", t.Name(), seed)
 	v, _ := w.walk(seed, 300, true)
 	require.Nil(t, v)
 	for _, raw := range []string{
 		"DEL ql:j:j1", "LSET ql:j:j2-history 0 x", "ZADD ql:queues 1 q1", "PERSIST ql:config",
 		"EXPIRE ql:queues 1000", "RENAME ql:workers ql:w:x:jobs", "SET ql:completed x",
 	} {
-		_, _ = w.do(words(raw)) // there may be no such key
+		_, _ = w.do(words(raw)) // the key may not exist
 		w.update()
 	}
 	known := w.k
@@ -365,7 +365,7 @@ func TestAReductionEndsWithItsTime(t *testing.T) {
 			return calls == 1
 		})
 		require.Equal(t, 3, calls)
-		require.NotEqual(t, steps, reduced, "what was reached until then counts")
+		require.NotEqual(t, steps, reduced, "the result so far counts")
 	}
 }
 
@@ -387,7 +387,7 @@ func TestStepsAreReadable(t *testing.T) {
 	require.Equal(t, `Put Worker=a Queue=q1 JID=j1 Priority=7 Tags=["red"]`, s.String())
 }
 
-// A run is the same whenever it has the same seed: the report of a failure is worth its seed.
+// Runs with the same seed are the same, so a reported seed reproduces a failure.
 func TestStepsOfASeedAreTheSame(t *testing.T) {
 	draw := func() []step {
 		m := newQueues()

@@ -10,8 +10,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// An invariant is what must hold of the keys after every step, whatever the step was. It adds what
-// is wrong, naming the keys. The model predicts only leftovers on purpose (pinned_test.go).
+// An invariant must hold for the keys after every step of any kind. It adds problems that name the
+// keys. It uses the model only for intended leftovers (pinned_test.go).
 type invariant struct {
 	name  string
 	check func(p *problems, k *keyspace, m *queues)
@@ -38,11 +38,11 @@ var invariants = []invariant{
 // inOrder returns the keys of a map in order.
 func inOrder[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
-// lasting are how keys begin that expire.
-var lasting = []string{"s:", "x:stats:", "x:fair:", "x:before:"}
+// lasting are prefixes of keys that expire.
+var lasting = []string{"s:", "x:stats:", "x:fair:", "x:before:", "x:refused"}
 
-// checkLayout: there are no keys but the known ones, and only some of them, and the claims on
-// unique keys that last for some time, expire.
+// checkLayout checks that all keys are known, and that only some of them, and temporary claims on
+// unique keys, expire.
 func checkLayout(p *problems, k *keyspace, _ *queues) {
 	for key := range k.unknown {
 		p.add("%s is a key of no known layout", key)
@@ -64,7 +64,7 @@ func checkLayout(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// checkGhosts: no set names a job that is gone.
+// checkGhosts checks that no set names a job that is gone.
 func checkGhosts(p *problems, k *keyspace, m *queues) {
 	checkNamed(p, k, "", k.holders)
 	checkNamed(p, k, "t:", k.tags)
@@ -77,7 +77,7 @@ func checkGhosts(p *problems, k *keyspace, m *queues) {
 	}
 }
 
-// checkNamed: the jobs that some sets name exist.
+// checkNamed checks that the jobs in some sets exist.
 func checkNamed(p *problems, k *keyspace, area string, sets map[string]*entry) {
 	for name, e := range sets {
 		for _, jid := range e.names {
@@ -88,7 +88,7 @@ func checkNamed(p *problems, k *keyspace, area string, sets map[string]*entry) {
 	}
 }
 
-// checkPlaces: a job is in the set that its state names, once, and in no other.
+// checkPlaces checks that a job is in the set for its state, once, and in no other.
 func checkPlaces(p *problems, k *keyspace, _ *queues) {
 	placed := 0
 	for name, e := range k.holders {
@@ -120,7 +120,7 @@ func (p *problems) misplaced(jid string, t *told, name string) {
 		prefix, jid, t.state, t.queue, t.place, name)
 }
 
-// checkScore: a stalled job, and no other, is the first in its set.
+// checkScore checks that stalled jobs, and no others, come first in their sets.
 func checkScore(p *problems, jid string, t *told, set *entry) {
 	score, stalled := set.scores[jid], t.state == "stalled"
 	if first := math.IsInf(score, 1); first != stalled && !(stalled && leftBehind(t, score)) {
@@ -128,8 +128,8 @@ func checkScore(p *problems, jid string, t *told, set *entry) {
 	}
 }
 
-// checkLocks: a lock ends when the job and the list of its worker say, unless the grace period
-// has begun: then it is longer, and the worker has lost it.
+// checkLocks checks that a lock ends at the time in the job and in the list of its worker, unless
+// the grace period has begun: then it is longer, and the worker has lost it.
 func checkLocks(p *problems, k *keyspace, m *queues) {
 	for jid, h := range k.jobs {
 		t := &h.job
@@ -144,7 +144,7 @@ func checkLocks(p *problems, k *keyspace, m *queues) {
 func checkLock(p *problems, k *keyspace, m *queues, jid string, t *told) {
 	lock := k.of(t.queue, "locks").scores[jid]
 	listed, isListed := k.worker(t.worker).scores[jid]
-	lost := t.grace && lock != t.expires // a job that was timed out keeps the field grace
+	lost := t.grace && lock != t.expires // a timed-out job keeps the field grace
 	switch {
 	case t.worker == "":
 		p.add("%sj:%s runs without a worker", prefix, jid)
@@ -161,7 +161,7 @@ func checkLock(p *problems, k *keyspace, m *queues, jid string, t *told) {
 	}
 }
 
-// checkWorkerLists: a worker's list names no job that the worker has not.
+// checkWorkerLists checks that a worker's list names only jobs that the worker has.
 func checkWorkerLists(p *problems, k *keyspace, m *queues) {
 	for worker, e := range k.workers {
 		for _, jid := range e.names {
@@ -173,8 +173,8 @@ func checkWorkerLists(p *problems, k *keyspace, m *queues) {
 	}
 }
 
-// checkDependencies: who depends knows whom, and the other way round; a job waits for others just
-// as long as there are any, and never for one that is complete.
+// checkDependencies checks that dependents and dependencies name each other, and that a job waits
+// exactly as long as it has dependencies, and never for a complete job.
 func checkDependencies(p *problems, k *keyspace, _ *queues) {
 	for _, jid := range in(k.dependents, openBatch).members {
 		if !slices.Contains(in(k.dependencies, jid).members, openBatch) {
@@ -205,7 +205,7 @@ func checkDependencies(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// checkTags: the sets of tags hold the jobs that have them, and the counters say how many.
+// checkTags checks that the sets of tags hold the jobs with the tags, and that the counters agree.
 func checkTags(p *problems, k *keyspace, _ *queues) {
 	counts := map[string]float64{}
 	for jid, h := range k.jobs {
@@ -229,14 +229,15 @@ func checkTags(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// checkFailures: the groups with jobs are known, and no other.
+// checkFailures checks that the known groups are those with jobs.
 func checkFailures(p *problems, k *keyspace, _ *queues) {
 	if known, groups := k.at("failures").names, inOrder(k.groups); !slices.Equal(known, groups) {
 		p.add("%sfailures names %q, there are jobs in %q", prefix, known, groups)
 	}
 }
 
-// checkFailedStatistic: the statistic counts jobs that failed on a day and still are failed.
+// checkFailedStatistic checks that the statistic counts jobs that failed on a day and still are
+// failed.
 func checkFailedStatistic(p *problems, k *keyspace, _ *queues) {
 	failed := map[statKey]int{}
 	for _, h := range k.jobs {
@@ -257,7 +258,7 @@ func checkFailedStatistic(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// checkRecurring: a recurring job is in its queue's set, and in no other.
+// checkRecurring checks that a recurring job is in its queue's set, and in no other.
 func checkRecurring(p *problems, k *keyspace, _ *queues) {
 	for jid, r := range k.recurs {
 		queue := r.job.queue
@@ -274,7 +275,8 @@ func checkRecurring(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// checkHistory: a history begins with a put, and one that has just grown is not above the limit.
+// checkHistory checks that a history begins with a put, and that one that has just grown is within
+// the limit.
 func checkHistory(p *problems, k *keyspace, _ *queues) {
 	limit := 100
 	if text, ok := k.at("config").fields["max-job-history"]; ok {
@@ -291,8 +293,8 @@ func checkHistory(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// checkKeys: of the unfinished jobs that claim a unique key, only one has it. Others that continue
-// with the key of another job were not put, but unfailed or put again without it.
+// checkKeys checks that of the unfinished jobs that claim a unique key, only one has it. The others
+// were not put with the key, but unfailed, or put again without it.
 func checkKeys(p *problems, k *keyspace, m *queues) {
 	holders := map[string]string{}
 	for _, jid := range inOrder(k.jobs) {
@@ -314,11 +316,11 @@ func claimIn(options string) *claim {
 		Claim *claim `json:"u"`
 	}
 	_, raw, _ := strings.Cut(options, "|")
-	_ = json.Unmarshal([]byte(raw), &told) // empty is none
+	_ = json.Unmarshal([]byte(raw), &told) // empty if there is none
 	return told.Claim
 }
 
-// checkLives: x:until names every job whose life ends, so a sweep finds it.
+// checkLives checks that x:until names every job whose life ends, so that a sweep finds it.
 func checkLives(p *problems, k *keyspace, _ *queues) {
 	noted := in(k.ours, "until").scores
 	for jid, h := range k.jobs {
@@ -330,7 +332,7 @@ func checkLives(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// ends returns when a job says that its life ends.
+// ends returns the end of a job's life according to the job.
 func (t *told) ends(history []event) float64 {
 	var said struct {
 		StartBy    float64  `json:"s"`
@@ -340,7 +342,7 @@ func (t *told) ends(history []event) float64 {
 		Put        float64  `json:"put"`
 	}
 	_, raw, _ := strings.Cut(t.options, "|")
-	_ = json.Unmarshal([]byte(raw), &said) // empty is none
+	_ = json.Unmarshal([]byte(raw), &said) // empty if there is none
 	l := life{
 		startBy: said.StartBy, ttl: said.TTL, keepFor: said.KeepFor, keepFailed: said.KeepFailed,
 	}
@@ -350,7 +352,7 @@ func (t *told) ends(history []event) float64 {
 	return l.endIn(qless.State(t.state), t.time)
 }
 
-// checkExpired: the statistics count jobs that vanished because their lives were over.
+// checkExpired checks that the statistics count jobs that vanished because their lives were over.
 func checkExpired(p *problems, k *keyspace, m *queues) {
 	sum := 0
 	for _, e := range k.expired {

@@ -10,42 +10,42 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A life is what the model knows of the lifetimes of a job.
+// A life holds the lifetimes of a job in the model.
 type life struct {
-	startBy, ttl        float64  // when they are over; 0 for never
-	keepFor, keepFailed *float64 // in seconds, below 0 for ever
+	startBy, ttl        float64  // their ends; 0 for never
+	keepFor, keepFailed *float64 // in seconds; below 0 for ever
 	runFor              float64  // in seconds; 0 for none
-	put                 float64  // when the first two were said, in whole seconds
+	put                 float64  // when the first two were set, in whole seconds
 }
 
-// How a job is gone that has not ended.
+// The ways in which a job can be gone without having ended.
 const (
 	canceled qless.State = "canceled"
 	expired  qless.State = "expired"
 )
 
-// timedOut is the state of a job that was taken from its worker, as the server says it. A list of
+// timedOut is the server's name for the state of a job that was taken from its worker. A list of
 // jobs has the same name.
 const timedOut qless.State = "stalled"
 
-// inJSON returns a number as it is after the server has written it: with 14 digits.
+// inJSON returns a number as written by the server, with 14 digits.
 func inJSON(n float64) float64 {
 	n, _ = strconv.ParseFloat(strconv.FormatFloat(n, 'g', 14, 64), 64)
 	return n
 }
 
-// isMortal reports whether there is any lifetime.
+// isMortal reports whether any lifetime is set.
 func (l *life) isMortal() bool {
 	return l.startBy > 0 || l.ttl > 0 || l.keepFor != nil || l.keepFailed != nil
 }
 
-// isForgotten reports whether a job is deleted as soon as it is in a state.
+// isForgotten reports whether a job is deleted as soon as it enters a state.
 func (l *life) isForgotten(state qless.State) bool {
 	return state == qless.StateComplete && l.keepFor != nil && *l.keepFor == 0 ||
 		state == qless.StateFailed && l.keepFailed != nil && *l.keepFailed == 0
 }
 
-// merge takes over what a step says at a time.
+// merge applies the lifetimes of a step at a time.
 func (l *life) merge(s step, now float64) {
 	for _, of := range []struct {
 		given *time.Duration
@@ -81,7 +81,7 @@ func (l *life) merge(s step, now float64) {
 	l.put = math.Floor(now)
 }
 
-// lifeOptions returns what the step says of lifetimes as options of a put.
+// lifeOptions returns the step's lifetimes as put options.
 func (s step) lifeOptions() []qless.PutOption {
 	var all []qless.PutOption
 	if s.StartBy != nil {
@@ -105,7 +105,7 @@ func (s step) lifeOptions() []qless.PutOption {
 	return all
 }
 
-// wait returns for how long a job of a step can't be popped, as it is put now.
+// wait returns the time for which a job that a step puts now can't be popped.
 func (m *queues) wait(s step) float64 {
 	if s.At != nil {
 		return max(secondsOf(noon.Add(*s.At).UnixMicro())-m.now, 0)
@@ -113,7 +113,7 @@ func (m *queues) wait(s step) float64 {
 	return s.seconds()
 }
 
-// outlived reports whether a lifetime that the step says is over before the job can be popped.
+// outlived reports whether a lifetime of the step is over before the job can be popped.
 func (s step) outlived(wait float64) bool {
 	return slices.ContainsFunc([]*time.Duration{s.StartBy, s.TTL}, func(d *time.Duration) bool {
 		return d != nil && *d != qless.Forever && d.Seconds() <= wait
@@ -153,7 +153,7 @@ func (d *dice) drawLife(s *step) {
 // now returns the time of the last step.
 func (d *dice) now() time.Time { return time.UnixMicro(int64(math.Round(d.m.now * 1e6))) }
 
-// endIn returns when a life ends in a state, in which the job is since a time.
+// endIn returns when a life ends in a state that the job entered at a time.
 func (l *life) endIn(state qless.State, since float64) float64 {
 	gone, start := cmp.Or(l.ttl, math.Inf(1)), cmp.Or(l.startBy, math.Inf(1))
 	switch state {
@@ -174,7 +174,7 @@ func (l *life) endIn(state qless.State, since float64) float64 {
 	return gone
 }
 
-// endOf is the same of a job. Options of a put do not hold after another one.
+// endOf is the same for a job. Options of a put do not apply after another put.
 func (m *queues) endOf(j *job, state qless.State, since float64) float64 {
 	l := j.options.life
 	if ends := l.endIn(state, since); ends > m.now || j.lastPut() <= l.put {
@@ -194,12 +194,12 @@ func (j *job) lastPut() float64 {
 	return 0
 }
 
-// isDead reports whether the life of a job would be over in a state.
+// isDead reports whether a job's life would be over in a state.
 func (m *queues) isDead(j *job, state qless.State) bool {
 	return j.options.life.isMortal() && m.endOf(j, state, m.now) <= m.now
 }
 
-// note notes when to look at a job.
+// note notes when to check a job.
 func (m *queues) note(jid string, ends float64) {
 	if math.IsInf(ends, 1) {
 		delete(m.until, jid)
@@ -208,8 +208,8 @@ func (m *queues) note(jid string, ends float64) {
 	}
 }
 
-// keepRecord notes how long a job is kept that has just ended, or deletes it if it has failed. It
-// reports whether to delete a complete job.
+// keepRecord notes how long to keep a job that has just ended, or deletes a failed one. It reports
+// whether to delete a complete job.
 func (m *queues) keepRecord(j *job, last qless.State) bool {
 	l := j.options.life
 	forgotten := l.isForgotten(last)
@@ -236,11 +236,11 @@ func (m *queues) deleteFailed(j *job) {
 	}
 }
 
-// lookAgain is after how long a job is looked at again that can't be deleted.
+// lookAgain is the time after which a job that can't be deleted is checked again.
 const lookAgain = 60
 
-// endLife ends the life of a job if it is over in a state that it has, or is about to have, and
-// reports whether it was.
+// endLife ends the life of a job if it is over in the job's present or next state. It reports
+// whether it was over.
 func (m *queues) endLife(jid string, as qless.State) bool {
 	j := m.jobs[jid]
 	if j == nil {
@@ -294,7 +294,7 @@ func (m *queues) expireJob(j *job) bool {
 	return true
 }
 
-// endLives looks at the first jobs that may be over, and returns how many were.
+// endLives checks the first jobs whose lives may be over, and returns the number that were.
 func (m *queues) endLives(limit int) int {
 	var due []string
 	for _, jid := range byTime(m.until) {
@@ -311,7 +311,7 @@ func (m *queues) endLives(limit int) int {
 	return ended
 }
 
-// enterLives notes when the lives of jobs end that were put, and ends two others for each.
+// enterLives notes the ends of the lives of newly put jobs, and ends up to two others for each.
 func (m *queues) enterLives(jobs []*job) {
 	mortal := 0
 	for _, j := range jobs {
@@ -325,7 +325,7 @@ func (m *queues) enterLives(jobs []*job) {
 	m.endLives(2 * mortal)
 }
 
-// ends returns when a job's life ends, as the job says to its readers; 0 for never.
+// ends returns when a job's life ends, as reported to readers; 0 for never.
 func (j *job) ends() float64 {
 	l, since := j.options.life, math.Inf(1)
 	if j.lastPut() > l.put {
@@ -373,7 +373,7 @@ func (m *queues) sweepFailures() int {
 		done += m.limitGroup(group, seconds, count, len(m.groups[group]))
 		for _, jid := range slices.Clone(m.groups[group]) {
 			if j := m.jobs[jid]; j != nil && j.state == qless.StateFailed && j.options.told {
-				done += m.tellDependents(j)
+				done += m.notifyDependents(j)
 			}
 		}
 	}

@@ -15,18 +15,18 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// A limiter does random things to jobs with limits, and checks the keys after each. It knows when
-// each job was started, and the definitions, which are its own.
+// A limiter performs random operations on jobs with limits, and checks the keys after each. It
+// tracks the starts of jobs, and the definitions of the limits, which only it sets.
 type limiter struct {
 	*rand.Rand
 	t      *testing.T
 	client *qless.Client
 	rdb    *redis.Client
 	clock  *testkit.Clock
-	limits map[string]qless.LimitConfig // by name; those of a family are not changed
-	loose  map[string]bool              // more may run than the definition says, which was lowered
+	limits map[string]qless.LimitConfig // by name; limits of a family do not change
+	loose  map[string]bool              // limits that were lowered while more jobs ran
 	starts map[string][]time.Time       // by name, since the definition was set
-	slots  map[string]map[string]bool   // by name: the jobs that were started while there was a concurrency
+	slots  map[string]map[string]bool   // by name: the jobs started while there was a concurrency
 	jids   int
 }
 
@@ -38,7 +38,7 @@ var (
 func (l *limiter) name() string  { return limitNames[l.IntN(len(limitNames))] }
 func (l *limiter) queue() string { return limitQueues[l.IntN(len(limitQueues))] }
 
-// names returns from one to all names, each once.
+// names returns one to all of the names, without duplicates.
 func (l *limiter) names() []string {
 	var names []string
 	for _, i := range l.Perm(len(limitNames))[:1+l.IntN(3)] {
@@ -47,7 +47,7 @@ func (l *limiter) names() []string {
 	return names
 }
 
-// jid returns that of a job that exists, most of the time.
+// jid returns a jid, mostly of an existing job.
 func (l *limiter) jid() string { return fmt.Sprint("j", l.IntN(l.jids+1)) }
 
 func (l *limiter) set(name string) {
@@ -65,7 +65,7 @@ func (l *limiter) set(name string) {
 	}
 }
 
-// took checks that jobs may be started, and notes that they were.
+// took checks that jobs were allowed to start, and notes their starts.
 func (l *limiter) took(jobs []*qless.Job) {
 	now := l.clock.Now()
 	for _, job := range jobs {
@@ -80,8 +80,8 @@ func (l *limiter) took(jobs []*qless.Job) {
 	}
 }
 
-// step does one thing. Whatever the server refuses, such as an end of a job that does not run, is
-// not done.
+// step performs one operation. The server may refuse it, for example the end of a job that does not
+// run.
 func (l *limiter) step() string {
 	ctx := l.t.Context()
 	job, err := l.client.Job(ctx, l.jid())
@@ -148,7 +148,7 @@ func (l *limiter) step() string {
 	return "cancel " + job.JID
 }
 
-// check checks what holds at any time.
+// check checks the invariants.
 func (l *limiter) check(what string) {
 	ctx := l.t.Context()
 	running, holding, scheduled := map[string]int{}, map[string]int{}, map[string]int{}
@@ -186,20 +186,20 @@ func (l *limiter) check(what string) {
 	}
 	for _, name := range limitNames {
 		most := l.limits[name].Concurrency
-		// A job whose lock has ended keeps its slot if it is the next that is taken.
+		// A job whose lock has ended keeps its slot if it is the next one taken.
 		if most == 0 || holding[name] <= most {
 			l.loose[name] = most == 0
 		}
 		require.True(l.t, l.loose[name] || running[name] <= most, "%d run with %s, of %d, after %s", running[name], name, most, what)
 		waiting, err := l.rdb.ZRange(ctx, "ql:x:limit:"+name+":wait", 0, -1).Result()
 		require.NoError(l.t, err)
-		for _, jid := range waiting { // there are only our scripts
+		for _, jid := range waiting { // only our scripts are used
 			require.NotEmpty(l.t, l.rdb.HGet(ctx, "ql:j:"+jid, "x:parked").Val(), "%s waits for %s after %s", jid, name, what)
 		}
 	}
 }
 
-// lasts reports whether the lock on a job has not ended for its worker.
+// lasts reports whether its worker still has the lock on a job.
 func (l *limiter) lasts(queue, jid, grace string) bool {
 	ends, err := l.rdb.ZScore(l.t.Context(), "ql:q:"+queue+"-locks", jid).Result()
 	if err != nil {
@@ -209,7 +209,8 @@ func (l *limiter) lasts(queue, jid, grace string) bool {
 	if grace == "" {
 		return ends+10 > now
 	}
-	// The grace period begins when a call notices. A slot does not wait for that.
+	// The grace period begins when a call notices the end of the lock. A slot does not wait for
+	// that.
 	expires, err := l.rdb.HGet(l.t.Context(), "ql:j:"+jid, "expires").Float64()
 	require.NoError(l.t, err)
 	return ends > now && expires+10 > now
@@ -228,7 +229,7 @@ func limitsIn(text string) []string {
 	return names
 }
 
-// No more jobs run with a limit, or are started in any time, than it says; a parked job is in one
+// No more jobs run with a limit, or start in a period, than it allows. A parked job is in one
 // place. In the end, all jobs can be run.
 func TestRandomStepsOfJobsWithLimits(t *testing.T) {
 	seed := testkit.Seed(t)
@@ -251,7 +252,7 @@ func TestRandomStepsOfJobsWithLimits(t *testing.T) {
 	l.drain()
 }
 
-// drain runs all jobs, which need nothing but time.
+// drain runs all jobs, advancing only the clock.
 func (l *limiter) drain() {
 	ctx := l.t.Context()
 	for range 10_000 {
@@ -276,5 +277,5 @@ func (l *limiter) drain() {
 		}
 		l.clock.Advance(5 * time.Second)
 	}
-	l.t.Fatal("jobs are left that nobody gets")
+	l.t.Fatal("jobs are left that no worker gets")
 }

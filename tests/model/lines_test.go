@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Cases that random lines found, as regression tests. In a line, words are separated by spaces.
+// Cases found by random lines, as regression tests. Spaces separate the words of a line.
 var pinnedLines = []struct {
 	name  string
 	steps []step
 }{
-	{"a queue that goes on has its parked jobs due", []step{
+	{"an unpaused queue has its parked jobs due", []step{
 		line("limit.set a 1 0 0"), line(`put w q1 j1 K {} 0 o c|{"c":["a"]}`),
 		line(`put w q2 j2 K {} 0 o c|{"c":["a"]}`), line("pop q1 w 1"), line("pop q2 w 1"), line("pause q2"),
 		line("complete j1 w q1 {}"), line("unpause q2"),
@@ -60,7 +60,7 @@ var pinnedLines = []struct {
 	}},
 }
 
-// line returns a step of a line, in which - is an empty word.
+// line returns a step for a line, in which - is an empty word.
 func line(text string) step {
 	words := strings.Fields(text)
 	for i, word := range words {

@@ -16,24 +16,25 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// mixedLength is how many steps of any command are taken before all jobs are worked off.
+// mixedLength is the number of steps with any command before all jobs are run.
 const mixedLength = 250
 
-// A mix takes steps that no model predicts: any command with any option, by our scripts and by the
-// drop-in as other clients call it. After each, the keys are checked against the rules.
+// A mix takes steps that no model predicts: any command with any option, through our scripts and
+// through the drop-in as other clients call it. After each step, it checks the keys against the
+// rules.
 type mix struct {
 	*world
-	taken  int             // steps, in all
-	ends   *redis.PubSub   // of jobs that have waiters
-	heard  map[string]int  // of these: how often, by jid
-	awaits map[string]int  // the number of times that it has to be
+	taken  int             // the number of all steps
+	ends   *redis.PubSub   // ends of jobs with waiters
+	heard  map[string]int  // the number of these ends, by jid
+	awaits map[string]int  // the expected number of these ends, by jid
 	loose  map[string]bool // unique keys that two jobs may have
-	turned map[string]bool // jobs whose places in their queues are their own
+	turned map[string]bool // jobs with turns of their own in their queues
 	before map[string]told // jobs before the step
-	marks  int             // how often all messages were read
+	marks  int             // the number of times that all messages were read
 
-	damaged bool            // what is sent and stored may be anything
-	garbled map[string]bool // jobs whose options were
+	damaged bool            // anything may be sent and stored
+	garbled map[string]bool // jobs with damaged options
 }
 
 func newMix(t testing.TB) *mix {
@@ -56,7 +57,7 @@ func (x *mix) restart() {
 	x.garbled = map[string]bool{}
 }
 
-// listen reads all messages that were published.
+// listen reads all published messages.
 func (x *mix) listen() {
 	x.marks++
 	mark := fmt.Sprint(x.marks)
@@ -73,7 +74,7 @@ func (x *mix) listen() {
 	}
 }
 
-// run runs a line: a command and its arguments. A time of its own stands in Value.
+// run runs a line: a command and its arguments. Value may contain a time for it.
 func (x *mix) run(s step) (any, error) {
 	at := orElse(s.Value, scripts.Time(time.UnixMicro(x.micros)))
 	args := make([]any, 0, len(s.Raw)+1)
@@ -86,7 +87,7 @@ func (x *mix) run(s step) (any, error) {
 	return scripts.RunAt(x.ctx, x.rdb, prefix, at, s.Raw[0], args...)
 }
 
-// damage gives a job options that are none.
+// damage gives a job invalid options.
 func (x *mix) damage(jid, text string) {
 	if x.k.jobs[jid] == nil {
 		return
@@ -96,7 +97,7 @@ func (x *mix) damage(jid, text string) {
 	x.update()
 }
 
-// refusal is how scripts name what they refuse.
+// refusal matches the errors with which scripts refuse arguments.
 var refusal = regexp.MustCompile(`^(ERR )?user_script:\d+: ([A-Za-z.]+\(\): |Arg "now" |Unknown command )`)
 
 // play takes one step.
@@ -113,7 +114,7 @@ func (x *mix) play(s step) *violation {
 	return v
 }
 
-// try takes a step, and returns the reply too.
+// try takes a step, and also returns the reply.
 func (x *mix) try(s step) (any, *violation) {
 	x.micros += s.Tick.Microseconds()
 	x.m.now = secondsOf(x.micros)
@@ -139,8 +140,8 @@ func (x *mix) try(s step) (any, *violation) {
 	return reply, x.checkRules(s, reply)
 }
 
-// unchanged reports whether a key holds what it held, or has expired. The fields of a large hash do
-// not always come in the same order.
+// unchanged reports whether a key has the same contents as before, or has expired. The order of a
+// large hash's fields may vary.
 func unchanged(before, after *entry) bool {
 	if after == nil {
 		return before.expires
@@ -150,7 +151,7 @@ func unchanged(before, after *entry) bool {
 		slices.Equal(before.names, after.names) && (before.kind == "set" || slices.Equal(before.members, after.members))
 }
 
-// remember notes how the jobs are before a step.
+// remember records the jobs before a step.
 func (x *mix) remember() {
 	x.before = make(map[string]told, len(x.k.jobs))
 	for jid, h := range x.k.jobs {
@@ -158,8 +159,8 @@ func (x *mix) remember() {
 	}
 }
 
-// walk takes a run of random steps, and then works all jobs off. It returns the first violation and
-// the steps that led to it.
+// walk takes a run of random steps, and then runs all jobs. It returns the first violation and the
+// steps that led to it.
 func (x *mix) walk(seed uint64, steps int) (*violation, []step) {
 	x.restart()
 	d := newDrawer(seed, x)
@@ -175,7 +176,7 @@ func (x *mix) walk(seed uint64, steps int) (*violation, []step) {
 	return x.play(taken[len(taken)-1]), taken
 }
 
-// playAll takes steps from the beginning, and returns the first violation.
+// playAll plays steps from the beginning, and returns the first violation.
 func (x *mix) playAll(ctx context.Context, steps []step) *violation {
 	x.restart()
 	for _, s := range steps {
@@ -189,7 +190,7 @@ func (x *mix) playAll(ctx context.Context, steps []step) *violation {
 	return nil
 }
 
-// minimal returns the shortest steps that are found to fail in the same way, and how they fail.
+// minimal returns the shortest list of steps found that fails in the same way, and its violation.
 func (x *mix) minimal(ctx context.Context, steps []step, v *violation) ([]step, *violation) {
 	fails := func(some []step) bool {
 		got := x.playAll(ctx, some)
@@ -207,7 +208,7 @@ func TestStepsMixed(t *testing.T) {
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	tell("%s: -model.seed=%d", t.Name(), seed)
+	announce("%s: -model.seed=%d", t.Name(), seed)
 	x := newMix(t)
 	for x.taken < *stepsFlag/4 {
 		v, taken := x.walk(seed, mixedLength)
@@ -218,24 +219,24 @@ func TestStepsMixed(t *testing.T) {
 	}
 }
 
-// failed ends the test with the steps that fail, as short as time allows.
+// failed ends the test with the failing steps, reduced as far as time allows.
 func (x *mix) failed(t *testing.T, seed uint64, taken []step, v *violation) {
-	rerun := fmt.Sprintf("-run %s -model.seed=%d, step %d of it, %d in all", t.Name(), seed, len(taken), x.taken)
-	tell("%s: %s: %s", rerun, v.class, v.text)
+	rerun := fmt.Sprintf("-run %s -model.seed=%d, step %d of the run, %d in all", t.Name(), seed, len(taken), x.taken)
+	announce("%s: %s: %s", rerun, v.class, v.text)
 	ctx, cancel := context.WithTimeout(x.ctx, shrinkTime)
 	defer cancel()
 	minimal, again := x.minimal(ctx, taken, v)
 	t.Fatalf("%s: %s", rerun, report(again, minimal))
 }
 
-// ask runs a command of ours as a step, at the time that it is.
+// ask runs one of our commands as a step, at the present time.
 func (x *mix) ask(words ...string) (any, *violation) {
 	return x.try(step{Do: "flat", Raw: words})
 }
 
-// drain works all jobs off: the limits open, the queues give jobs, batches are committed, and all
-// that can be run runs. The remaining jobs then wait for failed ones. When they are gone too, no
-// key of ours is left except for the ones that are bounded otherwise.
+// drain runs all jobs: it removes limits, unpauses queues, commits batches, and runs all jobs that
+// can be run. The remaining jobs then wait for failed ones. When they are gone, too, none of our
+// keys is left except for those bounded in other ways.
 func (x *mix) drain() *violation {
 	for _, stage := range []func() *violation{x.open, x.workOff, x.checkLeft, x.clear, x.checkEnds} {
 		if v := stage(); v != nil {
@@ -245,7 +246,7 @@ func (x *mix) drain() *violation {
 	return nil
 }
 
-// all runs lines, unless one breaks a rule.
+// all runs lines until one breaks a rule.
 func (x *mix) all(lines ...[]string) *violation {
 	for _, words := range lines {
 		if _, v := x.ask(words...); v != nil {
@@ -255,7 +256,7 @@ func (x *mix) all(lines ...[]string) *violation {
 	return nil
 }
 
-// open ends what holds jobs up.
+// open removes everything that holds up jobs.
 func (x *mix) open() *violation {
 	lines := [][]string{append([]string{"unpause"}, queueNames...)}
 	for _, option := range inOrder(x.k.at("config").fields) {
@@ -276,11 +277,11 @@ func (x *mix) open() *violation {
 	return x.all(lines...)
 }
 
-// rounds is how often all queues are asked at most until nothing is left that can run.
+// rounds is the maximum number of times that all queues are asked until no job can run.
 const rounds = 400
 
-// workOff runs all that can be run. No worker waits longer than it has to: the clock moves to when
-// something is due, except for parked jobs, which have to be due by then.
+// workOff runs all jobs that can be run. The clock moves only to the time when something is due,
+// not counting parked jobs, which must be due by then.
 func (x *mix) workOff() *violation {
 	for range rounds {
 		for _, queue := range queueNames {
@@ -298,7 +299,7 @@ func (x *mix) workOff() *violation {
 	return &violation{class: "stranded", text: x.shownJobs("waiting", "running", "stalled", "scheduled")}
 }
 
-// workQueue pops and completes what a queue gives.
+// workQueue pops and completes the jobs of a queue.
 func (x *mix) workQueue(queue string) *violation {
 	before := len(x.k.of(queue, "locks").names)
 	if _, v := x.ask("pop", queue, "z", "50"); v != nil {
@@ -316,7 +317,8 @@ func (x *mix) workQueue(queue string) *violation {
 	return x.all(lines...)
 }
 
-// next returns when the next job is due or loses its lock, and whether any is left.
+// next returns the time at which the next job is due or loses its lock, and whether any job is
+// left.
 func (x *mix) next() (at float64, left bool) {
 	at = x.m.now + 60
 	for jid, h := range x.k.jobs {
@@ -346,7 +348,8 @@ func (x *mix) shownJobs(states ...string) string {
 	return b.String()
 }
 
-// checkLeft: a job still waits for others only if one of them has failed, or waits in turn.
+// checkLeft checks that a job still waits for others only if one of them has failed, or waits in
+// turn.
 func (x *mix) checkLeft() *violation {
 	excused := map[string]bool{}
 	for grew := true; grew; {
@@ -371,7 +374,7 @@ func (x *mix) checkLeft() *violation {
 	return nil
 }
 
-// clear deletes all that is left, and looks at what stays.
+// clear deletes all remaining jobs, and checks the remaining keys.
 func (x *mix) clear() *violation {
 	var unfinished, complete []string
 	for _, jid := range inOrder(x.k.jobs) {
@@ -407,12 +410,12 @@ func (x *mix) clear() *violation {
 	return x.checkEmpty()
 }
 
-// checkEnds: waiters of a job were notified of its end.
+// checkEnds checks that waiters of a job were notified of its end.
 func (x *mix) checkEnds() *violation {
 	x.listen()
 	for _, jid := range inOrder(x.awaits) {
 		if x.heard[jid] < x.awaits[jid] {
-			text := fmt.Sprintf("%s has ended %d times while somebody waited, and said so %d times",
+			text := fmt.Sprintf("%s has ended %d times with waiters, and announced it %d times",
 				jid, x.awaits[jid], x.heard[jid])
 			return &violation{class: "waits", text: text}
 		}
@@ -420,7 +423,7 @@ func (x *mix) checkEnds() *violation {
 	return nil
 }
 
-// staying are the keys that may stay when no job is left.
+// staying matches the keys that may stay when no job is left.
 var staying = regexp.MustCompile(`^(s:|x:stats:|config$|workers$|queues$|tracked$|` +
 	`w:.*:jobs$|x:limits$|x:limit:[^:]*:starts$|x:rate:|x:workers|x:sweep$|x:unlisted$|x:queues|x:empty$|x:filled$)`)
 

@@ -19,17 +19,17 @@ var (
 	backFlag  = flag.Bool("model.back", false, "let the clock go back, too, in all of the steps")
 )
 
-// runLength is how many steps are taken on one server: the next run begins with an empty one.
+// runLength is the number of steps on one server: the next run begins with an empty one.
 const runLength = 2000
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // every step reads all keys, and keeps little of them
+	debug.SetGCPercent(400) // every step reads all keys, and keeps little
 	testkit.Main(m)
 }
 
 func TestStepsForward(t *testing.T) {
 	if *backFlag {
-		t.Skip("the clock is to go back")
+		t.Skip("the clock must go back")
 	}
 	walk(t, *stepsFlag, false)
 }
@@ -48,7 +48,7 @@ func walk(t *testing.T, steps int, back bool) {
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	tell("%s: -model.seed=%d", t.Name(), seed)
+	announce("%s: -model.seed=%d", t.Name(), seed)
 	w := newWorld(t)
 	for ; steps > 0; steps -= runLength {
 		if v, taken := w.walk(seed, min(steps, runLength), back); v != nil {
@@ -61,27 +61,27 @@ func walk(t *testing.T, steps int, back bool) {
 	}
 }
 
-// failed ends the test with the steps that fail, as short as time allows.
+// failed ends the test with the failing steps, reduced as far as time allows.
 func failed(t *testing.T, w *world, seed uint64, taken []step, v *violation) {
 	rerun := fmt.Sprintf("-run %s -model.seed=%d, step %d", t.Name(), seed, len(taken))
-	tell("%s: %s: %s", rerun, v.class, v.text)
+	announce("%s: %s: %s", rerun, v.class, v.text)
 	ctx, cancel := context.WithTimeout(w.ctx, shrinkTime)
 	defer cancel()
 	minimal, again := w.minimal(ctx, taken, v)
 	if ctx.Err() != nil {
-		tell("%s: there was no time to reduce the steps further", rerun)
+		announce("%s: there was no time to reduce the steps further", rerun)
 	}
 	t.Fatalf("%s: %s", rerun, report(again, minimal))
 }
 
-// tell prints a line at once: what a test logs is lost when it runs into the time limit.
-func tell(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+// announce prints a line at once: a test's log is lost when the test runs into the time limit.
+func announce(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // walk takes one run of random steps, and returns the first violation and the steps that led to it.
 func (w *world) walk(seed uint64, steps int, back bool) (*violation, []step) {
 	w.reset()
 	d := newDice(seed, w.m, back)
-	// Short histories make a run much faster; longer ones come by other settings.
+	// Short histories make a run much faster. Other settings lead to longer ones.
 	s := step{Do: "Config.Set", Worker: "a", Option: qless.ConfigMaxJobHistory, Value: "10"}
 	var taken []step
 	for ; steps > 0; steps, s = steps-1, d.step() {

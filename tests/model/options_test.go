@@ -13,11 +13,11 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// options is what the model knows of the options of a job that qless-core does not know.
+// options holds a job's options that qless-core does not know, in the model.
 type options struct {
 	header   string
-	lockTime float64 // 0 for that of the queue
-	onLost   string  // empty for first
+	lockTime float64 // 0 for the queue's
+	onLost   string  // empty means first
 	claim    *claim
 	policy   *policy
 	batch    *batch
@@ -25,20 +25,20 @@ type options struct {
 	life     life
 
 	told   bool // a job with a policy waits for this one
-	kept   bool // it has a result of an earlier queue
+	kept   bool // it has a result from an earlier queue
 	waited bool // it has waiters
 
-	progressed bool // it has said how far it is since it was put
+	progressed bool // it has reported progress since it was put
 }
 
-// A claim is what a job says about its unique key.
+// A claim describes a job's claim on its unique key.
 type claim struct {
 	Key     string  `json:"k"`
 	Mode    string  `json:"m,omitempty"`
 	Seconds float64 `json:"d,omitempty"`
 	After   string  `json:"a,omitempty"` // the running job that it follows
 	PutAs   string  `json:"j,omitempty"` // the jid of the put that replaced the job
-	Times   string  `json:"s,omitempty"` // of the first such put, and of the last
+	Times   string  `json:"s,omitempty"` // the times of the first and the last such put
 
 	first, last float64 // these times
 }
@@ -50,7 +50,7 @@ type policy struct {
 	Failed map[string]string `json:"failed,omitempty"`
 }
 
-// A stored claim is the claim on a key: of whom, and until when if the job does not decide that.
+// A storedClaim is the claim on a key: its holder and, if the job does not determine it, its end.
 type storedClaim struct {
 	jid  string
 	ends float64
@@ -63,7 +63,7 @@ type result struct {
 	data  string
 }
 
-// text writes options as parseOptions does.
+// text formats options like parseOptions.
 func (o *options) text() string {
 	letters, values := "", map[string]any{}
 	add := func(letter string, isSet bool, value any) {
@@ -104,7 +104,7 @@ func (o *options) text() string {
 	return normal(letters + "|" + string(raw))
 }
 
-// normal writes an options text with its letters and its members in order.
+// normal returns a text of options with its letters and its members in order.
 func normal(text string) string {
 	letters, raw, _ := strings.Cut(text, "|")
 	var values any
@@ -120,14 +120,14 @@ func normal(text string) string {
 	return strings.Join(all, "") + "|" + string(inOrder)
 }
 
-// The unique keys that steps have, and the options that they say about them.
+// The unique keys of steps, and their options.
 var uniqueNames = []string{"x", "y"}
 
-// window is how long a claim for some time lasts: longer than a run, because the server's own clock
+// window is the duration of a temporary claim: longer than a run, because the server's own clock
 // ends it.
 const window = time.Hour
 
-// moreOptions returns what the step says as options of a put that qless-core does not know.
+// moreOptions returns the step's put options that qless-core does not know.
 func (s step) moreOptions() []qless.PutOption {
 	var all []qless.PutOption
 	if s.Header != "" {
@@ -158,7 +158,7 @@ func (s step) moreOptions() []qless.PutOption {
 	return append(all, s.lifeOptions()...)
 }
 
-// claim returns what the step claims, or nil.
+// claim returns the step's claim, or nil.
 func (s step) claim() *claim {
 	name, mode, ok := strings.Cut(s.Unique, " ")
 	if !ok {
@@ -193,15 +193,15 @@ func (d *dice) drawOptions(s *step) {
 	d.drawPolicy(s)
 }
 
-// drawPolicy draws what becomes of a job when others fail. In which order several jobs fail is not
-// known, which makes a difference if each deletes those before it.
+// drawPolicy draws the policy of a job for failures of others. The order in which several jobs fail
+// is unknown, which matters if each deletes the ones before it.
 func (d *dice) drawPolicy(s *step) {
 	if d.knowsFailures(s.JID) && (len(s.Depends) > 0 || d.chance(5)) && d.chance(60) {
 		s.OnFailure = pick(d, []string{"wait", "run", "run", "fail", "fail"})
 	}
 }
 
-// knowsFailures reports whether it is known in which order a job would be notified of failures.
+// knowsFailures reports whether the order in which a job would be notified of failures is known.
 func (d *dice) knowsFailures(jid string) bool {
 	if d.m.setting(qless.ConfigJobsFailedHistory, -1) == 0 ||
 		d.m.setting(qless.ConfigJobsFailedHistoryCount, 1000) != 1000 {
@@ -225,7 +225,7 @@ func (m *queues) hasPolicies() bool {
 	return false
 }
 
-// merge gives a job the options that a step says.
+// merge gives a job the options of a step.
 func (o *options) merge(s step) {
 	o.header = cmp.Or(s.Header, o.header)
 	if s.LockTime != nil {
@@ -258,7 +258,7 @@ func (o *options) beginLife() {
 	o.life.startBy, o.life.ttl = 0, 0
 }
 
-// holder returns the job that keeps others from being put with a key; nil if none does.
+// holder returns the job that prevents others from being put with a key, or nil.
 func (m *queues) holder(key string) *job {
 	stored, ok := m.claims[key]
 	if !ok {
@@ -270,7 +270,7 @@ func (m *queues) holder(key string) *job {
 			return nil
 		}
 		if j == nil {
-			j = &job{jid: stored.jid} // it is gone, and its claim stays
+			j = &job{jid: stored.jid} // the job is gone, but its claim stays
 		}
 		return j
 	}
@@ -283,14 +283,14 @@ func (m *queues) holder(key string) *job {
 	return m.keptBefore(key, j.options.claim)
 }
 
-// keeps reports whether a job holds a key that is noted to be its own.
+// keeps reports whether a job still holds a key claimed in its name.
 func (m *queues) keeps(j *job, key string) bool {
 	return j != nil && !j.isOver() && j.options.claim != nil && j.options.claim.Key == key &&
 		!(j.options.claim.Mode == "start" && j.state == qless.StateRunning) && !m.isDead(j, j.state)
 }
 
-// keptBefore returns the job that has a key when the one that claimed it has no more, which may
-// have been put to follow another one; nil if none has.
+// keptBefore returns the job that has a key after the job that claimed it last, perhaps to follow
+// another, has lost it; nil if none has.
 func (m *queues) keptBefore(key string, c *claim) *job {
 	other := m.followed[key]
 	if c != nil && c.Key == key {
@@ -319,11 +319,11 @@ func (j *job) isOver() bool {
 	return j.state == qless.StateComplete || j.state == qless.StateFailed
 }
 
-// claim gives a job the key that it claims. before is what it claimed until then.
+// claim gives a job the key that it claims. before is its previous claim.
 func (m *queues) claim(j *job, before *claim) {
 	c := j.options.claim
 	if other := m.claims[c.Key].jid; other != j.jid && m.jobs[other] != nil {
-		m.sharing[other] = true // its life is over, or it is followed
+		m.sharing[other] = true // the other's life is over, or it is followed
 	}
 	m.noteClaim(j.jid, c)
 	delete(m.sharing, j.jid)
@@ -332,7 +332,7 @@ func (m *queues) claim(j *job, before *claim) {
 	}
 }
 
-// claimAgain gives a job whose life begins again its key, unless another one has it by now.
+// claimAgain gives a job whose life begins again its key back, unless another job has it by now.
 func (m *queues) claimAgain(j *job) {
 	c := j.options.claim
 	if c == nil || c.Mode == "for" {
@@ -345,8 +345,8 @@ func (m *queues) claimAgain(j *job) {
 	m.claim(j, nil)
 }
 
-// unclaim gives up the claim of a job, to the one that it follows. One for some time stays unless
-// the job was canceled.
+// unclaim gives up the claim of a job, in favor of the job that it follows. A temporary claim stays
+// unless the job was canceled.
 func (m *queues) unclaim(jid string, c *claim, canceled bool) {
 	delete(m.sharing, jid)
 	if c == nil {
@@ -365,8 +365,8 @@ func (m *queues) unclaim(jid string, c *claim, canceled bool) {
 	delete(m.followed, c.Key)
 }
 
-// end applies the effects of a job's end: it is complete, failed, canceled, or its life is over. It
-// reports whether to delete a complete job.
+// end applies the effects of a job's end: completion, failure, cancellation, or the end of its
+// life. It reports whether to delete a complete job.
 func (m *queues) end(j *job, last qless.State) bool {
 	if j.options.kept && last == j.state {
 		j.options.kept = false
@@ -374,21 +374,21 @@ func (m *queues) end(j *job, last qless.State) bool {
 	}
 	m.unclaim(j.jid, j.options.claim, last == canceled)
 	if last == qless.StateFailed && j.options.told {
-		m.tellDependents(j)
+		m.notifyDependents(j)
 	}
 	forgotten := j.options.life.isMortal() && m.keepRecord(j, last)
 	return forgotten
 }
 
-// tellDependents notifies the jobs that wait for a failed one, and their own dependents if they
-// fail too.
-func (m *queues) tellDependents(failed *job) int {
-	return m.tellEach(m.orderOf(failed), failed)
+// notifyDependents notifies the jobs that wait for a failed one, and their own dependents if they
+// fail, too.
+func (m *queues) notifyDependents(failed *job) int {
+	return m.notifyEach(m.orderOf(failed), failed)
 }
 
-// tellEach notifies some of the jobs that wait for a failed one, and their own dependents if they
-// fail too.
-func (m *queues) tellEach(jids []string, failed *job) int {
+// notifyEach notifies some of the jobs that wait for a failed one, and their own dependents if they
+// fail, too.
+func (m *queues) notifyEach(jids []string, failed *job) int {
 	minded := 0
 	for queue := []*job{failed}; len(queue) > 0; queue = queue[1:] {
 		other := queue[0]
@@ -402,7 +402,7 @@ func (m *queues) tellEach(jids []string, failed *job) int {
 				continue
 			}
 			minded++
-			if !m.tell(j, other, group) {
+			if !m.notify(j, other, group) {
 				continue
 			}
 			told := j.options.told
@@ -418,8 +418,8 @@ func (m *queues) tellEach(jids []string, failed *job) int {
 	return minded
 }
 
-// orderOf returns the dependents of a job in the order in which the server names them. The place of
-// one that this step adds, or adds again, is not known.
+// orderOf returns the dependents of a job in the order of the server. The place of a job that this
+// step adds, or adds again, is unknown.
 func (m *queues) orderOf(j *job) []string {
 	var known []string
 	if m.server != nil {
@@ -435,13 +435,13 @@ func (m *queues) orderOf(j *job) []string {
 	return jids
 }
 
-// minds reports whether it makes a difference to a job that one that it waits for has failed.
+// minds reports whether a failed dependency matters to a job.
 func (m *queues) minds(j *job) bool {
 	return j.state == qless.StateDepends && j.options.policy != nil && j.options.policy.Do != "wait"
 }
 
-// tell notifies such a job of one that has failed, and reports whether it fails too.
-func (m *queues) tell(j, other *job, group string) bool {
+// notify notifies such a job of a failure, and reports whether it fails, too.
+func (m *queues) notify(j, other *job, group string) bool {
 	p := j.options.policy
 	if p.Failed == nil {
 		p.Failed = map[string]string{}
@@ -473,7 +473,7 @@ func (m *queues) watch(j *job) {
 	m.watchSome(j, without(sorted(j.dependencies), openBatch))
 }
 
-// watchSome does the same for some of these.
+// watchSome registers it with some of them.
 func (m *queues) watchSome(j *job, needs []string) {
 	if j.options.policy == nil {
 		return
@@ -483,12 +483,12 @@ func (m *queues) watchSome(j *job, needs []string) {
 	}
 	for _, jid := range needs {
 		if other := m.jobs[jid]; other != nil && other.state == qless.StateFailed {
-			m.tellEach([]string{j.jid}, other)
+			m.notifyEach([]string{j.jid}, other)
 		}
 	}
 }
 
-// store gives a job that has just ended, or moved to its next queue, the result that was set by a
+// store gives a job that has just ended, or moved to its next queue, the result set through a
 // handle.
 func (j *job) store(h *handle) {
 	if h.result != "" {
@@ -496,7 +496,7 @@ func (j *job) store(h *handle) {
 	}
 }
 
-// Ways to look at an end, or to wait for it.
+// endActions read an end, or wait for it.
 var endActions = []action{
 	{
 		name: "Result", weight: 2,
@@ -556,7 +556,7 @@ var endActions = []action{
 	},
 }
 
-// parents returns the jobs that a job with a policy was put to wait for.
+// parents returns the dependencies with which a job with a policy was put.
 func (o *options) parents() []string {
 	if o.policy == nil {
 		return nil

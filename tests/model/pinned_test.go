@@ -7,41 +7,40 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// Leftovers of the layout where a reader would not expect them. All clients live with it, whatever
-// their language, so it is no fault; any more of its kind is.
+// These are leftovers of the layout that a reader would not expect. Clients in all languages live
+// with them, so they are not faults. Any others of their kind are.
 
-// leftInList: a job that was timed out stays in the list of the worker that had it
-// (ql:w:<worker>:jobs) until that worker pops it again, or it is put or canceled while it still
-// names the worker. Nobody else looks for it there.
+// leftInList: a timed-out job stays in the list of the worker that had it (ql:w:<worker>:jobs)
+// until that worker pops it again, or it is put or canceled while it still names the worker.
+// Nothing else removes it there.
 func leftInList(m *queues, worker, jid string) bool { return m.left[handleKey{worker, jid}] }
 
-// offList: a worker that was not seen for max-worker-age loses the list of its jobs, though it
-// has them until their locks end; a job is back in it after a heartbeat.
+// offList: a worker that was not seen for max-worker-age loses the list of its jobs, although it
+// has them until their locks end. A heartbeat puts a job back into the list.
 func offList(m *queues, worker, jid string) bool { return m.forgotten[handleKey{worker, jid}] }
 
 // leftGrace: a job that is timed out in its grace period keeps the field "grace" until it is
-// handed out, or its priority changes: it is no longer among the first of its queue then, which is
-// how pop knows that there may be such a field.
+// popped, or its priority changes: then it is no longer among the first jobs of its queue, where
+// pop expects such fields.
 func leftGrace(t *told) bool { return t.state == "stalled" }
 
-// leftBehind: a stalled job is the first in its queue, unless its priority was changed: that puts
-// it at the place of the bare number.
+// leftBehind: a stalled job is the first in its queue, unless its priority was changed, which
+// places it by the bare number.
 func leftBehind(t *told, score float64) bool { return score == t.priority }
 
-// leftTracked: ql:tracked keeps jids of jobs that are gone, so that it can tell that they are.
-// leftWorker: a job that was retried keeps the field "worker", and "expires", until it is popped.
-// leftDelay: the field "scheduled" may outlive the dependencies that it was put with; a later put
-// decides about the delay.
+// leftTracked: ql:tracked keeps jids of jobs that are gone, to report them as gone. leftWorker: a
+// retried job keeps the fields "worker" and "expires" until it is popped. leftDelay: the field
+// "scheduled" may outlive the dependencies with which it was put; a later put determines the delay.
 // leftFailure: a job that failed once keeps the field "failure" until it is complete.
 //
-// The invariants don't look at these, and compare_test.go knows of them.
+// The invariants ignore these, and compare_test.go takes them into account.
 
-// Cases that random steps found, as regression tests.
+// Cases found by random steps, as regression tests.
 var pinned = []struct {
 	name  string
 	steps []step
 }{
-	{"a new priority ends what is left of a grace period", []step{
+	{"a new priority ends the rest of a grace period", []step{
 		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}"},
 		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
 		{Do: "Pop", Worker: "b", Queue: "q1", Count: 1, Tick: 61 * time.Second},
@@ -51,7 +50,7 @@ var pinned = []struct {
 		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1, Tick: 61 * time.Second},
 		{Do: "Heartbeat", Worker: "b", JID: "j1"},
 	}},
-	{"a lost job is handed out once, though the life of another is over", []step{
+	{"a lost job is popped once, although the life of another is over", []step{
 		{Do: "Config.Set", Worker: "a", Option: qless.ConfigGracePeriod, Value: "0"},
 		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}"},
 		{Do: "Put", Worker: "a", Queue: "q1", JID: "j2", Data: "{}", TTL: ptr(time.Minute)},
@@ -65,7 +64,7 @@ var pinned = []struct {
 		{Do: "Pop", Worker: "b", Queue: "q1", Count: 1, Tick: 61 * time.Second},
 		{Do: "Sweep", Worker: "b", Tick: time.Minute},
 	}},
-	{"a job whose life was over has its key again", []step{
+	{"a job whose life was over gets its key back", []step{
 		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}", TTL: ptr(time.Minute), Unique: "x "},
 		{Do: "Put", Worker: "a", Queue: "q2", JID: "j2", Data: "{}", Tick: time.Minute, Unique: "x "},
 		{Do: "Cancel", Worker: "a", JIDs: []string{"j2"}},
@@ -122,7 +121,7 @@ var pinned = []struct {
 			{Worker: "a", JID: "j1", Data: "{}"},
 		}},
 	}},
-	{"each job of a call watches all that it waits for, though another one heard first of a failure", []step{
+	{"each job of a call watches all of its dependencies, even if another was notified of a failure first", []step{
 		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}"},
 		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
 		{Do: "Fail", Worker: "a", JID: "j1", Group: "bad", Message: "because"},

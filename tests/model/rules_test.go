@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// rules are the invariants that hold of the keys whichever command and client has changed them.
+// rules are the invariants that hold for the keys whichever command and client has changed them.
 var rules = []invariant{
 	{"ghost", func(p *problems, k *keyspace, _ *queues) {
 		checkNamed(p, k, "", k.holders)
@@ -23,7 +23,7 @@ var rules = []invariant{
 	{"lifetimes", checkLives},
 	{"options", checkOptions},
 	{"batches", checkBatches},
-	{"told", checkTold},
+	{"notified", checkNotified},
 	{"slots", checkSlots},
 	{"parked", checkParked},
 	{"room", checkRoom},
@@ -61,7 +61,7 @@ func checkPlacesOfAll(p *problems, k *keyspace, m *queues) {
 	}
 }
 
-// letters returns the letters in an options text.
+// letters returns the letters of a job's options.
 func (t *told) letters() string {
 	letters, _, _ := strings.Cut(t.options, "|")
 	return letters
@@ -69,7 +69,7 @@ func (t *told) letters() string {
 
 func (t *told) isOver() bool { return t.state == "complete" || t.state == "failed" }
 
-// checkOptions: options are letters and JSON, as any client may have to read them.
+// checkOptions checks that options are letters and JSON, because any client may have to read them.
 func checkOptions(p *problems, k *keyspace, _ *queues) {
 	for jid, h := range k.jobs {
 		text, ok := h.fields["x:o"]
@@ -78,24 +78,24 @@ func checkOptions(p *problems, k *keyspace, _ *queues) {
 		}
 		letters, body, _ := strings.Cut(text, "|")
 		if letters == "" || !json.Valid([]byte(body)) {
-			p.add("%sj:%s has the options %s, which are no JSON", prefix, jid, text)
+			p.add("%sj:%s has the options %s, which are not JSON", prefix, jid, text)
 		}
 	}
 }
 
-// checkBatches: what waits for a commit is a batch.
+// checkBatches checks that only batches wait for a commit.
 func checkBatches(p *problems, k *keyspace, _ *queues) {
 	for _, jid := range in(k.dependents, openBatch).members {
 		h := in(k.jobs, jid)
 		if !strings.Contains(h.job.letters(), "b") {
-			p.add("%sj:%s waits for a commit, and is no batch: %s", prefix, jid, h.fields["x:o"])
+			p.add("%sj:%s waits for a commit, but is not a batch: %s", prefix, jid, h.fields["x:o"])
 		}
 	}
 }
 
-// checkTold: a job that minds failures does not wait for one that has failed, unless a sweep will
-// notify it.
-func checkTold(p *problems, k *keyspace, _ *queues) {
+// checkNotified checks that a job that reacts to failures does not wait for a failed one, unless a
+// sweep will notify it.
+func checkNotified(p *problems, k *keyspace, _ *queues) {
 	for jid, h := range k.jobs {
 		if h.job.state != "depends" {
 			continue
@@ -107,7 +107,7 @@ func checkTold(p *problems, k *keyspace, _ *queues) {
 		for _, other := range in(k.dependencies, jid).members {
 			o := k.jobs[other]
 			if o != nil && o.job.state == "failed" {
-				p.add("%sj:%s has failed, and %s, which minds, was not told", prefix, other, jid)
+				p.add("%sj:%s has failed, and %s, which has a policy, was not notified", prefix, other, jid)
 			}
 			if o != nil && !strings.Contains(o.job.letters(), "d") {
 				p.add("%sj:%s does not know that %s minds if it fails", prefix, other, jid)
@@ -127,7 +127,7 @@ func policyIn(options string) string {
 	return values.F.Do
 }
 
-// checkSlots: only jobs that run have slots, and only in limits of theirs.
+// checkSlots checks that only running jobs have slots, and only of their own limits.
 func checkSlots(p *problems, k *keyspace, _ *queues) {
 	for name, e := range k.ours {
 		limit, ok := strings.CutSuffix(strings.TrimPrefix(name, "limit:"), ":held")
@@ -143,7 +143,7 @@ func checkSlots(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// parking returns the limit by which a job is parked; empty for none.
+// parking returns the limit that parks a job; empty for none.
 func (e *entry) parking() string {
 	time, name, _ := strings.Cut(e.fields["x:parked"], " ")
 	if e.job.state != "scheduled" || time != e.fields["time"] {
@@ -152,7 +152,7 @@ func (e *entry) parking() string {
 	return name
 }
 
-// checkParked: a parked job waits for its limit, and no other does.
+// checkParked checks that exactly the parked jobs of a limit wait for it.
 func checkParked(p *problems, k *keyspace, _ *queues) {
 	for jid, h := range k.jobs {
 		name := h.parking()
@@ -176,7 +176,7 @@ func checkParked(p *problems, k *keyspace, _ *queues) {
 	}
 }
 
-// A defined limit is the definition of a limit.
+// A definedLimit is the definition of a limit.
 type definedLimit struct{ max, rate, per, hold float64 }
 
 func (k *keyspace) limit(name string) definedLimit {
@@ -194,7 +194,7 @@ func (k *keyspace) limit(name string) definedLimit {
 	return l
 }
 
-// isOpen reports whether a limit has room for one job more.
+// isOpen reports whether a limit has room for another job.
 func (k *keyspace) isOpen(name string, now float64) bool {
 	l := k.limit(name)
 	if l.hold > now {
@@ -207,7 +207,7 @@ func (k *keyspace) isOpen(name string, now float64) bool {
 	return l.rate == 0 || len(starts) < int(l.rate) || number(starts[int(l.rate)-1])+l.per <= now
 }
 
-// checkRoom: while a limit has room, one of the jobs that it has parked is on its way.
+// checkRoom checks that while a limit has room, one of its parked jobs is being started.
 func checkRoom(p *problems, k *keyspace, m *queues) {
 	paused := setOf(k.at("paused_queues").members)
 	parked, coming := map[string][]string{}, map[string]bool{}
@@ -241,18 +241,18 @@ func (k *keyspace) dues(jids []string) (all []float64) {
 	return all
 }
 
-// slack reports whether parked jobs may not know of the room that a limit has.
+// slack reports whether a limit may have room without its parked jobs having noticed.
 func (m *queues) slack(name string) bool {
 	until, ok := m.changed[name]
 	return ok && m.now < until
 }
 
-// isDead reports whether the life of a job is over, but the job is not deleted yet.
+// isDead reports whether the life of a job that still exists is over.
 func (x *mix) isDead(jid string, t *told) bool {
 	return t.ends(in(x.k.histories, jid).history) <= x.m.now
 }
 
-// follow notes what a step has done that the rules make exceptions for.
+// follow notes effects of a step that are exceptions to the rules.
 func (x *mix) follow(s step) {
 	for jid, before := range x.before {
 		h := x.k.jobs[jid]
@@ -261,7 +261,7 @@ func (x *mix) follow(s step) {
 			x.awaits[jid]++
 		}
 		if before.state == "running" && h != nil && h.job.state == "waiting" {
-			x.turned[jid] = true // a short history does not show that it ran
+			x.turned[jid] = true // a short history does not show the run
 		}
 	}
 	switch s.Raw[0] {
@@ -272,7 +272,7 @@ func (x *mix) follow(s step) {
 			}
 		}
 	case "pause":
-		// The others of a limit are affected when they are tried, not when the first one is held
+		// The others of a limit are affected when they are tried, not when the first job is held
 		// up.
 		for _, h := range x.k.jobs {
 			if name := h.parking(); name != "" && h.job.queue == s.Raw[1] {
@@ -289,8 +289,8 @@ func (x *mix) follow(s step) {
 	x.loosen(s)
 }
 
-// loosen notes unique keys that two jobs may have: keys of jobs that begin again though another has
-// the key, and keys that were released.
+// loosen notes unique keys that two jobs may have: keys of jobs that begin again although another
+// has the key, and released keys.
 func (x *mix) loosen(s step) {
 	for jid, h := range x.k.jobs {
 		c := claimIn(h.job.options)
@@ -310,8 +310,8 @@ func (x *mix) loosen(s step) {
 	}
 }
 
-// wasTaken reports whether a job other than one claimed a key before the step, though it may have
-// ended by the same step.
+// wasTaken reports whether another job claimed a key before the step, even if it ended in the same
+// step.
 func (x *mix) wasTaken(key, jid string) bool {
 	for other, before := range x.before {
 		if c := claimIn(before.options); other != jid && c != nil && c.Key == key && !before.isOver() {
@@ -334,7 +334,8 @@ func (x *mix) claimants(key string) []string {
 	return jids
 }
 
-// checkHolders: at most one job of a key runs, one waits for that one, and the latest has the key.
+// checkHolders checks that at most one job with a key runs, that at most one waits for it, and that
+// the latest has the key.
 func (x *mix) checkHolders(p *problems, s step, reply any) {
 	const key = `["x"]`
 	if x.loose[key] {
@@ -380,7 +381,8 @@ func (x *mix) shown(jids []string) string {
 	return strings.Join(all, "; ")
 }
 
-// checkTurns: a job with a tenant that was put waits for its turn, unless a worker had it since.
+// checkTurns checks that a job put with a tenant waits for its turn, unless a worker has had it
+// since.
 func (x *mix) checkTurns(p *problems) {
 	for jid, h := range x.k.jobs {
 		t := &h.job
@@ -400,8 +402,7 @@ func (x *mix) checkTurns(p *problems) {
 	}
 }
 
-// checkKept: a job that a limit has parked, and that is replaced by a put that keeps when it was
-// due, is due.
+// checkKept checks that a parked job replaced by a put that keeps the due time is due.
 func (x *mix) checkKept(p *problems, s step) {
 	at := slices.Index(s.Raw, "replace")
 	if s.Raw[0] != "put" || at < 0 || s.Raw[at+1] != "due" {

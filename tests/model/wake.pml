@@ -2,17 +2,17 @@
  * How idle workers are woken: a model for spin. docs/internals/wake-ups.md describes the protocol,
  * and the script spin beside this file checks it in several settings.
  *
- * Each atomic step is one script on the server, or one thing that happens to a worker. Anything
- * else may happen between two steps. Nobody ever polls: a job that only a poll would find
- * violates the property, which the process monitor checks in every state.
+ * Each atomic step is one script on the server, or one event of a worker. Anything else may happen
+ * between two steps. No worker ever polls: a job that only a poll would find violates the property,
+ * which the process monitor checks in every state.
  *
- * The model leaves open which of the idle workers of a queue is woken, and from which of its
- * queues a worker takes a job first: every choice is checked.
+ * The model does not fix which of the idle workers of a queue is woken, or from which of its queues
+ * a worker takes a job first: every choice is checked.
  */
 
-#define NQ 2 /* queues. A set of queues is a mask of two bits */
+#define NQ 2 /* number of queues. A set of queues is a mask of two bits */
 
-/* The setting: which queues each worker asks, and how often each thing may happen. */
+/* The setting: the queues that each worker asks, and how often each event may happen. */
 #ifndef ASKS0
 #define ASKS0 3
 #endif
@@ -26,10 +26,10 @@
 #define ROOM 1 /* jobs that a worker runs at once */
 #endif
 #ifndef PUTS
-#define PUTS 0 /* by our own scripts */
+#define PUTS 0 /* puts by our own scripts */
 #endif
 #ifndef DELAYED
-#define DELAYED 0 /* the same with a delay */
+#define DELAYED 0 /* puts with a delay */
 #endif
 #ifndef BATCHES
 #define BATCHES 0 /* puts of two jobs at once, one with a delay */
@@ -41,96 +41,96 @@
 #define RECURRING 0 /* changes of a recurring job */
 #endif
 #ifndef CANCELED
-#define CANCELED 0 /* delayed jobs that are canceled */
+#define CANCELED 0 /* cancellations of delayed jobs */
 #endif
 #ifndef FOREIGN
 #define FOREIGN 0 /* puts by scripts of other clients, with or without a delay */
 #endif
 #ifndef LIMIT
-#define LIMIT 0 /* max-concurrency of queue 0; 0 means that there is none */
+#define LIMIT 0 /* max-concurrency of queue 0; 0 means none */
 #endif
 #ifndef RAISES
-#define RAISES 0 /* of that limit */
+#define RAISES 0 /* raises of that limit */
 #endif
 #ifndef QPAUSES
-#define QPAUSES 0 /* of queue 0 */
+#define QPAUSES 0 /* pauses of queue 0 */
 #endif
 #ifndef WPAUSES
-#define WPAUSES 0 /* of a worker */
+#define WPAUSES 0 /* pauses of a worker */
 #endif
 #ifndef STOPS
-#define STOPS 0 /* workers that are stopped, and depart */
+#define STOPS 0 /* stops of workers, which then depart */
 #endif
 #ifndef BLIPS
-#define BLIPS 0 /* subscriptions that break */
+#define BLIPS 0 /* breaks of subscriptions */
 #endif
 #ifndef LOSSES
-#define LOSSES 0 /* replies of reserve that are lost */
+#define LOSSES 0 /* lost replies of reserve */
 #endif
 #ifndef KILLS
-#define KILLS 0 /* worker processes that are killed */
+#define KILLS 0 /* kills of worker processes */
 #endif
 #ifndef TIME
-#define TIME 0 /* the last time that the clock shows; at most 4 */
+#define TIME 0 /* the last time on the clock; at most 4 */
 #endif
 
 #ifndef LISTENERS
-#define LISTENERS 2 /* how many workers relay, unless there are fewer */
+#define LISTENERS 2 /* number of workers that relay, if there are enough */
 #endif
 #if FOREIGN > 0 || defined(FAULT_LOG_GATE)
 #define RELAYS 1
 #else
-#define RELAYS 0 /* nobody needs them */
+#define RELAYS 0 /* not needed */
 #endif
 
 /* The server. */
 byte now;
 byte ready[NQ];   /* jobs that can be taken */
-byte orphans[NQ]; /* the same, lost by a dead worker: nobody watched the end of the lock */
-byte due[NQ];     /* what falls due later: bit t is a job at time t */
-byte unseen[NQ];  /* those of due that are locks of a dead worker, and nobody has seen yet */
-byte claimed[NQ]; /* x:due:<queue>: until when it is claimed, 0 when it is not */
-byte holder[NQ];  /* x:due:<queue>: by whom */
+byte orphans[NQ]; /* such jobs lost by a dead worker: nothing watched the end of the lock */
+byte due[NQ];     /* jobs that fall due later: bit t is a job at time t */
+byte unseen[NQ];  /* the ones of due that are locks of a dead worker, not seen by any worker yet */
+byte claimed[NQ]; /* x:due:<queue>: the end of the claim, 0 for none */
+byte holder[NQ];  /* x:due:<queue>: the claim's worker */
 bit paused[NQ];
 byte limit = LIMIT;
 bit idle[3];      /* x:idle; a worker in it is in x:idle:<queue> of all its queues */
 byte link[3];     /* the subscription of a worker */
 
-#define DOWN 0 /* there is none, and the server knows */
+#define DOWN 0 /* none, and the server knows */
 #define UP 1
-#define HALF 2 /* broken, but the server has not noticed: what it publishes is lost */
+#define HALF 2 /* broken, but the server has not noticed: its messages are lost */
 
 /* Workers. */
 byte asks[3];
 bit alive[3];
-bit woken[3];    /* it will reserve when it has room: a wake-up is on its way, or has arrived */
+bit woken[3];    /* it will reserve when a slot is free: a wake-up is on its way, or has arrived */
 bit missed[3];   /* a wake-up was lost in its broken connection */
 bit reserves[3]; /* the reply of its reserve is on its way */
 bit resting[3];  /* the last reply said that it is idle */
 byte claim[3];   /* the queue for which it waits by the last reply, + 1 */
-byte before[3];  /* the same by the reply before that */
-bit rested[3];   /* resting by the reply before that */
-byte alarm[3];   /* when its timer goes off, 0 for never */
+byte before[3];  /* the same by the previous reply */
+bit rested[3];   /* resting by the previous reply */
+byte alarm[3];   /* when its timer fires, 0 for never */
 byte running[6]; /* its jobs: worker * 2 + queue */
 bit halted[3];   /* paused by its program */
 bit stopping[3];
-byte leaving[3]; /* how far its departure is */
+byte leaving[3]; /* the stage of its departure */
 byte relays[3];  /* whether it listens to the log */
 byte to_relay[3]; /* queues for which it has to wake a worker */
-bit counts[3];   /* its next reserve counts who relays: it has not done so of late */
+bit counts[3];   /* its next reserve counts the relays: it has not done so recently */
 
 #define NO 0
-#define SUBSCRIBING 1 /* for the first time, or after a break */
+#define SUBSCRIBING 1 /* the first time, or after a break */
 #define SUBSCRIBED 2
 
-/* What may still happen. */
+/* The events that may still happen. */
 byte puts = PUTS, delays = DELAYED, batches = BATCHES, releases = RELEASED;
 byte updates = RECURRING, cancels = CANCELED, foreign = FOREIGN;
 byte raises = RAISES, qpauses = QPAUSES, wpauses = WPAUSES, stops = STOPS;
 byte blips = BLIPS, losses = LOSSES, kills = KILLS;
 byte recurs; /* queue + 1 of the recurring job */
 
-byte new; /* of become_idle; 0 between steps */
+byte new; /* a variable of become_idle; 0 between steps */
 #ifdef RESERVES
 byte asked;
 #endif
@@ -148,7 +148,7 @@ byte asked;
 	((set) & 8 -> 3 : ((set) & 16 -> 4 : 0))))
 #define COMING(q) (paused[q] -> 0 : FIRST(due[q]))
 
-/* An idle worker waits for what falls due next in a queue. */
+/* An idle worker waits for the next due time of a queue. */
 #define IS_CLAIMED(q) (claimed[q] > 0 && claimed[q] <= FIRST(due[q]) && TRUSTED(q))
 #define OTHER_WAITS(w, q) (holder[q] != w && IS_CLAIMED(q))
 #ifdef FAULT_TRUST_BUSY
@@ -180,7 +180,7 @@ inline publish(who) {
 
 #define wake(q) wake_one_of(1 << (q))
 
-/* Our own scripts end with this when they put jobs. */
+/* Our own scripts end with this if they put jobs. */
 inline wake_after_put(q) {
 #ifdef FAULT_LOG_GATE
 	if
@@ -192,9 +192,9 @@ inline wake_after_put(q) {
 #endif
 }
 
-/* reserve: deletes a claim, unless another worker has claimed something sooner since. */
+/* reserve: deletes a claim, unless another worker has since claimed an earlier time. */
 #ifdef KEEPS_CLAIMS
-#define DELETES_CLAIMS 0 /* nothing depends on it: only claims of idle workers count */
+#define DELETES_CLAIMS 0 /* not needed: only claims of idle workers count */
 #else
 #define DELETES_CLAIMS 1
 #endif
@@ -208,8 +208,8 @@ inline give_up_claim(w, q) {
 
 #define UNCLAIMED(w, q) (COMING(q) > 0 && !OTHER_WAITS(w, q))
 
-/* A worker claims one queue. Its timer goes off before what falls due in its other queues, and
- * then it claims the next one. When it is no longer idle, another worker has to claim these. */
+/* A worker claims one queue. Its timer fires before the due times of its other queues, and then it
+ * claims the next one. When it is no longer idle, another worker has to claim them. */
 #ifdef FAULT_REST_UNCLAIMED
 #define IS_LEFT(w, q) (claim[w] == q + 1 && UNCLAIMED(w, q))
 #else
@@ -227,7 +227,7 @@ inline give_up_claim(w, q) {
 #define PASSES_ON(w) 1
 #endif
 
-/* reserve, when no room is left: other workers get what this one leaves. */
+/* reserve without a free slot left: other workers get the jobs that this one leaves. */
 inline become_busy(w) {
 	idle[w] = 0;
 	if
@@ -248,8 +248,8 @@ inline pass_on(w, q) {
 
 #define MAY_CLAIM(w, q) (ASKS(w, q) && UNCLAIMED(w, q))
 
-/* reserve, when room is left. A worker that nobody woke is in x:idle all the time, so it may be
- * the one that is woken for the claim that it gives up. */
+/* reserve with a free slot left. A worker that was not woken stays in x:idle, so it may itself be
+ * woken for the claim that it gives up. */
 inline become_idle(w) {
 	new = 0;
 	if
@@ -302,12 +302,12 @@ inline take(w, q) {
 
 #define ANY_IDLE (idle[0] || idle[1] || idle[2])
 
-/* The reply of reserve says how many listen to the log, if there are idle workers, and unless it
- * is brief. */
+/* The reply of reserve contains the number of listeners to the log if there are idle workers, and
+ * unless it is brief. */
 inline count_relays(w) {
 #if RELAYS
 	if
-	:: counts[w] -> counts[w] = !resting[w]; /* while no worker is idle, nobody counts */
+	:: counts[w] -> counts[w] = !resting[w]; /* while no worker is idle, none counts */
 		join_relays(w)
 	:: !counts[w] -> join_relays(w)
 	:: !counts[w] -> skip /* it is brief */
@@ -328,7 +328,7 @@ inline join_relays(w) {
 inline reserve(w) {
 #ifdef RESERVES
 	asked++;
-	assert(asked <= RESERVES); /* workers don't wake each other for ever */
+	assert(asked <= RESERVES); /* workers don't wake each other forever */
 #endif
 	reserves[w] = 1;
 	if
@@ -342,7 +342,7 @@ inline reserve(w) {
 	od;
 	if
 	:: WORKS(w) && HAS_ROOM(w) -> woken[w] = 0; become_idle(w)
-	:: else -> become_busy(w); woken[w] = WORKS(w) /* it reserves again when it has room */
+	:: else -> become_busy(w); woken[w] = WORKS(w) /* it reserves again when it has a free slot */
 	fi;
 #ifdef FAULT_BUSY_JOINS_NOT
 	if
@@ -354,8 +354,8 @@ inline reserve(w) {
 #endif
 }
 
-/* The worker finds the jobs of a lost reply and releases them. It does not know what it claims,
- * and takes itself for idle: it may be. */
+/* The worker finds the jobs of a lost reply and releases them. It does not know its claim, and
+ * considers itself idle, which it may be. */
 inline lose_reply(w) {
 	losses--; counts[w] = RELAYS; reserves[w] = 0; claim[w] = before[w]; before[w] = 0; alarm[w] = 0; woken[w] = 1;
 #ifdef FAULT_LOST_PAUSED
@@ -375,7 +375,7 @@ inline lose_jobs(w, q) {
 	fi
 }
 
-/* A relay that has subscribed, or has done so again, may have missed puts. */
+/* A relay that has subscribed, perhaps again, may have missed puts. */
 inline resync(w) {
 	relays[w] = SUBSCRIBED;
 #ifdef FAULT_LOG_GATE
@@ -399,14 +399,14 @@ inline resync_queue(q) {
 	fi
 }
 
-/* What a worker is about to do by itself. A broken subscription is not waited for, unless a
- * wake-up was lost in it, or it is that of a relay. */
+/* The steps that a worker is about to take by itself. A broken subscription does not count, unless
+ * a wake-up was lost in it, or it is a relay's. */
 #define PENDING(w) (alive[w] && (reserves[w] || missed[w] || to_relay[w] > 0 || \
 	WANTS_JOBS(w) || WANTS_TO_LEAVE(w) || HAS_ENDED(w) || relays[w] == SUBSCRIBING || \
 	(FOREIGN > 0 && relays[w] != NO && link[w] != UP)))
 
-/* The property: when nothing is pending, no job waits while a worker of its queue has room.
- * Handlers may run for ever, and there may be no further put: neither counts as pending. */
+/* The property: if nothing is pending, no job waits while a worker of its queue has a free slot.
+ * Handlers may run forever, and there may be no further put: neither counts as pending. */
 #define SLEEPS(w, q) (WORKS(w) && HAS_ROOM(w) && ASKS(w, q) && link[w] == UP)
 #define WAITS(q) (!paused[q] && ready[q] > 0 && MAY_RUN(q))
 #define STARVES(q) (WAITS(q) && (SLEEPS(0, q) || SLEEPS(1, q) || SLEEPS(2, q)))
@@ -463,7 +463,7 @@ proctype worker(byte w) {
 	byte q;
 end:
 	do
-	/* It reserves; a paused or stopping one asks for no job, and is no longer idle. */
+	/* It reserves. A paused or stopping worker asks for no job, and is no longer idle. */
 	:: atomic { alive[w] && !reserves[w] && (WANTS_JOBS(w) || WANTS_TO_LEAVE(w)) -> reserve(w) }
 	:: atomic { reserves[w] -> reserves[w] = 0; before[w] = 0; rested[w] = 0 }
 	:: atomic { reserves[w] && losses > 0 -> lose_reply(w) }
@@ -497,7 +497,7 @@ end:
 	od
 }
 
-/* What happens to the queues. */
+/* The events of the queues. */
 
 #define FREE(q, t) (t > now && t <= TIME && !(due[q] & (1 << t)))
 
@@ -531,7 +531,7 @@ inline log_put(w, q) {
 	fi
 }
 
-/* The recurring job is due at the last time; now it is due earlier, or in the other queue. */
+/* The recurring job was due at the last time; now it is due earlier, or in the other queue. */
 inline update(from, to, t) {
 	updates--; recurs = to + 1;
 	due[from] = due[from] & ~(1 << TIME);
@@ -564,7 +564,7 @@ inline go_off(w) {
 	fi
 }
 
-/* What happens to workers. */
+/* The events of workers. */
 
 inline break_link(w, how) {
 	blips--; link[w] = how; to_relay[w] = 0;
@@ -577,7 +577,7 @@ inline break_link(w, how) {
 #define IS_LAST_RELAY(w) ((w == 0 || relays[0] == NO) && (w == 1 || relays[1] == NO) && \
 	(w == 2 || relays[2] == NO))
 
-/* The exceptions: when such a worker is killed, only a poll finds what it leaves. */
+/* The exceptions: if such a worker is killed, only a poll finds the jobs that it leaves. */
 #ifdef EXCEPTION_KILLED_CLAIM
 #define WAITS_FOR_DUE(w) 0
 #else
@@ -586,18 +586,18 @@ inline break_link(w, how) {
 #ifdef EXCEPTION_KILLED_WOKEN
 #define WAS_WOKEN(w) 0
 #else
-#define WAS_WOKEN(w) (missed[w] || (woken[w] && HAS_ROOM(w))) /* nobody else was woken */
+#define WAS_WOKEN(w) (missed[w] || (woken[w] && HAS_ROOM(w))) /* no other worker was woken */
 #endif
 #ifdef EXCEPTION_KILLED_RELAYING
 #define OWES_A_RELAY(w) 0
 #else
-/* Only this one may have received a put. */
+/* Only this worker may have received a put. */
 #define OWES_A_RELAY(w) (IS_LAST_RELAY(w) && (to_relay[w] > 0 || relays[w] == SUBSCRIBING))
 #endif
 #ifdef EXCEPTION_NO_RELAY
 #define IS_RELAYED 1
 #else
-/* When all relays were killed, nobody listens to the log until a worker reserves. */
+/* If all relays were killed, no worker listens to the log until one reserves. */
 #define IS_RELAYED (kills == KILLS || relays[0] != NO || relays[1] != NO || relays[2] != NO)
 #endif
 
@@ -616,8 +616,8 @@ inline kill(w) {
 	lose_locks(w, 1)
 }
 
-/* To lock a job wakes nobody, so no timer may be set for the end of the lock, until a worker
- * becomes idle and sees it. */
+/* Locking a job wakes no worker, so no timer may be set for the end of the lock until a worker
+ * becomes idle and sees the lock. */
 inline lose_locks(w, q) {
 	if
 	:: running[2 * w + q] > 0 && FREE(q, TIME) ->

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// A lab is a server and a place for workers, each in a network namespace, with a cable between
+// A lab has a server and a place for workers, each in a network namespace, with a cable between
 // them.
 type lab struct {
 	t            testing.TB
@@ -35,15 +35,15 @@ type lab struct {
 // An end of a cable.
 type end struct{ namespace, device, addr, mac string }
 
-// program returns the words that have a program run in the namespace.
+// program returns the words that run a program in the namespace.
 func (e end) program() []string { return []string{"ip", "netns", "exec", e.namespace} }
 
-// nowhere is a hardware address that no end has: what is sent to it is lost in silence.
+// nowhere is a hardware address that no end has: packets to it are lost silently.
 const nowhere = "02:71:00:00:00:ff"
 
 var labs atomic.Int32
 
-// newLab makes the namespaces, and starts a server in one. They end with the test.
+// newLab creates the namespaces, and starts a server in one. They end with the test.
 func newLab(t testing.TB) *lab {
 	t.Helper()
 	l := newNamespaces(t)
@@ -59,7 +59,7 @@ func newLab(t testing.TB) *lab {
 	return l
 }
 
-// newNamespaces makes the two ends, with nothing between them.
+// newNamespaces creates the two ends, with nothing between them.
 func newNamespaces(t testing.TB) *lab {
 	t.Helper()
 	name := fmt.Sprintf("qless-%d-%d", os.Getpid(), labs.Add(1))
@@ -88,35 +88,35 @@ func (l *lab) startServer() {
 	l.server = server
 }
 
-// ip runs the program of this name.
+// ip runs the program ip.
 func (l *lab) ip(arguments string) {
 	l.t.Helper()
 	out, err := exec.Command("ip", strings.Fields(arguments)...).CombinedOutput()
 	require.NoError(l.t, err, "ip %s: %s", arguments, out)
 }
 
-// aim sets where one end sends what is for the other.
+// aim sets the address to which one end sends packets for the other.
 func (l *lab) aim(from, to end, mac string) {
 	l.t.Helper()
 	l.ip("-n " + from.namespace + " neigh replace " + to.addr + " lladdr " + mac + " dev cable nud permanent")
 }
 
-// mend has everything arrive.
+// mend lets all packets arrive.
 func (l *lab) mend() {
 	l.t.Helper()
 	l.aim(l.here, l.beyond, l.beyond.mac)
 	l.aim(l.beyond, l.here, l.here.mac)
 }
 
-// A cut loses what is sent in some directions.
+// A cut loses packets in some directions.
 type cut struct{ toServer, fromServer bool }
 
-// cuts holds all of them, by name.
+// cuts holds all cuts, by name.
 var cuts = map[string]cut{
 	"to the server": {toServer: true}, "from the server": {fromServer: true}, "both": {true, true},
 }
 
-// cut has what is sent be lost until the cable is mended. No connection is closed.
+// cut makes packets get lost until the cable is mended. No connection is closed.
 func (l *lab) cut(c cut) {
 	l.t.Helper()
 	if c.toServer {
@@ -136,7 +136,7 @@ func (l *lab) client(at end) *qless.Client {
 	return c
 }
 
-// redis returns what it sends commands by.
+// redis returns a Redis client for one of the ends.
 func (l *lab) redis(at end) *redis.Client {
 	l.t.Helper()
 	_, port, err := net.SplitHostPort(l.server.Addr())
@@ -152,7 +152,7 @@ func (l *lab) redis(at end) *redis.Client {
 	rdb := redis.NewClient(options)
 	l.t.Cleanup(func() {
 		_ = rdb.Close()
-		testkit.Until(l.t, "nobody dials", func() bool { return dialing.Load() == 0 })
+		testkit.Until(l.t, "no one dials", func() bool { return dialing.Load() == 0 })
 	})
 	return rdb
 }
@@ -160,7 +160,7 @@ func (l *lab) redis(at end) *redis.Client {
 // setns is the number of the system call.
 var setns = map[string]uintptr{"amd64": 308, "arm64": 268}[runtime.GOARCH]
 
-// dial connects from the namespace, to which a connection belongs for as long as it lives.
+// dial connects from the namespace. A connection belongs to its namespace for its whole life.
 func (e end) dial(ctx context.Context, network, addr string) (conn net.Conn, err error) {
 	failed := e.within(func() error {
 		conn, err = (&net.Dialer{Timeout: time.Second}).DialContext(ctx, network, addr)
@@ -173,7 +173,7 @@ func (e end) dial(ctx context.Context, network, addr string) (conn net.Conn, err
 func (e end) within(f func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocks it: the thread ends, so that no other goroutine has it
+		runtime.LockOSThread() // never unlocked: the thread ends, so that no other goroutine gets it
 		file, err := os.Open("/var/run/netns/" + e.namespace)
 		if err != nil {
 			done <- err

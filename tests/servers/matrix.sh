@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Runs the tests on every server that can be had, in both protocols, and prints what passed where.
-# It fails when any test fails, and when no server can be had.
+# Runs the tests on every available server, with both protocols, and prints the results. It fails if
+# any test fails, or if no server is available.
 #
-#   tests/servers/matrix.sh [NAME...]    the servers that fetch.sh knows by these names; all, without any
+#   tests/servers/matrix.sh [NAME...]    only servers with these names in fetch.sh
 #
-# SUITES names packages to test; "./tests/conformance ./tests/api ./tests/worker ./tests/interop" without it.
+# SUITES lists the packages to test; the default is
+# "./tests/conformance ./tests/api ./tests/worker ./tests/interop".
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 read -ra suites <<<"${SUITES:-./tests/conformance ./tests/api ./tests/worker ./tests/interop}"

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// moreWays are the ways that wake no worker or need a script.
+// moreWays returns the ways that wake no worker or need a script.
 func moreWays() []way {
 	var h held
 	return []way{
@@ -32,13 +32,13 @@ func moreWays() []way {
 	}
 }
 
-// script runs a script of ours.
+// script runs one of our scripts.
 func (e *env) script(command string, args ...any) {
 	e.T.Helper()
 	must(e, errOf(scripts.Run(e.T.Context(), e.Redis, e.Namespace(), time.Now(), command, args...)))
 }
 
-// jobsIn counts the parts of a queue where a reserve may find something, now or later.
+// jobsIn counts the parts of a queue in which a reserve may find jobs, now or later.
 func (e *env) jobsIn(queue string) (count int64) {
 	e.T.Helper()
 	for _, part := range []string{"work", "locks", "scheduled", "recur"} {
@@ -49,15 +49,15 @@ func (e *env) jobsIn(queue string) (count int64) {
 	return count
 }
 
-// Reserves pass over queues that were found empty. Whatever fills one says so, except for the
-// scripts of other clients.
-func TestWhateverFillsAnEmptyQueueSaysSo(t *testing.T) {
+// Reserves skip queues that were found empty. All commands that fill one announce it, except for
+// other clients' scripts.
+func TestFillingAnEmptyQueueIsAnnounced(t *testing.T) {
 	server := testkit.Start(t)
 	var filled int
 	all := func() []way { return append(ways(), moreWays()...) }
 	for i, w := range all() {
 		t.Run(w.name, func(t *testing.T) {
-			w := all()[i] // the jobs that it holds are its own
+			w := all()[i] // each way holds its own jobs
 			namespace := fmt.Sprintf("%d:", i)
 			if w.name == "put by the drop-in" {
 				namespace = "ql:"
@@ -85,7 +85,7 @@ func TestWhateverFillsAnEmptyQueueSaysSo(t *testing.T) {
 }
 
 // Only workers of several queues have these keys.
-func TestNothingIsSaidWhereNoQueueIsKnownToBeEmpty(t *testing.T) {
+func TestNothingIsAnnouncedIfNoQueueIsKnownEmpty(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	e.put("q", "j")
 	must(e, e.pop("q", "j").Next(t.Context(), "p"))

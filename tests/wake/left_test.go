@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// busyUntil returns what keeps a handler busy until the test ends.
+// busyUntil returns a function that keeps a handler busy until the test ends.
 func busyUntil(t *testing.T) func(ctx context.Context) {
 	done := make(chan struct{})
 	t.Cleanup(func() { close(done) })
@@ -26,8 +26,8 @@ func busyUntil(t *testing.T) func(ctx context.Context) {
 	}
 }
 
-// A worker waits for what falls due in one queue, then for something sooner in another, and is
-// busy with that: what it waited for first is for the other worker.
+// A worker waits for a due time in one queue, then for an earlier one in another, and is busy with
+// that job. The other worker must take over the first.
 func TestABusyWorkerLeavesWhatItWaitedForToOthers(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	one := qless.WorkerConfig{Queues: []string{"q1", "q2"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
@@ -41,7 +41,7 @@ func TestABusyWorkerLeavesWhatItWaitedForToOthers(t *testing.T) {
 	e.runs("later")
 }
 
-// claims reports whether a worker waits for what falls due in a queue.
+// claims reports whether a worker waits for the next due time of a queue.
 func (e *env) claims(queue string) bool {
 	e.T.Helper()
 	count, err := e.Redis.Exists(e.T.Context(), e.Namespace()+"x:due:"+queue).Result()
@@ -49,7 +49,7 @@ func (e *env) claims(queue string) bool {
 	return count == 1
 }
 
-// A worker without room passes on the jobs of each of its queues, not only those of the first one,
+// A worker without free slots passes on the jobs of each of its queues, not just of the first one,
 // which may have no other worker.
 func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
@@ -60,19 +60,19 @@ func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 	both := qless.WorkerConfig{Queues: []string{"q1", "q2"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
 	first := e.workerThat(both, busyUntil(t))
 	second := e.worker(qless.WorkerConfig{Queues: []string{"q2"}})
-	for _, w := range []*qless.Worker{first, second} { // the reason for their first poll is gone
+	for _, w := range []*qless.Worker{first, second} { // the reason for their first polls is gone
 		asked := time.Now()
 		w.Resume()
 		until(t, "an answer", func() bool { return w.Stats().LastAnswer.After(asked) && w.Stats().Idle })
 	}
-	// At once, as the first worker may look once more, when it hears that it is subscribed.
+	// Both at once, because the first worker may ask again when it learns that it is subscribed.
 	e.silentPut("q1", "first", "q2", "of the second queue")
 	e.put("q1", "second")
 	e.runs("of the second queue")
 }
 
-// A worker is woken for several jobs at once, takes one, and has no room for the others: the one
-// that falls due later is for another worker to wait for.
+// A worker is woken for several jobs at once, takes one, and has no slots for the others. Another
+// worker must wait for the one that falls due later.
 func TestABusyWorkerLeavesWhatFallsDueToOthers(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	one := qless.WorkerConfig{Queues: []string{"q"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
@@ -91,8 +91,7 @@ func TestABusyWorkerLeavesWhatFallsDueToOthers(t *testing.T) {
 	e.runs("later")
 }
 
-// Workers that were killed stay among the idle ones. A put passes over a bounded number of them,
-// and finds the one that is alive.
+// Killed workers stay marked as idle. A put skips a bounded number of them, and finds the live one.
 func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	const killed = 100_000
@@ -114,8 +113,8 @@ func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
 	require.Greater(t, left, int64(killed-1000), "one put looks at few of them")
 }
 
-// A worker that has not asked again for three poll intervals is gone. Each poll of another one
-// drops some of those.
+// A worker that has not asked for three poll intervals is gone. Each poll of another worker removes
+// some of these.
 func TestMarksOfIdleWorkersLapse(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	ctx := t.Context()
@@ -152,8 +151,8 @@ func TestMarksOfIdleWorkersLapse(t *testing.T) {
 	require.InDelta(t, time.Now().Unix()+30, score, 20)
 }
 
-// A worker that departs leaves no key of its own, even if one of its jobs was timed out: that stays
-// among the worker's for clients of other languages.
+// A departing worker leaves no key of its own, even if one of its jobs was timed out: for clients
+// in other languages, that job stays in the worker's list.
 func TestAWorkerThatDepartsLeavesNoKey(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	w := e.workerThat(qless.WorkerConfig{Queues: []string{"q"}, ShutdownTimeout: time.Millisecond}, busyUntil(t))
@@ -163,7 +162,7 @@ func TestAWorkerThatDepartsLeavesNoKey(t *testing.T) {
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "j"))
 	held, err := repairs.HeldBy(t.Context(), e.Client, w.Name())
 	require.NoError(t, err)
-	require.Empty(t, held, "nobody holds it")
+	require.Empty(t, held, "no job holds it")
 	until(t, "the handler has ended", func() bool { return w.Stats().Lost == 1 })
 	require.NoError(t, w.Stop(t.Context()))
 	keys, err := e.Redis.Keys(t.Context(), "*"+w.Name()+"*").Result()

@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// many returns the names of so many queues. The queue q is among them.
+// many returns the names of count queues, including q.
 func many(count int) []string {
 	queues := []string{"q"}
 	for i := range count - 1 {
@@ -25,7 +25,7 @@ func many(count int) []string {
 	return queues
 }
 
-// A worker of many queues has one entry in a list instead of one in each queue.
+// A worker with many queues has one entry in a list instead of one in each queue.
 func TestWhateverMakesAJobReadyWakesAWorkerOfManyQueues(t *testing.T) {
 	server := testkit.Start(t)
 	for _, order := range []qless.Order{qless.OrderStrict, qless.OrderShuffled} {
@@ -35,7 +35,7 @@ func TestWhateverMakesAJobReadyWakesAWorkerOfManyQueues(t *testing.T) {
 	}
 }
 
-// Each of them is woken in turn, and again when it is idle again.
+// Each worker is woken in turn, and again once it is idle again.
 func TestWorkersOfManyQueuesShareAnEntry(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	config := qless.WorkerConfig{Queues: many(40), Concurrency: 1}
@@ -53,8 +53,8 @@ func TestWorkersOfManyQueuesShareAnEntry(t *testing.T) {
 	}
 }
 
-// reserveAs asks for jobs of queues as a worker. It returns the longest time to wait and how many
-// jobs there were.
+// reserveAs asks for jobs of queues as a worker. It returns the longest time to wait, and the
+// number of jobs.
 func (e *env) reserveAs(worker, count, polls string, queues ...string) (wait float64, jobs int) {
 	e.T.Helper()
 	args := []any{worker, count, "10", "2", "polls", polls}
@@ -69,7 +69,8 @@ func (e *env) reserveAs(worker, count, polls string, queues ...string) (wait flo
 	return wait, max(0, len(items)-5)
 }
 
-// A put that finds no idle worker of a list takes its entry out of the queue, and says so.
+// A put that finds no idle worker of a list removes the list's entry from the queue, and notes
+// that.
 func TestListHasNoEntryWhileAllItsWorkersAreBusy(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	ctx, queues := t.Context(), many(40)
@@ -93,7 +94,7 @@ func TestListHasNoEntryWhileAllItsWorkersAreBusy(t *testing.T) {
 	require.EqualValues(t, 1, entries(), "for others")
 }
 
-// Killed workers of a list do not keep the others from being woken, or the list from ending.
+// Killed workers of a list prevent neither the others from being woken nor the list from ending.
 func TestKilledWorkersOfManyQueues(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	ctx, queues := t.Context(), many(40)
@@ -111,7 +112,7 @@ func TestKilledWorkersOfManyQueues(t *testing.T) {
 	}
 }
 
-// A worker that only polls does not look at its queues right after another one has.
+// A worker that only polls does not check its queues right after another worker has.
 func TestAPollTrustsTheLookOfAnother(t *testing.T) {
 	for _, queues := range [][]string{{"q"}, many(5), many(40)} {
 		e := newEnv(t, testkit.Start(t), "ql:")
@@ -119,7 +120,7 @@ func TestAPollTrustsTheLookOfAnother(t *testing.T) {
 		for _, worker := range []string{"one", "two"} {
 			e.reserveAs(worker, "1", "0", queues...)
 		}
-		until(t, "what was seen is known", func() bool {
+		until(t, "the checks of queues are remembered", func() bool {
 			e.reserveAs("one", "1", "1", queues...)
 			looked := e.Redis.Keys(ctx, "ql:x:looked:*").Val()
 			return len(looked) == 1 && e.Redis.Persist(ctx, looked[0]).Val()
@@ -141,8 +142,8 @@ func TestAPollTrustsTheLookOfAnother(t *testing.T) {
 	}
 }
 
-// It is found by the poll of any worker, at the latest a poll interval after the last look.
-func TestPollsFindWhatNobodyHeard(t *testing.T) {
+// Any worker's poll finds the job, at the latest a poll interval after the last check.
+func TestPollsFindUnannouncedJobs(t *testing.T) {
 	for _, queues := range [][]string{{"q"}, many(40)} {
 		e := newEnv(t, testkit.Start(t), "ql:")
 		for range 3 {
@@ -165,8 +166,8 @@ func TestPollsFindWhatNobodyHeard(t *testing.T) {
 	}
 }
 
-// However many queues there are, a poll costs few commands where they are empty, and finds what is
-// there.
+// However many queues there are, a poll costs few commands for empty ones, and finds the jobs of
+// others.
 func TestAPollOfAThousandQueues(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	queues := many(1000)
@@ -187,8 +188,8 @@ func TestAPollOfAThousandQueues(t *testing.T) {
 	require.Positive(t, wait)
 }
 
-// Many jobs that come at once wake several workers, so that the last one does not wait for a chain
-// of wake-ups.
+// Many jobs that arrive at once wake several workers, so that the last job does not wait for a
+// chain of wake-ups.
 func TestManyJobsWakeSeveralWorkers(t *testing.T) {
 	for jobs, want := range map[int]int64{1: 1, 10: 1, 11: 2, 100: 10, 500: 16} {
 		e := newEnv(t, testkit.Start(t), "ql:")
@@ -213,7 +214,7 @@ func TestManyJobsWakeSeveralWorkers(t *testing.T) {
 	}
 }
 
-// Redis keeps a few members as a list, in which each change walks over all.
+// Redis stores small sets as lists, in which each change scans all members.
 func TestManyIdleWorkersAreNoList(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	ctx := t.Context()

@@ -18,11 +18,11 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// A way is something that makes the job j of the queue q ready.
+// A way makes the job j of the queue q ready.
 type way struct {
 	name string
-	set  func(e *env) // before there are workers; nil for nothing
-	do   func(e *env) // while they are idle
+	set  func(e *env) // called before workers start; may be nil
+	do   func(e *env) // called while they are idle
 }
 
 func must(e *env, err error) {
@@ -30,10 +30,10 @@ func must(e *env, err error) {
 	require.NoError(e.T, err)
 }
 
-// held is set up by a job that the env's client has popped, and kept until the way needs it.
+// held keeps a job that the env's client has popped until the way needs it.
 type held struct{ job *qless.Job }
 
-// hold puts a job and pops it.
+// hold puts and pops a job.
 func (h *held) hold(queue, jid string, options ...qless.PutOption) func(e *env) {
 	return func(e *env) {
 		e.put(queue, jid, options...)
@@ -41,8 +41,8 @@ func (h *held) hold(queue, jid string, options ...qless.PutOption) func(e *env) 
 	}
 }
 
-// holdBriefly puts a job that lives for a short time and pops it, again if its life was over by
-// then.
+// holdBriefly puts and pops a job with a short life. It retries if the life was over before the
+// pop.
 func (h *held) holdBriefly(queue, jid string) func(e *env) {
 	return func(e *env) {
 		for h.job == nil {
@@ -64,21 +64,21 @@ func (h *held) failed(queue string) func(e *env) {
 	}
 }
 
-// full makes q run all that it may: the job "first", and leaves j waiting.
+// full makes q run as many jobs as it may, the job "first", so that j waits.
 func (h *held) full(e *env) {
 	e.Set("q-max-concurrency", 1)
 	h.hold("q", "first")(e)
 	e.put("q", "j")
 }
 
-// limited makes a limit full: its job "first" runs, and leaves j no room.
+// limited makes a limit full: the job "first" has its only slot.
 func (h *held) limited(e *env) {
 	must(e, e.Limit("api").Set(e.T.Context(), qless.LimitConfig{Concurrency: 1}))
 	h.hold("q", "first", qless.Limits{"api"})(e)
 	e.put("q", "j", qless.Limits{"api"})
 }
 
-// soon is when something happens that a way waits for.
+// soon is the time after which an event of a way happens.
 const soon = 300 * time.Millisecond
 
 func ways() []way {
@@ -148,7 +148,7 @@ func ways() []way {
 			h.hold("p", "parent")(e)
 			e.put("q", "j", qless.DependsOn{"parent"}, qless.Delay(5*time.Second))
 		}, func(e *env) { must(e, h.job.Complete(e.T.Context())) }},
-		{"a sweep that releases what a complete job has left", func(e *env) {
+		{"a sweep that releases the remaining dependents of a complete job", func(e *env) {
 			h.hold("p", "parent")(e)
 			e.put("q", "j", qless.DependsOn{"parent"})
 			ctx := e.T.Context()
@@ -249,29 +249,29 @@ func ways() []way {
 			h.holdBriefly("p", "parent")(e)
 			e.put("q", "j", qless.DependsOn{"parent"}, qless.OnFailureRun)
 		}, sweepOne},
-		{"an end by anybody that frees a slot", h.full, func(e *env) {
+		{"an end by anyone that frees a slot", h.full, func(e *env) {
 			must(e, errOf(e.End(e.T.Context(), "first", qless.End{})))
 		}},
 		{"an end after which the job is tried again", h.hold("q", "j"), func(e *env) {
 			must(e, errOf(e.End(e.T.Context(), "j", qless.End{TryAgain: 2})))
 		}},
-		{"the end of a dependency by anybody", dependent, func(e *env) {
+		{"the end of a dependency by anyone", dependent, func(e *env) {
 			must(e, errOf(e.End(e.T.Context(), "parent", qless.End{})))
 		}},
-		{"a failure by anybody of a dependency", func(e *env) {
+		{"a failure of a dependency by anyone", func(e *env) {
 			e.put("p", "parent")
 			e.put("q", "j", qless.DependsOn{"parent"}, qless.OnFailureRun)
 		}, func(e *env) {
 			must(e, errOf(e.End(e.T.Context(), "parent", qless.End{State: qless.StateFailed, Group: "g"})))
 		}},
 		{"larger max-concurrency", h.full, func(e *env) { e.Set("q-max-concurrency", 2) }},
-		{"no max-concurrency any more", h.full, func(e *env) {
+		{"no max-concurrency anymore", h.full, func(e *env) {
 			must(e, e.Config().Unset(e.T.Context(), "q-max-concurrency"))
 		}},
 	}
 }
 
-// namespaces counts those of all tests.
+// namespaces counts the namespaces of all tests.
 var namespaces atomic.Int64
 
 // idleWorker starts a worker of the queue q.
@@ -306,7 +306,7 @@ func (e *env) receiver() {
 	})
 }
 
-// sweepOne sweeps until that ends a life.
+// sweepOne sweeps until a sweep ends a life.
 func sweepOne(e *env) {
 	testkit.Until(e.T, "a life ends", func() bool {
 		n, err := e.Sweep(e.T.Context())
@@ -320,7 +320,7 @@ func dependent(e *env) {
 	e.put("q", "j", qless.DependsOn{"parent"})
 }
 
-// recurring makes the recurring job r, whose first job is due after an offset.
+// recurring creates the recurring job r, whose first job is due after an offset.
 func recurring(e *env, queue string, offset time.Duration) {
 	_, err := e.Queue(queue).Recur(e.T.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Offset(offset))
 	must(e, err)
@@ -351,7 +351,7 @@ func TestWhateverMakesAJobReadyWakesAReceive(t *testing.T) {
 	eachWay(t, server, (*env).receiver, func(*env) {})
 }
 
-// A subscription that is cut delays a job until it is restored, at most.
+// A cut subscription delays a job no longer than until it is restored.
 func TestWakeUpsOutliveTheirConnections(t *testing.T) {
 	server := testkit.Start(t)
 	for _, start := range []func(e *env){(*env).idleWorker, (*env).receiver} {
@@ -361,7 +361,7 @@ func TestWakeUpsOutliveTheirConnections(t *testing.T) {
 	}
 }
 
-// eachWay tries every way with one and with two workers, and does something to them just before.
+// eachWay tries every way with one and with two workers, and calls before just before it.
 func eachWay(t *testing.T, server *testkit.Server, start, before func(e *env)) {
 	for workers := 1; workers <= 2; workers++ {
 		for i, w := range ways() {

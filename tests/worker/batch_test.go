@@ -86,7 +86,7 @@ func TestAJobIsDoneOnlyWhenTheServerSaidSo(t *testing.T) {
 	until(t, "it is counted", func() bool { return w.Stats().Completed == 1 })
 }
 
-// While one outcome is on its way, others come up: they go out together, each for itself.
+// While one outcome is being sent, others arise. They are sent together, each independently.
 func TestOneLostLockDoesNotSpoilABatch(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
@@ -97,7 +97,7 @@ func TestOneLostLockDoesNotSpoilABatch(t *testing.T) {
 		e.Put("q", qless.JID(jid))
 		soon(t, "a job", running)
 	}
-	w.Pause() // it would take the lost one again
+	w.Pause() // it would take the lost job again
 	asked, answer := w.gate("finish", false)
 	end <- nil
 	soon(t, "an outcome", asked)
@@ -162,7 +162,7 @@ func TestRefusedOutcomeDoesNotSpoilABatch(t *testing.T) {
 	}
 }
 
-func TestAJobThatTheServerCanNotReadDoesNotSpoilABatch(t *testing.T) {
+func TestAJobThatTheServerCannotReadDoesNotSpoilABatch(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	handler, running, end := hold()

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// hexed is a codec that stores data as hexadecimal digits of its own, and may fail to decode it.
+// hexed is a codec that stores data as hexadecimal digits, and may fail to decode it.
 type hexed struct{ broken atomic.Bool }
 
 func (h *hexed) Name() string { return "hexed" }
@@ -81,7 +81,7 @@ func TestAJobWhoseCodecIsUnknownFailsWithoutItsHandler(t *testing.T) {
 	require.Contains(t, string(job.Data), "x:codec", "it can be unfailed")
 }
 
-func TestAJobThatCanNotBeDecodedNowIsRetried(t *testing.T) {
+func TestAJobThatCannotBeDecodedNowIsRetried(t *testing.T) {
 	e := newLiveEnv(t)
 	codec := &hexed{}
 	codec.broken.Store(true)

@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// putDependents puts a job into one queue, and jobs that wait for it into another one, whose worker
-// is none of ours.
+// putDependents puts a job into one queue, and jobs that wait for it into another queue, which has
+// no worker of ours.
 func (e *env) putDependents(dependents int, options ...qless.PutOption) (base string) {
 	e.T.Helper()
 	base = e.Put("q")
@@ -26,7 +26,7 @@ func (e *env) putDependents(dependents int, options ...qless.PutOption) (base st
 	return base
 }
 
-// awaitReleased waits until all of them can be popped.
+// awaitReleased waits until all dependents can be popped.
 func (e *env) awaitReleased(dependents int) {
 	e.T.Helper()
 	testkit.Until(e.T, "all dependents are released", func() bool {
@@ -45,7 +45,7 @@ func TestAWorkerReleasesAllDependentsOfAJob(t *testing.T) {
 	e.awaitReleased(1300)
 }
 
-func TestAWorkerTellsAllDependentsOfAFailure(t *testing.T) {
+func TestAWorkerNotifiesAllDependentsOfAFailure(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", func(context.Context, *qless.Job) error { return qless.FailWith("g", errors.New("no")) })
@@ -55,7 +55,7 @@ func TestAWorkerTellsAllDependentsOfAFailure(t *testing.T) {
 	e.awaitReleased(900)
 }
 
-// The program that has completed a job has ended before it released them all.
+// A program completed a job, and ended before it had released all of its dependents.
 func TestAWorkerReleasesWhatOthersHaveLeft(t *testing.T) {
 	e := newLiveEnv(t)
 	base := e.putDependents(1300)

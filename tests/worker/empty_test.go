@@ -15,8 +15,8 @@ import (
 
 var orders = []string{"ordered", "round-robin", "shuffled"}
 
-// A reserve over several queues skips queues that were found empty, and still finds the jobs that
-// it finds when it looks at all of them.
+// A reserve over several queues skips queues that were found empty, and still finds the same jobs
+// as one that checks all of them.
 func TestReservesThatPassOverEmptyQueuesFindTheSame(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -47,7 +47,7 @@ func TestReservesThatPassOverEmptyQueuesFindTheSame(t *testing.T) {
 	}
 }
 
-// manyQueues returns names of a hundred queues. Only the last one has jobs.
+// manyQueues returns the names of a hundred queues. Only the last one has jobs.
 func (e *env) manyQueues(jobs int) []string {
 	e.T.Helper()
 	queues := make([]string, 100)
@@ -69,14 +69,14 @@ func TestAQueueThatWasFoundEmptyCostsNoCommand(t *testing.T) {
 				require.Len(t, e.reserve("w", 1, order, "0", "", queues...).jids, 1)
 			}))
 		}
-		cost(queues[99]) // the first of a day costs more
+		cost(queues[99]) // the first call of a day costs more
 		one := cost(queues[99])
 		cost(queues...)
-		until(t, "a cheap reserve", func() bool { return cost(queues...) <= one+more }) // the second may be over
+		until(t, "a cheap reserve", func() bool { return cost(queues...) <= one+more }) // a new second may have begun
 	}
 }
 
-// quietPut does what the script of another client does, but publishes nothing.
+// quietPut puts a job like another client's script, but publishes nothing.
 func (e *env) quietPut(queue, jid string) {
 	e.T.Helper()
 	e.Put("elsewhere", qless.JID(jid))
@@ -86,7 +86,7 @@ func (e *env) quietPut(queue, jid string) {
 	require.NoError(e.T, e.Redis.ZAdd(ctx, "ql:q:"+queue+"-work", work).Err())
 }
 
-// keepEmpty makes what is known of empty queues last for as long as the test does.
+// keepEmpty makes the knowledge about empty queues last until the test ends.
 func (e *env) keepEmpty() {
 	e.T.Helper()
 	until(e.T, "empty queues are known", func() bool {
@@ -118,14 +118,14 @@ func TestBusyWorkerFindsAForeignJobWithinASecond(t *testing.T) {
 	})
 	e.quietPut("A", "of another client")
 	until(t, "it is found", func() bool {
-		e.Put("C") // so that the worker stays busy
+		e.Put("C") // keeps the worker busy
 		jids := e.reserve("w", 1, "ordered", "0", "", "A", "B", "C").jids
 		return jids[0] == "of another client"
 	})
 }
 
-// However often the workers of a namespace ask, what they know ends.
-func TestWhatIsKnownOfEmptyQueuesIsNotProlonged(t *testing.T) {
+// However often the workers of a namespace ask, their knowledge expires.
+func TestKnowledgeOfEmptyQueuesIsNotProlonged(t *testing.T) {
 	e := newEnv(t)
 	const hour = time.Hour
 	until(t, "empty queues are known", func() bool {
@@ -166,9 +166,9 @@ func TestAQueueThatIsEmptyAgainIsPassedOverAgain(t *testing.T) {
 	}
 }
 
-// Two lists of queues know different things. A queue that one finds empty and the other has not
-// looked at is looked at.
-func TestWhatIsKnownIsOfOneListOfQueues(t *testing.T) {
+// Knowledge belongs to a list of queues. A queue that one list has found empty is still checked for
+// another list.
+func TestKnowledgeBelongsToOneListOfQueues(t *testing.T) {
 	e := newEnv(t)
 	e.fill(map[string]int{"C": 10, "D": 10})
 	e.keepEmpty()

@@ -23,7 +23,7 @@ func (o *observer) observe(_ context.Context, call qless.Call) {
 	o.calls = append(o.calls, call)
 }
 
-// take returns the calls since the last take.
+// take returns and removes the recorded calls.
 func (o *observer) take() []qless.Call {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -32,7 +32,7 @@ func (o *observer) take() []qless.Call {
 	return calls
 }
 
-func TestTheObserverIsToldOfAWorkersExchanges(t *testing.T) {
+func TestTheObserverSeesAWorkersExchanges(t *testing.T) {
 	var seen observer
 	e := newLiveEnv(t)
 	client := e.NewLiveClient(e.Redis, qless.ClientConfig{Observer: seen.observe})

@@ -46,7 +46,7 @@ func TestAWorkerThatHasNothingToAskIsHealthy(t *testing.T) {
 	w.start()
 	e.Put("q")
 	soon(t, "a job", running)
-	healthyFor(5) // it has no room
+	healthyFor(5) // it has no free slots
 
 	asked, answer := w.gate("finish", false)
 	end <- nil
@@ -57,7 +57,7 @@ func TestAWorkerThatHasNothingToAskIsHealthy(t *testing.T) {
 	until(t, "it is healthy", func() bool { return w.Healthy() == nil })
 
 	w.Pause()
-	w.saidGoodbye()
+	w.departed()
 	healthyFor(5)
 }
 
@@ -98,8 +98,7 @@ func TestStatsTellWhatRuns(t *testing.T) {
 	require.Empty(t, w.Stats().Running)
 }
 
-// Requests and reports that were not possible while the server was away are sent soon after its
-// return.
+// Requests and reports that failed while the server was away are sent soon after its return.
 func TestAWorkerIsBackSoonAfterTheServer(t *testing.T) {
 	e := newLiveEnv(t, "--appendonly", "yes")
 	w := e.worker(qless.WorkerConfig{})

@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// A sleeper stands for an idle worker: it is woken, and does nothing.
+// A sleeper imitates an idle worker: it can be woken, but does nothing.
 type sleeper struct {
 	e      *env
 	name   string
@@ -22,7 +22,7 @@ type sleeper struct {
 	pubsub *redis.PubSub
 }
 
-// sleeper makes an idle worker of some queues that listens to its wake-ups.
+// sleeper creates an idle worker of some queues, which listens to its wake-ups.
 func (e *env) sleeper(name string, queues ...string) *sleeper {
 	e.T.Helper()
 	pubsub := e.Redis.Subscribe(e.T.Context(), "ql:x:wake:"+name)
@@ -42,21 +42,20 @@ func (s *sleeper) rest(queues ...string) reservation {
 	return r
 }
 
-// woken requires that the sleeper was woken, for a queue.
+// woken requires that the sleeper was woken for a queue.
 func (s *sleeper) woken(queue string) {
 	s.e.T.Helper()
 	require.Equal(s.e.T, queue, soon(s.e.T, "a wake-up of "+s.name, s.wakes).Payload)
 }
 
-// asleep requires that the sleeper was not woken: the next message to it is the first that it
-// receives.
+// asleep requires that the sleeper was not woken: a message sent now is the first that it receives.
 func (s *sleeper) asleep() {
 	s.e.T.Helper()
 	require.NoError(s.e.T, s.e.Redis.Publish(s.e.T.Context(), "ql:x:wake:"+s.name, "nothing").Err())
 	s.woken("nothing")
 }
 
-// Whatever makes a job ready wakes one worker of its queue.
+// Every way of making a job ready wakes one worker of its queue.
 func TestWhatWakesAWorker(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(e *env)
@@ -97,7 +96,7 @@ func TestWhatWakesAWorker(t *testing.T) {
 			e.Put("other", qless.JID("j"))
 			e.Put("q", qless.JID("k"), qless.DependsOn{"j"})
 		}, func(e *env, ctx context.Context) error { return e.Read("k").Undepend(ctx, "j") }},
-		"a job goes on to the queue": {func(e *env) { e.Put("other"); e.Pop("other") }, func(e *env, ctx context.Context) error {
+		"a job moves on to the queue": {func(e *env) { e.Put("other"); e.Pop("other") }, func(e *env, ctx context.Context) error {
 			running, err := inspect.New(e.Client).Queue("other", inspect.Running).JIDs(ctx, inspect.Range{})
 			require.NoError(e.T, err)
 			return e.Read(running.Items[0]).Next(ctx, "q")
@@ -126,7 +125,7 @@ func TestWhatWakesAWorker(t *testing.T) {
 			e.Pop("q")
 			e.Put("q")
 		}, func(e *env, ctx context.Context) error { return e.Read("j").Move(ctx, "other") }},
-		"a client whose script wakes nobody": {nil, func(e *env, ctx context.Context) error {
+		"a client whose script wakes no workers": {nil, func(e *env, ctx context.Context) error {
 			_, err := e.Run(ctx, "wake", "", "q", "other")
 			return err
 		}},
@@ -172,7 +171,7 @@ func TestAWakeUpPassesOverWorkersThatAreGone(t *testing.T) {
 	busy.asleep()
 }
 
-// awaitNoSubscribers returns when the server knows that a worker's connection has ended.
+// awaitNoSubscribers waits until the server knows that a worker's connection has ended.
 func (e *env) awaitNoSubscribers(worker string) {
 	e.T.Helper()
 	ctx, cancel := context.WithTimeout(e.T.Context(), patience)
@@ -219,8 +218,8 @@ func TestFullWorkerWakesAnotherForTheRest(t *testing.T) {
 	}
 }
 
-// A worker may be woken, and then paused or stopped before it asks.
-func TestAWorkerThatIsNotIdleAnyMorePassesItsWakeUpOn(t *testing.T) {
+// A worker may be woken, and then be paused or stopped before it asks.
+func TestAWorkerNoLongerIdlePassesOnItsWakeUp(t *testing.T) {
 	e := newEnv(t)
 	one, two := e.sleeper("one", "q"), e.sleeper("two", "q")
 	e.Put("q")
@@ -241,7 +240,7 @@ func TestOneIdleWorkerWaitsForWhatFallsDue(t *testing.T) {
 
 	e.Put("q", qless.Delay(10*time.Second))
 	two = e.reserve("two", 1, "ordered", "0", "", "q")
-	require.InDelta(t, 10, two.wait, 0.001, "nobody waits for what falls due sooner")
+	require.InDelta(t, 10, two.wait, 0.001, "no worker waits for the earlier due time")
 	require.Equal(t, "q", two.claim)
 }
 

@@ -74,7 +74,7 @@ func TestARunIsOneLineOfTheLogHoweverItEnds(t *testing.T) {
 		},
 		"Misfit": {
 			qless.Typed(func(context.Context, *qless.Job, struct{ Card int8 }) error { return nil }), 5,
-			`ERROR fail "the data does not fit: Card is no int8"`,
+			`ERROR fail "the data does not fit: Card is not a valid int8"`,
 		},
 		"Unknown": {nil, 5, "INFO release"},
 		"EndsIt": {
@@ -132,7 +132,7 @@ func TestARunIsOneLineOfTheLogHoweverItEnds(t *testing.T) {
 	}
 }
 
-// answers makes a handler that returns an error.
+// answers returns a handler that returns an error.
 func answers(err error) qless.Handler {
 	return func(context.Context, *qless.Job) error { return err }
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// started returns when a running job was taken, by the server's clock.
+// started returns the time at which a running job was taken, by the server's clock.
 func (e *env) started(jid string) time.Duration {
 	e.T.Helper()
 	text, err := e.Redis.HGet(e.T.Context(), "ql:j:"+jid, "time").Result()
@@ -45,7 +45,7 @@ func TestWorkersRunNoMoreJobsOfALimitThanItAllows(t *testing.T) {
 	for range jobs {
 		e.Put("q", qless.Limits{"api"})
 	}
-	until(t, "all jobs were run, though nobody polls", func() bool { return ended.Load() == jobs })
+	until(t, "all jobs have run without a poll", func() bool { return ended.Load() == jobs })
 	require.LessOrEqual(t, most.Load(), int32(2))
 }
 
@@ -80,7 +80,7 @@ func TestWorkersStartNoMoreJobsThanTheRateAllows(t *testing.T) {
 			for range jobs {
 				e.Put("q", options...)
 			}
-			until(t, "all jobs were run, though nobody polls", func() bool {
+			until(t, "all jobs have run without a poll", func() bool {
 				mu.Lock()
 				defer mu.Unlock()
 				return len(starts) == jobs

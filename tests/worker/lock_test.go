@@ -13,8 +13,8 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// holding starts a worker whose handler holds its job until its context ends, and puts one.
-// It returns what the context ended with.
+// holding starts a worker whose handler holds its job until its context ends, and puts a job. A
+// send to end ends the handler. The causes of ended contexts go to the last channel.
 func (e *env) holding(config qless.WorkerConfig) (w *testWorker, jid string, end chan error, causes chan error) {
 	e.T.Helper()
 	w = e.worker(config)
@@ -65,7 +65,7 @@ func TestLocksOfManyJobsAreRenewedTogether(t *testing.T) {
 	require.Len(t, w.Stats().Running, 8)
 }
 
-// A job whose hash was replaced by something else makes the server fail the script.
+// A job whose hash was replaced by another type makes the script fail.
 func TestOneDamagedJobDoesNotKeepOthersFromBeingRenewed(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Set(qless.ConfigHeartbeat, "0.6")
@@ -138,7 +138,7 @@ func TestAWorkerMayTakeAJobAgainThatItLost(t *testing.T) {
 	require.Equal(t, 1, w.Stats().Completed)
 }
 
-// An event may be about an earlier lock of the job, and come late.
+// An event may arrive late, and concern an earlier lock of the job.
 func TestAnEventAloneDoesNotLoseALock(t *testing.T) {
 	for _, event := range []string{"lock_lost", "canceled"} {
 		e := newLiveEnv(t)
@@ -152,8 +152,8 @@ func TestAnEventAloneDoesNotLoseALock(t *testing.T) {
 	}
 }
 
-// A lock that the handler itself has ended on the server is not lost, though a renewal is refused
-// before the handler has the answer.
+// A lock that the handler itself ended on the server is not lost, even if a renewal is refused
+// before the handler receives the answer.
 func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 	for script, end := range map[string]func(ctx context.Context, job *qless.Job) error{
 		"complete": func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
@@ -188,7 +188,7 @@ func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 			soon(t, "the command", sent)
 			w.Pause() // it might take the job again
 			message := `{"jid":"` + jid + `","event":"lock_lost","worker":"` + w.Name() + `"}`
-			for n := range 2 { // a lock that is lost is not renewed
+			for n := range 2 { // a lost lock is not renewed
 				require.NoError(t, e.Redis.Publish(t.Context(), "ql:w:"+w.Name(), message).Err())
 				w.await(t, "a renewal", n+1, of("renew"))
 			}
@@ -204,7 +204,8 @@ func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 	}
 }
 
-// The command was refused, and the lock is gone: its end is no longer waited for.
+// The command was refused, and the lock is gone, so the worker no longer waits for the handler's
+// end of the job.
 func TestAHandlerThatFailsToEndItsJobLosesIt(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Set(qless.ConfigHeartbeat, "20")
@@ -229,14 +230,14 @@ func TestAHandlerThatFailsToEndItsJobLosesIt(t *testing.T) {
 	require.Equal(t, 1, w.Stats().Canceled)
 }
 
-// nowhere stands for a server that does not answer, until the test ends.
+// nowhere imitates a server that does not answer until the test ends.
 func nowhere(t *testing.T) func(func() error) error {
 	gone := make(chan struct{})
 	t.Cleanup(func() { close(gone) })
 	return func(func() error) error { <-gone; return errors.New("it did not answer") }
 }
 
-func TestALockEndsWhenItCanNotBeRenewed(t *testing.T) {
+func TestALockEndsWhenItCannotBeRenewed(t *testing.T) {
 	for name, renewing := range map[string]func(*testing.T) func(func() error) error{
 		"refused": func(*testing.T) func(func() error) error {
 			return func(func() error) error { return errors.New("no") }
@@ -283,7 +284,7 @@ func TestALockEndsWhenTheServerHangs(t *testing.T) {
 	w.stopNow()
 }
 
-// Once a job is given up, a renewal that was on its way locks it for no worker.
+// Once a job is given up, a renewal on its way does not lock it.
 func TestALateRenewalDoesNotKeepAJobFromBeingWorked(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Set(qless.ConfigHeartbeat, "0.6")
@@ -343,14 +344,14 @@ func TestAJobThatWasGivenUpMayBeAnotherWorkers(t *testing.T) {
 	require.Zero(t, w.log.count("the server did not take an outcome"))
 }
 
-// A renewal whose answer takes longer than the time to the next one.
+// The answer to a renewal takes longer than the time to the next one.
 func TestASlowAnswerDoesNotKeepALockFromBeingRenewed(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Set(qless.ConfigHeartbeat, "2.4")
 	w, jid, end, causes := e.holding(qless.WorkerConfig{})
 	slowly := func(send func() error) error {
 		err := send()
-		<-time.After(time.Second) // the way back is slow
+		<-time.After(time.Second) // the reply is slow
 		return err
 	}
 	w.instead("renew", slowly)
@@ -375,8 +376,8 @@ func TestAHandlerMayRenewItsLockItself(t *testing.T) {
 	require.Equal(t, `"half done"`, string(job.Data))
 }
 
-// The server knows a lock by its worker's name alone, which is the same in both runs.
-func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
+// The server knows a lock only by its worker's name, which is the same in both runs.
+func TestARunThatLostItsJobCannotEndTheNextOne(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Concurrency: 2})
 	runs, lost := make(chan *qless.Job, 2), make(chan error, 2)
@@ -397,7 +398,8 @@ func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
 	require.ErrorIs(t, soon(t, "the end of the context", lost), qless.ErrLockLost)
 	soon(t, "the second run", runs)
-	// The event may come before the second run or after it: a renewal decides whose lock was lost.
+	// The event may arrive before or after the second run starts: a renewal decides which lock was
+	// lost.
 	w.await(t, "a renewal", 1, of("renew"))
 	until(t, "the worker asks for no more jobs", func() bool {
 		return e.Redis.ZCard(t.Context(), "ql:x:idle:q").Val() == 1
@@ -422,7 +424,7 @@ func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
 	require.Equal(t, reported{"complete", "complete"}, w.ends(jid))
 }
 
-func TestARunThatEndedItsJobCanNotEndTheNextOne(t *testing.T) {
+func TestARunThatEndedItsJobCannotEndTheNextOne(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Concurrency: 2})
 	again, stop, ended := make(chan bool, 1), make(chan bool), make(chan error, 1)
@@ -487,7 +489,7 @@ func TestAJobThatIsCanceledAsItsWorkerStartsIsStopped(t *testing.T) {
 	}
 }
 
-// Other clients may set a heartbeat that ends locks as they begin.
+// Other clients may set a heartbeat with which locks end as they begin.
 func TestAWorkerKeepsItsLocksWhateverTheHeartbeat(t *testing.T) {
 	for _, seconds := range []string{"0", "-10"} {
 		e := newLiveEnv(t)

@@ -16,7 +16,7 @@ func scheduled(schedules ...qless.Schedule) qless.WorkerConfig {
 	return qless.WorkerConfig{Queues: []string{"q"}, Schedules: schedules}
 }
 
-func TestAConfigThatCanNotBeUsedIsRefusedWithItsField(t *testing.T) {
+func TestAConfigThatCannotBeUsedIsRefusedWithItsField(t *testing.T) {
 	q := []string{"q"}
 	daily := newSchedule("a", "@daily", "q", "K", nil)
 	for message, config := range map[string]qless.WorkerConfig{
@@ -64,6 +64,8 @@ func TestAConfigThatCanNotBeUsedIsRefusedWithItsField(t *testing.T) {
 			newSchedule("a", "0 0 30 2 *", "q", "K", nil)),
 		`schedule "a": spec "@every 5": not an interval of a second or more`: scheduled(
 			newSchedule("a", "@every 5", "q", "K", nil)),
+		`schedule "a": spec "CRON_TZ=Mars/Base * * * * *": unknown time zone Mars/Base`: scheduled(
+			newSchedule("a", "CRON_TZ=Mars/Base * * * * *", "q", "K", nil)),
 		`schedule "a": spec "CRON_TZ=UTC @every 5s": an interval has no time zone`: scheduled(
 			newSchedule("a", "CRON_TZ=UTC @every 5s", "q", "K", nil)),
 	} {
@@ -180,7 +182,7 @@ func TestAHandlersContextHasTheValuesOfTheWorkers(t *testing.T) {
 	require.NoError(t, got.err)
 	require.Equal(t, "me", got.client.WorkerName())
 	require.Equal(t, reported{"complete", "complete"}, w.outcome("follow-up"))
-	require.Nil(t, qless.ClientFromContext(ctx), "it is no handler's")
+	require.Nil(t, qless.ClientFromContext(ctx), "it is not a handler's")
 }
 
 func TestAnOutcomeTellsWhatAnErrorMeans(t *testing.T) {

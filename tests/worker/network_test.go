@@ -16,7 +16,7 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// proxiedWorker starts a worker that completes what it takes, over connections that the proxy cuts.
+// proxiedWorker starts a worker that completes its jobs, over connections that the proxy cuts.
 func (e *env) proxiedWorker(config qless.WorkerConfig) (*testWorker, *testkit.Proxy) {
 	e.T.Helper()
 	proxy := testkit.NewProxy(e.T, e.Server.Addr())
@@ -25,8 +25,8 @@ func (e *env) proxiedWorker(config qless.WorkerConfig) (*testWorker, *testkit.Pr
 	return w.start(), proxy
 }
 
-// beforeItHears has a function run when the worker has reserved a job, but does not know it yet. An
-// error is what it gets for an answer.
+// beforeItHears calls run when the worker has reserved a job, but does not know it yet. If run
+// returns an error, the worker gets that instead of the answer.
 func (w *testWorker) beforeItHears(jid string, run func() error) {
 	w.instead("reserve", func(send func() error) error {
 		if err := send(); err != nil || w.observer.HGet(w.t.Context(), "ql:j:"+jid, "state").Val() != "running" {
@@ -37,7 +37,7 @@ func (w *testWorker) beforeItHears(jid string, run func() error) {
 	})
 }
 
-func TestAnOutcomeThatDidNotArriveIsToldAgain(t *testing.T) {
+func TestAnOutcomeThatDidNotArriveIsSentAgain(t *testing.T) {
 	e := newLiveEnv(t)
 	w, proxy := e.proxiedWorker(qless.WorkerConfig{})
 	proxy.CutAfterRequest(scripts.Sent("finish"))
@@ -58,7 +58,7 @@ func TestAnOutcomeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
 	require.Zero(t, w.Stats().Lost)
 }
 
-func TestAReservationWhoseAnswerComesTooLateIsNotWorked(t *testing.T) {
+func TestAReservationWhoseAnswerIsTooLateIsNotRun(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Set(qless.ConfigHeartbeat, "0.6")
 	e.Set(qless.ConfigGracePeriod, "0")
@@ -77,8 +77,8 @@ func TestAReservationWhoseAnswerComesTooLateIsNotWorked(t *testing.T) {
 	require.Zero(t, w.Stats().Lost)
 }
 
-// Jobs locked by a reservation whose answer is lost are released, if no other worker can have the
-// same name; else the lock has to end.
+// If the answer to a reservation is lost, its jobs are released if no other worker can have the
+// same name. Otherwise the locks have to end.
 func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 	for name, history := range map[string][]string{
 		"":      {"put", "popped", "popped", "done"},
@@ -99,7 +99,7 @@ func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 	}
 }
 
-// pauser pauses a worker when a reserve has lost its answer.
+// pauser pauses a worker when the answer to a reserve is lost.
 type pauser struct {
 	worker *qless.Worker
 	once   sync.Once
@@ -119,8 +119,8 @@ func (p *pauser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// The server counts a worker among the idle ones, and the worker does not know: it never received
-// the answer. When it is paused, it leaves them anyway.
+// The server counts a worker as idle, but the worker does not know because it never received the
+// answer. When it is paused, it is removed from the idle ones anyway.
 func TestPauseAfterALostReserveLeavesTheIdleWorkers(t *testing.T) {
 	e := newLiveEnv(t)
 	proxy := testkit.NewProxy(t, e.Server.Addr())
@@ -138,8 +138,8 @@ func TestPauseAfterALostReserveLeavesTheIdleWorkers(t *testing.T) {
 	until(t, "it is not idle", func() bool { return !isIdle() })
 }
 
-// The answer to a retry is lost, and so is that to the reserve that went with it, which took the
-// same job again. The retry that is sent once more is about the earlier run.
+// The answers to a retry and to the reserve sent with it, which took the same job again, are lost.
+// The retry is sent again, and concerns the earlier run.
 func TestARetryWhoseAnswerWasLostSpendsOneRetry(t *testing.T) {
 	e := newLiveEnv(t)
 	proxy := testkit.NewProxy(t, e.Server.Addr())
@@ -156,7 +156,7 @@ func TestARetryWhoseAnswerWasLostSpendsOneRetry(t *testing.T) {
 	until(t, "it is complete", func() bool { return e.Read("j").State == qless.StateComplete })
 }
 
-// A worker may ask for more at once than its connection can carry in time.
+// A worker may request more data at once than its connection can carry in time.
 func TestAnswersThatAreTooLongAreAskedForInParts(t *testing.T) {
 	const jobs = 30
 	e := newLiveEnv(t)
@@ -166,7 +166,7 @@ func TestAnswersThatAreTooLongAreAskedForInParts(t *testing.T) {
 	w.Handle("K", func(_ context.Context, job *qless.Job) error { attempts <- job.Attempt; return nil })
 	w.start()
 	w.Pause()
-	w.saidGoodbye()
+	w.departed()
 	for range jobs {
 		_, err := e.Queue("q").Put(t.Context(), "K", strings.Repeat("x", 30_000))
 		require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 // inAnHour is a backoff that keeps a job out of the way.
 func inAnHour(*qless.Job, int, error) time.Duration { return time.Hour }
 
-// returns makes a handler that changes its job's data and returns an error.
+// returns returns a handler that changes its job's data and returns an error.
 func returns(err error) qless.Handler {
 	return func(_ context.Context, job *qless.Job) error {
 		if problem := job.SetData("changed"); problem != nil {
@@ -27,7 +27,7 @@ func returns(err error) qless.Handler {
 	}
 }
 
-// dueIn returns how long a scheduled job has to wait.
+// dueIn returns the time that a scheduled job has to wait.
 func (e *env) dueIn(queue, jid string) time.Duration {
 	e.T.Helper()
 	at, err := e.Redis.ZScore(e.T.Context(), "ql:q:"+queue+"-scheduled", jid).Result()
@@ -58,7 +58,7 @@ func TestNextWithADependency(t *testing.T) {
 	require.Equal(t, []string{other}, job.Dependencies)
 }
 
-func TestANextThatCanNotBeFailsTheJob(t *testing.T) {
+func TestANextThatCannotBeFailsTheJob(t *testing.T) {
 	for _, next := range []error{
 		qless.Next(""), qless.Next("\xff"), qless.Next("", qless.Delay(1)), qless.Next("b", qless.Delay(-1)),
 		qless.Next("b", qless.DependsOn{""}),
@@ -71,7 +71,7 @@ func TestANextThatCanNotBeFailsTheJob(t *testing.T) {
 	}
 }
 
-// A program may keep such errors in variables that all its handlers return.
+// A program may keep such errors in variables that several handlers return.
 func TestHandlersMayShareWhatTheyReturn(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Concurrency: 8})
@@ -138,7 +138,7 @@ func TestSnoozeSpendsNoRetry(t *testing.T) {
 	require.Nil(t, job.Failure)
 }
 
-// A handler that asks for the time that is left may get a negative one.
+// A handler that computes the remaining time may get a negative one.
 func TestASnoozeOfNoTimeLastsASecond(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
@@ -177,7 +177,7 @@ func TestWrappedDirectivesAreObeyed(t *testing.T) {
 		job, got := e.works(qless.WorkerConfig{}, returns(fmt.Errorf("step 3: %w", err)))
 		require.Equal(t, action, got.action)
 		if job.Failure != nil {
-			require.Equal(t, "step 3: no luck", job.Failure.Message, "what was wrapped around it is kept")
+			require.Equal(t, "step 3: no luck", job.Failure.Message, "the wrapping text is kept")
 		}
 	}
 }
@@ -254,7 +254,7 @@ func TestAPanicFailsTheJobWithItsStack(t *testing.T) {
 		job, got := e.works(qless.WorkerConfig{}, func(context.Context, *qless.Job) error { explode(value); return nil })
 		require.Equal(t, "fail", got.action)
 		require.Equal(t, "K:panic", job.Failure.Group)
-		require.Contains(t, job.Failure.Message, "explode", "the stack tells where")
+		require.Contains(t, job.Failure.Message, "explode", "the stack shows the place")
 		if i < 2 {
 			require.True(t, strings.HasPrefix(job.Failure.Message, "panic: oh no\n"))
 		}
@@ -283,7 +283,7 @@ func TestDataThatIsNoJSONFailsTheJob(t *testing.T) {
 		})
 		require.Equal(t, "fail", got.action)
 		require.Equal(t, "K:data", job.Failure.Group)
-		require.Equal(t, "{}", string(job.Data), "what was there is kept")
+		require.Equal(t, "{}", string(job.Data), "the data is kept")
 	}
 }
 
@@ -302,7 +302,7 @@ func TestDefaultFailGroupNamesKlassAndError(t *testing.T) {
 	}
 }
 
-// Each message is one that programs have, with what must not be in the name of a group.
+// Each message is typical of programs, with parts that must not be in the name of a group.
 func TestDefaultFailGroupLeavesOutWhatVaries(t *testing.T) {
 	job := &qless.Job{Klass: "Mail::Welcome"}
 	for message, group := range map[string]string{

@@ -9,8 +9,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// saidGoodbye waits until the server knows that the worker is no longer idle.
-func (w *testWorker) saidGoodbye() {
+// departed waits until the server knows that the worker is no longer idle.
+func (w *testWorker) departed() {
 	w.t.Helper()
 	w.await(w.t, "a goodbye", 1, func(c tapped) bool { return c.script == "reserve" && c.args[1] == "0" })
 }
@@ -19,7 +19,7 @@ func TestAPausedWorkerTakesNoJobsAndEndsThoseItHas(t *testing.T) {
 	e := newLiveEnv(t)
 	w, first, end, _ := e.holding(qless.WorkerConfig{})
 	w.Pause()
-	w.saidGoodbye()
+	w.departed()
 	second := e.Put("q")
 	end <- nil
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(first))
@@ -43,7 +43,7 @@ func TestAWorkerMayBePausedBeforeItIsStarted(t *testing.T) {
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
 }
 
-func TestWhatIsReservedWhilePausingIsGivenBack(t *testing.T) {
+func TestJobsReservedWhilePausingAreReleased(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	handler, running, _ := hold()
@@ -67,6 +67,6 @@ func TestAWorkerWhoseQueuesAreForgottenMayBePaused(t *testing.T) {
 	require.NoError(t, e.Queue("some").Forget(t.Context()))
 	until(t, "the worker has no queue", func() bool { return len(w.Stats().Queues) == 0 })
 	w.Pause()
-	w.saidGoodbye()
+	w.departed()
 	require.Empty(t, e.Redis.SMembers(t.Context(), "ql:x:idle").Val())
 }

@@ -15,8 +15,8 @@ import (
 
 // Tests that set how long jobs may be held ahead are in worker_prefetch_test.go of the library.
 
-// overruns has a worker of one slot run a job that does not end, after so many short ones that it
-// takes the jobs m, z and a ahead, unless it is slow. It returns what ends that job.
+// overruns makes a worker with one slot run a job that does not end, after enough short ones that
+// it takes the jobs m, z and a ahead, unless it is slow. The returned channel ends that job.
 func (e *env) overruns() chan error {
 	e.T.Helper()
 	for range 100 {
@@ -38,7 +38,7 @@ func (e *env) overruns() chan error {
 	return end
 }
 
-// Whether the worker holds them already when the other one is idle depends on who is faster.
+// Either the worker already holds the jobs when the other one becomes idle, or it does not yet.
 func TestAnIdleWorkerGetsWhatAnotherHoldsAhead(t *testing.T) {
 	e := newLiveEnv(t)
 	end := e.overruns()
@@ -49,7 +49,7 @@ func TestAnIdleWorkerGetsWhatAnotherHoldsAhead(t *testing.T) {
 	end <- nil
 }
 
-// Two workers share a queue. One of them gets a job that does not end, with others behind it.
+// Two workers share a queue. One gets a job that does not end, with others behind it.
 func TestNoJobWaitsForALongOneInAGroup(t *testing.T) {
 	e := newLiveEnv(t)
 	client := e.NewLiveClient(e.Redis, qless.ClientConfig{})
@@ -108,7 +108,7 @@ func TestReserveTakesJobsAheadInTheirOrder(t *testing.T) {
 		require.Len(t, e.take("0", "3", order, "C", "B", "A"), 3, "a worker without room")
 		require.Len(t, e.take("1", "8", order, "C", "B", "A"), 2)
 		require.Empty(t, e.take("0", "1", order, "C", "B", "A"))
-		require.Empty(t, e.Redis.SMembers(t.Context(), "ql:x:idle").Val(), "it got what it has room for")
+		require.Empty(t, e.Redis.SMembers(t.Context(), "ql:x:idle").Val(), "it got as many jobs as it has slots")
 	}
 }
 
@@ -118,7 +118,7 @@ func TestReserveTakesNothingAheadOfAnIdleWorker(t *testing.T) {
 		require.Empty(t, e.take("1", "3", order, "A", "B", "D"), "it is idle itself")
 		e.fill(abc)
 		e.reserve("other", 1, order, "0", "", "elsewhere", "D")
-		e.idle("w", "A") // though it was woken
+		e.idle("w", "A") // although it was woken
 		require.Len(t, e.take("1", "3", order, "A", "B", "D"), 1)
 		require.Empty(t, e.take("0", "3", order, "D", "A"))
 		e.Redis.Del(t.Context(), "ql:x:idle")
@@ -128,7 +128,7 @@ func TestReserveTakesNothingAheadOfAnIdleWorker(t *testing.T) {
 	}
 }
 
-// idle has the server count a worker among the idle ones of a queue.
+// idle makes the server count a worker as idle in a queue.
 func (e *env) idle(worker, queue string) {
 	e.T.Helper()
 	require.NoError(e.T, e.Redis.SAdd(e.T.Context(), "ql:x:idle", worker).Err())
@@ -148,7 +148,8 @@ func TestReserveTakesAheadWhileOtherQueuesAreIdle(t *testing.T) {
 	}
 }
 
-// It looks at so many queues and workers, and when there are more, it takes nothing ahead.
+// A reserve checks a limited number of queues and workers. If there are more, it takes nothing
+// ahead.
 func TestReserveLooksForIdleWorkersOnlySoLong(t *testing.T) {
 	e := newEnv(t)
 	e.fill(map[string]int{"q": 20})
@@ -188,7 +189,7 @@ func TestReserveTakesNothingAheadIfIdlersAreUnknown(t *testing.T) {
 	}
 }
 
-// A job that a worker holds counts as running. Jobs of later queues must not overtake it.
+// A job held by a worker counts as running. Jobs of later queues must not overtake it.
 func TestReserveTakesNothingAheadFromAMaxConcurrencyOn(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
@@ -204,7 +205,7 @@ func TestReserveTakesNothingAheadFromAMaxConcurrencyOn(t *testing.T) {
 func TestReserveAheadCostsNoMoreCommands(t *testing.T) {
 	e := newEnv(t)
 	e.fill(map[string]int{"q": 20})
-	e.take("1", "0", "ordered", "q") // the first of a day costs more
+	e.take("1", "0", "ordered", "q") // the first call of a day costs more
 	cost := func(count, ahead string) int {
 		return len(e.Server.Commands(t, func() { e.take(count, ahead, "ordered", "q") }))
 	}
@@ -213,12 +214,12 @@ func TestReserveAheadCostsNoMoreCommands(t *testing.T) {
 	require.Equal(t, cost("5", "0"), cost("1", "4"))
 }
 
-// The cost in the header of reserve.
+// This is the cost in the header of reserve.
 func TestCommandsThatLookingForIdleWorkersCosts(t *testing.T) {
 	e := newEnv(t)
 	e.fill(map[string]int{"q": 20})
 	e.idle("other", "elsewhere")
-	e.take("1", "0", "ordered", "q") // the first of a day costs more
+	e.take("1", "0", "ordered", "q") // the first call of a day costs more
 	cost := func(ahead string, queues ...string) int {
 		return len(e.Server.Commands(t, func() { e.take("1", ahead, "ordered", queues...) }))
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// counted returns what the server has of the last hour: completed, failed, retried, and how many
-// waits and runs were measured.
+// counted returns the server's counts for the last hour: completed, failed and retried jobs, and
+// measured waits and runs.
 func (e *env) counted(query inspect.RateQuery) string {
 	e.T.Helper()
 	now := e.Now()
@@ -33,7 +33,7 @@ func (e *env) counted(query inspect.RateQuery) string {
 	return fmt.Sprint(sum)
 }
 
-// The ways in which a run counts.
+// The cases are the ways in which a run counts.
 func TestRatesOfAWorkersJobs(t *testing.T) {
 	failed := errors.New("failed")
 	for name, c := range map[string]struct {
@@ -103,8 +103,8 @@ func TestRatesMeasureHowLongJobsWaitedAndRan(t *testing.T) {
 	require.GreaterOrEqual(t, points[0].Run.P99, took*7/10)
 }
 
-// A worker sends its counts every 15 s, which the test does not wait for.
-func TestAnIdleWorkerSaysNothingAboutRates(t *testing.T) {
+// A worker sends its counts every 15 s. The test does not wait for that.
+func TestAnIdleWorkerSendsNoRates(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", nothing)
@@ -132,7 +132,7 @@ func TestManyJobsAreOneScriptOfRates(t *testing.T) {
 	require.Equal(t, "[200 0 0 200 200]", e.counted(inspect.RateQuery{}))
 }
 
-// The server has added the rates when the connection breaks: they are sent again.
+// The connection breaks after the server has added the rates, and they are sent again.
 func TestRatesWhoseAnswerIsLostCountOnce(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
@@ -155,7 +155,7 @@ func TestRatesWhoseAnswerIsLostCountOnce(t *testing.T) {
 	require.Equal(t, "[1 0 0 1 1]", e.counted(inspect.RateQuery{}))
 }
 
-// A server without memory takes outcomes, but nothing that needs memory.
+// A server that is out of memory accepts outcomes, but nothing that needs memory.
 func TestRatesThatAFullServerRefusesAreSentLater(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})

@@ -17,18 +17,18 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A receiving is a client whose scripts the test sees, and what it has received.
+// A receiving is a client whose scripts the test sees, with its received jobs.
 type receiving struct {
 	*qless.Client
 	*tap
 	t testing.TB
 
 	mu  sync.Mutex
-	got map[string]time.Time // when, by jid
+	got map[string]time.Time // the times of receipt, by jid
 	dup []string
 }
 
-// receiving makes a client of a worker that is closed with the test.
+// receiving creates a client with a worker's name, which is closed with the test.
 func (e *env) receiving(worker string) *receiving {
 	e.T.Helper()
 	r := &receiving{t: e.T, tap: newTap(e.Redis), got: map[string]time.Time{}}
@@ -42,7 +42,7 @@ func (e *env) receiving(worker string) *receiving {
 	return r
 }
 
-// note notes jobs that were received.
+// note records received jobs.
 func (r *receiving) note(jobs []*qless.Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +54,7 @@ func (r *receiving) note(jobs []*qless.Job) {
 	}
 }
 
-// start begins to receive a job, and returns what comes.
+// start begins to receive a job, and returns a channel for the result.
 func (r *receiving) start(ctx context.Context, config qless.ReceiveConfig) <-chan error {
 	ended := make(chan error, 1)
 	if config.Queues == nil {
@@ -166,7 +166,7 @@ func TestReceivesThatAreCanceledLeaveNothingBehind(t *testing.T) {
 	require.Equal(t, calls-len(r.got), counts.Waiting)
 }
 
-// gate holds up the answers of a script: it reports each, until open is called.
+// gate holds back the answers to a script until open is called, and reports each.
 func (r *receiving) gate(script string) (arrived <-chan bool, open func()) {
 	seen, opened := make(chan bool, 1000), make(chan struct{})
 	open = sync.OnceFunc(func() { close(opened) })
@@ -212,7 +212,7 @@ func TestAJobOnItsWayToACanceledReceive(t *testing.T) {
 				require.Len(t, r.got, map[bool]int{true: 1}[others.here])
 			} else {
 				until(t, "the job waits", func() bool { return e.Read(first).State == qless.StateWaiting })
-				until(t, "nobody is idle", func() bool { return e.Redis.SCard(t.Context(), "ql:x:idle").Val() == 0 })
+				until(t, "no worker is idle", func() bool { return e.Redis.SCard(t.Context(), "ql:x:idle").Val() == 0 })
 				e.Put("q")
 				require.Equal(t, first, e.Pops("q", 1)[0].JID, "it has kept its place")
 			}
@@ -223,7 +223,7 @@ func TestAJobOnItsWayToACanceledReceive(t *testing.T) {
 	}
 }
 
-// A call that goes away before the server was asked again takes nothing.
+// A call that is canceled before the next request to the server takes nothing.
 func TestACanceledReceiveIsNotAskedFor(t *testing.T) {
 	e := newLiveEnv(t)
 	r := e.receiving("w1")
@@ -295,7 +295,7 @@ func TestAReceiveThatTheServerRefuses(t *testing.T) {
 	}
 }
 
-// A release that the server refuses for now is sent again.
+// A release that the server refuses temporarily is sent again.
 func TestAReleaseOfAReceiveThatGetsNoAnswer(t *testing.T) {
 	e := newLiveEnv(t)
 	r := e.receiving("w1")
@@ -335,7 +335,7 @@ func TestAReceiveWhoseSubscriptionBreaks(t *testing.T) {
 	require.NoError(t, soon(t, "the job", ended))
 }
 
-// Some seconds after the last call, no trace of a receiver is on the server any more.
+// Some seconds after the last call, nothing is left of a receiver on the server.
 func TestAReceiverEndsAfterItsLastCall(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)

@@ -31,7 +31,7 @@ func TestAnOutcomeThatIsAlwaysRefusedIsGivenUp(t *testing.T) {
 	require.Equal(t, qless.StateRunning, e.Read("refused").State, "its lock ends by itself")
 }
 
-// One exchange takes the outcomes of many jobs.
+// One exchange sends the outcomes of many jobs.
 func TestARefusedOutcomeHarmsNoOther(t *testing.T) {
 	const jobs = 20
 	e := newLiveEnv(t)
@@ -63,8 +63,8 @@ func TestARefusedOutcomeHarmsNoOther(t *testing.T) {
 	require.Equal(t, jobs, w.Stats().Completed)
 }
 
-// A report that is held back waits for its own time, and for nothing else.
-func TestARefusedOutcomeKeepsNobodyWaiting(t *testing.T) {
+// A report that is held back delays nothing else.
+func TestARefusedOutcomeDelaysNothingElse(t *testing.T) {
 	const jobs = 300
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Concurrency: 1})
@@ -85,7 +85,7 @@ func TestARefusedOutcomeKeepsNobodyWaiting(t *testing.T) {
 	for range jobs {
 		e.Put("q")
 	}
-	// Were each exchange followed by a wait, these would take longer than all tries do.
+	// If each exchange were followed by a wait, these would take longer than all tries.
 	until(t, "all jobs are complete", func() bool { return w.Stats().Completed == jobs })
 	require.Zero(t, w.log.count("gave up an outcome"), "its tries are not over")
 	require.NoError(t, w.Healthy())
@@ -126,7 +126,7 @@ func TestRefusedOutcomeIsForgottenIfItsJobIsRetaken(t *testing.T) {
 	require.Equal(t, "release", w.outcome("j").action)
 }
 
-// A serverError that is about the whole server says nothing about the outcome.
+// A serverError that concerns the whole server says nothing about the outcome.
 func TestAnOutcomeIsKeptWhileTheServerRefusesEverything(t *testing.T) {
 	for _, answer := range []serverError{
 		"OOM command not allowed when used memory > 'maxmemory'.", "NOAUTH Authentication required.",

@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// setPassword has the server want a password, and closes all connections but its own.
+// setPassword makes the server require a password, and closes all connections but its own.
 func (e *env) setPassword(password string) {
 	e.T.Helper()
 	conn := e.Redis.Conn()
@@ -28,7 +28,7 @@ func (e *env) setPassword(password string) {
 	}
 }
 
-// do runs a command that has to work.
+// do runs a command that must succeed.
 func (e *env) do(args ...any) {
 	e.T.Helper()
 	require.NoError(e.T, e.Redis.Do(e.T.Context(), args...).Err())
@@ -44,8 +44,9 @@ func (e *env) dropPassword(password string) {
 	require.NoError(e.T, rdb.ConfigSet(e.T.Context(), "requirepass", "").Err())
 }
 
-// A server that refuses does answer: what it says is worth more than that it is there.
-func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
+// A server that refuses does answer, and its reason is more useful than the fact that it is
+// reachable.
+func TestAWorkerReportsWhatTheServerRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		refuse, allow func(e *env, w *testWorker)
 		code          error
@@ -98,7 +99,7 @@ func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
 			w.log.await(t, "qless: the server refuses", 1)
 			w.log.await(t, c.hint, 1)
 			until(t, "it is unhealthy", func() bool { return w.Healthy() != nil })
-			until(t, "it says what the server says", func() bool {
+			until(t, "it reports the server's error", func() bool {
 				err := w.Healthy()
 				return errors.Is(err, c.code)
 			})
@@ -112,7 +113,7 @@ func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
 	}
 }
 
-func TestAServerThatHangsIsNotSaidToRefuse(t *testing.T) {
+func TestAHangingServerIsNotReportedAsRefusing(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
 	e.Server.Kill()
@@ -121,12 +122,12 @@ func TestAServerThatHangsIsNotSaidToRefuse(t *testing.T) {
 	e.Server.Restart()
 }
 
-// Its last word may be taken, but that says nothing about the others.
+// The worker's last message may be accepted, but that says nothing about the others.
 func TestAServerThatRefusesIsNotBackWhenTheWorkerStops(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
 	w.refuseWith(func(script string, args []any) error {
-		if script == "reserve" && args[7] != "0" { // it may say that it wants nothing
+		if script == "reserve" && args[7] != "0" { // it may report that it wants nothing
 			return serverError("OOM command not allowed when used memory > 'maxmemory'.")
 		}
 		return nil

@@ -12,7 +12,8 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// workerInfo returns what a worker says of itself, or nil if it says nothing or is not listed.
+// workerInfo returns a worker's information about itself, or nil if there is none or it is not
+// listed.
 func (e *env) workerInfo(worker string) *inspect.WorkerInfo {
 	e.T.Helper()
 	workers, err := inspect.New(e.Client).Workers(e.T.Context())
@@ -25,7 +26,7 @@ func (e *env) workerInfo(worker string) *inspect.WorkerInfo {
 	return nil
 }
 
-// describedAs waits until a worker says something of itself that fulfills a condition.
+// describedAs waits until a worker's information about itself fulfills a condition.
 func (e *env) describedAs(worker, what string, is func(info *inspect.WorkerInfo) bool) *inspect.WorkerInfo {
 	e.T.Helper()
 	var info *inspect.WorkerInfo
@@ -65,6 +66,16 @@ func TestAWorkerIsListedBeforeItHasTakenAJob(t *testing.T) {
 	require.Empty(t, e.Redis.Keys(t.Context(), "ql:x:worker:*").Val())
 }
 
+func TestAWorkerReportsKlassesWithoutHandlers(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{UnknownKlassDelay: time.Hour})
+	w.start()
+	require.Equal(t, "release", w.outcome(e.Put("q")).action)
+	w.Pause()
+	info := e.describedAs(w.Name(), "it is paused", func(i *inspect.WorkerInfo) bool { return i.Paused })
+	require.Equal(t, []inspect.UnhandledKlass{{Queue: "q", Klass: "K"}}, info.Unhandled)
+}
+
 func TestAWorkerThatWaitsForItsJobsIsListedAsStopping(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
@@ -97,8 +108,8 @@ func TestAWorkerRegistersAgainWhenTheClockWasMoved(t *testing.T) {
 	require.WithinDuration(t, first.Started, info.Started, time.Second)
 }
 
-// The registry is for people who look; jobs do not need it.
-func TestAWorkerThatCanNotRegisterWorks(t *testing.T) {
+// The registry is only for observation; jobs do not need it.
+func TestAWorkerThatCannotRegisterWorks(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", nothing)
@@ -117,7 +128,7 @@ func TestAWorkerThatCanNotRegisterWorks(t *testing.T) {
 	require.Equal(t, 1, w.log.count("can't register"))
 }
 
-// failSilently fails a waiting job as a script does that publishes nothing.
+// failSilently fails a waiting job without publishing anything.
 func (e *env) failSilently(jid string) {
 	e.T.Helper()
 	ctx, queue := e.T.Context(), e.Read(jid).Queue
@@ -128,9 +139,9 @@ func (e *env) failSilently(jid string) {
 	require.NoError(e.T, e.Redis.SAdd(ctx, "ql:failures", "g").Err())
 }
 
-func TestAWorkerTellsOfFailuresByOtherScripts(t *testing.T) {
+func TestAWorkerAnnouncesFailuresByOtherScripts(t *testing.T) {
 	e := newLiveEnv(t)
-	for i := range 300 { // three calls' worth
+	for i := range 300 { // more than two calls can handle
 		jid := fmt.Sprint("bad", i)
 		e.Put("theirs", qless.JID(jid))
 		if i == 299 {

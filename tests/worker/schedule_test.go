@@ -18,25 +18,25 @@ import (
 	"github.com/qless/qless-go/tests/testbed"
 )
 
-// schedule makes a schedule of jobs in the queue jobs.
+// schedule returns a schedule of jobs in the queue jobs.
 func schedule(spec string, options ...qless.PutOption) qless.Schedule {
 	return newSchedule("s", spec, "jobs", "K", map[string]int{"n": 1}, options...)
 }
 
-// newSchedule makes a schedule with an id.
+// newSchedule returns a schedule with an id.
 func newSchedule(id, spec, queue, klass string, data any, options ...qless.PutOption) qless.Schedule {
 	return qless.Schedule{
 		ID: id, Spec: spec, Queue: queue, Klass: klass, Data: data, Options: options,
 	}
 }
 
-// onMissed returns a schedule that does something about missed times.
+// onMissed returns a schedule with a policy for missed times.
 func onMissed(missed qless.Missed, s qless.Schedule) qless.Schedule {
 	s.Missed = missed
 	return s
 }
 
-func TestAScheduleThatCanNotBe(t *testing.T) {
+func TestInvalidSchedules(t *testing.T) {
 	for name, s := range map[string]qless.Schedule{
 		"no spec":                  schedule(""),
 		"no fields":                schedule("CRON_TZ=Europe/Berlin"),
@@ -53,10 +53,10 @@ func TestAScheduleThatCanNotBe(t *testing.T) {
 		"a short interval":         schedule("@every 999ms"),
 		"an interval with a zone":  schedule("CRON_TZ=Europe/Berlin @every 90s"),
 		"no id":                    newSchedule("", "@daily", "q", "K", nil),
-		"an id that is no text":    newSchedule("\xff", "@daily", "q", "K", nil),
+		"an id that is not text":   newSchedule("\xff", "@daily", "q", "K", nil),
 		"no queue":                 newSchedule("s", "@daily", "", "K", nil),
 		"no klass":                 newSchedule("s", "@daily", "q", "", nil),
-		"data that is no JSON":     newSchedule("s", "@daily", "q", "K", make(chan int)),
+		"data that is not JSON":    newSchedule("s", "@daily", "q", "K", make(chan int)),
 		"a negative delay":         schedule("@daily", qless.Delay(-1)),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestAScheduleThatCanNotBe(t *testing.T) {
 	}
 }
 
-// newFollower makes a worker that follows schedules by the env's clock, and takes no jobs from
+// newFollower creates a worker that follows schedules by the env's clock, and takes no jobs from
 // their queue.
 func (e *env) newFollower(schedules ...qless.Schedule) *testWorker {
 	e.T.Helper()
@@ -88,7 +88,7 @@ func (e *env) follower(schedules ...qless.Schedule) *testWorker {
 // puts waits until a follower has tried to put n jobs.
 func (w *testWorker) puts(n int) { w.await(w.t, "a put", n, of("schedule")) }
 
-// missed has a follower learn of a schedule, and lets time pass in which none runs.
+// missed makes a schedule known through a follower, and lets time pass without a follower.
 func (e *env) missed(d time.Duration, s qless.Schedule) {
 	e.T.Helper()
 	w := e.follower(s)
@@ -97,7 +97,7 @@ func (e *env) missed(d time.Duration, s qless.Schedule) {
 	e.Clock.Advance(d)
 }
 
-// scheduled returns the jids that wait in the queue jobs.
+// scheduled returns the jids of the waiting jobs in the queue jobs.
 func (e *env) scheduled() []string {
 	e.T.Helper()
 	jids, err := e.Queue("jobs").Peek(e.T.Context(), 100)
@@ -118,7 +118,7 @@ func TestANewScheduleBeginsWithItsNextTime(t *testing.T) {
 	require.Zero(t, w.count(of("schedule")))
 }
 
-func TestAScheduleGoesOnWhereItWas(t *testing.T) {
+func TestAScheduleContinuesWhereItWas(t *testing.T) {
 	e := newEnv(t)
 	e.missed(5*time.Minute, schedule("* * * * *"))
 	e.follower(schedule("* * * * *")).puts(1)
@@ -130,7 +130,7 @@ func TestAScheduleGoesOnWhereItWas(t *testing.T) {
 	changed := onMissed(qless.MissedAll, newSchedule("s", "*/2 * * * *", "other", "L", nil))
 	e.follower(changed).puts(1)
 	require.Equal(t, "L", e.Pop("other").Klass)
-	require.Equal(t, "s@2024-01-02T12:05:00Z", e.Pop("jobs").JID, "what is put stays as it is")
+	require.Equal(t, "s@2024-01-02T12:05:00Z", e.Pop("jobs").JID, "a job already put stays unchanged")
 }
 
 func TestTheJobOfASchedule(t *testing.T) {
@@ -147,7 +147,7 @@ func TestTheJobOfASchedule(t *testing.T) {
 	require.Equal(t, 2, job.Retries)
 }
 
-// A job is put whether the one before it is done or not, unless both have the same jid.
+// A job is put whether or not the one before is done, unless both have the same jid.
 func TestScheduledJobsMayOverlap(t *testing.T) {
 	e := newEnv(t)
 	both := []qless.Schedule{
@@ -197,7 +197,7 @@ func TestEachTimeHasOneJobHoweverManyFollow(t *testing.T) {
 	}
 }
 
-// By the real clock, the workers put their own jobs.
+// With the real clock, the workers put their own jobs.
 func TestAScheduleTicks(t *testing.T) {
 	e := newLiveEnv(t)
 	type tick struct {
@@ -242,9 +242,9 @@ func TestAScheduledJobIsPutWhenTheServerIsBack(t *testing.T) {
 	w.await(t, "a try", 3, refused("schedule"))
 	w.instead("schedule", func(send func() error) error {
 		w.instead("schedule", nil)
-		return errors.Join(send(), errOffline) // it was done, but no answer comes
+		return errors.Join(send(), errOffline) // done, but without an answer
 	})
-	w.puts(1) // the other one has no answer
+	w.puts(1) // the other put has no answer
 	w.stop()
 	require.Equal(t, []string{"s@2024-01-02T12:01:00Z", "s@2024-01-02T12:02:00Z"}, e.scheduled())
 	require.Equal(t, 1, w.log.count("a schedule can't be followed"))
@@ -273,7 +273,7 @@ func TestAScheduleThatPutsAJobOnlyIfItIsNotThere(t *testing.T) {
 	w := e.newFollower(s)
 	w.start().puts(1)
 	require.Equal(t, []string{"put"}, whats(e.Read("report").History))
-	for range 2 { // the job is there, and the schedule continues
+	for range 2 { // the job exists, and the schedule continues
 		e.Clock.Advance(time.Minute)
 		w.stop()
 		w = e.newFollower(s)
@@ -299,8 +299,8 @@ func TestAPausedWorkerFollowsItsSchedules(t *testing.T) {
 	require.Len(t, e.scheduled(), 1)
 }
 
-// putAt runs the script that puts the job of a schedule called s that was due at a time, as a
-// process does that takes it for due.
+// putAt runs the command that puts the job of the schedule s due at a time, like a process that
+// considers it due.
 func (e *env) putAt(due time.Time) any {
 	e.T.Helper()
 	jid := "s@" + due.UTC().Format(time.RFC3339)
@@ -322,20 +322,20 @@ func TestAProcessWhoseClockIsAheadPutsNothing(t *testing.T) {
 	require.Equal(t, []string{"s@2024-01-02T12:01:00Z"}, e.scheduled())
 }
 
-func TestAScheduleThatAClockMovedIntoTheFutureGoesOn(t *testing.T) {
+func TestAScheduleMovedIntoTheFutureContinues(t *testing.T) {
 	poison := func(e *env) {
 		e.missed(0, schedule("* * * * *"))
 		last := scripts.Time(e.Clock.Now().Add(6 * time.Hour))
 		require.NoError(t, e.Redis.HSet(t.Context(), "ql:x:schedules", "s", last).Err())
 	}
-	t.Run("for those who begin to follow it", func(t *testing.T) {
+	t.Run("for new followers", func(t *testing.T) {
 		e := newEnv(t)
 		poison(e)
 		e.missed(time.Minute, schedule("* * * * *"))
 		e.follower(schedule("* * * * *")).puts(1)
 		require.Equal(t, []string{"s@2024-01-02T12:01:00Z"}, e.scheduled())
 	})
-	t.Run("for those who follow it already", func(t *testing.T) {
+	t.Run("for existing followers", func(t *testing.T) {
 		e := newEnv(t)
 		poison(e)
 		e.Clock.Advance(time.Minute)
@@ -345,7 +345,7 @@ func TestAScheduleThatAClockMovedIntoTheFutureGoesOn(t *testing.T) {
 	})
 }
 
-// A replica that becomes the master may have a clock that is a little behind.
+// A replica that becomes the master may have a clock that is slightly behind.
 func TestClockPutBackALittlePutsNothingTwice(t *testing.T) {
 	e := newEnv(t)
 	e.missed(5*time.Minute, schedule("* * * * *"))
@@ -363,7 +363,7 @@ func TestClockPutBackALittlePutsNothingTwice(t *testing.T) {
 func TestAJobThatIsNotYetDueOnTheServerIsPutWhenItIs(t *testing.T) {
 	e := newEnv(t)
 	e.missed(time.Minute, schedule("* * * * *"))
-	require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err()) // one trip, not two
+	require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err()) // one round trip, not two
 	w := e.newFollower(schedule("* * * * *"))
 	w.instead("schedule.last", func(send func() error) error {
 		w.instead("schedule.last", nil)

@@ -48,7 +48,7 @@ func TestASchedulesRegistration(t *testing.T) {
 	}
 
 	e.Clock.Advance(15 * time.Minute)
-	w.Resume() // has it look
+	w.Resume() // makes it check
 	w.puts(1)
 	w.stop()
 	info := e.info("s")
@@ -62,7 +62,7 @@ func TestASchedulesRegistration(t *testing.T) {
 	requireCode(t, qless.ErrNotFound, err)
 }
 
-// near requires a time, which may be a little later because the clock moves with each call.
+// near requires a time, or slightly later, because the clock moves with each call.
 func near(t *testing.T, want, got time.Time) {
 	t.Helper()
 	require.WithinDuration(t, want, got, time.Second)
@@ -138,20 +138,20 @@ func TestTimesOfASchedulesThatGetNoJob(t *testing.T) {
 		require.Equal(t, 5, e.info("s").Overdue)
 		w := e.follower(s)
 		w.await(t, "a look", 1, of("schedule.last"))
-		require.Zero(t, e.info("s").Overdue, "they are not put any more")
+		require.Zero(t, e.info("s").Overdue, "they are no longer put")
 		e.Clock.Advance(30 * time.Second)
 		w.Resume()
 		w.puts(1)
 		require.Equal(t, 5, e.info("s").Missed)
 	})
-	t.Run("nobody has run it for long", func(t *testing.T) {
+	t.Run("no worker has run it for long", func(t *testing.T) {
 		e := newEnv(t)
 		e.missed(10*24*time.Hour, schedule("* * * * *"))
 		require.Equal(t, 1000, e.info("s").Overdue)
 	})
 }
 
-func TestAScheduleThatNobodyFollows(t *testing.T) {
+func TestAScheduleWithoutFollowers(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
 	w := e.registered(schedule("0 * * * *"), newSchedule("t", "@daily", "jobs", "K", nil))
@@ -171,7 +171,7 @@ func TestAScheduleThatNobodyFollows(t *testing.T) {
 	e.registered(schedule("0 * * * *")) // it is a new one now
 }
 
-// A worker that was killed says nothing.
+// A killed worker does not unregister.
 func TestAScheduleWhoseWorkerWasKilled(t *testing.T) {
 	e := newEnv(t)
 	w := e.newFollower(schedule("0 * * * *"))
@@ -188,7 +188,7 @@ func TestAScheduleWhoseWorkerWasKilled(t *testing.T) {
 	e.registered(schedule("30 * * * *")).stop()
 	left, err := e.Redis.HLen(t.Context(), "ql:x:follow:s").Result()
 	require.NoError(t, err)
-	require.Zero(t, left, "the next to register removes who is gone")
+	require.Zero(t, left, "the next worker to register removes those gone")
 	require.NoError(t, inspect.New(e.Client).ForgetSchedule(t.Context(), "s"))
 }
 
@@ -215,14 +215,14 @@ func TestTwoSchedulesWithTheSameID(t *testing.T) {
 	until(t, "it says so", func() bool { return old.log.count("another schedule with the same ID") == 1 })
 	require.Zero(t, recent.log.count("another schedule"))
 
-	recent.stop() // its registration is dropped when another worker reads it
+	recent.stop() // its registration is removed when another worker reads it
 	looks := old.count(of("schedule.register"))
 	old.Resume()
 	old.await(t, "a registration", looks+1, of("schedule.register"))
 	require.Equal(t, "0 * * * *", e.info("s").Spec)
 }
 
-func TestAScheduleThatCanNotBeRegisteredIsFollowed(t *testing.T) {
+func TestAScheduleThatCannotBeRegisteredIsFollowed(t *testing.T) {
 	e := newEnv(t)
 	e.missed(time.Minute, schedule("* * * * *"))
 	require.NoError(t, inspect.New(e.Client).ForgetSchedule(t.Context(), "s"))

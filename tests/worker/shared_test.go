@@ -16,8 +16,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A sharing is a client of several workers that ask again after an hour, unless something wakes
-// them. Each has a queue of its own.
+// A sharing is a client with several workers that ask again only after an hour, unless they are
+// woken. Each has a queue of its own.
 type sharing struct {
 	*env
 	*tap
@@ -25,11 +25,11 @@ type sharing struct {
 	own    *redis.Client
 	worked chan string // jids
 	all    []*qless.Worker
-	queues []string // of each
+	queues []string // the workers' queues
 }
 
-// shares starts so many workers of one client, and waits until they are idle. Their queues have
-// this name, and a number.
+// shares starts workers of one client, and waits until they are idle. Their queues are named name
+// and a number.
 func (e *env) shares(name string, workers int) *sharing {
 	e.T.Helper()
 	s := &sharing{env: e, tap: newTap(e.Redis), worked: make(chan string, 1000)}
@@ -81,7 +81,7 @@ func (s *sharing) wake(queues ...string) {
 	}
 }
 
-// listeners returns the ids of the connections that listen to channels.
+// listeners returns the ids of the subscribed connections.
 func (e *env) listeners() (ids []string) {
 	e.T.Helper()
 	clients := e.Redis.Do(e.T.Context(), "client", "list", "type", "pubsub").Val().(string)
@@ -92,7 +92,7 @@ func (e *env) listeners() (ids []string) {
 	return ids
 }
 
-// listensBy waits until so many connections listen to channels.
+// listensBy waits until that many connections are subscribed.
 func (e *env) listensBy(connections int) {
 	e.T.Helper()
 	until(e.T, fmt.Sprint(connections, " connections listen"), func() bool {
@@ -100,7 +100,7 @@ func (e *env) listensBy(connections int) {
 	})
 }
 
-// hears returns the number of channels that match a pattern and have subscribers.
+// hears returns the number of channels with subscribers that match a pattern.
 func (e *env) hears(pattern string) int {
 	e.T.Helper()
 	return len(e.Redis.PubSubChannels(e.T.Context(), pattern).Val())
@@ -132,7 +132,7 @@ func TestAClientListensByOneConnection(t *testing.T) {
 	e.listensBy(1)
 }
 
-// No word of a job comes while the connection is broken.
+// No messages about jobs arrive while the connection is broken.
 func TestAllWorkersHearAfterTheirConnectionBroke(t *testing.T) {
 	e := newLiveEnv(t)
 	s := e.shares("q", 5)
@@ -171,7 +171,7 @@ func TestTheWorkersOfAClientRelayTogether(t *testing.T) {
 		require.Equal(t, jid, soon(t, "a job of another client", first.worked))
 		if i < 4 {
 			first.stops(w)
-			require.EqualValues(t, 1, e.relaying(), "the others go on")
+			require.EqualValues(t, 1, e.relaying(), "the others continue")
 		}
 	}
 
@@ -179,7 +179,7 @@ func TestTheWorkersOfAClientRelayTogether(t *testing.T) {
 	e.relaysAre(2)
 	first.stops(first.all[4])
 	e.listensBy(2)
-	second.wake("second0") // they find out whether the other one relays
+	second.wake("second0") // they check whether the other one relays
 	third.wake("third0")
 	e.relaysAre(2)
 	for _, s := range []*sharing{second, third} {
@@ -192,7 +192,7 @@ func TestTheWorkersOfAClientRelayTogether(t *testing.T) {
 	require.Equal(t, "last", soon(t, "a job of another client", third.worked))
 }
 
-// relaying returns how many connections relay.
+// relaying returns the number of connections that relay.
 func (e *env) relaying() int64 {
 	e.T.Helper()
 	return e.Redis.PubSubNumSub(e.T.Context(), "ql:x:listen").Val()["ql:x:listen"]
@@ -213,7 +213,8 @@ func (e *env) foreignPutInto(queue, jid string) {
 	require.NoError(e.T, err)
 }
 
-// A worker that is held up by the server or its handlers keeps no other one of its client waiting.
+// A worker that is held up by the server or its handlers does not hold up other workers of its
+// client.
 func TestASlowWorkerKeepsNoOtherFromHearing(t *testing.T) {
 	const messages = 2000
 	e := newLiveEnv(t)
@@ -238,7 +239,7 @@ func TestASlowWorkerKeepsNoOtherFromHearing(t *testing.T) {
 	require.NoError(t, errOf(pipe.Exec(t.Context())))
 	for range 10 {
 		jid, got := s.Put("q1"), soon(t, "a job", s.worked)
-		if got == first { // by a question that was under way
+		if got == first { // through a request that was under way
 			got = soon(t, "a job", s.worked)
 		}
 		require.Equal(t, jid, got)
@@ -261,17 +262,17 @@ func TestWorkersOutliveTheirClientsClose(t *testing.T) {
 	e.listensBy(0)
 }
 
-// A deafness has the server say to each of several workers, once, that it does not listen. The
-// answers come when all have asked.
+// A deafness makes the server report to each of several workers, once, that it does not listen. The
+// answers arrive when all have asked.
 type deafness struct {
-	asked sync.WaitGroup // by all
+	asked sync.WaitGroup // done when all have asked
 
-	mu   sync.Mutex
-	told map[string]bool // by name
+	mu       sync.Mutex
+	notified map[string]bool // workers, by name
 }
 
 func newDeafness(workers int) *deafness {
-	d := &deafness{told: map[string]bool{}}
+	d := &deafness{notified: map[string]bool{}}
 	d.asked.Add(workers)
 	return d
 }
@@ -315,15 +316,15 @@ func (d *deafness) alter(cmd redis.Cmder) {
 func (d *deafness) isNew(worker string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.told[worker] {
+	if d.notified[worker] {
 		return false
 	}
-	d.told[worker] = true
+	d.notified[worker] = true
 	return true
 }
 
-// Several workers that get no messages have their connection replaced once.
-func TestUnheardWorkersReplaceTheirConnectionOnce(t *testing.T) {
+// If several workers get no messages, their connection is replaced once.
+func TestUnreachedWorkersReplaceTheirConnectionOnce(t *testing.T) {
 	e := newLiveEnv(t)
 	s := e.shares("q", 5)
 	s.wake(s.queues...)
@@ -367,7 +368,7 @@ func TestAGroupListensByOneConnection(t *testing.T) {
 	t.Cleanup(func() { _ = group.Stop(context.Background()) })
 	for i, w := range group[:namespaces] {
 		wakes, listen := fmt.Sprintf("s%d:x:wake:%s", i, w.Name()), fmt.Sprintf("s%d:x:listen", i)
-		until(t, "the worker is heard, and relays", func() bool {
+		until(t, "the worker is subscribed, and relays", func() bool {
 			heard := e.Redis.PubSubNumSub(t.Context(), wakes, listen).Val()
 			idle := e.Redis.SIsMember(t.Context(), fmt.Sprintf("s%d:x:idle", i), w.Name()).Val()
 			return idle && heard[wakes] == 1 && heard[listen] == 1

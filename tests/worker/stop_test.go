@@ -22,12 +22,12 @@ func ended() context.Context {
 	return ctx
 }
 
-// takesNoMore reports whether the worker is stopping. One that has had no answer yet is unhealthy
+// takesNoMore reports whether the worker is stopping. A worker without any answer yet is unhealthy,
 // too.
 func (w *testWorker) takesNoMore() bool { return errors.Is(w.Healthy(), qless.ErrStopped) }
 
-// stopping starts to stop a worker and returns when it takes no more jobs, and a channel that
-// is closed when it has stopped.
+// stopping begins to stop a worker, and waits until it takes no more jobs. It returns a channel
+// that is closed when the worker has stopped.
 func (w *testWorker) stopping(stop func()) <-chan struct{} {
 	w.t.Helper()
 	done := make(chan struct{})
@@ -88,7 +88,7 @@ func TestJobsThatDoNotEndInTimeAreGivenBack(t *testing.T) {
 	require.Zero(t, w.Stats().Lost)
 }
 
-func TestWhatAStoppedWorkerGivesBackIsWorkedByAnother(t *testing.T) {
+func TestJobsThatAStoppedWorkerReleasesAreRunByAnother(t *testing.T) {
 	e := newLiveEnv(t)
 	w, jid, _, _ := e.holding(qless.WorkerConfig{})
 	other := e.idleWorker()
@@ -117,7 +117,7 @@ func TestAHandlerThatIgnoresItsContextDoesNotHoldUpStop(t *testing.T) {
 	require.Zero(t, w.Stats().Lost)
 }
 
-// It has nothing to report to the server any more, but must not be cut off.
+// The handler has nothing left to report to the server, but must not be cut off.
 func TestStopWaitsForAHandlerThatHasLostItsJob(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
@@ -190,7 +190,7 @@ func TestAWorkerMayBeStoppedAtOnce(t *testing.T) {
 	require.Equal(t, 20, e.Counts("q").Waiting)
 }
 
-func TestWhatIsReservedWhileStoppingIsGivenBack(t *testing.T) {
+func TestJobsReservedWhileStoppingAreReleased(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", func(context.Context, *qless.Job) error { panic("it is not called") })
@@ -279,7 +279,7 @@ func TestStopReturnsWhenTheServerIsAway(t *testing.T) {
 	soon(t, "the end of the worker", stopped)
 }
 
-// The timeout for running jobs is no reason to wait: there are none.
+// The timeout for running jobs does not apply: there are none.
 func TestAnIdleWorkerStopsSoonWhenTheServerIsAway(t *testing.T) {
 	for name, lose := range map[string]func(e *env){
 		"it hangs":   func(e *env) { e.Server.Suspend() },
@@ -320,7 +320,7 @@ func TestWorkerThatMayHoldJobsStopsWithoutServer(t *testing.T) {
 	soon(t, "the end of the worker", w.stopping(func() { _ = w.Stop(context.Background()) }))
 }
 
-func TestOutcomesThatCanNotBeToldDoNotHoldUpStopForLong(t *testing.T) {
+func TestUnsendableOutcomesDoNotHoldUpStopForLong(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{ShutdownTimeout: 300 * time.Millisecond})
 	handler, running, end := hold()

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// unwritable runs a test on a server that can be made to refuse all writes, in each way.
+// unwritable runs a test on a server that can refuse all writes, for each way to make it do so.
 func unwritable(t *testing.T, test func(t *testing.T, begin, end func(e *env))) {
 	for what, commands := range map[string][2][]any{
 		"a replica": {{"replicaof", "127.0.0.1", "1"}, {"replicaof", "no", "one"}},
@@ -31,7 +31,7 @@ func unwritable(t *testing.T, test func(t *testing.T, begin, end func(e *env))) 
 	}
 }
 
-// needRefusals skips the test if the server lets scripts write anyway, as Redis 6.2.5 does without
+// needRefusals skips the test if the server lets scripts write anyway, like Redis 6.2.5 without
 // replicas.
 func (e *env) needRefusals(end func()) {
 	err := e.Redis.Eval(e.T.Context(), "return redis.call('set', KEYS[1], '1')", []string{"probe"}).Err()
@@ -103,7 +103,7 @@ func TestAWorkerKeepsItsJobsWhileNothingCanBeWritten(t *testing.T) {
 	})
 }
 
-func TestAReserveInTurnsReturnsWhenJobsCanNotBeTaken(t *testing.T) {
+func TestAReserveInTurnsReturnsWhenJobsCannotBeTaken(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q")
 	require.NoError(t, e.Redis.Do(t.Context(), "acl", "setuser", "default", "-zremrangebyrank").Err())

@@ -16,9 +16,10 @@ import (
 	"github.com/qless/qless-go/tests/repairs"
 )
 
-// The workers of these tests ask again after an hour, unless something wakes them.
+// The workers of these tests ask again only after an hour, unless they are woken.
 
-// idleWorker starts a worker of queue q that completes everything, and waits until it is idle.
+// idleWorker starts a worker that completes all jobs, by default of the queue q, and waits until it
+// is idle.
 func (e *env) idleWorker(queues ...string) *testWorker {
 	e.T.Helper()
 	w := e.worker(qless.WorkerConfig{Queues: queues})
@@ -108,9 +109,9 @@ func (e *env) silentPut(jid string) {
 	require.ErrorIs(e.T, err, redis.Nil)
 }
 
-// foreignPut does what the scripts of other clients do: they wake no worker, but publish to the
-// log. They do so before the job is there, but within one step of the server. Before that, some
-// connections are closed.
+// foreignPut closes some connections, and puts a job like other clients' scripts, which wake no
+// worker, but publish to the log. They do so before the job exists, but in the same step of the
+// server.
 func (e *env) foreignPut(jid string, kill ...string) {
 	e.T.Helper()
 	_, err := e.Redis.TxPipelined(e.T.Context(), func(pipe redis.Pipeliner) error {
@@ -135,7 +136,7 @@ func TestAnIdleWorkerWakesForAPutOfAnotherClient(t *testing.T) {
 	}
 }
 
-func TestAWorkerThatWaitsForADueJobHearsOtherClients(t *testing.T) {
+func TestAWorkerWaitingForADueJobNoticesOtherClients(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Put("q", qless.Delay(10*time.Minute))
 	w := e.idleWorker()
@@ -144,7 +145,7 @@ func TestAWorkerThatWaitsForADueJobHearsOtherClients(t *testing.T) {
 	require.Equal(t, "complete", w.outcome("j").action)
 }
 
-// relaysAre waits until so many workers relay.
+// relaysAre waits until n workers relay.
 func (e *env) relaysAre(n int64) {
 	e.T.Helper()
 	until(e.T, fmt.Sprint(n, " workers relay"), func() bool {
@@ -152,10 +153,10 @@ func (e *env) relaysAre(n int64) {
 	})
 }
 
-// A relaySpy sees how a worker that wants to relay tries to get its turn.
+// A relaySpy observes the attempts of a worker to become a relay.
 type relaySpy struct {
-	claims atomic.Int32 // attempts to get it
-	others atomic.Int64 // how many relays the worker has counted
+	claims atomic.Int32 // attempts to become a relay
+	others atomic.Int64 // the number of relays that the worker has counted
 }
 
 func (s *relaySpy) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -176,8 +177,8 @@ func (s *relaySpy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// Of many workers that start together, most find that others relay. They don't wait for their turn
-// to learn that.
+// Of many workers that start together, most find that others relay. They do not wait for their turn
+// to find that out.
 func TestWorkerThatWaitsToRelayLooksForOtherRelays(t *testing.T) {
 	e := newLiveEnv(t)
 	ctx := t.Context()
@@ -199,8 +200,8 @@ func TestWorkerThatWaitsToRelayLooksForOtherRelays(t *testing.T) {
 	require.Equal(t, claims, spy.claims.Load())
 }
 
-// relayed starts two workers of another queue, which relay, and then a worker of queue q that does
-// not. The queue is known.
+// relayed starts two workers of another queue, which relay, and then a worker of the queue q, which
+// does not. The queue is known.
 func (e *env) relayed() (relays [2]*testWorker, w *testWorker) {
 	e.T.Helper()
 	for i := range relays {
@@ -223,7 +224,7 @@ func TestTwoWorkersHearOtherClientsForAll(t *testing.T) {
 
 	relays[0].stop()
 	e.foreignPut("j2")
-	require.Equal(t, "complete", w.outcome("j2").action, "the other one hears it")
+	require.Equal(t, "complete", w.outcome("j2").action, "the other one receives it")
 	e.relaysAre(2)
 	relays[1].stop()
 	e.foreignPut("j3")
@@ -238,10 +239,10 @@ func TestOneRelayMayDie(t *testing.T) {
 }
 
 // Jobs that were put while no relay was subscribed wake a worker when one subscribes again.
-func TestAJobThatNoRelayHeardOfWakesAWorker(t *testing.T) {
+func TestAJobThatNoRelayNoticedWakesAWorker(t *testing.T) {
 	e := newLiveEnv(t)
 	relays, w := e.relayed()
-	for i := range 1200 { // so many precede the queue of the job
+	for i := range 1200 { // these precede the queue of the job
 		queue := redis.Z{Score: 1, Member: fmt.Sprint("other", i)}
 		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:queues", queue).Err())
 	}
@@ -249,7 +250,7 @@ func TestAJobThatNoRelayHeardOfWakesAWorker(t *testing.T) {
 	require.Equal(t, "complete", w.outcome("j").action)
 }
 
-// subscriptions returns the ids of the connections by which workers listen.
+// subscriptions returns the ids of the connections on which workers listen.
 func (e *env) subscriptions(workers ...*testWorker) []string {
 	e.T.Helper()
 	clients := e.Redis.Do(e.T.Context(), "client", "list", "type", "pubsub").Val().(string)
@@ -337,8 +338,8 @@ func TestAPutWakesOneOfManyWorkers(t *testing.T) {
 		jid := e.Put("q")
 		require.Equal(t, jid, soon(t, "a job", done))
 	}
-	// Each job makes its worker ask twice; some may still ask for having begun to listen. Were all
-	// woken by each job, it would be a thousand times.
+	// Each job makes its worker ask twice. Some may also ask because they have begun to listen. If
+	// each job woke all, there would be a thousand requests.
 	require.Less(t, reserves()-before, puts*3+workers*2)
 }
 
@@ -350,7 +351,7 @@ func TestAnIdleWorkerAsksNothingBetweenItsPolls(t *testing.T) {
 	require.Zero(t, w.count(func(c tapped) bool { return c.script != "reserve" && c.at.After(first.at) }))
 }
 
-func TestAPutThatNobodyHearsOfIsFoundByThePoll(t *testing.T) {
+func TestAnUnannouncedPutIsFoundByThePoll(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{PollInterval: 300 * time.Millisecond})
 	w.Handle("K", nothing)
@@ -359,7 +360,7 @@ func TestAPutThatNobodyHearsOfIsFoundByThePoll(t *testing.T) {
 	require.Equal(t, "complete", w.outcome("j").action)
 }
 
-// Queues stay known when their jobs are done.
+// Queues stay known after their jobs are done.
 func TestAPatternFindsJobsAmongManyEmptyQueues(t *testing.T) {
 	e := newLiveEnv(t)
 	for i := range 2500 {
@@ -387,7 +388,7 @@ func TestAPausedWorkerLeavesWakeUpsToOthers(t *testing.T) {
 	e := newLiveEnv(t)
 	one, two := e.idleWorker(), e.idleWorker()
 	one.Pause()
-	one.saidGoodbye()
+	one.departed()
 	require.True(t, one.Stats().Paused)
 	for range 3 {
 		require.Equal(t, "complete", two.outcome(e.Put("q")).action)
@@ -439,8 +440,8 @@ func TestAWorkerWithADeadConnectionIsPassedOver(t *testing.T) {
 	e.awaitNoSubscribers(dead.Name())
 	jid := e.Put("q")
 	before := time.Now()
-	// No relay subscribes to the log until the other worker notices: it may be found by its next
-	// poll only, unless that worker subscribes itself.
+	// No relay subscribes to the log until the other worker notices. Only that worker's next poll
+	// may find the job, unless the worker itself subscribes.
 	if e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 0 {
 		_, err := e.Run(t.Context(), "wake", "", "q")
 		require.NoError(t, err)
@@ -466,7 +467,7 @@ func TestAFreeSlotWakesAnIdleWorker(t *testing.T) {
 	two := e.idleWorker()
 	second := e.Put("q")
 	one.Pause()
-	one.saidGoodbye()
+	one.departed()
 	require.Equal(t, qless.StateWaiting, e.Read(second).State)
 	end <- nil
 	require.Equal(t, "complete", one.outcome(first).action)

@@ -1,7 +1,7 @@
 <?php
 
 /**
- * One side of the tests: does, as qless-php does, what the lines on its standard input ask for.
+ * One side of the tests: runs the requests on its standard input like qless-php.
  *
  * A request is {"op": NAME, "args": {...}} on one line, and so is its answer: {"reply": ...} or
  * {"error": {"class": NAME, "text": ...}}. The requests are listed in ../README.md.
@@ -34,7 +34,7 @@ final class Driver
         $this->listener = null;
     }
 
-    /** Events are noted from now on: of tracked jobs, and of this side's worker. */
+    /** Records events from now on: of tracked jobs, and of this side's worker. */
     public function listen(array $a)
     {
         $channels = array_map(
@@ -49,7 +49,7 @@ final class Driver
         }
     }
 
-    /** Waits for an event; those before it are forgotten. */
+    /** Waits for an event, and drops earlier ones. */
     public function hear(array $a)
     {
         $connection = $this->listener->getConnection();
@@ -265,7 +265,7 @@ final class Driver
         return json_decode($this->qless->call('workers', $a['name']), true);
     }
 
-    // What only clients in PHP ask for
+    // Operations of PHP clients only
 
     public function pop_by_jid(array $a)
     {
@@ -353,7 +353,7 @@ final class Driver
 
     // Helpers
 
-    /** The job as this side popped it, or else as it is now. */
+    /** The job as this side popped it, or otherwise as it is now. */
     private function jobOf(string $jid): array
     {
         if (isset($this->held[$jid])) {
@@ -366,7 +366,7 @@ final class Driver
         return json_decode($job, true);
     }
 
-    /** The data of a job, as it is to be saved. */
+    /** The data of a job in the form to save. */
     private function changed(array $job, array $a): string
     {
         return isset($a['data']) ? encode($a['data']) : $job['data'];
@@ -377,7 +377,7 @@ final class Driver
         return isset($a['data']) ? encode($a['data']) : '{}';
     }
 
-    /** A job as the scenarios know it. */
+    /** A job in the scenarios' form. */
     private function told(array $job): array
     {
         return [

@@ -1,9 +1,9 @@
 <?php
 
 /**
- * The client of the tests in PHP. It runs qless-php, when QLESS_PHP names its vendor/autoload.php,
- * and otherwise a client of its own, on Predis, which sends what qless-php sends: EVALSHA with the
- * command, NOW with 14 digits, and an empty string for each argument that is left out.
+ * The client of the tests in PHP. It runs qless-php if QLESS_PHP names its vendor/autoload.php, and
+ * otherwise a client of its own, based on Predis, which sends the same: EVALSHA with the command,
+ * NOW with 14 digits, and an empty string for each omitted argument.
  */
 
 declare(strict_types=1);
@@ -12,12 +12,12 @@ error_reporting(E_ALL & ~E_DEPRECATED); // Predis 1.1 is older than PHP 8.2
 ini_set('display_errors', 'stderr');
 ini_set('precision', '14'); // as it is by default: qless-php sends its floats as text
 
-/** What a client does: it runs commands, and knows its worker's name. */
+/** A client runs commands, and has the name of a worker. */
 interface Connection
 {
     public function call(string $command, ...$arguments);
 
-    /** A connection to the server of its own, for what the client has no method for. */
+    /** A separate connection to the server, for commands without a method of the client. */
     public function redis(): \Predis\Client;
 }
 
@@ -47,7 +47,7 @@ final class RealConnection implements Connection
     }
 }
 
-/** A client that sends the same. */
+/** A client that sends the same commands. */
 final class OwnConnection implements Connection
 {
     private \Predis\Client $redis;
@@ -72,7 +72,7 @@ final class OwnConnection implements Connection
     }
 }
 
-/** Connects to a server by the client that there is. */
+/** Connects to a server with the available client. */
 function connect(string $url): Connection
 {
     $script = dirname(__DIR__, 3) . '/lua/qless.lua';
@@ -86,7 +86,7 @@ function connect(string $url): Connection
     return new OwnConnection($url, $script);
 }
 
-/** JSON as qless-php writes it. */
+/** JSON in qless-php's form. */
 function encode($value): string
 {
     return json_encode($value, JSON_UNESCAPED_SLASHES);

@@ -1,9 +1,9 @@
 <?php
 
 /**
- * A worker on the queue q: worker.php NAME URL. It runs until it is ended. As the workers of
- * qless-php do, it pops one job at a time, looks again after a while when there was none, and
- * leaves it to the handler to complete the job.
+ * A worker on the queue q: worker.php NAME URL. It runs until it is killed. Like the workers of
+ * qless-php, it pops one job at a time, asks again after a while if there was none, and leaves
+ * completing the job to the handler.
  */
 
 declare(strict_types=1);

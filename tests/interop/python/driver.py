@@ -1,4 +1,4 @@
-"""One side of the tests: does by qless-py what the lines on its standard input ask for.
+"""One side of the tests: runs the requests on its standard input with qless-py.
 
 A request is {"op": NAME, "args": {...}} on one line, and so is its answer: {"reply": ...} or
 {"error": {"class": NAME, "text": ...}}. The requests are listed in ../README.md.
@@ -26,16 +26,16 @@ class Driver:
     # The scenario
 
     def begin(self, worker):
-        """A new scenario begins, in which this side's worker has a name."""
-        # redis-py 8 ends a subscription that is silent for 5 s, unless told not to, and those of a
-        # client that is collected as garbage, at whatever time that is.
+        """Begins a scenario, with the name of this side's worker."""
+        # By default, redis-py 8 ends a subscription that is silent for 5 s. It also ends the
+        # subscriptions of a client whenever that is collected as garbage.
         self.kept.append(self.client)
         self.client = qless.Client(self.url, hostname=worker, socket_timeout=None)
         self.held = {}
         self.heard = queue.Queue()
 
     def listen(self):
-        """Events are noted from now on: of tracked jobs, and of this side's worker."""
+        """Records events from now on: of tracked jobs, and of this side's worker."""
         events = self.client.events
         for kind in list(events.events):
             events.on(kind, lambda jid, kind=kind: self.heard.put({"event": kind, "jid": jid}))
@@ -58,7 +58,7 @@ class Driver:
         return [count for _, count in self.client.redis.pubsub_numsub(*channels)]
 
     def hear(self, event, jid):
-        """Waits for an event; those before it are forgotten."""
+        """Waits for an event, and drops earlier ones."""
         deadline = time.time() + PATIENCE
         missed = []
         while True:
@@ -73,7 +73,7 @@ class Driver:
     # Jobs
 
     def job_of(self, jid):
-        """The job as this side popped it, or else as it is now."""
+        """The job as this side popped it, or otherwise as it is now."""
         job = self.held.get(jid) or self.client.jobs[jid]
         if job is None:
             raise LookupError("Job %s does not exist" % jid)
@@ -235,7 +235,7 @@ class Driver:
 
 
 def told(job):
-    """A job as the scenarios know it."""
+    """A job in the scenarios' form."""
     return {
         "jid": job.jid, "klass": job.klass_name, "queue": job.queue_name, "state": job.state,
         "worker": job.worker_name, "data": job.data, "priority": job.priority,

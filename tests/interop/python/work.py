@@ -1,4 +1,4 @@
-"""The jobs of the tests that have workers: each run is counted, by job and by worker."""
+"""The jobs of the tests with workers: each run is counted, by job and by worker."""
 
 
 class Count:

@@ -1,4 +1,4 @@
-# One side of the tests: does by the gem qless what the lines on its standard input ask for.
+# One side of the tests: runs the requests on its standard input with the gem qless.
 #
 # A request is {"op": NAME, "args": {...}} on one line, and so is its answer: {"reply": ...} or
 # {"error": {"class": NAME, "text": ...}}. The requests are listed in ../README.md.
@@ -17,7 +17,7 @@ class Driver
 
   # The scenario
 
-  # A new scenario begins, in which this side's worker has a name.
+  # Begins a scenario, with the name of this side's worker.
   def begin(worker:)
     @client = Qless::Client.new(url: @url)
     @client.worker_name = worker
@@ -26,7 +26,7 @@ class Driver
     nil
   end
 
-  # Events are noted from now on: of tracked jobs, and of this side's worker.
+  # Records events from now on: of tracked jobs, and of this side's worker.
   def listen
     heard, kinds = @heard, Qless::ClientEvents::EVENTS
     own = "ql:w:#{@client.worker_name}"
@@ -48,7 +48,7 @@ class Driver
     nil
   end
 
-  # Waits for an event; those before it are forgotten.
+  # Waits for an event, and drops earlier ones.
   def hear(event:, jid:)
     Timeout.timeout(PATIENCE) do
       loop do
@@ -162,7 +162,7 @@ class Driver
     { total: found['total'], jobs: found['jobs'].map(&:jid) }
   end
 
-  # The gem leaves this command to those who call it.
+  # The gem has no method for this command.
   def unfail(group:, queue:, count: 25)
     @client.call('unfail', queue, group, count)
   end
@@ -247,7 +247,7 @@ class Driver
 
   private
 
-  # The job as this side popped it, or else as it is now.
+  # The job as this side popped it, or otherwise as it is now.
   def job_of(jid)
     @held[jid] || @client.jobs[jid] || raise(KeyError, "Job #{jid} does not exist")
   end
@@ -258,7 +258,7 @@ class Driver
     job
   end
 
-  # A job as the scenarios know it.
+  # A job in the scenarios' form.
   def told(job)
     {
       jid: job.jid, klass: job.klass_name, queue: job.queue_name, state: job.state, worker: job.worker_name,
@@ -272,7 +272,7 @@ end
 driver = Driver.new(ARGV.fetch(0))
 $stdin.each_line do |line|
   request = JSON.parse(line)
-  # The names of arguments are symbols; those in data stay texts.
+  # The names of arguments become symbols; names in data stay strings.
   arguments = request['args'].each_with_object({}) { |(name, value), all| all[name.to_sym] = value }
   begin
     answer = { reply: driver.public_send(request['op'], **arguments) }

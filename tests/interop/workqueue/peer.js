@@ -4,23 +4,23 @@
 //	peer.js PORT PREFIX work SEED LEASE
 //	peer.js PORT PREFIX clean
 //
-// It tells what it does in lines on its standard output. NODE_PATH says where the client is.
+// It reports its actions in lines on its standard output. NODE_PATH is the client's folder.
 'use strict';
 
 const fs = require('fs');
 const readline = require('readline');
 const Redis = require('ioredis');
-// The package names a TypeScript file as its beginning, which Node can't load.
+// The package's main file is TypeScript, which Node can't load.
 const {WorkQueue, KeyPrefix, Item} = require('@mevitae/redis-work-queue/dist/WorkQueue.js');
 
 const [port, prefix, role, ...args] = process.argv.slice(2);
 
-// The line is written when this returns, so that a killed process has told what it did.
+// The line is written when this returns, so that even a killed process has reported its actions.
 function tell(...words) {
   fs.writeSync(1, words.join(' ') + '\n');
 }
 
-// randomFrom returns a source of numbers from 0 to 1.
+// randomFrom returns a source of random numbers between 0 and 1.
 function randomFrom(seed) {
   let state = Number(BigInt(seed) % 2147483646n) + 1;
   return () => (state = (state * 16807) % 2147483647) / 2147483647;

@@ -4,7 +4,7 @@
 //!     peer PORT PREFIX add NAME COUNT
 //!     peer PORT PREFIX work SEED LEASE
 //!
-//! It tells what it does in lines on its standard output.
+//! It reports its actions in lines on its standard output.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn work(db: &mut Connection, queue: WorkQueue, seed: u64, lease: Duration)
         state % n
     };
     loop {
-        // A timeout gives none at an id without data, as well as at an empty queue.
+        // With a timeout, both an id without data and an empty queue return None.
         let timeout = (draw(4) > 0).then_some(Duration::from_secs(1));
         let Some(item) = queue.lease(db, timeout, lease).await.unwrap() else {
             continue;
