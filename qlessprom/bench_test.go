@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/qless/qless-go/qlessprom"
 )
 
-// makeIdle lets a queue have had a job.
+// makeIdle makes a queue known that has no jobs.
 func (e *env) makeIdle(name string) {
 	e.t.Helper()
 	e.put(name)
@@ -51,7 +52,8 @@ func (e *env) populate(busy int) {
 	}
 }
 
-// The server's time that docs/metrics.md gives: go test -run NONE -bench Scrape .
+// BenchmarkScrape measures the server's time that docs/metrics.md quotes: go test -run NONE -bench
+// Scrape .
 func BenchmarkScrape(b *testing.B) {
 	for _, busy := range []int{50, 200} {
 		e := newEnv(b)
@@ -68,7 +70,7 @@ func BenchmarkScrape(b *testing.B) {
 }
 
 // measure reports the server's time for a scrape: the mean, and the median, which depends less on
-// what else the machine does.
+// the load of the machine.
 func (e *env) measure(b *testing.B, collector func() *qlessprom.Collector) {
 	var all []time.Duration
 	var sum time.Duration
@@ -84,7 +86,7 @@ func (e *env) measure(b *testing.B, collector func() *qlessprom.Collector) {
 
 var scriptTime = regexp.MustCompile(`cmdstat_(?:evalsha|fcall)[a-z_]*:calls=\d+,usec=(\d+)`)
 
-// serverTime returns for how long scripts ran on the server meanwhile.
+// serverTime returns the time that scripts ran on the server during run.
 func (e *env) serverTime(run func()) time.Duration {
 	e.t.Helper()
 	total := func() (spent time.Duration) {
@@ -100,4 +102,58 @@ func (e *env) serverTime(run func()) time.Duration {
 	before := total()
 	run()
 	return total() - before
+}
+
+// BenchmarkGroup measures the scrapes of 1,000 namespaces with ten queues each: the first one,
+// later ones that read the problems of a quarter of the namespaces, and later ones that don't.
+func BenchmarkGroup(b *testing.B) {
+	e := newEnv(b)
+	for i := range 1000 {
+		client, err := qless.New(e.rdb, &qless.ClientConfig{Namespace: fmt.Sprintf("{tenant-%d}:ql:", i)})
+		require.NoError(b, err)
+		for j := range 10 {
+			_, err := client.Queue(fmt.Sprint("queue-", j)).Put(b.Context(), "K", nil)
+			require.NoError(b, err)
+		}
+	}
+	group := func(every time.Duration) *qlessprom.Group {
+		return qlessprom.NewGroup(e.rdb, "{tenant-*}:ql:",
+			qlessprom.Options{MaxAge: -1, ProblemsEvery: every, Timeout: time.Minute})
+	}
+	for _, c := range []struct {
+		name    string
+		every   time.Duration
+		isFirst bool
+	}{{"first", time.Minute, true}, {"problems", time.Nanosecond, false}, {"later", -1, false}} {
+		b.Run(c.name, func(b *testing.B) {
+			g := group(c.every)
+			if !c.isFirst {
+				gather(b, g)
+			}
+			before := e.spent()
+			for b.Loop() {
+				if c.isFirst {
+					g = group(c.every)
+				}
+				b.ReportMetric(float64(len(gather(b, g)))/1e6, "MB")
+			}
+			after, n := e.spent(), float64(b.N)
+			b.ReportMetric(1000*(after["used_cpu_user"]+after["used_cpu_sys"]-before["used_cpu_user"]-
+				before["used_cpu_sys"])/n, "server-ms")
+			b.ReportMetric((after["total_commands_processed"]-before["total_commands_processed"])/n, "commands")
+		})
+	}
+}
+
+// spent returns the server's figures of CPU time and commands.
+func (e *env) spent() map[string]float64 {
+	e.t.Helper()
+	numbers := map[string]float64{}
+	for line := range strings.Lines(e.rdb.Info(context.Background(), "all").Val()) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if number, err := strconv.ParseFloat(value, 64); err == nil {
+			numbers[name] = number
+		}
+	}
+	return numbers
 }

@@ -15,54 +15,66 @@ import (
 
 // Options configure the reads of a [Collector]. A number or duration of 0 means the default.
 type Options struct {
-	// MaxAge is for how long the figures of a scrape serve the next ones. Scrapes at the same time
-	// always share one read.
+	// MaxAge is the time for which later scrapes reuse the figures of a scrape. Scrapes at the same
+	// time always share one read.
 	//
-	// Defaults to 5 s. The value -1 means not at all.
+	// Defaults to 5 s. The value -1 means that figures are not reused.
 	MaxAge time.Duration
 
-	// Timeout is how long the server may take to answer a scrape. It should be less than the
+	// Timeout limits the time that the server may take to answer a scrape. It should be less than the
 	// timeout of the Prometheus server, which is 10 s by default.
 	//
 	// Defaults to 5 s.
 	Timeout time.Duration
 
-	// MaxQueues is the number of queues with labels of their own: the ones first seen. The others
-	// are counted together. More than 2000 queues are not read.
+	// MaxQueues is the number of queues with labels of their own: those first seen. The others are
+	// counted together. At most 2000 queues are read.
 	//
 	// Defaults to 200.
 	MaxQueues int
 
-	// QueuesAtOnce is how many queues a scrape reads, but at least a quarter of them. With more
-	// queues, each scrape reads the ones that were read longest ago, so that four scrapes read all,
-	// and shows the others as they were. A scrape reads all queues if some are new or gone.
+	// QueuesAtOnce is the number of queues that a scrape reads, but at least a quarter of them. If
+	// there are more, each scrape reads the queues that were read longest ago, so that four scrapes
+	// read all of them, and repeats the figures of the others. A scrape reads all queues if some are
+	// new or gone.
 	//
 	// Defaults to 50. The value -1 means that each scrape reads all queues.
 	QueuesAtOnce int
 
-	// MaxGroups, MaxLimits and MaxSchedules are the same for failure groups, of which the largest
-	// have labels, and for limits and schedules, of which the first by name do.
+	// MaxGroups, MaxLimits and MaxSchedules are the numbers of failure groups, limits and schedules
+	// with labels of their own: the largest groups, and the first limits and schedules by name.
 	//
 	// Each defaults to 50.
 	MaxGroups, MaxLimits, MaxSchedules int
 
-	// StatsAtOnce is of how many queues a scrape reads the statistics of today, which cost most.
-	// With more queues, each scrape reads the ones that were read longest ago.
+	// StatsAtOnce is the number of queues of which a scrape reads the statistics of today, which cost
+	// the most. If there are more, each scrape reads the queues that were read longest ago.
 	//
-	// Defaults to 25.
+	// Defaults to 25. The value -1 means that none are read.
 	StatsAtOnce int
 
-	// ProblemsEvery is how often the collector looks for what needs attention, at the cost of
-	// [doctor.ReadStatus]. Scrapes in between show what it found.
+	// ProblemsEvery is the interval at which the collector looks for problems, at the cost of
+	// [doctor.ReadStatus]. Scrapes in between repeat the problems found.
 	//
 	// Defaults to 1 minute. The value -1 means never.
 	ProblemsEvery time.Duration
 
-	// OnError is called for each part of a scrape that failed, and for keys that are damaged. It
-	// must not scrape.
+	// OnError is called for each part of a scrape that failed, and for damaged keys. It must not
+	// scrape. A [Group] calls it from several goroutines at once.
 	//
 	// Defaults to nil. The metric qless_scrape_errors_total counts them in any case.
 	OnError func(err error)
+
+	// MaxNamespaces is the maximum number of namespaces that a [Group] reads: the first by name.
+	//
+	// Defaults to 1000.
+	MaxNamespaces int
+
+	// NamespacesEvery is the interval at which a [Group] looks for namespaces, at the cost of
+	// [inspect.Namespaces].
+	//
+	// Defaults to 5 minutes.
+	NamespacesEvery time.Duration
 }
 
 const (
@@ -83,12 +95,14 @@ func (o Options) withDefaults() Options {
 	o.MaxSchedules = cmp.Or(o.MaxSchedules, 50)
 	o.StatsAtOnce = cmp.Or(o.StatsAtOnce, 25)
 	o.ProblemsEvery = cmp.Or(o.ProblemsEvery, time.Minute)
+	o.MaxNamespaces = cmp.Or(o.MaxNamespaces, 1000)
+	o.NamespacesEvery = cmp.Or(o.NamespacesEvery, 5*time.Minute)
 	return o
 }
 
 // A Collector reads the figures of a namespace from the server when it is scraped. A scrape never
-// fails: what can't be read is left out and counted in qless_scrape_errors_total. It is safe for
-// concurrent use.
+// fails: figures that can't be read are omitted and counted in qless_scrape_errors_total. A
+// Collector is safe for concurrent use.
 type Collector struct {
 	client   *qless.Client
 	options  Options
@@ -96,19 +110,21 @@ type Collector struct {
 	turns    turns     // so does this
 	problems *findings // and this
 	errors   atomic.Int64
+	inGroup  bool // it belongs to a group
+	turn     bool // this scrape reads its problems: set by the group
 
 	mu      sync.Mutex
 	last    *figures
 	reading *reading // nil if no scrape reads
 }
 
-// A reading is a read that several scrapes wait for.
+// A reading is a read for which several scrapes may wait.
 type reading struct {
 	done    chan struct{}
 	figures *figures
 }
 
-// figures are what a scrape has read. They don't change.
+// figures are the results of a read. They don't change.
 type figures struct {
 	at        time.Time
 	overview  *inspect.Overview  // nil if it could not be read
@@ -133,8 +149,10 @@ func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
-	f := c.current()
-	w := writer{metrics, &c.options}
+	c.write(&writer{metrics, &c.options, ""}, c.current(context.Background()))
+}
+
+func (c *Collector) write(w *writer, f *figures) {
 	if f.overview != nil {
 		w.writeOverview(f)
 	}
@@ -143,8 +161,8 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	w.counter(scrapeErrors, float64(c.errors.Load()))
 }
 
-// current returns figures that are young enough. One scrape reads them, and the others wait.
-func (c *Collector) current() *figures {
+// current returns figures younger than MaxAge. One scrape reads them, and the others wait.
+func (c *Collector) current(ctx context.Context) *figures {
 	c.mu.Lock()
 	if c.last != nil && time.Since(c.last.at) < c.options.MaxAge {
 		defer c.mu.Unlock()
@@ -159,7 +177,7 @@ func (c *Collector) current() *figures {
 	c.reading = r
 	c.mu.Unlock()
 
-	r.figures = c.read()
+	r.figures = c.read(ctx)
 	c.mu.Lock()
 	c.last, c.reading = r.figures, nil
 	c.mu.Unlock()
@@ -167,8 +185,8 @@ func (c *Collector) current() *figures {
 	return r.figures
 }
 
-func (c *Collector) read() *figures {
-	ctx, cancel := context.WithTimeout(context.Background(), c.options.Timeout)
+func (c *Collector) read(ctx context.Context) *figures {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	f := &figures{}
 	f.overview = c.readOverview(ctx)
@@ -181,12 +199,14 @@ func (c *Collector) read() *figures {
 	if f.overview != nil {
 		f.problems = c.readProblems(ctx)
 	}
-	f.days = c.days.copy()
+	if c.options.StatsAtOnce > 0 {
+		f.days = c.days.copy()
+	}
 	f.at = time.Now()
 	return f
 }
 
-// readOverview reads all that is not about schedules, and the statistics of some queues.
+// readOverview reads all figures but those of schedules, and the statistics of some queues.
 func (c *Collector) readOverview(ctx context.Context) *inspect.Overview {
 	asked := c.days.next(c.options.StatsAtOnce)
 	query := inspect.OverviewQuery{StatsOf: asked}
@@ -220,9 +240,12 @@ func (c *Collector) readOverview(ctx context.Context) *inspect.Overview {
 }
 
 // readDays reads statistics at the first scrape, which did not know the queues before. It returns
-// which keys are damaged, of the keys that were not read before.
+// the damaged keys among those not read before.
 func (c *Collector) readDays(ctx context.Context) []string {
 	asked := c.days.next(c.options.StatsAtOnce)
+	if len(asked) == 0 {
+		return nil
+	}
 	more, err := inspect.New(c.client).Overview(ctx, inspect.OverviewQuery{Queues: -1, StatsOf: asked})
 	if err != nil {
 		c.failed(err)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// An env is a server with a client, whose clock only the test moves.
+// An env is a server with a client, whose clock only the test advances.
 type env struct {
 	*qless.Client
 	t      testing.TB
@@ -69,7 +69,7 @@ func (e *env) fail(queue, group string) {
 	require.NoError(e.t, e.pop(queue).Fail(e.t.Context(), group, "message"))
 }
 
-// collector returns one that reads at each scrape.
+// collector returns a collector that reads at each scrape.
 func (e *env) collector(options qlessprom.Options) *qlessprom.Collector {
 	options.MaxAge = -1
 	return qlessprom.NewCollector(e.Client, options)
@@ -107,25 +107,25 @@ func (e *env) furnish() {
 }
 
 const golden = `
-# HELP qless_failed_jobs How many jobs are failed, by failure group.
+# HELP qless_failed_jobs Number of failed jobs by failure group.
 # TYPE qless_failed_jobs gauge
 qless_failed_jobs{group="SMTPError"} 2
 qless_failed_jobs{group="Timeout"} 1
-# HELP qless_limit_parked How many jobs wait for room in a limit.
+# HELP qless_limit_parked Number of jobs that wait for a limit.
 # TYPE qless_limit_parked gauge
 qless_limit_parked{limit="api"} 0
 qless_limit_parked{limit="rate"} 0
-# HELP qless_limit_size How many slots a limit's concurrency has.
+# HELP qless_limit_size Number of slots of a limit's concurrency.
 # TYPE qless_limit_size gauge
 qless_limit_size{limit="api"} 2
-# HELP qless_limit_used How many slots of a limit's concurrency are taken.
+# HELP qless_limit_used Number of slots of a limit's concurrency in use.
 # TYPE qless_limit_used gauge
 qless_limit_used{limit="api"} 1
-# HELP qless_queue_failures_total How many jobs have failed today (UTC).
+# HELP qless_queue_failures_total Number of jobs that failed today (UTC).
 # TYPE qless_queue_failures_total counter
 qless_queue_failures_total{queue="mail"} 3
 qless_queue_failures_total{queue="reports"} 0
-# HELP qless_queue_jobs How many jobs a queue has, by state. Jobs that have fallen due are waiting.
+# HELP qless_queue_jobs Number of jobs in a queue by state. Jobs that have fallen due are waiting.
 # TYPE qless_queue_jobs gauge
 qless_queue_jobs{queue="mail",state="depends"} 1
 qless_queue_jobs{queue="mail",state="recurring"} 1
@@ -139,18 +139,18 @@ qless_queue_jobs{queue="reports",state="running"} 0
 qless_queue_jobs{queue="reports",state="scheduled"} 0
 qless_queue_jobs{queue="reports",state="stalled"} 0
 qless_queue_jobs{queue="reports",state="waiting"} 1
-# HELP qless_queue_lost_locks_total How many locks workers have lost today (UTC).
+# HELP qless_queue_lost_locks_total Number of locks that workers lost today (UTC).
 # TYPE qless_queue_lost_locks_total counter
 qless_queue_lost_locks_total{queue="mail"} 1
 qless_queue_lost_locks_total{queue="reports"} 0
-# HELP qless_queue_max_concurrency How many jobs of the queue may run at a time, if that is limited.
+# HELP qless_queue_max_concurrency Maximum number of jobs of the queue that run at once, if limited.
 # TYPE qless_queue_max_concurrency gauge
 qless_queue_max_concurrency{queue="mail"} 7
 # HELP qless_queue_paused Whether the queue is paused.
 # TYPE qless_queue_paused gauge
 qless_queue_paused{queue="mail"} 0
 qless_queue_paused{queue="reports"} 1
-# HELP qless_queue_run_seconds How long the jobs ran that were completed today (UTC).
+# HELP qless_queue_run_seconds Run time of the jobs that were completed today (UTC).
 # TYPE qless_queue_run_seconds histogram
 qless_queue_run_seconds_bucket{queue="mail",le="1"} 0
 qless_queue_run_seconds_bucket{queue="mail",le="2"} 0
@@ -201,7 +201,7 @@ func TestMetricsAreNamedAsPrometheusAdvises(t *testing.T) {
 	}
 }
 
-// gather returns what a registry of collectors exports, as text.
+// gather returns the metrics of a registry of collectors as text.
 func gather(t testing.TB, collectors ...prometheus.Collector) string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -385,7 +385,7 @@ func TestScrapesShareAReadAndItsAge(t *testing.T) {
 	require.Equal(t, 3, calls, "the overview, the first statistics, the schedules")
 }
 
-// The cost that docs/metrics.md gives, as a number of commands.
+// docs/metrics.md quotes these numbers of commands.
 func TestCommandsThatAScrapeCosts(t *testing.T) {
 	const queues, withStats = 200, 25
 	const idleQueue, busyQueue, stats = 1, 1 + 3 + 4, 4
@@ -418,7 +418,7 @@ func TestCommandsThatAScrapeCosts(t *testing.T) {
 	}
 }
 
-// waiting returns how many jobs wait in each queue, as a scrape reports it.
+// waiting returns the number of waiting jobs of each queue, as a scrape reports it.
 func waiting(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -446,7 +446,7 @@ func waiting(t *testing.T, c prometheus.Collector) map[string]float64 {
 func TestAScrapeReadsTheQueuesThatWereReadLongestAgo(t *testing.T) {
 	for name, test := range map[string]struct {
 		atOnce, queues int // of the option, and in the namespace
-		age            int // how many scrapes old the oldest figures are
+		age            int // of the oldest figures, in scrapes
 	}{
 		"a few":              {0, 49, 0},
 		"the default":        {0, 121, 2},
@@ -476,8 +476,8 @@ func TestAScrapeReadsTheQueuesThatWereReadLongestAgo(t *testing.T) {
 	}
 }
 
-// ages returns how many queues have figures of each age, in scrapes, if each scrape comes after a
-// put into all queues.
+// ages counts the queues by the age of their figures, in scrapes, if each scrape comes after a put
+// into all queues.
 func ages(waiting map[string]float64, puts int) map[int]int {
 	found := map[int]int{}
 	for _, jobs := range waiting {
@@ -528,5 +528,20 @@ func TestEachProblemIsExported(t *testing.T) {
 	require.NoError(t, e.rdb.Set(t.Context(), "ql:q:export-scheduled", "x", 0).Err())
 	require.Contains(t, gather(t, c), `qless_problem{code="damaged"} 0`, "they are a minute old at most")
 	c = qlessprom.NewCollector(e.Client, qlessprom.Options{MaxAge: -1})
-	require.Contains(t, gather(t, c), `qless_problem{code="damaged"} 2`)
+	shown = gather(t, c)
+	require.Contains(t, shown, `qless_problem{code="damaged"} 2`)
+	require.Contains(t, shown,
+		`qless_problem_subject{code="damaged",kind="key",name="ql:q:export-scheduled"} 1`)
+	require.Contains(t, shown, `qless_problem_subject{code="paused",kind="queue",name="export"} 1`)
+}
+
+func TestSubjectsOfProblemsAreBounded(t *testing.T) {
+	e := newEnv(t)
+	for i := range 20 {
+		name := fmt.Sprint("q", i)
+		e.put(name)
+		require.NoError(t, e.Queue(name).Pause(t.Context()))
+	}
+	shown := gather(t, e.collector(qlessprom.Options{}))
+	require.Equal(t, 10, strings.Count(shown, `qless_problem_subject{code="paused",kind="queue"`))
 }

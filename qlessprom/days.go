@@ -10,21 +10,21 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A day has the statistics of a queue, as they were read last.
+// A day holds the statistics of a queue as last read.
 type day struct {
-	read      time.Time // zero before they were read
+	read      time.Time // zero if they were never read
 	stats     qless.Stats
 	wait, run total
 }
 
-// A total is what a histogram counts.
+// A total holds the counts of a histogram.
 type total struct {
 	count int
 	sum   float64 // in seconds
 }
 
-// grown returns the total of a summary. The server keeps a mean, so that the sum may be less than
-// before by a rounding error, which would look as if the counter had been reset.
+// grown returns the total of a summary. The server keeps a mean, so a rounding error can make the
+// sum less than before, which would look like a reset of the counter.
 func (t total) grown(s qless.Summary) total {
 	sum := s.Mean.Seconds() * float64(s.Count)
 	if s.Count >= t.count {
@@ -33,7 +33,7 @@ func (t total) grown(s qless.Summary) total {
 	return total{s.Count, sum}
 }
 
-// days are the statistics of all queues that exist, by queue.
+// days are the statistics of all existing queues, by queue.
 type days map[string]day
 
 // next returns the queues whose statistics were read longest ago.
@@ -41,10 +41,10 @@ func (d days) next(count int) []string {
 	names := slices.SortedFunc(maps.Keys(d), func(a, b string) int {
 		return cmp.Or(d[a].read.Compare(d[b].read), cmp.Compare(a, b))
 	})
-	return names[:min(count, len(names))]
+	return names[:max(0, min(count, len(names)))]
 }
 
-// add adds the statistics of the queues that were asked for. Some may be missing.
+// add adds the statistics of the queues asked for. Some may be missing.
 func (d days) add(asked []string, stats map[string]qless.Stats, at time.Time) {
 	for _, name := range asked {
 		s, found := stats[name]
@@ -57,8 +57,7 @@ func (d days) add(asked []string, stats map[string]qless.Stats, at time.Time) {
 	}
 }
 
-// keep forgets queues that are gone, and adds the present ones. It returns whether there were none
-// before.
+// keep forgets queues that are gone and adds new ones. It reports whether there were none before.
 func (d days) keep(queues []inspect.QueueOverview) bool {
 	isFirst := len(d) == 0
 	there := make(map[string]bool, len(queues))

@@ -29,12 +29,12 @@ func readFile(t testing.TB, name string) string {
 	return string(text)
 }
 
-// exported are the labels of each series that this package exports, by its name.
+// exported returns the labels of each series that this package exports, by name.
 func exported() map[string][]string {
 	descs := make(chan *prometheus.Desc)
 	go func() {
 		defer close(descs)
-		qlessprom.NewCollector(nil, qlessprom.Options{}).Describe(descs)
+		qlessprom.NewGroup(nil, "*", qlessprom.Options{}).Describe(descs)
 		qlessprom.NewClientMetrics(qlessprom.ProcessOptions{}).Describe(descs)
 		qlessprom.NewWorkerMetrics(qlessprom.ProcessOptions{}).Describe(descs)
 	}()
@@ -53,7 +53,7 @@ var (
 	groupPattern   = regexp.MustCompile(`\b(?:by|on|without|ignoring) \(([^)]*)\)`)
 )
 
-// problemsOf returns what an expression names that is not exported.
+// problemsOf returns the names in an expression that are not exported.
 func problemsOf(expr string) []string {
 	known, labels := exported(), []string{"le", "instance", "job"}
 	var problems []string
@@ -126,7 +126,7 @@ func TestAlertsNameWhatIsExportedAndLeadToTheirRunbooks(t *testing.T) {
 	}
 }
 
-// anchors returns those of the headings of a page.
+// anchors returns the anchors of the headings of a page.
 func anchors(page string) []string {
 	var found []string
 	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
@@ -193,7 +193,7 @@ func TestThePageOfMetricsNamesAllThatIsExported(t *testing.T) {
 		seriesPattern.FindAllString(page, -1), func(name string) bool { _, ok := exported()[name]; return ok }))
 }
 
-// The default of a worker's ShutdownTimeout.
+// shutdown is the default of a worker's ShutdownTimeout.
 const shutdown = 20 * time.Second
 
 func TestTimesToStopLeaveAWorkerItsOwn(t *testing.T) {
@@ -310,7 +310,7 @@ func TestTheUnitIsValid(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("there is no systemd-analyze")
 	}
-	// The program need not be there.
+	// The program need not be installed.
 	text := strings.ReplaceAll(readFile(t, "deploy/systemd/qless.service"), "/usr/local/bin/qless", "/bin/true")
 	name := filepath.Join(t.TempDir(), "qless.service")
 	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))

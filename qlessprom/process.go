@@ -12,17 +12,17 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// ProcessOptions are those of [ClientMetrics] and [WorkerMetrics]. A number of 0 means the default.
+// ProcessOptions configure [ClientMetrics] and [WorkerMetrics]. A number of 0 means the default.
 type ProcessOptions struct {
-	// MaxPairs is the number of pairs of a queue and a klass with labels of their own: the ones
-	// first seen. The others are counted together.
+	// MaxPairs is the number of pairs of a queue and a klass with labels of their own: those first
+	// seen. The others are counted together.
 	//
 	// Defaults to 200.
 	MaxPairs int
 
-	// Buckets are the upper ends of the buckets of all histograms, in seconds.
+	// Buckets are the upper bounds of the buckets of all histograms, in seconds.
 	//
-	// Defaults to 14 from 5 ms to 30 minutes.
+	// Defaults to 14 buckets from 5 ms to 30 minutes.
 	Buckets []float64
 }
 
@@ -56,33 +56,33 @@ func (p *pairs) labels(queue, klass string) (string, string) {
 	return pair[0], pair[1]
 }
 
-// ClientMetrics are those of clients in this process. Its method Observe is the Observer of a
-// [qless.ClientConfig]. It is safe for concurrent use.
+// ClientMetrics are the metrics of clients in this process. The method Observe is for the Observer
+// of a [qless.ClientConfig]. ClientMetrics are safe for concurrent use.
 type ClientMetrics struct {
 	pairs pairs
 	puts  *prometheus.CounterVec
 	calls *prometheus.HistogramVec
 }
 
-// NewClientMetrics returns metrics of clients, which must be registered.
+// NewClientMetrics returns metrics of clients, which the caller has to register.
 func NewClientMetrics(options ProcessOptions) *ClientMetrics {
 	o := options.withDefaults()
 	return &ClientMetrics{
 		pairs: pairs{most: o.MaxPairs, known: map[[2]string]bool{}},
 		puts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "qless_client_puts_total",
-			Help: "How many jobs this process has put. Those that went together and differ have " +
+			Help: "Number of jobs that this process has put. Jobs put together that differ have " +
 				"the label mixed.",
 		}, []string{"queue", "klass"}),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "qless_client_call_seconds",
-			Help:    "How long commands took, by the code of their errors, or ok.",
+			Help:    "Duration of commands, by the code of their errors, or ok.",
 			Buckets: o.Buckets,
 		}, []string{"command", "code"}),
 	}
 }
 
-// mixed is the label of jobs that were put together and differ.
+// mixed is the label of jobs that were put together but differ.
 const mixed = "mixed"
 
 // Observe counts a call.
@@ -121,7 +121,7 @@ func (m *ClientMetrics) Collect(metrics chan<- prometheus.Metric) {
 	m.calls.Collect(metrics)
 }
 
-// WorkerMetrics are those of workers in this process. It is safe for concurrent use.
+// WorkerMetrics are the metrics of workers in this process. They are safe for concurrent use.
 type WorkerMetrics struct {
 	pairs    pairs
 	duration *prometheus.HistogramVec
@@ -133,7 +133,7 @@ type WorkerMetrics struct {
 	workers map[*qless.Worker]bool
 }
 
-// NewWorkerMetrics returns metrics of workers, which must be registered.
+// NewWorkerMetrics returns metrics of workers, which the caller has to register.
 func NewWorkerMetrics(options ProcessOptions) *WorkerMetrics {
 	o := options.withDefaults()
 	return &WorkerMetrics{
@@ -141,28 +141,28 @@ func NewWorkerMetrics(options ProcessOptions) *WorkerMetrics {
 		workers: map[*qless.Worker]bool{},
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "qless_worker_job_duration_seconds",
-			Help:    "How long handlers ran, by outcome.",
+			Help:    "Run time of handlers, by outcome.",
 			Buckets: o.Buckets,
 		}, []string{"queue", "klass", "outcome"}),
 		wait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "qless_worker_job_wait_seconds",
-			Help:    "How long jobs waited until this process popped them.",
+			Help:    "Wait of jobs until this process popped them.",
 			Buckets: o.Buckets,
 		}, []string{"queue", "klass"}),
 		jobs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "qless_worker_jobs_total",
-			Help: "How many jobs have ended in this process, by outcome.",
+			Help: "Number of jobs that ended in this process, by outcome.",
 		}, []string{"queue", "klass", "outcome"}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "qless_worker_lost_total",
-			Help: "How many outcomes of jobs the server did not take, because the lock was lost " +
-				"or it refused them.",
+			Help: "Number of outcomes of jobs that were discarded because the lock was lost " +
+				"or the server refused them.",
 		}),
 	}
 }
 
-// NewWorker returns a worker that these metrics watch until it has stopped: it calls the config's
-// Observer after [WorkerMetrics.Observe].
+// NewWorker returns a worker that these metrics watch until it has stopped. The worker calls
+// [WorkerMetrics.Observe] before the config's Observer.
 func (m *WorkerMetrics) NewWorker(
 	client *qless.Client, config qless.WorkerConfig,
 ) (*qless.Worker, error) {
@@ -181,15 +181,15 @@ func (m *WorkerMetrics) NewWorker(
 	return worker, nil
 }
 
-// Watch adds a worker to the gauges until it has stopped. It is for a worker that
-// [WorkerMetrics.NewWorker] has not made, whose Observer calls [WorkerMetrics.Observe].
+// Watch adds a worker to the gauges until it has stopped. It is for workers that were not made by
+// [WorkerMetrics.NewWorker], and whose Observer calls [WorkerMetrics.Observe].
 func (m *WorkerMetrics) Watch(worker *qless.Worker) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.workers[worker] = true
 }
 
-// Observe counts what happens to a job. It is for the Observer of a [qless.WorkerConfig].
+// Observe counts an event of a job. It is for the Observer of a [qless.WorkerConfig].
 func (m *WorkerMetrics) Observe(event qless.JobEvent) {
 	queue, klass := m.pairs.labels(event.Queue, event.Klass)
 	switch event.Kind {
@@ -228,13 +228,13 @@ func outcomeOf(event *qless.JobEvent) string {
 
 var (
 	workerSlots = prometheus.NewDesc("qless_worker_slots",
-		"How many jobs the workers of this process run at a time.", nil, nil)
+		"Maximum number of jobs that the workers of this process run at once.", nil, nil)
 	workerBusy = prometheus.NewDesc("qless_worker_busy",
-		"How many jobs run in this process.", nil, nil)
+		"Number of jobs running in this process.", nil, nil)
 	workerOldest = prometheus.NewDesc("qless_worker_oldest_running_seconds",
-		"For how long the job has been running that was started first, or 0.", nil, nil)
+		"Time since the start of the oldest running job, or 0.", nil, nil)
 	workerTurn = prometheus.NewDesc("qless_worker_last_turn_timestamp_seconds",
-		"When the server last answered the worker of this process that it answered longest ago.",
+		"Time of the server's last answer to the worker that it answered longest ago.",
 		nil, nil)
 )
 

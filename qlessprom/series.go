@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// other is the label of what exceeds a bound.
+// other is the label of values beyond a bound.
 const other = "other"
 
 // The metrics of a [Collector].
@@ -21,48 +21,52 @@ var (
 	serverDescs []*prometheus.Desc
 
 	queueJobs = describe("qless_queue_jobs",
-		"How many jobs a queue has, by state. Jobs that have fallen due are waiting.",
+		"Number of jobs in a queue by state. Jobs that have fallen due are waiting.",
 		"queue", "state")
 	queueOldest = describe("qless_queue_oldest_waiting_seconds",
-		"For how long the oldest job has been waiting that could be popped.", "queue")
+		"Wait of the oldest job that could be popped.", "queue")
 	queuePaused = describe("qless_queue_paused", "Whether the queue is paused.", "queue")
 	queueMax    = describe("qless_queue_max_concurrency",
-		"How many jobs of the queue may run at a time, if that is limited.", "queue")
+		"Maximum number of jobs of the queue that run at once, if limited.", "queue")
 	queueWait = describe("qless_queue_wait_seconds",
-		"How long the jobs waited that were popped today (UTC).", "queue")
+		"Wait of the jobs that were popped today (UTC).", "queue")
 	queueRun = describe("qless_queue_run_seconds",
-		"How long the jobs ran that were completed today (UTC).", "queue")
+		"Run time of the jobs that were completed today (UTC).", "queue")
 	queueFailures = describe("qless_queue_failures_total",
-		"How many jobs have failed today (UTC).", "queue")
+		"Number of jobs that failed today (UTC).", "queue")
 	queueLostLocks = describe("qless_queue_lost_locks_total",
-		"How many locks workers have lost today (UTC).", "queue")
+		"Number of locks that workers lost today (UTC).", "queue")
 	failedJobs = describe("qless_failed_jobs",
-		"How many jobs are failed, by failure group.", "group")
+		"Number of failed jobs by failure group.", "group")
 	workers = describe("qless_workers",
-		"How many workers, of any language, were seen within max-worker-age.")
+		"Number of workers, in any language, seen within max-worker-age.")
 	heldJobs = describe("qless_worker_held_jobs",
-		"How many jobs workers hold: running, or stalled if their locks have ended.", "state")
+		"Number of jobs that workers hold: running, or stalled if their locks have expired.", "state")
 	limitUsed = describe("qless_limit_used",
-		"How many slots of a limit's concurrency are taken.", "limit")
+		"Number of slots of a limit's concurrency in use.", "limit")
 	limitSize = describe("qless_limit_size",
-		"How many slots a limit's concurrency has.", "limit")
+		"Number of slots of a limit's concurrency.", "limit")
 	limitParked = describe("qless_limit_parked",
-		"How many jobs wait for room in a limit.", "limit")
+		"Number of jobs that wait for a limit.", "limit")
 	scheduleMissed = describe("qless_schedule_missed_total",
-		"How many times of a schedule have got no job.", "schedule")
+		"Number of runs that a schedule has missed.", "schedule")
 	scheduleOverdue = describe("qless_schedule_overdue",
-		"How many times of a schedule have passed for which no job was put yet.", "schedule")
+		"Number of times of a schedule that have passed and have no job yet.", "schedule")
 	scrapeErrors = describe("qless_scrape_errors_total",
-		"How many reads have failed, and how many damaged keys were met.")
+		"Number of failed reads and of damaged keys met.")
 )
+
+// inSpaces maps these metrics to the same ones with a label for the namespace.
+var inSpaces = map[*prometheus.Desc]*prometheus.Desc{}
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	desc := prometheus.NewDesc(name, help, labels, nil)
 	serverDescs = append(serverDescs, desc)
+	inSpaces[desc] = prometheus.NewDesc(name, help, append(labels, "namespace"), nil)
 	return desc
 }
 
-// bounds are the upper ends of the buckets of wait and run, which are some of the server's.
+// bounds are the upper bounds of the buckets of wait and run, which are some of the server's.
 var bounds = []time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,
@@ -73,14 +77,30 @@ var bounds = []time.Duration{
 type writer struct {
 	metrics chan<- prometheus.Metric
 	options *Options
+	space   string // the label of the namespace, or "" for none
 }
 
 func (w *writer) gauge(desc *prometheus.Desc, value float64, labels ...string) {
-	w.metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	w.write(desc, prometheus.GaugeValue, value, labels)
 }
 
 func (w *writer) counter(desc *prometheus.Desc, value float64, labels ...string) {
-	w.metrics <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, labels...)
+	w.write(desc, prometheus.CounterValue, value, labels)
+}
+
+func (w *writer) write(
+	desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels []string,
+) {
+	desc, labels = w.inSpace(desc, labels)
+	w.metrics <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
+}
+
+// inSpace adds the label of the namespace, if there is one.
+func (w *writer) inSpace(desc *prometheus.Desc, labels []string) (*prometheus.Desc, []string) {
+	if w.space == "" {
+		return desc, labels
+	}
+	return inSpaces[desc], append(labels, w.space)
 }
 
 // gauges writes a gauge for each name, in order.
@@ -173,10 +193,10 @@ func (w *writer) queueLabel(i int, name string) string {
 	return label(name)
 }
 
-// maxLabel is how many bytes of a name a label has.
+// maxLabel is the maximum length of a label in bytes.
 const maxLabel = 200
 
-// label returns a name as Prometheus accepts it.
+// label turns a name into a label that Prometheus accepts.
 func label(name string) string {
 	name = name[:min(len(name), maxLabel)]
 	return cmp.Or(strings.ToValidUTF8(name, "\uFFFD"), other)
@@ -211,7 +231,7 @@ func (w *writer) writeDays(queues []inspect.QueueOverview, read map[string]day) 
 type histogram struct {
 	count   int
 	sum     float64
-	buckets map[float64]uint64 // by their upper ends; each has the counts of those below, too
+	buckets map[float64]uint64 // by their upper bounds, cumulative
 }
 
 func newHistogram() *histogram {
@@ -237,10 +257,11 @@ func (h *histogram) add(s qless.Summary, t total) {
 }
 
 func (h *histogram) write(w *writer, desc *prometheus.Desc, label string) {
-	w.metrics <- prometheus.MustNewConstHistogram(desc, uint64(h.count), h.sum, h.buckets, label)
+	desc, labels := w.inSpace(desc, []string{label})
+	w.metrics <- prometheus.MustNewConstHistogram(desc, uint64(h.count), h.sum, h.buckets, labels...)
 }
 
-// largest returns the largest counts, and the sum of the others as other.
+// largest returns the largest counts, and the sum of the others under the label other.
 func largest(counts map[string]int, most int) map[string]float64 {
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b))

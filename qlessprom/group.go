@@ -1,0 +1,184 @@
+package qlessprom
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/together"
+)
+
+// namespaces is a metric that only a [Group] has.
+var namespaces = prometheus.NewDesc("qless_namespaces",
+	"Number of namespaces that match the pattern: those read and those left out.",
+	[]string{"state"}, nil)
+
+// readAtOnce is the number of namespaces read concurrently, and maxErrors the maximum number of
+// errors of a scrape that are passed to OnError.
+const (
+	readAtOnce = 16
+	maxErrors  = 5
+)
+
+// A Group is a [Collector] of several namespaces. Its metrics have the namespace as an additional
+// label. It is safe for concurrent use.
+//
+// A scrape runs two scripts in each namespace, and reads the problems of a quarter of them. Codes
+// of problems that a namespace does not have are omitted. The statistics of today, which make up
+// most of the series, are read only while the namespaces have no more than MaxQueues queues
+// together.
+type Group struct {
+	rdb     redis.UniversalClient
+	pattern string
+	options Options
+
+	mu      sync.Mutex // held by a scrape
+	members []*member  // by namespace
+	leftOut int
+	looked  time.Time     // the last search for namespaces
+	search  chan []string // of a search in the background, if there is one: closed after its result
+
+	errors atomic.Int32 // of this scrape
+}
+
+// A member is the collector of one namespace.
+type member struct {
+	*Collector
+	namespace string
+}
+
+// NewGroup returns a collector of the namespaces that match a pattern of [inspect.Namespaces], such
+// as {mail-*}:ql:. It notices new ones within Options.NamespacesEvery.
+func NewGroup(rdb redis.UniversalClient, pattern string, options Options) *Group {
+	return &Group{rdb: rdb, pattern: pattern, options: options.withDefaults()}
+}
+
+// Describe implements [prometheus.Collector].
+func (g *Group) Describe(descs chan<- *prometheus.Desc) {
+	descs <- namespaces
+	for _, desc := range serverDescs {
+		descs <- inSpaces[desc]
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (g *Group) Collect(metrics chan<- prometheus.Metric) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.errors.Store(0)
+	ctx, cancel := context.WithTimeout(context.Background(), g.options.Timeout)
+	defer cancel()
+	g.look(ctx)
+	g.share()
+	all, _ := together.AskFew(readAtOnce, g.members, func(m *member) (*figures, error) {
+		return m.current(ctx), nil
+	})
+	for i, m := range g.members {
+		m.write(&writer{metrics, &m.options, label(m.namespace)}, all[i])
+	}
+	w := writer{metrics: metrics}
+	w.gauge(namespaces, float64(len(g.members)), "read")
+	w.gauge(namespaces, float64(g.leftOut), "left_out")
+}
+
+// look finds the namespaces: at once the first time, and later in the background for the next
+// scrape.
+func (g *Group) look(ctx context.Context) {
+	select {
+	case names, found := <-g.search:
+		g.search = nil
+		if found {
+			g.set(names)
+		}
+	default:
+	}
+	switch {
+	case g.looked.IsZero():
+		names, err := inspect.Namespaces(ctx, g.rdb, g.pattern)
+		g.failed(err)
+		g.set(names)
+		if err == nil {
+			g.looked = time.Now()
+		}
+	case g.search == nil && time.Since(g.looked) >= g.options.NamespacesEvery:
+		g.looked = time.Now()
+		search := make(chan []string, 1)
+		g.search = search
+		go func() {
+			defer close(search)
+			const patience = time.Minute
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			if names, err := inspect.Namespaces(ctx, g.rdb, g.pattern); err == nil {
+				search <- names
+			} else {
+				g.failed(err)
+			}
+		}()
+	}
+}
+
+// set adds members for new namespaces, and forgets members that are gone.
+func (g *Group) set(names []string) {
+	read := names[:min(len(names), g.options.MaxNamespaces)]
+	known := map[string]*member{}
+	for _, m := range g.members {
+		known[m.namespace] = m
+	}
+	g.leftOut, g.members = len(names)-len(read), nil
+	for _, name := range read {
+		m := known[name]
+		if m == nil {
+			client, err := qless.New(g.rdb, &qless.ClientConfig{Namespace: name})
+			if err != nil {
+				g.failed(err)
+				continue
+			}
+			m = &member{NewCollector(client, g.options), name}
+			m.options.OnError = g.failed
+			m.inGroup = true
+		}
+		g.members = append(g.members, m)
+	}
+}
+
+// share decides which members make the expensive reads.
+func (g *Group) share() {
+	queues := 0
+	for _, m := range g.members {
+		if m.last == nil {
+			queues = g.options.MaxQueues + 1 // not known yet
+		} else if m.last.overview != nil {
+			queues += m.last.overview.Total
+		}
+	}
+	var due []*member
+	for _, m := range g.members {
+		m.turn = false
+		m.options.StatsAtOnce = -1
+		if queues <= g.options.MaxQueues {
+			m.options.StatsAtOnce = g.options.StatsAtOnce
+		}
+		if !m.knowsProblems() {
+			due = append(due, m)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b *member) int { return a.problems.at.Compare(b.problems.at) })
+	for _, m := range due[:min(len(due), (len(g.members)+maxTurns-1)/maxTurns)] {
+		m.turn = true
+	}
+}
+
+// failed passes on the first errors of a scrape.
+func (g *Group) failed(err error) {
+	if err != nil && g.options.OnError != nil && g.errors.Add(1) <= maxErrors {
+		g.options.OnError(err)
+	}
+}
