@@ -14,28 +14,28 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A question is what a page asks before an action.
+// A question is the question of a page before an action.
 type question struct {
 	*actions.Info
 	What     string            `json:"what,omitempty"`
 	Jobs     *actions.Count    `json:"jobs,omitempty"`
-	Typed    string            `json:"type,omitempty"` // what one has to type
+	Typed    string            `json:"type,omitempty"` // the text that the user has to type
 	Problems map[string]string `json:"problems,omitempty"`
 	Fields   []asked           `json:"fields"`
 	Back     string            `json:"-"`
 	Hidden   []actions.Hidden  `json:"-"`
 }
 
-// An asked is a field with what is known of it.
+// An asked is a field of a question with its value.
 type asked struct {
 	actions.Field
 	Value   string `json:"-"`
 	Problem string `json:"-"`
-	IsKnown bool   `json:"-"` // it is what the action is about
+	IsKnown bool   `json:"-"` // it is the subject of the action
 }
 
-// ask shows a page that asks for confirmation, and for the fields of an action. It has all that was
-// typed before.
+// ask shows a page that asks for confirmation and for the fields of an action. It keeps everything
+// that was typed before.
 func (s *site) ask(w http.ResponseWriter, r *http.Request, q *actions.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), sampleTimeout)
 	defer cancel()
@@ -93,8 +93,8 @@ func (s *site) question(q *actions.Request) *question {
 	return asks
 }
 
-// cameFrom returns the page with the button. If an action goes back to another one, that is named
-// before it.
+// cameFrom returns the page with the button. If an action goes back to another page, that precedes
+// it.
 func cameFrom(form *actions.Form) string {
 	pages := form.Values["back"]
 	if len(pages) == 0 {
@@ -103,31 +103,45 @@ func cameFrom(form *actions.Form) string {
 	return pages[len(pages)-1]
 }
 
-// Usual are the fields that are shown at first, and Rare are the others.
-func (q *question) Usual() []asked { return q.fields(false) }
-func (q *question) Rare() []asked  { return q.fields(true) }
-
-func (q *question) fields(isRare bool) []asked {
-	return slices.DeleteFunc(slices.Clone(q.Fields), func(f asked) bool { return f.IsRare != isRare })
+// A fieldset is a group of fields.
+type fieldset struct {
+	Title  string
+	Fields []asked
 }
 
-// HasRare reports whether one of the fields that are not shown at first is filled in, or wrong.
-func (q *question) HasRare() bool {
-	return slices.ContainsFunc(q.Rare(), func(f asked) bool { return f.Value+f.Problem != "" })
-}
-
-// Question is the question in words.
-func (q *question) Question() string {
-	deed := q.Deed()
-	if q.Jobs == nil && !q.Destructive {
-		return deed
+// Groups returns the fields in groups. The first group has no title, and is always shown.
+func (q *question) Groups() (all []fieldset) {
+	for _, field := range q.Fields {
+		i := slices.IndexFunc(all, func(g fieldset) bool { return g.Title == field.Group })
+		if i < 0 {
+			i = len(all)
+			all = append(all, fieldset{Title: field.Group})
+		}
+		all[i].Fields = append(all[i].Fields, field)
 	}
-	return deed + "?"
+	return all
 }
 
-// Deed is what the button does: "Cancel 1,500 jobs".
+// HasRare reports whether one of the rare fields is filled in or wrong.
+func (q *question) HasRare() bool {
+	return slices.ContainsFunc(q.Fields, func(f asked) bool {
+		return f.Group != "" && f.Value+f.Problem != ""
+	})
+}
+
+// Question returns the question in words.
+func (q *question) Question() string {
+	if q.SingleJob || q.Jobs == nil && !q.Destructive {
+		return q.Label
+	}
+	return q.Deed() + "?"
+}
+
+// Deed returns the label of the button: "Cancel 1,500 jobs".
 func (q *question) Deed() string {
 	switch {
+	case q.SingleJob:
+		return q.Label
 	case q.Jobs != nil && q.Jobs.IsMore:
 		return q.Label + deedEnds[q.Name] + " more than " + words.Plural(q.Jobs.Jobs, "job")
 	case q.Jobs != nil:
@@ -135,16 +149,16 @@ func (q *question) Deed() string {
 	case q.Destructive && len(q.Fields) > 0 && q.Fields[0].IsKnown:
 		return q.Label + " " + q.Fields[0].Value
 	}
-	return q.Label
+	return strings.Replace(q.Label, "New ", "Put ", 1)
 }
 
-// deedEnds join the labels of some actions to the jobs that they change.
+// deedEnds connect the labels of some actions with the jobs that they change.
 var deedEnds = map[string]string{
 	"job.promote": ":", "job.timeout": ":", "job.priority": " of", "job.depend": " of",
-	"job.undepend": " of", "job.log": " to", "job.edit": " of",
+	"job.undepend": " of",
 }
 
-// Once is a word that no other page has, for forms. Updates of a page have the same one.
+// Once returns a word for forms that no other page has. Updates of a page keep it.
 func (f *frame) Once() string {
 	if f.once == "" {
 		f.once, _ = f.Request.Context().Value(isFragment{}).(string)
@@ -157,12 +171,12 @@ func (f *frame) Once() string {
 
 // An offer is a button for an action on jobs.
 type offer struct {
-	Back string // where it goes back to, if not to the page with the button
+	Back string // the page that it goes back to, if not the one with the button
 	*actions.Info
 }
 
-// JobActions are the actions on jobs that the viewer may do, and that make sense:
-// for the rows of a table, those of their states; for a job, those of its state.
+// JobActions returns the actions on jobs that the viewer may do and that fit the state of the job,
+// or the states of the jobs in a table.
 func (f *frame) JobActions(of any) []offer {
 	job, isJob := of.(*qless.Job)
 	var all []offer
@@ -174,7 +188,7 @@ func (f *frame) JobActions(of any) []offer {
 			continue
 		}
 		if isJob && name == ActionJobCancel {
-			one.Back = f.Site.Link("queues", actions.QueueOf(job)) // the page of the job is gone then
+			one.Back = f.Site.Link("queues", actions.QueueOf(job)) // the job has no page afterwards
 		}
 		all = append(all, one)
 	}
@@ -197,8 +211,8 @@ func fits(info *actions.Info, of any) bool {
 	return true
 }
 
-// MoreID is the id of the part of the buttons that is opened, by which an update of the page
-// leaves it open.
+// MoreID returns the id of the part of the buttons that can be opened, by which an update of the
+// page leaves it open.
 func (f *frame) MoreID(of any) string {
 	switch of.(type) {
 	case scopeForm:
@@ -209,7 +223,7 @@ func (f *frame) MoreID(of any) string {
 	return "more-selected"
 }
 
-// A button is an action on one thing, with a form of its own.
+// A button is a form for an action on one thing.
 type button struct {
 	*actions.Info
 	URL    string
@@ -217,8 +231,8 @@ type button struct {
 	Inputs []actions.Hidden
 }
 
-// Button returns a button for an action, for the template "button", or nil if whoever looks at the
-// page may not do it. The pairs are what its form says, such as "queue", "mail".
+// Button returns a button for an action, for the template "button", or nil if the viewer may not do
+// it. The pairs are the values of its form, such as "queue", "mail".
 func (f *frame) Button(action string, pairs ...string) *button {
 	if !f.May(action) {
 		return nil
@@ -231,10 +245,10 @@ func (f *frame) Button(action string, pairs ...string) *button {
 	return b
 }
 
-// A scopeForm is the hidden inputs that select the jobs: all matches.
+// A scopeForm holds the hidden inputs that select all matching jobs.
 type scopeForm struct {
 	Inputs []actions.Hidden
-	Count  int // of the jobs, or 0 if that is not known
+	Count  int // the number of jobs, or 0 if unknown
 	states []qless.State
 	kind   string
 }
@@ -245,9 +259,8 @@ func (c scopeForm) Of(count int) scopeForm {
 	return c
 }
 
-// Scope returns all jobs that match something, for the template "all-actions". The kind and the
-// pairs are those of its form, such as "queue", "queue", "mail", "list", "waiting", "klass",
-// "Send".
+// Scope selects all matching jobs, for the template "all-actions". The kind and the pairs are those
+// of its form, such as "queue", "queue", "mail", "list", "waiting", "klass", "Send".
 func (f *frame) Scope(kind string, pairs ...string) scopeForm {
 	form := scopeForm{Inputs: []actions.Hidden{{Name: "scope", Value: kind}}, kind: kind}
 	values := url.Values{}
@@ -261,13 +274,13 @@ func (f *frame) Scope(kind string, pairs ...string) scopeForm {
 	return form
 }
 
-// QueueScope returns the jobs that the page of a queue lists, or finds.
+// QueueScope selects the jobs that the page of a queue lists or finds.
 func (f *frame) QueueScope() scopeForm {
 	q := f.Data.(*queueData)
 	return f.listed(q.jobList, "queue", "queue", q.Name, "list", string(q.List))
 }
 
-// ListScope returns the jobs that a list has, or finds.
+// ListScope selects the jobs that a list contains or finds.
 func (f *frame) ListScope() scopeForm {
 	list := f.Data.(*listData)
 	switch {
@@ -279,7 +292,7 @@ func (f *frame) ListScope() scopeForm {
 	return f.listed(list.jobList, f.Section)
 }
 
-// listed returns the jobs of a list that match its filter.
+// listed selects the jobs of a list that match its filter.
 func (f *frame) listed(list *jobList, kind string, pairs ...string) scopeForm {
 	filter := list.Filter
 	if kind != "tagged" {
@@ -293,7 +306,7 @@ func (f *frame) listed(list *jobList, kind string, pairs ...string) scopeForm {
 	return form
 }
 
-// FindScope returns the jobs that match a search.
+// FindScope selects the jobs that match a search.
 func (f *frame) FindScope() scopeForm {
 	data := f.Data.(*findData)
 	form := f.Scope("found", "q", data.Text, "in", data.In, "state", data.State, "queue", data.Queue)

@@ -10,24 +10,35 @@ import (
 	"github.com/qless/qless-go/web/internal/find"
 )
 
-// A batchesData is a part of the batches whose callbacks are in a state.
+// A batchesData holds some of the batches whose callbacks are in a state.
 type batchesData struct {
 	State   string     `json:"state"`
 	Batches []batchRow `json:"batches"`
-	Looked  int        `json:"looked"` // jobs, for this page
+	Looked  int        `json:"looked"` // jobs read for this page
 	Next    string     `json:"next,omitempty"`
 }
 
-// A batchRow is the callback of a batch, and how far the batch is.
+// A batchRow is the callback of a batch, with the progress of the batch.
 type batchRow struct {
 	Job   inspect.Row `json:"job"`
 	Batch *batch      `json:"batch"`
 }
 
-// A batchState is a state of callbacks, as the page calls it.
+// batchOrders are the columns by which the batches of a page are sorted.
+var batchOrders = orders[batchRow]{
+	"klass":   func(b *batchRow) any { return b.Job.Klass },
+	"jid":     func(b *batchRow) any { return b.Job.JID },
+	"queue":   func(b *batchRow) any { return b.Job.Queue },
+	"done":    func(b *batchRow) any { return b.Batch.Done() },
+	"failed":  func(b *batchRow) any { return b.Batch.Failed },
+	"pending": func(b *batchRow) any { return b.Batch.Pending },
+	"since":   func(b *batchRow) any { return b.Job.Since },
+}
+
+// A batchState is a state of callbacks, with its name on the page.
 type batchState struct{ State, Title string }
 
-// States are the states to choose from.
+// States returns the states to choose from.
 func (d *batchesData) States() []batchState {
 	return []batchState{
 		{"depends", "Waiting for members"}, {"waiting", "Callback waits"},
@@ -35,7 +46,8 @@ func (d *batchesData) States() []batchState {
 	}
 }
 
-// batches lists batches. There is no index of them: it looks at a bounded number of jobs.
+// batches lists batches. As there is no index of them, it reads a limited number of jobs, and sorts
+// the batches found.
 func (s *site) batches(ctx context.Context, q query) (*view, error) {
 	asked := find.Query{State: cmp.Or(q.Get("state"), "depends"), Batch: true}
 	if err := asked.Check(false); err != nil {
@@ -60,5 +72,6 @@ func (s *site) batches(ctx context.Context, q query) (*view, error) {
 			status.Total, status.Pending, len(status.Failed), status.Open,
 		}})
 	}
-	return &view{Title: "Batches", Data: data}, nil
+	by := batchOrders.sort(data.Batches, q, "-")
+	return &view{Title: "Batches", Data: data, order: by}, nil
 }

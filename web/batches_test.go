@@ -45,6 +45,15 @@ func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 		"members": 3.0, "pending": 1.0, "failed": 1.0, "open": true,
 	}, rows[0].(map[string]any)["batch"])
 
+	other, err := d.NewBatch(ctx, "reports", "Average", nil)
+	d.do(err)
+	_, err = other.Add(ctx, "files", []qless.JobSpec{{Klass: "Read"}})
+	d.do(err)
+	page = d.again(web.Options{}).page("/batches?sort=klass")
+	require.Regexp(t, `(?s)>Average</a>.*>Sum</a>`, page)
+	require.Contains(t, page, `aria-sort="ascending"><a href="/batches?sort=-klass">Callback`)
+	require.Regexp(t, `(?s)>Sum</a>.*>Average</a>`, d.page("/batches?sort=done"))
+
 	page = d.page("/batches?state=complete")
 	require.Contains(t, page, "Empty")
 	require.NotContains(t, page, "Sum")

@@ -12,8 +12,8 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// cell returns a cell with a figure. A zero is pale, and left out on a phone, where the label is
-// shown; any other figure is red if it is an alarm.
+// cell returns a cell with a figure. A zero is pale, and omitted on a phone, which shows the label.
+// Any other figure is red if it is an alarm.
 func cell(label string, value any, isAlarm bool) template.HTML {
 	text, isZero := figure(value)
 	class := "n"
@@ -27,7 +27,7 @@ func cell(label string, value any, isAlarm bool) template.HTML {
 		template.HTMLEscapeString(label), template.HTMLEscapeString(text)))
 }
 
-// figure writes a number, a rate, or the age of something.
+// figure formats a number, a rate, or an age.
 func figure(value any) (text string, isZero bool) {
 	switch value := value.(type) {
 	case int:
@@ -47,7 +47,7 @@ func figure(value any) (text string, isZero bool) {
 	return text, text == "" || text == "–"
 }
 
-// meter draws which part of a whole something is, in the color of a state.
+// meter draws a part of a whole in the colour of a state.
 func meter(state string, n, of int) template.HTML {
 	width := 64 * float64(max(0, min(n, of))) / float64(max(1, of))
 	return template.HTML(fmt.Sprintf(`<svg class="meter hue %s" viewBox="0 0 64 6" `+
@@ -55,20 +55,11 @@ func meter(state string, n, of int) template.HTML {
 		`<rect width="%.1f" height="6"/></svg>`, template.HTMLEscapeString(state), width))
 }
 
-// The longest jid that is shown whole in a table, and what is shown of a longer one.
-const maxID, idStart, idEnd = 16, 8, 4
-
-// shortID returns the ends of a long jid that is made of digits.
-func shortID(jid string) string {
-	isHex := strings.Trim(jid, "0123456789abcdefABCDEF-") == ""
-	if len(jid) <= maxID || !isHex {
-		return words.Short(jid, 2*maxID)
-	}
-	return jid[:idStart] + "…" + jid[len(jid)-idEnd:]
-}
-
-// capital writes the first letter of a sentence large.
+// capital capitalizes a sentence, unless it begins with the name of a key.
 func capital(text string) string {
+	if word, _, _ := strings.Cut(text, " "); strings.Contains(word, ":") {
+		return text
+	}
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + text[size:]
 }

@@ -17,16 +17,17 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// A large namespace: so much of everything that the reads of a page must be bounded.
+// The sizes of a large namespace, which a page can't read as a whole.
 const (
 	largeQueues    = 200
 	largeWorkers   = 100
 	largeGroups    = 200 // of failures, with 10 jobs each
-	largeRates     = 480 // queues and klasses of each minute: a queue has a few of them
+	largeRates     = 480 // pairs of a queue and a klass per minute
 	largeRecurring = 60
 )
 
-// newLargeDesk returns a desk in front of a large namespace. Its rates are written as workers do.
+// newLargeDesk returns a desk with a large namespace, whose rates are written like those of
+// workers.
 func newLargeDesk(t *testing.T) *desk {
 	t.Helper()
 	d := newDesk(t, web.Options{Interval: time.Hour})
@@ -110,14 +111,14 @@ func (d *desk) fillFailures() {
 	}
 }
 
-// A cost is what a server did.
+// A cost is the work of a server.
 type cost struct {
 	commands int
 	bytes    int           // of its replies
-	time     time.Duration // in scripts and other commands: it is logged, and no test depends on it
+	time     time.Duration // in scripts and other commands: logged only, as it varies
 }
 
-// costOf returns what a server does for something.
+// costOf returns the cost of a function.
 func (d *desk) costOf(rdb *redis.Client, do func()) cost {
 	d.t.Helper()
 	before := d.spent(rdb)
@@ -128,7 +129,7 @@ func (d *desk) costOf(rdb *redis.Client, do func()) cost {
 	}
 }
 
-// spent returns what a server has done except for INFO.
+// spent returns the total cost so far, except for INFO.
 func (d *desk) spent(rdb *redis.Client) (sum cost) {
 	d.t.Helper()
 	stats, err := rdb.Info(d.t.Context(), "stats").Result()
@@ -164,12 +165,15 @@ func TestCostOfPages(t *testing.T) {
 	require.NoError(t, err)
 	for _, page := range []struct {
 		path            string
-		commands, bytes int // at most, of the first view, and of the next ones
+		commands, bytes int // the limits of the first view and of later ones
 	}{
 		{"/", 1850, 150_000},
+		{"/?by=queue", 1850, 150_000},
+		{"/?by=queue&over=3d", 1850, 250_000},
 		{"/queues", 1850, 150_000},
 		{"/queues/queue-0", 850, 60_000},
 		{"/queues/queue-0?list=scheduled", 750, 50_000},
+		{"/queues/queue-0?by=klass&over=3d", 850, 60_000},
 		{"/queues/queue-0/why", 700, 45_000},
 		{"/jobs/" + jobs[0].JID, 10, 10_000},
 		{"/jobs/" + jobs[0].JID + "/graph", 20, 10_000},
@@ -199,6 +203,7 @@ func TestCostOfPages(t *testing.T) {
 		{"/unique", 40, 20_000},
 		{"/batches", 1650, 40_000},
 		{"/doctor", 10, 10_000},
+		{"/find", 1650, 40_000},
 		{"/find?q=Nothing", 2400, 40_000},
 		{"/find?q=tag-1", 2400, 40_000},
 		{"/actions/queue.pause?queue=queue-0", 10, 10_000},
@@ -207,7 +212,7 @@ func TestCostOfPages(t *testing.T) {
 			looker := *d
 			looker.t = t
 			loader := looker.fresh(rdb)
-			for range 2 { // scripts are loaded
+			for range 2 { // loads the scripts
 				web.EndTurn(loader.handler.(*web.Handler))
 				loader.page(page.path)
 			}
@@ -227,7 +232,7 @@ func TestCostOfPages(t *testing.T) {
 	}
 }
 
-// fresh returns a desk with a dashboard that knows nothing yet.
+// fresh returns a desk with a new dashboard.
 func (d *desk) fresh(rdb *redis.Client) *desk {
 	d.t.Helper()
 	options := web.Options{Interval: time.Hour, Logger: testkit.Quiet()}

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// exams has the last exam of a namespace, and the one that runs.
+// exams holds the last exam of a namespace, and the running one.
 type exams struct {
 	mu       sync.Mutex
 	stop     context.CancelFunc // not nil while one runs
@@ -28,14 +28,14 @@ type doctorData struct {
 	Report   *doctor.Report   `json:"report,omitempty"`
 	At       time.Time        `json:"at,omitzero"`
 	Repaired int              `json:"repaired,omitempty"`
-	Running  string           `json:"running,omitempty"` // how far it is
-	Problem  string           `json:"problem,omitempty"` // why the last one has ended early
+	Running  string           `json:"running,omitempty"` // its progress
+	Problem  string           `json:"problem,omitempty"` // the reason why the last one ended early
 	NoRedis  bool             `json:"no_redis,omitempty"`
 	Findings []doctor.Finding `json:"-"` // of the page
 	Rows     rows             `json:"-"`
 }
 
-// Fixable is the number of findings that can be repaired.
+// Fixable returns the number of findings that can be repaired.
 func (d *doctorData) Fixable() (n int) {
 	for _, finding := range d.Report.Findings {
 		if finding.Fixable {
@@ -45,7 +45,7 @@ func (d *doctorData) Fixable() (n int) {
 	return n
 }
 
-// Kind is the number of findings of a severity.
+// Kind returns the number of findings of a severity.
 func (d *doctorData) Kind(severity string) int {
 	return len(d.Report.With(doctor.Severity(severity)))
 }
@@ -80,7 +80,7 @@ func (e *exams) data() *doctorData {
 	return data
 }
 
-// serious is the number of findings that a person should look at.
+// serious returns the number of findings that need attention.
 func (e *exams) serious() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -90,7 +90,7 @@ func (e *exams) serious() int {
 	return len(e.report.With(doctor.Broken)) + len(e.report.With(doctor.Warning))
 }
 
-// halt has the exam end soon.
+// halt makes the exam end soon.
 func (e *exams) halt() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -99,8 +99,8 @@ func (e *exams) halt() {
 	}
 }
 
-// examine begins an exam of the namespace. With repair, what it finds is repaired, and the
-// namespace examined once more.
+// examine starts an exam of the namespace. With repair, it repairs the findings and then examines
+// the namespace again.
 func (s *site) examine(repair bool) error {
 	if s.Redis == nil {
 		return invalid("the dashboard has no connection for it: its Source has no Redis")
@@ -146,7 +146,7 @@ func (s *site) runExam(
 	return report, len(fixed), err
 }
 
-// advice says what to do about a finding that can't be repaired here.
+// advice is for findings that can't be repaired here.
 var advice = map[doctor.Kind]string{
 	doctor.KindIncomplete:       "Read the job by its key, put it again, and delete the key.",
 	doctor.KindWrongType:        "Another program has written the key. Rename it, then examine again.",
@@ -159,12 +159,13 @@ var advice = map[doctor.Kind]string{
 	doctor.KindNoPersistence:    "On the server: CONFIG SET appendonly yes",
 	doctor.KindPersistenceFailed: "See the log of the server: the disk may be full, or not " +
 		"writable.",
+	doctor.KindOverdue:   "Start a worker of the queue, or run qless sweep QUEUE.",
 	doctor.KindOldServer: "Upgrade the server.",
 	doctor.KindReplica:   "Connect to the primary.",
 	doctor.KindClockSkew: "Let the host of the worker set its clock by NTP.",
 }
 
-// adviceOn says what to do about a finding.
+// adviceOn returns the advice on a finding.
 func adviceOn(finding doctor.Finding) string {
 	if finding.Fixable {
 		return "Repair: the record of the job decides, and no job is run, failed or deleted."

@@ -8,22 +8,22 @@ import (
 	"github.com/qless/qless-go/web/internal/rates"
 )
 
-// LimitReceipts changes how much a receipt of a dashboard has at most.
+// LimitReceipts limits the sizes of a dashboard's receipts.
 func LimitReceipts(h *Handler, jobs, bytes int) {
 	h.history.MaxReceipt = actions.ReceiptSize{Jobs: jobs, Bytes: bytes}
 }
 
-// LimitStreams changes how many pages of a dashboard are updated at a time.
+// LimitStreams limits the number of live pages of a dashboard.
 func LimitStreams(h *Handler, most int) { h.streams.most = int64(most) }
 
-// LimitLooks changes how long a look at rates may take, for a test.
+// LimitLooks limits the time of a reading of rates during a test.
 func LimitLooks(t *testing.T, most time.Duration) {
-	before := rates.ReadTime
-	rates.ReadTime = most
-	t.Cleanup(func() { rates.ReadTime = before })
+	first, next := rates.FirstTime, rates.ReadTime
+	rates.FirstTime, rates.ReadTime = most, most
+	t.Cleanup(func() { rates.FirstTime, rates.ReadTime = first, next })
 }
 
-// EndTurn has a dashboard read again what is good for a turn only.
+// EndTurn makes a dashboard read samples of the current turn again.
 func EndTurn(h *Handler) {
 	for _, s := range h.sites {
 		s.samples.mu.Lock()

@@ -12,18 +12,18 @@ import (
 	"github.com/qless/qless-go/web/internal/find"
 )
 
-// A failuresData is a part of the failure groups.
+// A failuresData holds a page of the failure groups.
 type failuresData struct {
 	Jobs   int        `json:"jobs"`  // in all groups
 	Total  int        `json:"total"` // groups
 	Groups []groupRow `json:"groups"`
 	Search string     `json:"search,omitempty"`
-	Most   int        `json:"-"` // in one of them
+	Most   int        `json:"-"` // in the largest one
 	Rows   rows       `json:"-"`
 
 	History *rateHistory `json:"history"`
 
-	// HasMore is true if not all groups of the page were read yet.
+	// HasMore is true if some groups of the page have not been read yet.
 	HasMore bool `json:"has_more,omitzero"`
 }
 
@@ -36,20 +36,20 @@ type groupRow struct {
 	Message string                  `json:"message,omitempty"` // of the latest failure
 	Sample  string                  `json:"sample,omitempty"`  // the jid of that job
 	Klasses []inspect.KlassFailures `json:"klasses"`           // of the latest failures
-	Looked  int                     `json:"looked"`            // how many these are
+	Looked  int                     `json:"looked"`            // the number of these
 	Growth  *growing                `json:"growth,omitempty"`
 }
 
-// The limits of what the pages about failures read, so that many failed jobs cost no more than a
+// Limits of the reads of the pages about failures, so that many failed jobs cost no more than a
 // few.
 const (
 	groupsShown   = 20  // groups on a page
-	groupsAtOnce  = 5   // of these, how many are looked into with each view of the page
-	groupsLooked  = 10  // jobs of each of them: the latest
-	failureLooked = 200 // jobs of the group that has a page of its own
+	groupsAtOnce  = 5   // groups read with each view of the page
+	groupsLooked  = 10  // the latest jobs of each of them
+	failureLooked = 200 // jobs on the page of a group
 )
 
-// groupAge is the age that a reading of the jobs of a group may have. Their number is newer.
+// groupAge is the maximum age of a reading of the jobs of a group. Their number is more recent.
 const groupAge = 10 * time.Second
 
 // maxKnownGroups is the number of groups that are kept.
@@ -79,7 +79,7 @@ func (s *site) failures(ctx context.Context, q query) (*view, error) {
 	if err := s.addDetails(ctx, data); err != nil {
 		return nil, err
 	}
-	data.History, err = s.rateHistory(ctx, "", spanOf(q))
+	data.History, err = s.rateHistory(ctx, q, inspect.RateQuery{}, "")
 	return &view{Title: "Failures", Data: data, isPart: data.HasMore, order: by}, err
 }
 
@@ -89,7 +89,7 @@ var groupOrders = orders[groupRow]{
 	"jobs":  func(g *groupRow) any { return g.Jobs },
 }
 
-// addDetails adds what is known of the groups of a page. It reads some that are not known, or the
+// addDetails adds the known details of the groups of a page. It reads some that are missing, or the
 // oldest ones.
 func (s *site) addDetails(ctx context.Context, data *failuresData) error {
 	now := time.Now()
@@ -116,7 +116,7 @@ func (s *site) addDetails(ctx context.Context, data *failuresData) error {
 	return nil
 }
 
-// readGroup reads the klasses of a group's latest failures, and when it began.
+// readGroup reads the klasses of a group's latest failures, and the time of its first one.
 func (s *site) readGroup(ctx context.Context, name string) (groupRow, error) {
 	sum, first, err := s.summary(ctx, name, groupsLooked)
 	group := groupRow{Name: name, Klasses: sum.Klasses, Looked: sum.Looked, First: first}
@@ -128,7 +128,7 @@ func (s *site) readGroup(ctx context.Context, name string) (groupRow, error) {
 	return group, err
 }
 
-// summary reads the latest failures of a group, and when the oldest was.
+// summary reads the latest failures of a group, and the time of the oldest.
 func (s *site) summary(
 	ctx context.Context, group string, limit int,
 ) (sum inspect.FailureSummary, first time.Time, err error) {
@@ -148,7 +148,7 @@ func (s *site) summary(
 	return sum, first, nil
 }
 
-// firstFailure returns when the oldest failure of a group was, or zero if that is gone meanwhile.
+// firstFailure returns the time of the oldest failure of a group, or zero if that is gone by now.
 func (s *site) firstFailure(ctx context.Context, group string, total int) (time.Time, error) {
 	oldest, err := s.in.Failed(group).List(ctx, inspect.Range{Offset: total - 1, Limit: 1})
 	if err != nil || len(oldest.Items) == 0 {
@@ -157,7 +157,7 @@ func (s *site) firstFailure(ctx context.Context, group string, total int) (time.
 	return oldest.Items[0].Since, nil
 }
 
-// redactKlasses leaves the parts of failures that may be shown.
+// redactKlasses removes the parts of failures that may not be shown.
 func (s *site) redactKlasses(group string, klasses []inspect.KlassFailures) {
 	for i := range klasses {
 		klass := &klasses[i]
@@ -181,7 +181,7 @@ type failureData struct {
 	*jobList
 }
 
-// A failedJob is one of the jobs of a group, with all that its failure says.
+// A failedJob is a job of a group with the details of its failure.
 type failedJob struct {
 	JID     string         `json:"jid"`
 	Klass   string         `json:"klass"`
@@ -214,7 +214,7 @@ func (s *site) readFailure(
 	return data, err
 }
 
-// sampleOf returns the job of a group, or of one of its klasses, that failed last, or nil if it is
+// sampleOf returns the job that failed last in a group, or in one of its klasses, or nil if it is
 // gone.
 func (s *site) sampleOf(
 	ctx context.Context, sum *inspect.FailureSummary, klass string,

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// fail puts a job and lets it fail.
+// fail puts a job and fails it.
 func (d *desk) fail(klass, group, message string, options ...qless.PutOption) string {
 	d.t.Helper()
 	jid := d.put("mail", klass, append(options, qless.Priority(1000))...)
@@ -70,7 +70,7 @@ func TestTheFirstFailureOfALargeGroupIsItsOldest(t *testing.T) {
 	first, err := time.Parse(time.RFC3339Nano, group["first"].(string))
 	d.do(err)
 	require.WithinDuration(t, job.Failure.When, first, 0)
-	require.Contains(t, d.page("/failures"), "of the latest 10")
+	require.Contains(t, d.page("/failures"), "of the latest 10 jobs")
 	require.NotContains(t, d.page("/failures"), `href="/klasses/Old"`)
 }
 
@@ -186,6 +186,6 @@ func TestManyFailedJobsCostThePageNoMoreThanFew(t *testing.T) {
 	d.page("/failures") // loads the scripts
 	d = d.again(web.Options{})
 	commands := d.server.Commands(t, func() { d.page("/failures") })
-	// 40 groups are counted; of 20, 10 jobs are looked at, and the oldest.
+	// 40 groups are counted. Of 20 groups, 10 jobs and the oldest one are read.
 	require.Less(t, len(commands), 500)
 }

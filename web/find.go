@@ -6,20 +6,23 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/web/internal/find"
 )
 
-// A findData is the page of a search in all lists.
+// A findData is the result of a search in all lists.
 type findData struct {
 	find.Query
 	Items  []inspect.Row `json:"items"`
 	Looked []find.Report `json:"looked"`
+	Sum    int           `json:"-"` // of the jobs looked at
 	Next   string        `json:"next,omitempty"`
 	Named  []named       `json:"named,omitempty"`
+	Tabs   []counted     `json:"-"` // the number is negative if it is not known
 }
 
-// A named is something else whose name has the text.
+// A named is something other than a job whose name contains the text.
 type named struct {
 	Kind string `json:"kind"` // as in links
 	Name string `json:"name"`
@@ -35,7 +38,7 @@ func (s *site) find(ctx context.Context, q query) (*view, error) {
 	}
 	v := &view{Title: "Find", Data: data, isStill: true}
 	if !data.IsAsked() {
-		return v, nil
+		return v, s.addTabs(ctx, data)
 	}
 	if err := data.Check(s.IsRedacted()); err != nil {
 		return nil, err
@@ -46,10 +49,43 @@ func (s *site) find(ctx context.Context, q query) (*view, error) {
 			return v, nil
 		}
 	}
-	return v, s.readFind(ctx, data, next)
+	if err := s.readFind(ctx, data, next); err != nil {
+		return nil, err
+	}
+	return v, s.addTabs(ctx, data)
 }
 
-// exactly returns the page of the job, or the recurring job, that has the text as its jid.
+// addTabs adds the states, with the numbers of jobs in the queue or in all queues. A search for a
+// text has no numbers.
+func (s *site) addTabs(ctx context.Context, data *findData) error {
+	seen, _, err := s.seen(ctx)
+	if err != nil {
+		return err
+	}
+	sum := qless.QueueCounts{}
+	for i := range seen.Queues {
+		if q := &seen.Queues[i]; data.Queue == "" || q.Name == data.Queue {
+			addCounts(&sum, &q.QueueCounts)
+		}
+	}
+	failed := 0
+	for _, jobs := range seen.FailureGroups {
+		failed += jobs
+	}
+	if data.Queue != "" {
+		failed = -1
+	}
+	data.Tabs = append([]counted{{"", -1}}, listsOf(&sum)[:5]...)
+	data.Tabs = append(data.Tabs, counted{"failed", failed}, counted{"complete", -1})
+	for i := range data.Tabs {
+		if data.Text != "" {
+			data.Tabs[i].Jobs = -1
+		}
+	}
+	return nil
+}
+
+// exactly returns the URL of the job or recurring job whose jid is the text.
 func (s *site) exactly(ctx context.Context, data *findData) string {
 	if data.Text == "" || data.In != "" && data.In != "jid" {
 		return ""
@@ -63,8 +99,8 @@ func (s *site) exactly(ctx context.Context, data *findData) string {
 	return ""
 }
 
-// A request that first has to find out which lists there are looks in fewer of them, and at fewer
-// jobs: one list less for so many queues, and so many jobs for each.
+// A request that has to read the lists first searches fewer of them, and fewer jobs: one list less
+// per so many queues, and so many jobs less per list.
 const (
 	fewLists     = 10
 	fewLooked    = 500
@@ -72,7 +108,8 @@ const (
 	jobsOfQueue  = 50
 )
 
-// search searches the lists, from a position on, until a page is full or enough was looked at.
+// search searches the lists from a position on, until a page is full or the limit of a request is
+// reached.
 func (s *site) search(ctx context.Context, asked *find.Query, next string) (*find.Search, error) {
 	seen, isNew, err := s.seen(ctx)
 	if err != nil {
@@ -88,23 +125,24 @@ func (s *site) search(ctx context.Context, asked *find.Query, next string) (*fin
 	return found, found.Run(ctx, asked.Lists(s.in, seen), next)
 }
 
-// readFind reads what is found from a position on.
+// readFind reads the matches from a position on.
 func (s *site) readFind(ctx context.Context, data *findData, next string) error {
 	found, err := s.search(ctx, &data.Query, next)
 	if err != nil {
 		return err
 	}
 	data.Items, data.Looked, data.Next = found.Items, found.Looked, found.Next
+	data.Sum = found.Sum()
 	if next == "" {
 		data.Named, err = s.namedIn(ctx, data.Text)
 	}
 	return err
 }
 
-// maxNamed is the number of other things that are shown whose name has the text.
+// maxNamed is the maximum number of other things that are shown.
 const maxNamed = 20
 
-// namedIn returns the queues, failure groups and workers whose names have a text.
+// namedIn returns the queues, failure groups and workers whose names contain a text.
 func (s *site) namedIn(ctx context.Context, text string) (all []named, err error) {
 	if text == "" {
 		return nil, nil
@@ -131,7 +169,7 @@ func (s *site) namedIn(ctx context.Context, text string) (all []named, err error
 	return all, err
 }
 
-// Fields are the fields in which a text may be searched.
+// Fields returns the fields that can be searched for a text.
 func (f *frame) Fields() []string {
 	if f.Site.IsRedacted() {
 		return find.Fields[:len(find.Fields)-1] // not in the data
@@ -139,8 +177,5 @@ func (f *frame) Fields() []string {
 	return find.Fields
 }
 
-// States are the states in which jobs may be searched.
-func (f *frame) States() []string { return find.States }
-
-// FindMore is the URL at which a search continues.
+// FindMore returns the URL at which a search continues.
 func (f *frame) FindMore(next string) string { return f.with(url.Values{"next": {next}}) }

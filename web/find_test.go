@@ -77,7 +77,7 @@ func TestFindLooksInAllLists(t *testing.T) {
 		page := d.page("/find?" + query)
 		require.ElementsMatch(t, strings.Fields(want), found(page), query)
 		require.NotContains(t, page, "<script>alert")
-		require.Contains(t, page, "Where it has looked")
+		require.Contains(t, page, "Looked at ")
 	}
 	require.Contains(t, d.page("/find"), "A whole jid leads to its job")
 	require.Contains(t, d.page("/find?q=netw"), `failure <a href="/failures/network">`)

@@ -79,7 +79,7 @@ func TestAGraphHasTheNearestJobsOnly(t *testing.T) {
 	d.put("q", "Sum", qless.JID("sum"), qless.DependsOn(jids))
 	require.Len(t, d.nodes("sum"), 500)
 	page := d.page("/jobs/sum/graph")
-	require.Contains(t, page, "There are more than are shown here")
+	require.Contains(t, page, "There are more jobs: only the nearest")
 	require.Contains(t, d.page("/jobs/sum"), "And 650 more")
 }
 

@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"html/template"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -14,8 +15,8 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// growth keeps how large the failure groups were at recent views: in the last minutes, or else at
-// the last one.
+// growth keeps the sizes of the failure groups at recent views: those of the last minutes, or the
+// last one.
 type growth struct {
 	mu    sync.Mutex
 	sizes []sizes // in the order of time; the last one may be of this moment
@@ -23,12 +24,12 @@ type growth struct {
 }
 
 const (
-	growthTime  = 10 * time.Minute // how far back the sizes of failure groups are kept
-	growthStep  = 30 * time.Second // how far they are apart
-	growthShown = 5                // how many groups the first page names
+	growthTime  = 10 * time.Minute // the time for which sizes of failure groups are kept
+	growthStep  = 30 * time.Second // the time between two of them
+	growthShown = 5                // the number of groups on the first page
 )
 
-// sizes are how many jobs each failure group had at a time.
+// sizes are the numbers of jobs of the failure groups at a time.
 type sizes struct {
 	at     time.Time
 	groups map[string]int
@@ -38,27 +39,20 @@ type sizes struct {
 type growing struct {
 	Name  string    `json:"name"`
 	Jobs  int       `json:"jobs"`
-	More  int       `json:"more"` // how many there are more than before
+	More  int       `json:"more"` // the number of additional jobs
 	Since time.Time `json:"since"`
 
 	values []float64
 }
 
-// add notes how large the groups are.
+// add records the sizes of the groups.
 func (g *growth) add(now sizes) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if n := len(g.sizes); n > 1 && g.sizes[n-1].at.Sub(g.sizes[n-2].at) < growthStep {
-		g.sizes = g.sizes[:n-1]
-	}
-	isOld := func(one sizes) bool { return now.at.Sub(one.at) > growthTime }
-	for len(g.sizes) > 1 && isOld(g.sizes[0]) {
-		g.sizes = g.sizes[1:]
-	}
-	g.sizes = append(slices.Clip(g.sizes), now)
+	g.sizes = keep(g.sizes, now, growthTime, func(one sizes) time.Time { return one.at })
 }
 
-// of returns how a group has grown, or nil if it has not.
+// of returns the growth of a group, or nil if it has not grown.
 func (g *growth) of(name string) *growing {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -83,7 +77,7 @@ func (g *growth) grown(name string) *growing {
 	return group
 }
 
-// most returns the groups that have grown most.
+// most returns the n groups that have grown most.
 func (g *growth) most(n int) []*growing {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,25 +101,28 @@ func (g *growing) Words() string {
 	return words.Number(g.More) + " more in " + units.Age(max(time.Second, time.Since(g.Since)))
 }
 
-// Spark draws its sizes.
+// Spark draws the sizes of the group.
 func (g *growing) Spark() template.HTML {
 	label := "from " + strconv.Itoa(g.Jobs-g.More) + " to " + strconv.Itoa(g.Jobs) + " jobs"
 	return charts.Spark(label, g.values)
 }
 
-// A note is what a namespace did at a time.
+// A note holds figures of a namespace at a time.
 type note struct {
 	at     time.Time
 	values [len(trended)]float64
 }
 
-// trended are the figures of which a trend is drawn.
+// trended are the figures whose trends are drawn.
 var trended = [...]string{"workers", "busy", "waiting", "oldest", "jobs"}
 
-// maxNotes is how many notes are kept: an hour, if a viewer is there.
-const maxNotes = 120
+// The length of the trends, and the number of parts in a drawing.
+const (
+	trendTime  = time.Hour
+	trendParts = 60
+)
 
-// note keeps what the namespace does.
+// note records the figures of a status.
 func (g *growth) note(status *doctor.Status) {
 	one := note{at: status.Time, values: [...]float64{
 		float64(status.Workers.Registered), float64(status.Workers.Busy), 0, 0, float64(status.Failed()),
@@ -136,13 +133,24 @@ func (g *growth) note(status *doctor.Status) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if n := len(g.notes); n > 1 && one.at.Sub(g.notes[n-2].at) < growthStep {
-		g.notes = g.notes[:n-1]
+	g.notes = keep(g.notes, one, trendTime, func(one note) time.Time { return one.at })
+	if one.at.Sub(g.notes[0].at) > trendTime {
+		g.notes = g.notes[1:]
 	}
-	g.notes = append(g.notes[max(0, len(g.notes)+1-maxNotes):len(g.notes):len(g.notes)], one)
 }
 
-// trends are what a namespace did since the first view, up to now.
+// keep appends a value to earlier ones that are at most length old and a step apart.
+func keep[T any](all []T, now T, length time.Duration, at func(T) time.Time) []T {
+	if n := len(all); n > 1 && at(all[n-1]).Sub(at(all[n-2])) < growthStep {
+		all = all[:n-1]
+	}
+	for len(all) > 1 && at(now).Sub(at(all[0])) > length {
+		all = all[1:]
+	}
+	return append(slices.Clip(all), now)
+}
+
+// trends are the figures of a namespace in the last hour, at the times of views.
 type trends []note
 
 func (g *growth) trends() trends {
@@ -151,14 +159,27 @@ func (g *growth) trends() trends {
 	return g.notes
 }
 
+// Since returns the beginning of the trends, or zero if they cover the hour.
+func (t trends) Since() (since time.Time) {
+	if t[len(t)-1].at.Sub(t[0].at) < trendTime-2*growthStep {
+		since = t[0].at
+	}
+	return since
+}
+
 // Spark draws a figure.
 func (t trends) Spark(figure string) template.HTML {
-	var values []float64
-	if len(t) == 1 { // a line needs two
-		t = trends{t[0], t[0]}
+	values := make([]float64, trendParts+2)
+	for i := range values {
+		values[i] = math.NaN()
 	}
-	for _, one := range t {
-		values = append(values, one.values[slices.Index(trended[:], figure)])
+	begin := t[len(t)-1].at.Add(-trendTime)
+	for i, one := range t {
+		part := 1 + int(min(max(0, one.at.Sub(begin)), trendTime)*trendParts/trendTime)
+		values[part] = one.values[slices.Index(trended[:], figure)]
+		if i == 0 { // a line needs two
+			values[part-1] = values[part]
+		}
 	}
 	return charts.Spark("trend of "+figure+" since "+words.Ago(t[0].at), values)
 }

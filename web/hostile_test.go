@@ -21,7 +21,7 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// hostile are names that a page must not take for anything else.
+// hostile are names that a page must not interpret.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><script src=//evil></script>`, `'><img src=x onerror=alert(1)>`,
 	`<svg onload=alert(1)>`, `</title><b pwned>`, `</textarea><b pwned>`, `</option><b pwned>`,
@@ -78,7 +78,7 @@ func hostileDesk(t *testing.T, names []string) *desk {
 	return d
 }
 
-// isTaken reports whether the library takes a name. It refuses some.
+// isTaken reports whether the library accepts a name. It refuses some.
 func isTaken(err error, t *testing.T) bool {
 	t.Helper()
 	if err != nil && !errors.Is(err, qless.ErrInvalid) {
@@ -92,14 +92,14 @@ type walker struct {
 	*desk
 	base  string
 	seen  map[string]bool
-	often map[string]int // how many pages of a path it has seen, whatever their queries
+	often map[string]int // the number of pages of a path visited, with any query
 	next  []string
 	pages int
 	lost  []string // links that lead nowhere
 	posts map[string]int
 }
 
-// How many pages of a path the walker looks at, and how often it looks at what an action asks.
+// The maximum number of pages of a path that the walker visits, and of questions of an action.
 const (
 	walkedQueries = 3
 	walkedPosts   = 20
@@ -127,9 +127,8 @@ func (w *walker) add(link string) {
 	link, _, _ = strings.Cut(link, "#")
 	link = timesIn.ReplaceAllString(link, "")
 	path, _, _ := strings.Cut(link, "?")
-	kind, _, isNamed := strings.Cut(link, "?name=")
-	if isNamed { // the path says little then
-		path = kind + link[len(kind):]
+	if strings.Contains(link, "?name=") { // the path tells little then
+		path, _, _ = strings.Cut(link, "&")
 	}
 	isPage := strings.HasPrefix(link, w.base+"/") && !strings.HasPrefix(link, w.base+"/static/")
 	if link == "" || w.seen[link] || !isPage || w.often[path] >= walkedQueries {
@@ -174,8 +173,8 @@ func (w *walker) visitJSON(page string, status int) {
 	require.Equal(w.t, "application/json; charset=utf-8", got.Header.Get("Content-Type"))
 }
 
-// visitQuestions looks at the pages that ask about what the buttons of a form do. Without an answer
-// they do nothing, except for the actions that ask nothing.
+// visitQuestions visits the pages with the questions of a form's buttons. They do nothing without
+// an answer, except for actions without a question.
 func (w *walker) visitQuestions(form sheet) {
 	w.t.Helper()
 	if form.values["sure"] != nil {
@@ -196,7 +195,7 @@ func (w *walker) visitQuestions(form sheet) {
 	}
 }
 
-// asksNothing are actions that are done at once if they are about one thing.
+// asksNothing are actions that are done at once if they concern one thing.
 var asksNothing = map[string]bool{
 	"job.retry": true, "job.timeout": true, "job.promote": true, "job.track": true,
 	"job.untrack": true, "job.restore": true, "queue.pause": true, "queue.unpause": true,
@@ -219,7 +218,7 @@ func TestHostileNamesAreOnlyTextOnAllPages(t *testing.T) {
 	}
 }
 
-// linkTo is where the dashboard has something with a name.
+// linkTo returns the URL of something with a name.
 func linkTo(kind, name string) string {
 	isDots := strings.Trim(name, ".") == ""
 	if isDots || name == "-" || name == "/" {
@@ -275,6 +274,6 @@ func TestHostileJobsAreCanceledByTheirButtons(t *testing.T) {
 		}
 		require.Equal(t, "1", form.Get("sure"))
 		done := d.post("job.cancel", form, "Accept", "application/json")
-		require.Contains(t, done.body, `"left": 1`) // another job depends on it, so that it stays
+		require.Contains(t, done.body, `"left": 1`) // another job depends on it, so it stays
 	}
 }

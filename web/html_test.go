@@ -17,7 +17,7 @@ type element struct {
 	attrs map[string]string
 }
 
-// The elements of the dashboard, and those of them that have no end.
+// The elements of the dashboard, and those without an end tag.
 var (
 	known = strings.Fields(`a abbr b body button caption circle code col colgroup datalist dd desc
 		details div dl dt ellipse em fieldset figcaption figure footer form g h1 h2 h3 h4 head header
@@ -36,7 +36,7 @@ type markup struct {
 	length  int
 }
 
-// readTag reads the tag that a text begins with.
+// readTag reads the tag at the start of a text.
 func readTag(text string) (markup, bool) {
 	end := strings.IndexByte(text, '>')
 	if end < 0 {
@@ -81,8 +81,8 @@ func readTag(text string) (markup, bool) {
 	}
 }
 
-// elementsOf reads a page strictly: each start tag has its end, each attribute its quotes, and
-// markup is nothing but what the templates have. It returns the elements, or what is wrong.
+// elementsOf parses a page strictly: each start tag has its end tag, each attribute its quotes, and
+// there is no markup but that of the templates. It returns the elements, or an error.
 func elementsOf(page string) ([]element, error) {
 	if !utf8.ValidString(page) || strings.ContainsRune(page, 0) {
 		return nil, fmt.Errorf("the page is not UTF-8, or has a NUL")
@@ -128,8 +128,8 @@ func elementsOf(page string) ([]element, error) {
 	return all, nil
 }
 
-// requireSound checks that a page is well-formed, has no markup but its own, leads only to itself,
-// and that what refers to an element of it finds that.
+// requireSound checks that a page is well-formed, has no markup but its own, links only to the
+// dashboard, and that references to its elements are valid.
 func requireSound(t *testing.T, url, page string) []element {
 	t.Helper()
 	elements, err := elementsOf(page)
@@ -172,7 +172,7 @@ func requireSound(t *testing.T, url, page string) []element {
 	return elements
 }
 
-// A sheet is a form of a page: what its hidden inputs say, and where its buttons lead.
+// A sheet is a form of a page: its hidden inputs and the URLs of its buttons.
 type sheet struct {
 	actions []string
 	values  map[string][]string
@@ -192,7 +192,7 @@ func sheetsOf(elements []element) []sheet {
 		case e.name == "button" && e.attrs["formaction"] != "":
 			last := &all[len(all)-1]
 			last.actions = append(last.actions, e.attrs["formaction"])
-		case e.name == "input" && (e.attrs["type"] == "hidden" || e.attrs["type"] == "checkbox"):
+		case e.name == "input" && (e.attrs["type"] == "hidden" || e.attrs["name"] == "job"):
 			values := all[len(all)-1].values
 			values[e.attrs["name"]] = append(values[e.attrs["name"]], e.attrs["value"])
 		}
@@ -211,7 +211,7 @@ func TestUnsoundPagesAreFound(t *testing.T) {
 	}
 	elements, err := elementsOf(`<!DOCTYPE html><p id="a"
 		title="&lt;b>"><input disabled name="x"><svg><rect width="1"/></svg></p>`)
-	require.Error(t, err) // a > in an attribute is no end of the tag, but ours have none
+	require.Error(t, err) // in HTML, a > in an attribute does not end the tag, but ours have none
 	require.Nil(t, elements)
 	elements, err = elementsOf(`<!DOCTYPE html><p id="a"
 		title="&lt;b&gt;"><input disabled name="x"><svg><rect width="1"/></svg></p>`)

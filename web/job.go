@@ -13,25 +13,27 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/web/internal/actions"
 	"github.com/qless/qless-go/web/internal/charts"
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A jobData is a job, with what leads from it.
+// A jobData is a job with its relations and links.
 type jobData struct {
 	*qless.Job
-	Data    json.RawMessage // always JSON, unlike that of the job
+	Data    json.RawMessage // always valid JSON, unlike that of the job
 	Result  json.RawMessage
 	Related []relatedJob
 	Links   []Link
 
-	now time.Time
+	now  time.Time
+	zoom string // of the timeline
 }
 
-// maxRelated is the largest number of jobs of each kind that are shown with a job.
+// maxRelated is the maximum number of related jobs of each kind that are shown with a job.
 const maxRelated = 50
 
-// MarshalJSON writes the fields of the job, too.
+// MarshalJSON includes the fields of the job.
 func (j *jobData) MarshalJSON() ([]byte, error) {
 	type fields qless.Job
 	job := fields(*j.Job)
@@ -49,16 +51,20 @@ type relatedJob struct {
 	JID   string      `json:"jid"`
 	Klass string      `json:"klass,omitempty"`
 	Queue string      `json:"queue,omitempty"`
-	State qless.State `json:"state,omitempty"` // empty if there is no such job any more
+	State qless.State `json:"state,omitempty"` // empty if the job is gone
 }
 
-// IsBatch reports whether it stands for a batch that is not committed.
+// IsBatch reports whether j stands for a batch that is not committed.
 func (j relatedJob) IsBatch() bool { return j.JID == charts.OpenBatch }
 
 // job shows a job.
 func (s *site) job(ctx context.Context, q query) (*view, error) {
 	data, err := s.readJob(ctx, q.name)
-	return &view{Title: q.name, Data: data}, err
+	if err != nil {
+		return nil, err
+	}
+	data.zoom = q.Get("zoom")
+	return &view{Title: q.name, Data: data}, nil
 }
 
 func (s *site) readJob(ctx context.Context, jid string) (*jobData, error) {
@@ -86,7 +92,8 @@ func (s *site) readJob(ctx context.Context, jid string) (*jobData, error) {
 	return data, nil
 }
 
-// redact leaves what may be shown of a job. Redact is asked about the failure of each attempt, too.
+// redact removes the parts of a job that may not be shown. It also passes the failure of each
+// attempt to Redact.
 func (s *site) redact(job *qless.Job) {
 	redact := s.handler.options.Redact
 	if redact == nil {
@@ -106,7 +113,7 @@ func (s *site) redact(job *qless.Job) {
 	redact(job)
 }
 
-// addResult adds what the job's worker has set as its result, if that may be shown.
+// addResult adds the result that the job's worker has set, if it may be shown.
 func (s *site) addResult(ctx context.Context, data *jobData) error {
 	if s.IsRedacted() || data.State != qless.StateComplete && data.State != qless.StateFailed {
 		return nil
@@ -119,7 +126,8 @@ func (s *site) addResult(ctx context.Context, data *jobData) error {
 	return err
 }
 
-// readRelated reads the states of the first jobs that a job depends on, and that depend on it.
+// readRelated reads the states of the first jobs that a job depends on, and of the jobs that depend
+// on it.
 func (s *site) readRelated(ctx context.Context, job *qless.Job) ([]relatedJob, error) {
 	var jids []string
 	for _, kind := range [][]string{job.Dependencies, job.Dependents, job.Options.Parents} {
@@ -148,7 +156,7 @@ func (s *site) readRelated(ctx context.Context, job *qless.Job) ([]relatedJob, e
 	return related, nil
 }
 
-// validJSON returns a text as JSON: as it is, or as a string if it is something else.
+// validJSON returns text unchanged if it is JSON, and otherwise as a JSON string.
 func validJSON(text json.RawMessage) json.RawMessage {
 	if len(text) == 0 || json.Valid(text) {
 		return text
@@ -164,7 +172,7 @@ type relation struct {
 	More  int
 }
 
-// Relations are the job's dependencies and dependents.
+// Relations returns the job's dependencies and dependents.
 func (j *jobData) Relations() (all []relation) {
 	add := func(title string, jids []string) {
 		r := relation{Title: title, More: max(0, len(jids)-maxRelated)}
@@ -177,38 +185,28 @@ func (j *jobData) Relations() (all []relation) {
 			all = append(all, r)
 		}
 	}
-	add("It waits for", j.Dependencies)
-	add("It was put to wait for", j.Options.Parents)
-	add("These wait for it", j.Dependents)
+	add("Waits for", j.Dependencies)
+	add("Was put to wait for", j.Options.Parents)
+	add("Blocks", j.Dependents)
 	return all
 }
 
-// LastQueue is the queue of the job, or the last one that it was in.
-func (j *jobData) LastQueue() string {
-	if j.Queue != "" {
-		return j.Queue
-	}
-	for _, entry := range slices.Backward(j.History) {
-		if entry.Queue != "" {
-			return entry.Queue
-		}
-	}
-	return ""
-}
+// LastQueue returns the queue of the job, or the last one that it was in.
+func (j *jobData) LastQueue() string { return actions.QueueOf(j.Job) }
 
-// RetriesLeft says how many retries are left, or how many were used if the job has ended.
+// RetriesLeft describes the retries that are left, or those used if the job has ended.
 func (j *jobData) RetriesLeft() string {
 	used := max(0, j.Retries-j.Remaining)
 	switch {
 	case j.State != qless.StateComplete && j.State != qless.StateFailed:
-		return fmt.Sprintf("%d of %d retries left", max(0, j.Remaining), j.Retries)
+		return fmt.Sprintf("%d of %d left", max(0, j.Remaining), j.Retries)
 	case used == 0:
-		return "no retry was used"
+		return fmt.Sprintf("none of %d used", j.Retries)
 	}
-	return fmt.Sprintf("%d of %d retries used", min(used, j.Retries), j.Retries)
+	return fmt.Sprintf("%d of %d used", min(used, j.Retries), j.Retries)
 }
 
-// A batch is how far a batch is, of which a job is the callback.
+// A batch is the progress of the batch whose callback a job is.
 type batch struct {
 	Members int  `json:"members"`
 	Pending int  `json:"pending"`
@@ -216,10 +214,10 @@ type batch struct {
 	IsOpen  bool `json:"open"` // it is not committed
 }
 
-// Done is the number of members that have ended well.
+// Done returns the number of members that have completed.
 func (b *batch) Done() int { return max(0, b.Members-b.Pending-b.Failed) }
 
-// Batch is the batch whose callback the job is, or nil.
+// Batch returns the batch whose callback the job is, or nil.
 func (j *jobData) Batch() *batch {
 	if j.BatchSize == nil {
 		return nil
@@ -232,7 +230,7 @@ func (j *jobData) Batch() *batch {
 	return &batch{*j.BatchSize, pending, len(j.FailedDependencies), isOpen}
 }
 
-// Percent is how much of the job is done, or -1 if that is not known.
+// Percent returns the progress of the job, or -1 if it is unknown.
 func (j *jobData) Percent() int {
 	if j.Progress == nil || j.Progress.Total <= 0 {
 		return -1
@@ -243,7 +241,7 @@ func (j *jobData) Percent() int {
 // A pair is a name and a text.
 type pair struct{ Name, Text string }
 
-// Rules are the options of the job, and other facts that few jobs have.
+// Rules returns the options of the job, and other rare properties.
 func (j *jobData) Rules() []pair {
 	var all []pair
 	options := j.Options
@@ -261,7 +259,7 @@ func (j *jobData) Rules() []pair {
 	return all
 }
 
-// SafeLinks are the links that lead to the web or to a path.
+// SafeLinks returns the links that lead to the web or to a path.
 func (j *jobData) SafeLinks() []Link {
 	return slices.DeleteFunc(slices.Clone(j.Links), func(link Link) bool {
 		target, err := url.Parse(link.URL)
@@ -269,13 +267,23 @@ func (j *jobData) SafeLinks() []Link {
 	})
 }
 
-// Timeline draws the job's way through its queues.
-func (j *jobData) Timeline() template.HTML { return charts.Timeline(j.Job, j.now) }
+// Timeline returns the job's way through its queues.
+func (j *jobData) Timeline() *charts.Timeline { return charts.ReadTimeline(j.Job, j.now, j.zoom) }
 
-// graphAge is how old a graph may be.
+// LatestAttempts returns the attempts, the latest first.
+func (j *jobData) LatestAttempts() []qless.Attempt {
+	return slices.SortedFunc(slices.Values(j.Attempts), func(a, b qless.Attempt) int {
+		return b.Began.Compare(a.Began)
+	})
+}
+
+// Zoom returns the part of the timeline around an attempt.
+func (j *jobData) Zoom(a qless.Attempt) string { return charts.ZoomOn(a.Began, a.Began.Add(a.Ran)) }
+
+// graphAge is the maximum age of a graph.
 const graphAge = 3 * time.Second
 
-// graph shows what a job waits for, and what waits for it.
+// graph shows the jobs that a job waits for, and the jobs that wait for it.
 func (s *site) graph(ctx context.Context, q query) (*view, error) {
 	graph, err := sampledFor(ctx, &s.samples, graphAge, "graph "+q.name,
 		func(ctx context.Context) (*charts.Graph, error) {

@@ -35,13 +35,13 @@ func TestAJobShowsAllOfItself(t *testing.T) {
 		`"big": 12345678901234567890.10`, `"text": "a<b>&\u00e4"`, `<a href="/tags/red">red</a>`,
 		"abc<d>", "Gone by", "1m30s", `<a href="/limits/api">api</a>`, `["order",7]`,
 		`<progress max="100" value="25"`, "30 of 120", ": reading", "half way", "step: 3", "tracked",
-		`<a href="/jobs/after">after</a>`, "These wait for it", `<a href="/jobs/j/graph">Graph</a>`,
+		`<a href="/jobs/after">after</a>`, ">Blocks<", `<a href="/jobs/j/graph">Graph</a>`,
 		`<a href="/workers/w1">w1</a>`, "Lock ends", `class="run"`, "Runs by w1",
 		`name="job" value="running:j"`, `formaction="/actions/job.cancel"`, `href="/jobs/j?format=json"`,
 	} {
 		require.Contains(t, page, text)
 	}
-	require.Contains(t, html.UnescapeString(d.page("/jobs/after")), "It waits for")
+	require.Contains(t, html.UnescapeString(d.page("/jobs/after")), ">Waits for<")
 
 	got := d.ask(http.MethodGet, "/jobs/j?format=json", "")
 	require.Contains(t, got.Header.Get("Content-Type"), "application/json")
@@ -73,7 +73,7 @@ func TestAFailedJobShowsWhy(t *testing.T) {
 	require.Contains(t, page, "✕")
 	page = d.page("/jobs/after")
 	require.Contains(t, page, "Failed jobs that it waited for")
-	require.Contains(t, page, "It was put to wait for")
+	require.Contains(t, page, ">Was put to wait for<")
 }
 
 func TestAJobShowsItsAttempts(t *testing.T) {
@@ -93,11 +93,11 @@ func TestAJobShowsItsAttempts(t *testing.T) {
 	run(func(job *qless.Job) error { return job.Release(ctx, time.Minute) })
 	d = d.again(web.Options{})
 	page := d.page("/jobs/j")
-	require.Contains(t, page, `<th scope="row">retried</th>`)
-	require.Contains(t, page, `<a href="/failures/net%2Fdial">net/dial</a> no &lt;route&gt;</td>`)
-	require.Contains(t, page, `<td class="n" data-l="Back-off">1m</td>`)
+	require.Contains(t, page, `<span class="state retried">retried</span>`)
+	require.Contains(t, page, `<a href="/failures/net%2Fdial">net/dial</a> no &lt;route&gt;`)
+	require.Contains(t, page, "; the next run 1m later")
 	require.Contains(t, page, "Waits for its back-off for ")
-	require.Contains(t, page, "4 of 5 retries left")
+	require.Contains(t, page, "4 of 5 left")
 	require.Len(t, d.read("/jobs/j")["attempts"], 2)
 	d = d.again(web.Options{Redact: func(job *qless.Job) {
 		if job.Failure.Group == "net/dial" {
@@ -105,6 +105,22 @@ func TestAJobShowsItsAttempts(t *testing.T) {
 		}
 	}})
 	require.NotContains(t, d.page("/jobs/j"), "dial")
+}
+
+func TestTheTimelineOfAJobIsZoomedByTheURL(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	_, err := d.ago(time.Hour).Queue("mail").Put(t.Context(), "Send", nil, qless.JID("j"))
+	d.do(err)
+	page := d.page("/jobs/j")
+	require.Contains(t, page, `aria-current="true">All</a>`)
+	require.Contains(t, page, `<a href="/jobs/j?zoom=10m#timeline">10m</a>`)
+	require.NotContains(t, page, "Earlier")
+	page = d.page("/jobs/j?zoom=10m")
+	require.Contains(t, page, `aria-current="true">10m</a>`)
+	link, _, _ := strings.Cut(d.linkTo(page, "/jobs/j?zoom=10m%40"), "#")
+	earlier := d.page(link)
+	require.Contains(t, earlier, "Earlier")
+	require.Contains(t, earlier, "Later")
 }
 
 func TestAJobShowsOnlyWhatRedactLeaves(t *testing.T) {

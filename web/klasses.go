@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"html/template"
@@ -10,10 +9,9 @@ import (
 
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/web/internal/rates"
-	"github.com/qless/qless-go/web/internal/words"
 )
 
-// spanOf returns the time that is asked for: an hour, unless it says something else.
+// spanOf returns the requested span of time, an hour by default.
 func spanOf(q query) rates.Span {
 	for _, span := range rates.Spans {
 		if span.Name == q.Get("over") {
@@ -23,19 +21,27 @@ func spanOf(q query) rates.Span {
 	return rates.Spans[1]
 }
 
-// A klassesData is what workers did by klass.
+// A klassesData holds the rates by klass.
 type klassesData struct {
 	rates.Known
 	Over    rates.Span `json:"over"`
-	Queue   string     `json:"queue,omitempty"` // only the jobs of this one
+	Queue   string     `json:"queue,omitempty"` // only jobs of this queue
 	Total   int        `json:"total"`
 	Klasses []klassRow `json:"klasses"`
 	Rows    rows       `json:"-"`
 }
 
+// Chart draws the runs of the klasses with the most runs in each cell.
+func (d *klassesData) Chart() template.HTML {
+	return d.Stack("Jobs "+d.Each(), d.Over.Cell, d.Largest(d.Over.Cell))
+}
+
+// Each describes the length of a bar of the chart.
+func (d *klassesData) Each() string { return rates.Span{Step: d.Over.Cell}.Each() }
+
 // A klassRow is a klass with its rates.
 type klassRow struct {
-	Name       string  `json:"name"` // empty for what the server counts without names
+	Name       string  `json:"name"` // empty for klasses that the server counts without names
 	PerMinute  float64 `json:"ended_per_minute"`
 	FailedPart float64 `json:"failed_part"` // of the jobs that have ended
 	inspect.Rates
@@ -46,7 +52,8 @@ func (s *site) klasses(ctx context.Context, q query) (*view, error) {
 	data := &klassesData{Over: spanOf(q), Queue: q.Get("queue")}
 	key := fmt.Sprintf("klasses %s %q", data.Over.Name, data.Queue)
 	all, err := sampled(ctx, &s.samples, key, func(ctx context.Context) (*klassesData, error) {
-		read := rates.Klasses(s.in, inspect.RateQuery{Queue: data.Queue})
+		asked := inspect.RateQuery{Queue: data.Queue}
+		read := rates.Groups(data.Over.Cell, asked, s.in.RatesByKlass)
 		known, err := s.tallies.Read(ctx, key, data.Over, read)
 		return &klassesData{Known: known, Klasses: klassRows(&known)}, err
 	})
@@ -64,7 +71,7 @@ func (s *site) klasses(ctx context.Context, q query) (*view, error) {
 // klassOrders are the columns by which klasses are sorted.
 var klassOrders = orders[klassRow]{
 	"klass":   func(k *klassRow) any { return k.Name },
-	"runs":    func(k *klassRow) any { return k.runs() },
+	"runs":    func(k *klassRow) any { return rates.CountRuns(&k.Rates) },
 	"done":    func(k *klassRow) any { return k.Completed },
 	"failed":  func(k *klassRow) any { return k.Failed },
 	"retried": func(k *klassRow) any { return k.Retried },
@@ -83,7 +90,6 @@ func klassRows(known *rates.Known) []klassRow {
 	for i, group := range sum.Groups {
 		all[i] = newKlassRow(group.Name, group.Rates, known)
 	}
-	slices.SortStableFunc(all, func(a, b klassRow) int { return cmp.Compare(b.runs(), a.runs()) })
 	return all
 }
 
@@ -95,50 +101,28 @@ func newKlassRow(name string, sum inspect.Rates, known *rates.Known) klassRow {
 	}
 }
 
-// runs is the number of runs of jobs of the klass.
-func (k klassRow) runs() int { return k.Completed + k.Failed + k.Retried }
-
-// A klassData is a klass over time.
+// A klassData holds the figures of a klass over time.
 type klassData struct {
-	rates.Known
-	Klass  string              `json:"klass"`
-	Over   rates.Span          `json:"over"`
-	Step   float64             `json:"step"` // in seconds
-	Sum    klassRow            `json:"sum"`
-	Points []inspect.RatePoint `json:"points"`
+	Klass   string       `json:"klass"`
+	Sum     klassRow     `json:"sum"`
+	History *rateHistory `json:"history"`
 }
 
-// klass shows what workers did with the jobs of a klass.
+// klass shows the runs of the jobs of a klass.
 func (s *site) klass(ctx context.Context, q query) (*view, error) {
-	span := spanOf(q)
 	if q.name == "" {
 		return nil, notFound("no klass is named")
 	}
-	span = span.InSteps()
-	key := fmt.Sprintf("klass %s %q", span.Name, q.name)
-	read := rates.Minutes(s.in, inspect.RateQuery{Klass: q.name})
-	known, err := s.tallies.Read(ctx, key, span, read)
+	history, err := s.rateHistory(ctx, q, inspect.RateQuery{Klass: q.name}, "queue")
 	if err != nil {
 		return nil, err
 	}
-	data := &klassData{
-		Known: known, Klass: q.name, Over: span, Step: span.Step.Seconds(),
-		Points: known.Points(span.Step),
-	}
-	var sum inspect.Rates
-	for _, point := range data.Points {
-		sum.Add(point.Rates)
-	}
-	data.Sum = newKlassRow(q.name, sum, &known)
-	return &view{Title: q.name, Data: data, isPart: data.HasMore}, nil
+	sum := newKlassRow(q.name, history.Sum, &history.Known)
+	data := &klassData{Klass: q.name, Sum: sum, History: history}
+	return &view{Title: q.name, Data: data, isPart: history.HasMore}, nil
 }
 
-// Chart draws the number of runs that ended in each step.
-func (d *klassData) Chart() template.HTML {
-	return d.Runs("Runs of "+d.Klass+" every "+words.Exact(d.Over.Step), d.Over.Step)
-}
-
-// Times draws how long half and 90 % of the runs took in each step.
+// Times draws the median and the 90th percentile of the run times in each step.
 func (d *klassData) Times() template.HTML {
 	times := func(p *inspect.RatePoint) []float64 {
 		if p.Run.Count == 0 {
@@ -148,6 +132,6 @@ func (d *klassData) Times() template.HTML {
 			p.Run.P50.Seconds(), p.Run.P90.Seconds(), p.Wait.P50.Seconds(), p.Wait.P90.Seconds(),
 		}
 	}
-	return d.Curves("Seconds that "+d.Klass+" ran and waited", d.Over.Step, times,
+	return d.History.Curves("Times that "+d.Klass+" ran and waited", d.History.Over.Step, times,
 		"run, median", "run, 90 %", "wait, median", "wait, 90 %")
 }

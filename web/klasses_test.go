@@ -79,7 +79,7 @@ func TestKlassesHaveTheRatesThatWorkersTell(t *testing.T) {
 		data := d.read("/klasses/Send?over=" + over)
 		require.EqualValues(t, 3, data["sum"].(map[string]any)["completed"], over)
 		sum := 0.0
-		for _, point := range data["points"].([]any) {
+		for _, point := range data["history"].(map[string]any)["minutes"].([]any) {
 			sum += point.(map[string]any)["completed"].(float64)
 		}
 		require.EqualValues(t, 3, sum, over)

@@ -21,7 +21,7 @@ func TestLimitsAreListedWithWhatTheyAllow(t *testing.T) {
 	d.do(d.Limit("held").Set(ctx, qless.LimitConfig{Rate: 5, Per: time.Second}))
 	d.do(d.Limit("held").Hold(ctx, time.Hour))
 	runs := d.put("mail", "Send", qless.Limits{"api"})
-	d.put("mail", "Send", qless.Limits{"api"})
+	waits := d.put("mail", "Send", qless.Limits{"api"})
 	for range 2 {
 		_, err := d.Queue("mail").Pop(ctx, 1)
 		d.do(err)
@@ -37,13 +37,17 @@ func TestLimitsAreListedWithWhatTheyAllow(t *testing.T) {
 
 	page = d.page("/limits/api")
 	require.Contains(t, page, `href="/jobs/`+runs+`"`)
+	require.Contains(t, page, `href="/jobs/`+waits+`"`)
 	require.Contains(t, page, "<dt>Waiting</dt><dd class=\"bad\">1</dd>")
 	for _, action := range []string{"limit.set", "limit.hold", "limit.delete"} {
 		require.Contains(t, page, `formaction="/actions/`+action+`"`)
 	}
 	data := d.read("/limits/api")
 	require.EqualValues(t, 1, data["parked"])
-	require.Len(t, data["jobs"], 1)
+	jobs := data["jobs"].([]any)
+	require.Len(t, jobs, 2)
+	require.Equal(t, runs, jobs[0].(map[string]any)["jid"])
+	require.Equal(t, waits, jobs[1].(map[string]any)["jid"])
 	require.Contains(t, d.page("/limits/held"), "End the hold")
 }
 

@@ -1,22 +1,26 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/actions"
 	"github.com/qless/qless-go/web/internal/find"
 )
 
-// A jobList is a part of a list of jobs: from a row on, or what was found in it.
+// A jobList is a page of a list of jobs, or the jobs found in it.
 type jobList struct {
 	Jobs   []inspect.Row `json:"jobs"`
-	Total  int           `json:"total"` // of the list, whatever is looked for
+	Total  int           `json:"total"` // of the whole list
 	Filter jobFilter     `json:"filter,omitzero"`
 	Search *search       `json:"search,omitempty"`
 	Rows   rows          `json:"-"`
@@ -29,19 +33,46 @@ var jobOrders = orders[inspect.Row]{
 	"jid":      func(job *inspect.Row) any { return job.JID },
 	"state":    func(job *inspect.Row) any { return string(job.State) },
 	"queue":    func(job *inspect.Row) any { return job.Queue },
-	"worker":   func(job *inspect.Row) any { return job.Worker },
 	"priority": func(job *inspect.Row) any { return job.Priority },
 	"attempts": func(job *inspect.Row) any { return job.Remaining },
-	"due":      func(job *inspect.Row) any { return job.Due },
-	"expires":  func(job *inspect.Row) any { return job.Expires },
-	"since":    func(job *inspect.Row) any { return job.Since },
+	"details": func(job *inspect.Row) any {
+		if job.Failure != nil {
+			return job.Failure.Group
+		}
+		return job.Worker + job.Parked
+	},
+	"next":  func(job *inspect.Row) any { return cmp.Or(job.Due, job.Expires) },
+	"since": func(job *inspect.Row) any { return job.Since },
 }
 
 // pageSize is the number of rows of a page.
 const pageSize = 45
 
-// shownData is how many bytes of the data of a job a row has.
+// shownData is the number of bytes of a job's data in a row.
 const shownData = 96
+
+// klassesShown is the number of klasses of a page by which its list can be filtered.
+const klassesShown = 6
+
+// Klasses returns the most frequent klasses of the page, unless there is only one.
+func (l *jobList) Klasses() (all []counted) {
+	counts := map[string]int{}
+	for i := range l.Jobs {
+		counts[l.Jobs[i].Klass]++
+	}
+	if l.Filter.Klass != "" {
+		counts[l.Filter.Klass] += 0
+	} else if len(counts) < 2 {
+		return nil
+	}
+	for klass, jobs := range counts {
+		all = append(all, counted{klass, jobs})
+	}
+	slices.SortFunc(all, func(a, b counted) int {
+		return cmp.Or(b.Jobs-a.Jobs, cmp.Compare(a.Name, b.Name))
+	})
+	return part(all, 0, klassesShown)
+}
 
 // A jobFilter selects jobs of a list.
 type jobFilter struct {
@@ -54,21 +85,21 @@ type jobFilter struct {
 
 // A search is the progress of the search of a list.
 type search struct {
-	Looked int            `json:"looked"` // with the requests before
+	Looked int            `json:"looked"` // including previous requests
 	Total  int            `json:"total"`  // the length of the list
 	Next   inspect.Cursor `json:"next,omitempty"`
 }
 
-// readJobs reads the part of a list that is asked for.
+// readJobs reads the requested part of a list.
 func (s *site) readJobs(
 	ctx context.Context, q query, jobs inspect.Selection,
 ) (*jobList, error) {
 	filter := jobFilter{q.Get("klass"), q.Get("tag"), q.Get("jid"), q.Get("data"), false}
-	if filter != (jobFilter{}) {
-		return s.searchJobs(ctx, q, jobs, filter)
-	}
 	if !s.IsRedacted() && !strings.HasPrefix(q.path, "/failures") {
 		jobs = jobs.WithData(shownData)
+	}
+	if filter != (jobFilter{}) {
+		return s.searchJobs(ctx, q, jobs, filter)
 	}
 	page, err := jobs.List(ctx, inspect.Range{Offset: q.from(), Limit: pageSize})
 	s.redactAll(page.Items)
@@ -77,7 +108,7 @@ func (s *site) readJobs(
 	return &jobList{Jobs: page.Items, Total: page.Total, Rows: shown, order: by}, err
 }
 
-// searchJobs looks for jobs in a list, until a page is full or it has looked at enough.
+// searchJobs looks for jobs in a list, until a page is full or the limit of a request is reached.
 func (s *site) searchJobs(
 	ctx context.Context, q query, jobs inspect.Selection, filter jobFilter,
 ) (*jobList, error) {
@@ -100,50 +131,32 @@ func (s *site) searchJobs(
 	}, err
 }
 
-// Continue is the URL at which a search continues.
+// Continue returns the URL at which a search continues.
 func (f *frame) Continue(found *search) string {
 	return f.with(url.Values{
 		"after": {string(found.Next)}, "looked": {strconv.Itoa(found.Looked)},
 	})
 }
 
-// Unfiltered is the URL of the list without a search, perhaps with other parameters.
-func (f *frame) Unfiltered(pairs ...string) string {
-	parameters := url.Values{}
+// Unfiltered returns the URL of the list without a search.
+func (f *frame) Unfiltered() string { return f.Tab(f.Request.URL.Query().Get("list")) }
+
+// Tab returns the URL of a list of the current queue.
+func (f *frame) Tab(list string) string {
+	parameters := url.Values{"list": {strings.TrimPrefix(list, "waiting")}}
 	for name := range strings.FieldsSeq(ofLists) {
 		parameters[name] = nil
-	}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		parameters.Set(pairs[i], pairs[i+1])
 	}
 	return f.with(parameters)
 }
 
-// Tab is the URL of a list of the queue that is shown.
-func (f *frame) Tab(list inspect.List) string {
-	if list == inspect.Waiting {
-		list = ""
-	}
-	return f.Unfiltered("list", string(list))
-}
-
-// Kept are the inputs of a form for what the page is about.
-func (f *frame) Kept() (inputs []actions.Hidden) {
-	query := f.Request.URL.Query()
-	for _, name := range []string{"name", "name" + actions.EscapedMark, "list"} {
-		if query.Has(name) {
-			inputs = append(inputs, actions.Hidden{Name: name, Value: query.Get(name)})
-		}
-	}
-	return inputs
-}
-
-// A listData is a page that is a list of jobs.
+// A listData is a page with a list of jobs.
 type listData struct {
 	*jobList
-	Tag       string `json:"tag,omitempty"`
-	HasFilter bool   `json:"-"`
-	Empty     string `json:"-"` // what to say if there are no jobs
+	Tag       string          `json:"tag,omitempty"`
+	Ends      map[string]*end `json:"ends,omitempty"` // of completed jobs
+	HasFilter bool            `json:"-"`
+	Empty     string          `json:"-"` // the text if there are no jobs
 }
 
 func (s *site) list(
@@ -166,13 +179,76 @@ func (s *site) tracked(ctx context.Context, q query) (*view, error) {
 
 // completed lists the completed jobs.
 func (s *site) completed(ctx context.Context, q query) (*view, error) {
-	return s.list(ctx, q, s.in.Completed(), "Completed jobs", listData{
+	v, err := s.list(ctx, q, s.in.Completed(), "Completed jobs", listData{
 		HasFilter: true,
 		Empty:     "No completed job is kept. Jobs that workers complete are listed here.",
 	})
+	if err != nil {
+		return nil, err
+	}
+	list := v.Data.(*listData)
+	if err := s.addEnds(ctx, list); err != nil {
+		return nil, err
+	}
+	if list.Search == nil {
+		jobOrders.sortWhole(list.Jobs, list.Rows, q) // also by queue
+	}
+	return v, nil
 }
 
-// tag lists the jobs that have a tag.
+// An end describes the completion of a job. Its history has whole seconds only.
+type end struct {
+	Wait units.Text `json:"wait"` // for the first run in the queue
+	Ran  units.Text `json:"ran"`  // the last run
+}
+
+// End returns the end of a completed job in the list, or nil if it is unknown.
+func (d *listData) End(jid string) *end { return d.Ends[jid] }
+
+// addEnds adds the last queues of completed jobs, and how long they waited and ran.
+func (s *site) addEnds(ctx context.Context, list *listData) error {
+	jids := make([]string, len(list.Jobs))
+	for i := range list.Jobs {
+		jids[i] = list.Jobs[i].JID
+	}
+	jobs, err := s.Client.Jobs(ctx, jids...)
+	if err != nil {
+		return err
+	}
+	list.Ends = map[string]*end{}
+	for _, job := range jobs {
+		s.redact(job)
+		i := slices.Index(jids, job.JID)
+		list.Jobs[i].Queue = actions.QueueOf(job)
+		list.Ends[job.JID] = endOf(job.History)
+	}
+	return nil
+}
+
+// endOf returns the last completion in a history, or nil if it is unknown.
+func endOf(history []qless.HistoryEntry) (last *end) {
+	var put, began time.Time
+	now := end{}
+	for _, entry := range history {
+		switch entry.What {
+		case "put":
+			put, began = entry.When, time.Time{}
+		case "popped":
+			if began.IsZero() {
+				now.Wait = units.Text(entry.When.Sub(put))
+			}
+			began = entry.When
+		case "done":
+			if last = nil; !put.IsZero() && !began.IsZero() {
+				now.Ran = units.Text(entry.When.Sub(began))
+				last = &now
+			}
+		}
+	}
+	return last
+}
+
+// tag lists the jobs with a tag.
 func (s *site) tag(ctx context.Context, q query) (*view, error) {
 	return s.list(ctx, q, s.in.Tagged(q.name), "Tag "+q.name, listData{
 		Tag: q.name, HasFilter: true, Empty: "No job has this tag any more.",
@@ -197,28 +273,22 @@ func (s *site) rowsOf(ctx context.Context, jids []string) ([]inspect.Row, error)
 	return rows, nil
 }
 
-// A tagRow is a tag, with the number of its jobs.
-type tagRow struct {
-	Name string `json:"name"`
-	Jobs int    `json:"jobs"`
-}
-
-// A tagsData is a part of the tags.
+// A tagsData holds a page of the tags.
 type tagsData struct {
-	Tags    []tagRow `json:"tags"`
-	From    int      `json:"from"`
-	HasMore bool     `json:"has_more"`
-	Rows    rows     `json:"-"`
+	Tags    []counted `json:"tags"`
+	From    int       `json:"from"`
+	HasMore bool      `json:"has_more"`
+	Rows    rows      `json:"-"`
 }
 
-// tags lists the tags that are used most.
+// tags lists the most used tags.
 func (s *site) tags(ctx context.Context, q query) (*view, error) {
 	names, err := s.in.Tags(ctx, inspect.Range{Offset: q.from(), Limit: pageSize})
 	if err != nil {
 		return nil, err
 	}
 	data := &tagsData{
-		Tags: []tagRow{}, From: q.from(),
+		Tags: []counted{}, From: q.from(),
 		Rows: rows{q.from(), len(names.Items), names.Total, pageSize},
 	}
 	data.HasMore = data.Rows.HasNext()
@@ -227,40 +297,62 @@ func (s *site) tags(ctx context.Context, q query) (*view, error) {
 		if err != nil {
 			return nil, err
 		}
-		data.Tags = append(data.Tags, tagRow{name, jobs})
+		data.Tags = append(data.Tags, counted{name, jobs})
 	}
 	return &view{Title: "Tags", Data: data}, nil
 }
 
-// columns are the columns of a table of jobs that not every table needs.
+// columns are the optional columns of a table of jobs.
 type columns struct {
-	State, Queue, Due, Expires, Parked, Worker, Failure, Tags, Data, Priority, Attempts bool
+	State, Queue, Tags, Data, Priority, Attempts bool
 
-	Differ bool // the messages of failures
+	// Details is the heading of the reasons of failures, the workers, or the limits that jobs wait
+	// for. Next is the heading of the times at which jobs fall due or their locks end. Both may be
+	// empty.
+	Details, Next string
 }
 
-// columnsOf returns the columns that some jobs need.
-func columnsOf(jobs []inspect.Row) (c columns) {
+// columnsOf returns the columns that some jobs need in a section.
+func columnsOf(jobs []inspect.Row, section string) (c columns) {
+	message, differ := "", false
+	details, next := map[string]bool{}, map[string]bool{}
 	for i := range jobs {
 		job := &jobs[i]
+		hasEnded := job.State == qless.StateComplete || job.State == qless.StateFailed
 		c.State = c.State || job.State != jobs[0].State
-		c.Queue = c.Queue || job.Queue != jobs[0].Queue
-		c.Due = c.Due || !job.Due.IsZero()
-		c.Expires = c.Expires || !job.Expires.IsZero()
-		c.Parked = c.Parked || job.Parked != ""
-		c.Worker = c.Worker || job.Worker != ""
-		c.Failure = c.Failure || job.Failure != nil
-		c.Differ = c.Differ || job.Failure != nil && jobs[0].Failure != nil &&
-			firstLine(job.Failure.Message) != firstLine(jobs[0].Failure.Message)
+		c.Queue = c.Queue || section == "completed" || job.Queue != jobs[0].Queue
 		c.Tags = c.Tags || len(job.Tags) > 0
 		c.Data = c.Data || job.Data != ""
 		c.Priority = c.Priority || job.Priority != 0
-		c.Attempts = c.Attempts || job.State != qless.StateComplete && job.State != qless.StateFailed
+		c.Attempts = c.Attempts || job.Remaining != job.Retries && !hasEnded
+		if job.Failure != nil {
+			line := firstLine(job.Failure.Message)
+			differ = differ || i > 0 && line != message
+			message, details["Failure"] = line, differ || section != "failures"
+		}
+		details["Worker"] = details["Worker"] || job.Worker != "" && section != "workers"
+		details["Waits for limit"] = details["Waits for limit"] || job.Parked != ""
+		next["Due"] = next["Due"] || !job.Due.IsZero()
+		next["Lock ends"] = next["Lock ends"] || !job.Expires.IsZero()
 	}
+	c.Details, c.Next = only(details, "Details"), only(next, "Next")
 	return c
 }
 
-// redactedFailure returns the failure of a job in a list as it may be shown.
+// only returns the single name that is true, several if there is more than one, or "".
+func only(names map[string]bool, several string) (only string) {
+	for name, isTrue := range names {
+		switch {
+		case isTrue && only != "":
+			return several
+		case isTrue:
+			only = name
+		}
+	}
+	return only
+}
+
+// redactedFailure returns the failure of a job in a list without the parts that may not be shown.
 func (s *site) redactedFailure(row *inspect.Row) *qless.Failure {
 	redact := s.handler.options.Redact
 	if redact == nil || row.Failure == nil {
@@ -276,7 +368,7 @@ func (s *site) redactedFailure(row *inspect.Row) *qless.Failure {
 	return job.Failure
 }
 
-// redactAll leaves in lists of jobs what may be shown.
+// redactAll removes the parts of jobs in a list that may not be shown.
 func (s *site) redactAll(jobs []inspect.Row) {
 	if !s.IsRedacted() {
 		return

@@ -30,6 +30,8 @@ func TestCompletedJobsAreListedAndFound(t *testing.T) {
 	page := d.page("/completed")
 	require.Less(t, strings.Index(page, resized), strings.Index(page, sent), "the latest is first")
 	require.Contains(t, page, `data-live`)
+	require.Regexp(t, `(?s)<a href="/queues/done">done</a></td>.*data-l="Waited">&lt;1s</td>`+
+		`<td class="n" data-l="Ran">&lt;1s</td>`, page)
 	page = d.page("/completed?klass=Send")
 	require.Contains(t, page, sent)
 	require.NotContains(t, page, resized)

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// rowsOf are the queues that a page lists, in order.
+// rowsOf returns the queues that a page lists, in order.
 func rowsOf(page string) (names []string) {
 	for _, match := range regexp.MustCompile(`<th scope="row"><a href="/queues/([^"/]*)"`).
 		FindAllStringSubmatch(page, -1) {
@@ -88,6 +88,14 @@ func TestAListOnOnePageIsSortedByItsHeaders(t *testing.T) {
 	require.Equal(t, []string{"C", "B", "A"}, klasses("-klass"))
 	require.Equal(t, []string{"B", "A", "C"}, klasses("-priority"))
 	require.Contains(t, d.page("/queues/q?sort=klass"), `aria-sort="ascending"><a href="/queues/q?sort=-klass">Klass`)
+
+	page := d.page("/queues/q")
+	require.Contains(t, page, `<a href="/queues/q?klass=A">A <b>1</b></a>`, "the klasses of the page")
+	page = d.page("/queues/q?klass=A")
+	require.Contains(t, page, `<a href="/queues/q">All klasses</a>`)
+	require.NotContains(t, page, ">B</a>")
+	require.Contains(t, d.page("/find"), `href="/find?state=waiting">waiting <b>3</b></a>`)
+	require.Contains(t, d.page("/find?q=A"), `href="/find?q=A&amp;state=waiting">waiting</a>`)
 
 	for range 50 {
 		d.put("long", "Send")

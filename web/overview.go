@@ -5,12 +5,15 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/together"
 	"github.com/qless/qless-go/web/internal/find"
 	"github.com/qless/qless-go/web/internal/rates"
 )
 
-// status returns what the namespace does, as it was read lately.
+// status returns a recent status of the namespace.
 func (s *site) status(ctx context.Context) (*doctor.Status, error) {
 	return sampled(ctx, &s.samples, "status", func(ctx context.Context) (*doctor.Status, error) {
 		reader := doctor.StatusReader{
@@ -30,11 +33,10 @@ func (s *site) status(ctx context.Context) (*doctor.Status, error) {
 	})
 }
 
-// statusTime is the time that the rates of the status are of: five minutes, and the one that is not
-// over.
+// statusTime is the time that the rates of the status cover: five minutes and the current one.
 const statusTime = 6 * time.Minute
 
-// lastRates returns the rates of all queues in the last minutes, as far as they are known.
+// lastRates returns the known rates of all queues in the last few minutes.
 func (s *site) lastRates(ctx context.Context) (doctor.QueueRates, error) {
 	known, err := s.allRates(ctx)
 	known = known.Last(statusTime)
@@ -45,14 +47,15 @@ func (s *site) lastRates(ctx context.Context) (doctor.QueueRates, error) {
 	return last, err
 }
 
-// allRates returns the rates of all queues in the last hour, as far as they are known.
+// allRates returns the known rates of all queues in the last hour.
 func (s *site) allRates(ctx context.Context) (rates.Known, error) {
 	return sampled(ctx, &s.samples, "all rates", func(ctx context.Context) (rates.Known, error) {
-		return s.tallies.Read(ctx, "queues", rates.LastHour, rates.Queues(s.in))
+		return s.tallies.Read(ctx, "queues", rates.LastHour,
+			rates.Groups(time.Minute, inspect.RateQuery{}, s.in.RatesByQueue))
 	})
 }
 
-// An overviewData is the status with what needs to be looked at twice.
+// An overviewData is the status with figures that need more than one reading.
 type overviewData struct {
 	*queuesData
 	Growing []*growing   `json:"growing"` // the failure groups that have grown most
@@ -61,34 +64,47 @@ type overviewData struct {
 	Trends  trends       `json:"-"`
 }
 
-// attentionShown is how many causes the first page shows at first.
+// attentionShown is the number of problems that the first page shows at first.
 const attentionShown = 5
 
-// Causes are what needs attention: the first ones, or the others.
+// Causes returns the first problems that need attention, and the other method the rest.
 func (d *overviewData) Causes() []doctor.Problem { return part(d.Attention, 0, attentionShown) }
 func (d *overviewData) MoreCauses() []doctor.Problem {
 	return part(d.Attention, attentionShown, len(d.Attention))
 }
 
-// Urgent is the number of causes that are urgent.
-func (d *overviewData) Urgent() (n int) {
-	for i := range d.Attention {
-		if d.Attention[i].Urgent {
+// Urgent returns the number of urgent problems.
+func (d *overviewData) Urgent() int { return urgent(d.Status) }
+
+func urgent(status *doctor.Status) (n int) {
+	for i := range status.Attention {
+		if status.Attention[i].Urgent {
 			n++
 		}
 	}
 	return n
 }
 
-// Waiting is the number of jobs that wait in all queues.
-func (d *overviewData) Waiting() (n int) {
-	for i := range d.Queues {
-		n += d.Queues[i].Waiting
+// Waiting returns the number of waiting jobs in all queues.
+func (d *overviewData) Waiting() int { return sumOf(d.Queues).Waiting }
+
+// sumOf returns the figures of all queues together.
+func sumOf(queues []doctor.QueueStatus) (sum qless.QueueCounts) {
+	for i := range queues {
+		addCounts(&sum, &queues[i].QueueCounts)
 	}
-	return n
+	return sum
 }
 
-// Oldest is the queue whose oldest job waits longest, or nil if none waits.
+func addCounts(sum, more *qless.QueueCounts) {
+	sum.Waiting += more.Waiting
+	sum.Running += more.Running
+	sum.Stalled += more.Stalled
+	sum.Scheduled += more.Scheduled
+	sum.Depends += more.Depends
+}
+
+// Oldest returns the queue whose oldest job has waited longest, or nil if no job waits.
 func (d *overviewData) Oldest() (oldest *doctor.QueueStatus) {
 	for i := range d.Queues {
 		q := &d.Queues[i]
@@ -99,7 +115,7 @@ func (d *overviewData) Oldest() (oldest *doctor.QueueStatus) {
 	return oldest
 }
 
-// overview is the first page: how work flows, what needs attention, and what there is.
+// overview is the first page: rates, problems, queues and workers.
 func (s *site) overview(ctx context.Context, q query) (*view, error) {
 	queues, err := s.readQueues(ctx, q)
 	if err != nil {
@@ -113,7 +129,7 @@ func (s *site) overview(ctx context.Context, q query) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	history, err := s.rateHistory(ctx, "", spanOf(q))
+	history, err := s.rateHistory(ctx, q, inspect.RateQuery{}, "queue")
 	if err != nil {
 		return nil, err
 	}
@@ -123,15 +139,15 @@ func (s *site) overview(ctx context.Context, q query) (*view, error) {
 	}, nil
 }
 
-// A queuesData is the status with a part of the queues.
+// A queuesData is the status with a page of the queues.
 type queuesData struct {
 	*doctor.Status
 	Shown  []doctor.QueueStatus `json:"-"`
 	Rows   rows                 `json:"-"`
 	Search string               `json:"-"`
-	Only   string               `json:"-"` // busy for those with jobs to do
+	Only   string               `json:"-"` // "busy" for queues with jobs
 	Busy   int                  `json:"-"`
-	Most   int                  `json:"-"` // that wait in one of them
+	Most   int                  `json:"-"` // the largest number of waiting jobs
 	order  order
 }
 
@@ -182,7 +198,7 @@ func (s *site) readQueues(ctx context.Context, q query) (*queuesData, error) {
 	return data, nil
 }
 
-// A total is what one of several namespaces has.
+// A total sums up one of several namespaces.
 type total struct {
 	Name      string         `json:"name"`
 	Status    *doctor.Status `json:"status,omitempty"`
@@ -192,24 +208,31 @@ type total struct {
 	Stalled   int            `json:"stalled"`
 	Scheduled int            `json:"scheduled"`
 	Failed    int            `json:"failed"`
+	Urgent    int            `json:"urgent"` // problems
 	Base      string         `json:"-"`
 }
 
-// serveSum shows the namespaces, and their sum.
+// totalsAtOnce is the number of namespaces read at a time.
+const totalsAtOnce = 16
+
+// serveSum shows the namespaces and their sum.
 func (h *Handler) serveSum(w http.ResponseWriter, r *http.Request) {
-	var totals []total
-	sum := total{Name: "all"}
-	for _, s := range h.sites {
+	totals, _ := together.AskFew(totalsAtOnce, h.sites, func(s *site) (total, error) {
 		one := total{Name: s.Name, Base: s.Base}
 		status, err := s.status(r.Context())
 		if err != nil {
 			one.Error = err.Error()
-		} else {
-			one.Status = status
-			one.add(status)
-			sum.add(status)
+			return one, nil
 		}
-		totals = append(totals, one)
+		one.Status = status
+		one.add(status)
+		return one, nil
+	})
+	sum := total{Name: "all"}
+	for _, one := range totals {
+		if one.Status != nil {
+			sum.add(one.Status)
+		}
 	}
 	h.sites[0].show(w, r, &view{
 		template: "sum", Title: "Namespaces", Data: append(totals, sum), isStill: true,
@@ -217,11 +240,11 @@ func (h *Handler) serveSum(w http.ResponseWriter, r *http.Request) {
 }
 
 func (t *total) add(status *doctor.Status) {
-	for i := range status.Queues {
-		t.Waiting += status.Queues[i].Waiting
-		t.Running += status.Queues[i].Running
-		t.Stalled += status.Queues[i].Stalled
-		t.Scheduled += status.Queues[i].Scheduled
-	}
+	sum := sumOf(status.Queues)
+	t.Waiting += sum.Waiting
+	t.Running += sum.Running
+	t.Stalled += sum.Stalled
+	t.Scheduled += sum.Scheduled
 	t.Failed += status.Failed()
+	t.Urgent += urgent(status)
 }

@@ -11,15 +11,22 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// completeAgo puts a job and completes it, some time ago.
-func (d *desk) completeAgo(queue string, ago time.Duration) {
+// ago returns a client in whose opinion it is earlier.
+func (d *desk) ago(ago time.Duration) *qless.Client {
 	d.t.Helper()
 	then, err := qless.New(d.server.Client(d.t), &qless.ClientConfig{
 		Clock:  func() time.Time { return time.Now().Add(-ago) },
 		Logger: testkit.Quiet(),
 	})
 	d.do(err)
-	_, err = then.Queue(queue).Put(d.t.Context(), "Send", nil)
+	return then
+}
+
+// completeAgo puts a job and completes it, some time ago.
+func (d *desk) completeAgo(queue string, ago time.Duration) {
+	d.t.Helper()
+	then := d.ago(ago)
+	_, err := then.Queue(queue).Put(d.t.Context(), "Send", nil)
 	d.do(err)
 	jobs, err := then.Queue(queue).Pop(d.t.Context(), 1)
 	d.do(err)

@@ -13,8 +13,7 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// putByForm puts a job of the klass Send into the queue mail by a form that says something else,
-// too.
+// putByForm puts a job of the klass Send into the queue mail by a form with additional values.
 func (d *desk) putByForm(pairs ...string) *qless.Job {
 	d.t.Helper()
 	got := d.post("job.put", form(append(pairs, "queue", "mail", "klass", "Send")...),
@@ -87,8 +86,7 @@ func TestInvalidOptionsAreToldBesideTheirInputs(t *testing.T) {
 	require.Contains(t, page, `<details id="more-options"><summary>More options</summary>`)
 	for name, want := range map[string]string{
 		"at": "This can&#39;t be used", "headers": "is not of the form key=value",
-		"weight": "is no number", "lock_time": "This is not a time", "on_lost": "This is not one of: first",
-		"unique_data": "This is not one of: yes",
+		"weight": "is not a number", "lock_time": "This is not a time", "on_lost": "This is not one of: first",
 	} {
 		got := d.post("job.put", form("queue", "mail", "klass", "Send", name, "odd"))
 		require.Equal(t, http.StatusUnprocessableEntity, got.StatusCode, name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"html/template"
+	"net/url"
 	"slices"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 	"github.com/qless/qless-go/web/internal/rates"
 )
 
-// A queueData is a queue, with one of its lists.
+// A queueData is a queue with one of its lists.
 type queueData struct {
 	queueCounts
 	*jobList
@@ -25,43 +26,44 @@ type queueData struct {
 	Rates    *rateHistory              `json:"rates"`
 	Day      string                    `json:"day"`
 	Stats    qless.Stats               `json:"statistics"`
-	Days     []string                  `json:"-"`
 }
 
-// queueCounts are the figures of a queue that all its lists have.
+// queueCounts are the figures of a queue that the pages of all its lists show.
 type queueCounts struct {
 	qless.QueueCounts
 	Latency inspect.Latency `json:"latency"`
 }
 
-// Tabs are the lists of a queue, with the number of their jobs.
-func (q *queueData) Tabs() []tab {
-	return []tab{
-		{inspect.Waiting, q.Waiting}, {inspect.Running, q.Running}, {inspect.Stalled, q.Stalled},
-		{inspect.Scheduled, q.Scheduled}, {inspect.Depends, q.Depends},
-		{inspect.Recurring, q.Recurring},
+// Tabs returns the lists of a queue with the numbers of their jobs.
+func (q *queueData) Tabs() []counted { return listsOf(&q.QueueCounts) }
+
+// listsOf returns the lists that queues have.
+func listsOf(q *qless.QueueCounts) []counted {
+	return []counted{
+		{"waiting", q.Waiting}, {"running", q.Running}, {"stalled", q.Stalled},
+		{"scheduled", q.Scheduled}, {"depends", q.Depends}, {"recurring", q.Recurring},
 	}
 }
 
-// A tab leads to a list of jobs.
-type tab struct {
-	List  inspect.List
-	Count int
+// A counted is a list, a klass or a tag, with the number of its jobs.
+type counted struct {
+	Name string `json:"name"`
+	Jobs int    `json:"jobs"`
 }
 
-// Cause is the likeliest cause of what the queue waits for, and More is the number of the others.
+// Cause returns the likeliest cause of the wait, and More the number of the others.
 func (q *queueData) Cause() doctor.Cause { return q.Why.Causes[0] }
 func (q *queueData) More() int           { return len(q.Why.Causes) - 1 }
 
-// IsCalm reports whether nothing keeps jobs from being run.
+// IsCalm reports whether nothing keeps jobs from running.
 func (q *queueData) IsCalm() bool {
 	return !slices.ContainsFunc(q.Why.Causes, func(c doctor.Cause) bool {
 		return !slices.Contains(calmCauses, c.Code)
 	})
 }
 
-// IsUrgent reports whether a cause, though perhaps not the first one, ends only if an operator
-// acts. The banner has the colour of the worst cause.
+// IsUrgent reports whether any of the causes ends only if an operator acts. The banner has the
+// colour of the worst cause.
 func (q *queueData) IsUrgent() bool {
 	return slices.ContainsFunc(q.Why.Causes, func(c doctor.Cause) bool {
 		return slices.Contains(urgentCauses, c.Code)
@@ -79,7 +81,7 @@ var (
 	}
 )
 
-// Nothing says that a list is empty, and what brings jobs into it.
+// Nothing returns the text of an empty list, which tells how jobs get into it.
 func (q *queueData) Nothing() string {
 	return map[inspect.List]string{
 		inspect.Waiting: "Nothing waits in " + q.Name + ". Put a job, or look at another state above.",
@@ -96,6 +98,9 @@ func (s *site) queue(ctx context.Context, q query) (*view, error) {
 	data := &queueData{List: inspect.Waiting}
 	if list := q.Get("list"); list != "" {
 		data.List = inspect.List(list)
+	}
+	if data.List == inspect.Recurring {
+		return &view{goTo: s.Base + "/recurring?queue=" + url.QueryEscape(q.name)}, nil
 	}
 	var err error
 	data.queueCounts, err = sampled(ctx, &s.samples, "queue counts "+q.name,
@@ -117,7 +122,8 @@ func (s *site) queue(ctx context.Context, q query) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	if data.Rates, err = s.rateHistory(ctx, q.name, spanOf(q)); err != nil {
+	asked := inspect.RateQuery{Queue: q.name}
+	if data.Rates, err = s.rateHistory(ctx, q, asked, "klass"); err != nil {
 		return nil, err
 	}
 	if err := s.addStats(ctx, q, data); err != nil {
@@ -129,7 +135,7 @@ func (s *site) queue(ctx context.Context, q query) (*view, error) {
 	}, nil
 }
 
-// How old what is read of a queue besides its jobs may be.
+// The maximum ages of readings of a queue, except for its jobs.
 const (
 	settingsAge = 5 * time.Second
 	whyAge      = 5 * time.Second
@@ -144,10 +150,7 @@ func (s *site) readCounts(ctx context.Context, queue string) (counts queueCounts
 	return counts, err
 }
 
-// statsDays is the number of days with a link.
-const statsDays = 7
-
-// addStats adds the statistics of the day that is asked for, or of today.
+// addStats adds the statistics of the requested day, or of today.
 func (s *site) addStats(ctx context.Context, q query, data *queueData) error {
 	today := time.Now().UTC()
 	day := today
@@ -158,9 +161,6 @@ func (s *site) addStats(ctx context.Context, q query, data *queueData) error {
 		}
 	}
 	data.Day = day.Format(time.DateOnly)
-	for i := range statsDays {
-		data.Days = append(data.Days, today.AddDate(0, 0, -i).Format(time.DateOnly))
-	}
 	var err error
 	data.Stats, err = sampledFor(ctx, &s.samples, statsAge,
 		fmt.Sprintf("queue stats %s %s", data.Day, q.name),
@@ -170,13 +170,13 @@ func (s *site) addStats(ctx context.Context, q query, data *queueData) error {
 	return err
 }
 
-// why explains what a queue waits for.
+// why explains why the jobs of a queue wait.
 func (s *site) why(ctx context.Context, q query) (*view, error) {
 	data, err := s.readWhy(ctx, q.name)
 	return &view{Title: "Why: " + q.name, Data: data}, err
 }
 
-// readWhy returns what a queue waits for, as it was read lately.
+// readWhy returns a recent explanation of a queue's wait.
 func (s *site) readWhy(ctx context.Context, queue string) (*doctor.Explanation, error) {
 	return sampledFor(ctx, &s.samples, whyAge, "why "+queue,
 		func(ctx context.Context) (*doctor.Explanation, error) {
@@ -184,64 +184,85 @@ func (s *site) readWhy(ctx context.Context, queue string) (*doctor.Explanation, 
 		})
 }
 
-// A rateHistory has the rates of a time, step by step: of a queue, or of all of them.
+// A rateHistory holds the rates of one or all queues over a span of time, step by step.
 type rateHistory struct {
 	rates.Known
 	Over    rates.Span          `json:"over"`
 	Minutes []inspect.RatePoint `json:"minutes"`
 	Sum     inspect.Rates       `json:"sum"`
+	By      string              `json:"by,omitempty"` // queue or klass, if split by that
+	Series  []rates.Series      `json:"series"`
+	Split   string              `json:"-"` // queue or klass, by which it can be split
+	ends    []rates.Series
 }
 
-// rateHistory returns the rates of a queue, or of all if it is empty.
+// rateHistory returns the rates that a query selects, perhaps split by queue or klass.
 func (s *site) rateHistory(
-	ctx context.Context, queue string, over rates.Span,
+	ctx context.Context, q query, asked inspect.RateQuery, split string,
 ) (*rateHistory, error) {
-	key := fmt.Sprintf("rates %s %q", over.Name, queue)
+	over, by := spanOf(q), ""
+	if q.Get("by") == split {
+		by = split
+	}
+	key := fmt.Sprintf("rates %s %s %q %q", over.Name, by, asked.Queue, asked.Klass)
 	return sampled(ctx, &s.samples, key, func(ctx context.Context) (*rateHistory, error) {
-		known, err := s.readRates(ctx, key, queue, over)
-		history := &rateHistory{Known: known, Over: over, Minutes: known.Points(over.Step)}
+		known, err := s.readRates(ctx, key, asked, over, by)
+		history := &rateHistory{
+			Known: known, Over: over, Minutes: known.Points(over.Step), By: by, Split: split,
+			ends: known.Ends(over.Step),
+		}
 		for _, point := range history.Minutes {
 			history.Sum.Add(point.Rates)
+		}
+		if history.Series = history.ends; by != "" {
+			history.Series = known.Largest(over.Step)
 		}
 		return history, err
 	})
 }
 
 func (s *site) readRates(
-	ctx context.Context, key, queue string, over rates.Span,
+	ctx context.Context, key string, asked inspect.RateQuery, over rates.Span, by string,
 ) (rates.Known, error) {
-	if queue == "" && over.Length <= rates.LastHour.Length {
-		known, err := s.allRates(ctx)
-		return known.Last(over.Length), err
+	if asked == (inspect.RateQuery{}) {
+		if over.Length <= rates.LastHour.Length {
+			known, err := s.allRates(ctx)
+			return known.Last(over.Length), err
+		}
+		over.First = 1 // each minute is one group, and may be a large one on the server
 	}
-	read := rates.Minutes(s.in, inspect.RateQuery{Queue: queue})
-	over.IsLight = queue == ""
+	read := rates.Minutes(s.in, asked)
+	switch by {
+	case "queue":
+		read = rates.Groups(over.Step, asked, s.in.RatesByQueue)
+	case "klass":
+		read = rates.Groups(over.Step, asked, s.in.RatesByKlass)
+	}
 	return s.tallies.Read(ctx, key, over.InSteps(), read)
 }
 
-// Chart draws what was completed, failed and retried in each step.
-func (h *rateHistory) Chart() template.HTML { return h.Runs("Jobs "+h.Over.Each(), h.Over.Step) }
+// Chart draws the series.
+func (h *rateHistory) Chart() template.HTML {
+	return h.Stack("Jobs "+h.Over.Each(), h.Over.Step, h.Series)
+}
 
-// Failures draws what failed and was retried in each step.
+// Failures draws the failed and retried runs in each step.
 func (h *rateHistory) Failures() template.HTML {
-	return h.Runs("Failures "+h.Over.Each(), h.Over.Step, "retried", "failed")
+	return h.Stack("Failures "+h.Over.Each(), h.Over.Step, h.ends[1:])
 }
 
-// Latest are the steps, the latest first, for the table.
-func (h *rateHistory) Latest() []inspect.RatePoint {
-	all := slices.Clone(h.Minutes)
-	slices.Reverse(all)
-	return all
-}
-
-// Spark draws what was counted in each step: completed, failed or retried runs.
-func (h *rateHistory) Spark(which string) template.HTML {
+// Spark draws one of the ends.
+func (h *rateHistory) Spark(end string) template.HTML {
 	var values []float64
-	for _, p := range h.Minutes {
-		values = append(values, rates.CountOf(&p, which))
+	for _, one := range h.ends {
+		for _, runs := range one.Runs {
+			if one.Name == end {
+				values = append(values, float64(runs))
+			}
+		}
 	}
-	return charts.Spark(which+" "+h.Over.Each(), values)
+	return charts.Spark(end+" "+h.Over.Each(), values)
 }
 
 // IsEmpty reports whether no run was counted.
-func (h *rateHistory) IsEmpty() bool { return h.Sum.Completed+h.Sum.Failed+h.Sum.Retried == 0 }
+func (h *rateHistory) IsEmpty() bool { return rates.CountRuns(&h.Sum) == 0 }

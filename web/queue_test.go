@@ -30,7 +30,7 @@ func (d *desk) read(target string) map[string]any {
 	return data
 }
 
-// refused requires that a page can't be shown, and returns what it says.
+// refused requires that a page can't be shown, and returns its text.
 func (d *desk) refused(status int, target string) string {
 	d.t.Helper()
 	got := d.ask(http.MethodGet, target, "")
@@ -38,7 +38,7 @@ func (d *desk) refused(status int, target string) string {
 	return got.body
 }
 
-// again is the same desk with a dashboard that has read nothing yet.
+// again returns the same desk with a new dashboard.
 func (d *desk) again(options web.Options) *desk {
 	d.t.Helper()
 	options.Logger = testkit.Quiet()
@@ -47,7 +47,7 @@ func (d *desk) again(options web.Options) *desk {
 
 func (d *desk) do(err error) { d.t.Helper(); require.NoError(d.t, err) }
 
-// odd are names that are hard to have in a link or a page.
+// odd are names that are difficult in links and pages.
 var odd = []string{
 	"a.b", "..", ".", "-", "x.json", "a/b", "a//b", "a b", "ä日本", "100%", "a?b#c", "a&b=c+d", `"><b>`,
 	"<script>alert(1)</script>", "nul\x00byte", "a\nb", "'quote'", "{{.}}", "a\\b",
@@ -91,7 +91,7 @@ func TestAQueueShowsItsLists(t *testing.T) {
 	page := d.page("/queues/mail")
 	require.Contains(t, page, `<a href="/jobs/waiting">Send</a>`)
 	require.Contains(t, page, `<a href="/tags/red">red</a>`)
-	require.Contains(t, page, "No worker says that it takes jobs")
+	require.Contains(t, page, "No registered worker takes jobs")
 	require.NotContains(t, page, `value="scheduled:later"`)
 	require.Contains(t, page, `<a class="hue scheduled" href="/queues/mail?list=scheduled">scheduled <b>1</b></a>`)
 
@@ -102,7 +102,7 @@ func TestAQueueShowsItsLists(t *testing.T) {
 	require.Contains(t, d.page("/queues/mail?list=scheduled"), "in 59m")
 	require.Contains(t, d.page("/queues/mail?list=depends"), `value="depends:depends"`)
 	require.Contains(t, d.page("/queues/mail?list=stalled"), "No lock of mail has ended")
-	page = d.page("/queues/mail?list=recurring")
+	page = d.page("/recurring?queue=mail")
 	require.Contains(t, page, `<a href="/recurring/every-hour">every-hour</a>`)
 	require.NotContains(t, page, `name="job"`)
 
@@ -196,8 +196,11 @@ func TestAQueueShowsWhatWorkersHaveRun(t *testing.T) {
 	d = d.again(web.Options{})
 	page = d.page("/queues/mail")
 	require.Contains(t, page, `<path class="hue done"`)
-	require.Contains(t, page, "Median")
-	require.Contains(t, page, "Run: jobs by time")
+	require.Contains(t, page, "Wait, median")
+	require.Contains(t, d.page("/queues/mail?by=klass"), `<i class="hue g0"></i>Send <b>3</b>`)
+	require.Contains(t, d.page("/?by=queue&over=3h"), `<a href="/?by=queue&amp;over=3h" aria-current="true">By queue</a>`)
+	require.Contains(t, d.page("/klasses"), `<i class="hue g0"></i>Send <b>3</b>`)
+	require.Contains(t, page, "All 3: from 0s to 1s.")
 	require.Contains(t, page, "3 jobs, ")
 	hour := d.read("/queues/mail")["rates"].(map[string]any)["sum"].(map[string]any)
 	require.EqualValues(t, 3, hour["completed"])
@@ -246,4 +249,20 @@ func TestQueuesOfAnyName(t *testing.T) {
 			}())
 		})
 	}
+}
+
+func TestTheBannerIsAsGraveAsTheWorstCause(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.put("mail", "Send")
+	d.put("mail", "Send", qless.LockTime(time.Millisecond))
+	_, err := d.Queue("mail").Pop(t.Context(), 2)
+	require.NoError(t, err)
+	testkit.Until(t, "a lock to end", func() bool {
+		counts, err := d.Queue("mail").Counts(t.Context())
+		require.NoError(t, err)
+		return counts.Stalled > 0
+	})
+	require.NoError(t, d.Queue("mail").Pause(t.Context()))
+	require.Regexp(t, `<p class="note bad"><span class="sev urgent">Urgent</span>\s*`+
+		`<span>The queue is paused`, d.page("/queues/mail"))
 }

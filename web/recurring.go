@@ -13,31 +13,29 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A recurringData is a part of the recurring jobs, and the first schedules.
+// A recurringData holds a page of the recurring jobs.
 type recurringData struct {
-	Queue     string                         `json:"queue,omitempty"` // only those of this one
-	Total     int                            `json:"total"`
-	Jobs      []recurringRow                 `json:"jobs"`
-	Schedules inspect.Page[inspect.Schedule] `json:"schedules"`
-	Rows      rows                           `json:"-"`
+	Queue string         `json:"queue,omitempty"` // only jobs of this queue
+	Total int            `json:"total"`
+	Jobs  []recurringRow `json:"jobs"`
+	Rows  rows           `json:"-"`
 }
 
-// The most that the pages about recurring jobs show. Each row costs a call.
+// The maximum numbers of rows on the pages about recurring jobs. Each row costs a call.
 const (
 	recurringShown = 25 // recurring jobs
-	schedulesShown = 20 // schedules below them
 	childrenShown  = 10 // jobs that a recurring job has put
 	runsShown      = 5  // times at which a schedule is due
 )
 
-// A recurringRow is a recurring job, and the number of jobs that it has put.
+// A recurringRow is a recurring job with the number of jobs that it has put.
 type recurringRow struct {
 	Summary inspect.Row `json:"job"`
 	Queue   string      `json:"queue"`
 	Count   int         `json:"count"`
 }
 
-// recurring lists the recurring jobs by queue, and schedules.
+// recurring lists the recurring jobs by queue.
 func (s *site) recurring(ctx context.Context, q query) (*view, error) {
 	seen, _, err := s.seen(ctx)
 	if err != nil {
@@ -59,15 +57,13 @@ func (s *site) recurring(ctx context.Context, q query) (*view, error) {
 		}
 	}
 	data.Rows = rows{q.from(), len(data.Jobs), data.Total, recurringShown}
-	data.Schedules, err = s.in.Schedules(ctx, inspect.Range{Limit: schedulesShown})
-	return &view{Title: "Recurring", Data: data}, err
+	return &view{Title: "Recurring", Data: data}, nil
 }
 
-// seenAge is how old the figures of all queues may be on the pages that need little of them.
+// seenAge is the maximum age of the figures of all queues on pages that hardly need them.
 const seenAge = 10 * time.Second
 
-// seen returns the figures of all queues as they were lately, by name, and whether it has read
-// them.
+// seen returns recent figures of all queues by name, and reports whether it has just read them.
 func (s *site) seen(ctx context.Context) (*inspect.Overview, bool, error) {
 	var isNew bool
 	seen, err := sampledFor(ctx, &s.samples, seenAge, "seen",
@@ -109,8 +105,8 @@ func (s *site) addRecurring(
 // A recurringJobData is a recurring job with the last jobs that it has put.
 type recurringJobData struct {
 	Job      *qless.RecurringJob `json:"job"`
-	Summary  *inspect.Row        `json:"summary,omitempty"` // with its next time, if it was found
-	Children []inspect.Row       `json:"children"`          // the remaining ones, the latest first
+	Summary  *inspect.Row        `json:"summary,omitempty"` // with its next time, if found
+	Children []inspect.Row       `json:"children"`          // the existing ones, the latest first
 }
 
 // recurringJob shows a recurring job.
@@ -134,8 +130,8 @@ func (s *site) recurringJob(ctx context.Context, q query) (*view, error) {
 	return &view{Title: q.name, Data: data}, err
 }
 
-// recurringSummary looks for a recurring job in its queue, for its next time. A call looks at a
-// thousand, so that in a queue with more of them it may not be found.
+// recurringSummary looks up the next time of a recurring job in its queue. It reads a thousand
+// recurring jobs, so it may not find the job in a queue with more.
 func (s *site) recurringSummary(
 	ctx context.Context, job *qless.RecurringJob,
 ) (*inspect.Row, error) {
@@ -152,7 +148,7 @@ func (s *site) recurringSummary(
 	return nil, nil
 }
 
-// A schedulesData is a part of the schedules.
+// A schedulesData holds a page of the schedules.
 type schedulesData struct {
 	inspect.Page[inspect.Schedule]
 	Rows rows `json:"-"`
@@ -178,10 +174,10 @@ func (s *site) schedules(ctx context.Context, q query) (*view, error) {
 	return &view{Title: "Schedules", Data: data, order: by}, err
 }
 
-// A scheduleData is a schedule.
+// A scheduleData is a schedule with its next times.
 type scheduleData struct {
 	*inspect.Schedule
-	Words string      `json:"words,omitempty"` // when it is due, in words
+	Words string      `json:"words,omitempty"` // its times in words
 	Runs  []time.Time `json:"next_runs"`
 }
 

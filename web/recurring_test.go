@@ -20,7 +20,8 @@ func TestRecurringJobsOfAllQueuesAreListed(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	page := d.page("/recurring")
 	require.Contains(t, page, "There are no recurring jobs")
-	require.Contains(t, page, "There are no schedules")
+	require.Contains(t, page, `href="/schedules"`)
+	require.Contains(t, d.page("/schedules"), "There are no schedules")
 	for i := range 30 {
 		queue := fmt.Sprintf("queue-%d", i%3)
 		_, err := d.Queue(queue).Recur(t.Context(), "Tick", nil, 90*time.Second,
@@ -56,7 +57,7 @@ func TestARecurringJobHasItsJobs(t *testing.T) {
 		require.Contains(t, page, `formaction="/actions/`+action+`"`)
 	}
 	data := d.read("/recurring/tick")
-	require.EqualValues(t, 3600, data["job"].(map[string]any)["interval"])
+	require.Equal(t, "1h", data["job"].(map[string]any)["interval"])
 	require.Len(t, data["children"], 1)
 	d.refused(http.StatusNotFound, "/recurring/none")
 
@@ -66,7 +67,7 @@ func TestARecurringJobHasItsJobs(t *testing.T) {
 	require.NotContains(t, got.body, "xyzzy")
 }
 
-// follow lets a worker follow schedules, until it has looked at them, and then no more.
+// follow lets a worker follow schedules, and stops it once it has read them.
 func (d *desk) follow(schedules ...qless.Schedule) {
 	d.t.Helper()
 	worker := d.worker("follower", qless.WorkerConfig{Schedules: schedules}, "idle",
@@ -86,15 +87,14 @@ func TestSchedulesAreListed(t *testing.T) {
 			Klass: "Report", Data: map[string]string{"secret": "xyzzy"}},
 		qless.Schedule{ID: "a/b?c", Spec: "@every 30h", Queue: "mail", Klass: "Tick"},
 	)
-	for _, list := range []string{"/recurring", "/schedules"} {
-		page := d.page(list)
-		require.Contains(t, page, `<a href="/schedules/nightly">nightly</a>`)
-		require.Contains(t, page, "every day at 06:30")
-		require.Contains(t, page, "Europe/Berlin")
-		require.Contains(t, page, "every 30h")
-		require.Contains(t, d.page(d.linkTo(page, "/schedules/a%2Fb")), "a/b?c")
-	}
-	page := d.page("/schedules/nightly")
+	require.NotContains(t, d.page("/recurring"), "nightly", "schedules have a page of their own")
+	page := d.page("/schedules")
+	require.Contains(t, page, `<a href="/schedules/nightly">nightly</a>`)
+	require.Contains(t, page, "every day at 06:30")
+	require.Contains(t, page, "Europe/Berlin")
+	require.Contains(t, page, "every 30h")
+	require.Contains(t, d.page(d.linkTo(page, "/schedules/a%2Fb")), "a/b?c")
+	page = d.page("/schedules/nightly")
 	require.Contains(t, page, `href="/workers/follower"`)
 	require.Contains(t, page, "xyzzy")
 	require.Contains(t, page, `formaction="/actions/schedule.run"`)

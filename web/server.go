@@ -14,32 +14,33 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A serverData is what is known of the server.
+// A serverData describes the server.
 type serverData struct {
 	Namespace string `json:"namespace"`
 	Time      string `json:"time,omitempty"` // by the server's clock
 
-	// Skew is by how much the server's clock is ahead of this program's, in seconds, to half of the
-	// time that the question took.
+	// Skew is the time by which the server's clock is ahead of this program's, in seconds, with an
+	// error of up to half a round trip.
 	Skew    float64 `json:"clock_skew"`
 	HasSkew bool    `json:"-"`
-	Ping    float64 `json:"ping"` // how long the question took, in seconds
+	Ping    float64 `json:"ping"` // the round trip, in seconds
 
 	// Refused is the reason why the server does not report it, or empty.
 	Refused string            `json:"refused,omitempty"`
 	Info    map[string]string `json:"info,omitempty"`
-	Dangers []string          `json:"dangers"`  // jobs are refused or lost
-	Advice  []string          `json:"advice"`   // likely to do harm
+	Dangers []string          `json:"dangers"`  // problems that refuse or lose jobs
+	Advice  []string          `json:"advice"`   // settings likely to do harm
 	NoRedis bool              `json:"no_redis"` // the Source has no Redis
 
-	Costs []costRow `json:"costs"` // the commands that took most of the server's time
+	Costs []costRow `json:"costs"` // the commands that took the most server time
 	Slow  []slowRow `json:"slow"`  // the latest slow ones
 }
 
-// A costRow is what the server has spent on a command since its start.
+// A costRow is the time that the server has spent on a command since its start.
 type costRow struct {
 	Command string  `json:"command"`
 	Calls   int     `json:"calls"`
@@ -47,21 +48,24 @@ type costRow struct {
 	Part    float64 `json:"part"` // of all commands
 }
 
-// Took is the time of all calls, and Each that of one.
+// Took returns the time of all calls, and Each that of one.
 func (c costRow) Took() time.Duration { return time.Duration(c.Seconds * float64(time.Second)) }
 func (c costRow) Each() time.Duration { return c.Took() / time.Duration(max(1, c.Calls)) }
 
-// A slowRow is a command that was slow. Its arguments may be data, and are not kept.
+// Share returns the part in percent.
+func (c costRow) Share() int { return int(100 * c.Part) }
+
+// A slowRow is a slow command. Its arguments may contain data, and are not kept.
 type slowRow struct {
-	At      time.Time     `json:"at"`
-	Command string        `json:"command"`
-	Took    time.Duration `json:"took"` // in nanoseconds
+	At      time.Time  `json:"at"`
+	Command string     `json:"command"`
+	Took    units.Text `json:"took"`
 }
 
-// How many commands and slow calls the page has.
+// The numbers of commands and slow calls on the page.
 const costsShown, slowShown = 8, 10
 
-// addCosts adds what the server says of its commands, unless it refuses.
+// addCosts adds the server's statistics of commands, unless it refuses them.
 func (d *serverData) addCosts(ctx context.Context, rdb redis.UniversalClient) {
 	text, _ := rdb.Info(ctx, "commandstats").Result()
 	sum := 0.0
@@ -82,11 +86,11 @@ func (d *serverData) addCosts(ctx context.Context, rdb redis.UniversalClient) {
 	d.Costs = part(d.Costs, 0, costsShown)
 	logs, _ := rdb.SlowLogGet(ctx, slowShown).Result()
 	for _, one := range logs {
-		d.Slow = append(d.Slow, slowRow{one.Time, slowName(one.Args), one.Duration})
+		d.Slow = append(d.Slow, slowRow{one.Time, slowName(one.Args), units.Text(one.Duration)})
 	}
 }
 
-// slowName names a command: of the script by its own name, if it is one.
+// slowName names a command. For a call of the script, it is the name of the script's command.
 func slowName(args []string) string {
 	const command = 4 // after EVALSHA, a digest, the number of keys and a key
 	if len(args) == 0 {
@@ -103,7 +107,7 @@ func slowName(args []string) string {
 // scriptCommand matches the names of the script's commands.
 var scriptCommand = regexp.MustCompile(`^[a-zA-Z.]{1,30}$`)
 
-// infoFields are the fields of INFO that are kept: no paths, and nothing useless.
+// infoFields are the useful fields of INFO, without paths.
 var infoFields = []string{
 	"redis_version", "valkey_version", "server_name", "redis_mode", "os", "uptime_in_seconds",
 	"role", "master_link_status", "connected_slaves", "cluster_enabled",
@@ -114,10 +118,10 @@ var infoFields = []string{
 	"rdb_changes_since_last_save", "loading",
 }
 
-// serverKeep is how long a reading of INFO is good enough.
+// serverKeep is the time for which a reading of INFO is kept.
 const serverKeep = 5 * time.Second
 
-// server shows what is known of the server.
+// server shows the state of the server.
 func (s *site) server(ctx context.Context, _ query) (*view, error) {
 	data, err := sampledFor(ctx, &s.samples, serverKeep, "server", s.readServer)
 	return &view{Title: "Server", Data: data}, err
@@ -150,7 +154,7 @@ func (s *site) readServer(ctx context.Context) (*serverData, error) {
 	return data, nil
 }
 
-// readClock compares the clocks. A server that does not report the time leaves it unknown.
+// readClock compares the clocks. The result is unknown if the server does not report its time.
 func (d *serverData) readClock(ctx context.Context, rdb redis.UniversalClient) {
 	before := time.Now()
 	there, err := rdb.Time(ctx).Result()
@@ -164,7 +168,7 @@ func (d *serverData) readClock(ctx context.Context, rdb redis.UniversalClient) {
 	d.Skew = there.Sub(before.Add(took / 2)).Seconds()
 }
 
-// maxClockSkew is the difference between two clocks from which a page warns.
+// maxClockSkew is the difference between the clocks at which the page warns.
 const maxClockSkew = 2.0
 
 // advise reports settings that are likely to do harm.
@@ -181,11 +185,6 @@ func (d *serverData) advise() {
 	advise(d.Info["loading"] == "1", "The server is loading its data.")
 	advise(d.Info["evicted_keys"] != "" && d.Info["evicted_keys"] != "0",
 		"The server has evicted "+d.Info["evicted_keys"]+" keys since it was started.")
-	for _, field := range []string{"rdb_last_bgsave_status", "aof_last_write_status"} {
-		status := d.Info[field]
-		advise(status != "" && status != "ok", "The server could not write to its disk: "+
-			field+" is "+status+".")
-	}
 	used, most := d.number("used_memory"), d.number("maxmemory")
 	advise(most > 0 && used >= 0.8*most && used < most,
 		"More than 80 % of the server's memory is used.")
@@ -194,15 +193,21 @@ func (d *serverData) advise() {
 		" seconds ahead of this program's. Times on these pages are off by that.")
 }
 
-// findDangers reports what refuses or loses jobs. A server that does not tell how it saves leaves
-// that out.
+// findDangers reports states of the server that refuse or lose jobs. It skips the settings of
+// persistence if the server does not report them.
 func (d *serverData) findDangers(ctx context.Context, rdb redis.UniversalClient) {
 	if most := d.number("maxmemory"); most > 0 && d.number("used_memory") >= most {
-		text := "The server's memory is full: puts are refused."
+		text := "The server's memory is full: puts are refused. Free memory or raise maxmemory."
 		if policy := d.Info["maxmemory_policy"]; policy != "noeviction" {
 			text = "The server's memory is full: it deletes jobs by its policy " + policy + "."
 		}
 		d.Dangers = append(d.Dangers, text)
+	}
+	for _, field := range []string{"rdb_last_bgsave_status", "aof_last_write_status"} {
+		if status := d.Info[field]; status != "" && status != "ok" {
+			d.Dangers = append(d.Dangers, "The server could not write to its disk: "+field+" is "+
+				status+". It may refuse puts: see its log, and whether the disk is full.")
+		}
 	}
 	if d.Info["aof_enabled"] != "0" {
 		return
@@ -219,7 +224,7 @@ func (d *serverData) number(field string) float64 {
 	return n
 }
 
-// Count writes the number of a field of INFO, or nothing if the server does not report it.
+// Count formats a number of INFO, or returns "" if the server does not report it.
 func (d *serverData) Count(field string) string {
 	if d.Info[field] == "" {
 		return ""
@@ -227,7 +232,7 @@ func (d *serverData) Count(field string) string {
 	return words.Number(int(d.number(field)))
 }
 
-// Bytes writes the memory of a field of INFO, or nothing if it is none.
+// Bytes formats an amount of memory of INFO, or returns "" if it is 0.
 func (d *serverData) Bytes(field string) string {
 	if n := d.number(field); n > 0 {
 		return words.Bytes(n)
@@ -235,15 +240,15 @@ func (d *serverData) Bytes(field string) string {
 	return ""
 }
 
-// Replicas is the number of replicas of the server.
+// Replicas returns the number of replicas of the server.
 func (d *serverData) Replicas() int { return int(d.number("connected_slaves")) }
 
-// Uptime is the time since the start of the server.
+// Uptime returns the time since the start of the server.
 func (d *serverData) Uptime() time.Duration {
 	return time.Duration(d.number("uptime_in_seconds")) * time.Second
 }
 
-// Clock describes the difference of the clocks.
+// Clock describes the difference between the clocks.
 func (d *serverData) Clock() string {
 	skew := time.Duration(d.Skew * float64(time.Second))
 	switch {
@@ -255,7 +260,7 @@ func (d *serverData) Clock() string {
 	return words.Took(skew) + " ahead of the dashboard's"
 }
 
-// Took is the time that an answer takes.
+// Took describes the time of a round trip.
 func (d *serverData) Took() string {
 	return words.Took(time.Duration(d.Ping * float64(time.Second)))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// asked returns the desk with a dashboard whose page about the server asks a connection.
+// asked returns the desk with a dashboard whose page about the server uses a connection.
 func (d *desk) asked(rdb redis.UniversalClient) *desk {
 	d.t.Helper()
 	return d.at(web.New(web.Options{Logger: testkit.Quiet()},
@@ -52,7 +52,7 @@ func TestWhatLosesJobsIsADangerOfTheServer(t *testing.T) {
 	require.Contains(t, d.page("/server"), danger+" keeps nothing on disk: a restart loses all jobs.")
 	d.do(rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	defer rdb.ConfigSet(t.Context(), "maxmemory", "0")
-	require.Contains(t, d.asked(rdb).page("/server"), danger+"&#39;s memory is full: puts are refused.")
+	require.Contains(t, d.asked(rdb).page("/server"), danger+"&#39;s memory is full: puts are refused. Free memory or raise maxmemory.")
 }
 
 func TestAServerThatRefusesInfo(t *testing.T) {

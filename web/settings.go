@@ -4,65 +4,75 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A settingsData is the settings of a namespace.
+// A settingsData holds the settings of a namespace.
 type settingsData struct {
 	Known  []setting `json:"known"`
 	Queues []setting `json:"queues"` // those of queues
-	Others []setting `json:"others"` // of which this package knows nothing
+	Others []setting `json:"others"` // unknown to this package
 }
 
-// A setting is one that has a value, or that is known.
+// A setting is a setting that is set or known.
 type setting struct {
 	Name    string `json:"name"`
-	Value   string `json:"value"`             // empty if it is not set and has no default
+	Value   string `json:"value"`             // empty if unset without a default
 	Default string `json:"default,omitempty"` // empty if it has none
 	Meaning string `json:"meaning,omitempty"`
+	Unit    string `json:"unit,omitempty"`
 	Queue   string `json:"queue,omitempty"`
 }
 
 // IsDefault reports whether the setting has its default.
 func (s setting) IsDefault() bool { return s.Value == s.Default }
 
-// knownSettings are those of all queues.
-var knownSettings = []setting{
-	{Name: "application", Default: "qless", Meaning: "A name for people to read."},
-	{Name: qless.ConfigHeartbeat, Default: "60",
-		Meaning: "How many seconds a lock lasts unless its worker renews it."},
-	{Name: qless.ConfigGracePeriod, Default: "10",
-		Meaning: "For how many seconds a worker whose lock has ended may still report."},
-	{Name: qless.ConfigMaxWorkerAge, Default: "86400",
-		Meaning: "For how many seconds a silent worker is listed."},
-	{Name: qless.ConfigBackoffInitialDelay, Default: "0",
-		Meaning: "After how many seconds a job that its worker lost is run again, before the factor."},
-	{Name: qless.ConfigBackoffFactor, Default: "3",
-		Meaning: "By what that delay is multiplied each time that the job is lost."},
-	{Name: qless.ConfigJobsHistory, Default: "604800",
-		Meaning: "For how many seconds completed jobs are kept."},
-	{Name: qless.ConfigJobsHistoryCount, Default: "50000",
-		Meaning: "How many completed jobs are kept."},
-	{Name: qless.ConfigJobsFailedHistory,
-		Meaning: "For how many seconds failed jobs are kept. If it is not set, for ever."},
-	{Name: qless.ConfigJobsFailedHistoryCount,
-		Meaning: "How many failed jobs are kept in each failure group. If it is not set, all."},
-	{Name: qless.ConfigMaxJobHistory, Default: "100",
-		Meaning: "How many entries the history of a job keeps. 0 means all."},
-	{Name: qless.ConfigStatsHistory, Default: "30", Meaning: "For how many days statistics are kept."},
-	{Name: qless.ConfigHistogramHistory, Default: "7",
-		Meaning: "For how many days histograms are kept."},
-	{Name: "sync-enabled",
-		Meaning: "Whether clients in PHP perform a job in the process that puts it."},
+// Spoken returns a value with its unit: "7d", "100 entries".
+func (s setting) Spoken(value string) string {
+	n, err := strconv.Atoi(value)
+	switch {
+	case value == "":
+		return "not set"
+	case err == nil && s.Unit == "s" && n > 0:
+		return words.Took(time.Duration(n) * time.Second)
+	}
+	return strings.TrimSpace(value + " " + s.Unit)
 }
 
-// settingsOfQueues are the settings of single queues, by the end of their names.
-var settingsOfQueues = map[string]string{
-	"-heartbeat":       "How many seconds a lock on the queue's jobs lasts.",
-	"-max-concurrency": "How many of the queue's jobs run at once.",
-	"-max-rate":        "How many of the queue's jobs are started in how many seconds.",
+// knownSettings are the settings that apply to all queues.
+var knownSettings = []setting{
+	{"application", "", "qless", "A name for people to read", "", ""},
+	{qless.ConfigHeartbeat, "", "60", "How long a lock lasts unless its worker renews it", "s", ""},
+	{qless.ConfigGracePeriod, "", "10",
+		"How long a worker may still report after its lock has ended", "s", ""},
+	{qless.ConfigMaxWorkerAge, "", "86400", "How long a silent worker is listed", "s", ""},
+	{qless.ConfigBackoffInitialDelay, "", "0",
+		"How long a job waits after its worker has lost it, before the factor", "s", ""},
+	{qless.ConfigBackoffFactor, "", "3", "The factor of that delay for each further loss", "", ""},
+	{qless.ConfigJobsHistory, "", "604800", "How long completed jobs are kept", "s", ""},
+	{qless.ConfigJobsHistoryCount, "", "50000", "The number of completed jobs kept", "jobs", ""},
+	{qless.ConfigJobsFailedHistory, "", "",
+		"How long failed jobs are kept: forever if it is not set", "s", ""},
+	{qless.ConfigJobsFailedHistoryCount, "", "",
+		"The number of failed jobs kept in each failure group: all if it is not set", "jobs", ""},
+	{qless.ConfigMaxJobHistory, "", "100", "The entries kept of a job's history: 0 for all",
+		"entries", ""},
+	{qless.ConfigStatsHistory, "", "30", "How long statistics are kept", "days", ""},
+	{qless.ConfigHistogramHistory, "", "7", "How long histograms are kept", "days", ""},
+	{"sync-enabled", "", "", "Whether clients in PHP perform a job in the process that puts it",
+		"", ""},
+}
+
+// settingsOfQueues are the settings of single queues, by the suffix of their names.
+var settingsOfQueues = map[string]setting{
+	"-heartbeat":       {Meaning: "How long a lock on a job of the queue lasts", Unit: "s"},
+	"-max-concurrency": {Meaning: "The most jobs of the queue that run at once", Unit: "jobs"},
+	"-max-rate":        {Meaning: "The most jobs of the queue that are started in a time"},
 }
 
 // settings shows the settings.
@@ -80,8 +90,7 @@ func newSettingsData(values map[string]string) *settingsData {
 		delete(left, one.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		one := setting{Name: name, Value: values[name]}
-		if one.Queue, one.Meaning = settingOfQueue(name); one.Queue != "" {
+		if one := settingOfQueue(name, values[name]); one.Queue != "" {
 			data.Queues = append(data.Queues, one)
 		} else {
 			data.Others = append(data.Others, one)
@@ -90,12 +99,13 @@ func newSettingsData(values map[string]string) *settingsData {
 	return data
 }
 
-// settingOfQueue returns the queue of a setting of a queue, and what it means.
-func settingOfQueue(name string) (queue, meaning string) {
-	for suffix, meaning := range settingsOfQueues {
+// settingOfQueue returns a setting, with the queue and the meaning if it is the setting of a queue.
+func settingOfQueue(name, value string) setting {
+	for suffix, known := range settingsOfQueues {
 		if queue, found := strings.CutSuffix(name, suffix); found && queue != "" {
-			return queue, meaning
+			known.Name, known.Value, known.Queue = name, value, queue
+			return known
 		}
 	}
-	return "", ""
+	return setting{Name: name, Value: value}
 }

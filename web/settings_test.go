@@ -37,10 +37,10 @@ func TestSettingsHaveTheirDefaultsUntilTheyAreSet(t *testing.T) {
 	require.Contains(t, page, `<a href="/queues/ma%2Fil">ma/il</a>`)
 	require.Contains(t, page, "unheard-of")
 	require.NotContains(t, page, "<b>")
-	require.Contains(t, page, "How many of the queue&#39;s jobs run at once.")
+	require.Contains(t, page, "The most jobs of the queue that run at once")
 
 	d = d.again(web.Options{ReadOnly: true})
 	page = d.page("/settings")
 	require.NotContains(t, page, "/actions/")
-	require.Contains(t, page, "<td>90</td>")
+	require.Contains(t, page, "<span>1m30s</span>")
 }

@@ -25,7 +25,7 @@ type site struct {
 	handler *Handler
 	in      *inspect.Inspector
 	space   *actions.Space
-	Base    string // the path before those of its pages, without a slash at the end
+	Base    string // the path of its pages, without a trailing slash
 	mux     *http.ServeMux
 	pages   *http.ServeMux // the pages, and nothing else
 	samples samples
@@ -37,35 +37,35 @@ type site struct {
 	days    days
 	runs    gradual[string, workerRun]
 	exams   exams
-	last    atomic.Pointer[doctor.Status] // as it was read last
+	last    atomic.Pointer[doctor.Status] // the last status that was read
 }
 
-// A page is read for all who look at it at the same time.
+// A page is read once for all of its concurrent viewers.
 type page struct {
 	path, template string
-	section        string // the part of the navigation that it is in
+	section        string // its section of the navigation
 	read           func(s *site, ctx context.Context, q query) (*view, error)
-	parameters     string // those of the URL that it depends on, besides the name
+	parameters     string // the parameters of the URL that it depends on, besides the name
 }
 
 // ofLists are the parameters of a page with a list of jobs.
 const ofLists = " from klass tag jid data after looked sort"
 
-// ofQueues are those of a page with a table of queues.
+// ofQueues are the parameters of a page with a table of queues.
 const ofQueues = "sort q only from"
 
 var pages = []page{
-	{"/{$}", "overview", "overview", (*site).overview, ofQueues + " over"},
+	{"/{$}", "overview", "overview", (*site).overview, ofQueues + " over by"},
 	{"/queues", "queues", "queues", (*site).queues, ofQueues},
-	{"/queues/{name}", "queue", "queues", (*site).queue, "list day over" + ofLists},
+	{"/queues/{name}", "queue", "queues", (*site).queue, "list day over by" + ofLists},
 	{"/queues/{name}/why", "why", "queues", (*site).why, ""},
-	{"/jobs/{name}", "job", "find", (*site).job, ""},
+	{"/jobs/{name}", "job", "find", (*site).job, "zoom"},
 	{"/jobs/{name}/graph", "graph", "find", (*site).graph, ""},
 	{"/find", "find", "find", (*site).find, "q in state queue next"},
 	{"/failures", "failures", "failures", (*site).failures, "q from sort over"},
 	{"/failures/{name}", "failure", "failures", (*site).failure, ofLists},
 	{"/klasses", "klasses", "klasses", (*site).klasses, "over queue from sort"},
-	{"/klasses/{name}", "klass", "klasses", (*site).klass, "over"},
+	{"/klasses/{name}", "klass", "klasses", (*site).klass, "over by"},
 	{"/workers", "workers", "workers", (*site).workers, "queue from sort"},
 	{"/workers/{name}", "worker", "workers", (*site).worker, "from"},
 	{"/recurring", "recurring", "recurring", (*site).recurring, "queue from"},
@@ -79,7 +79,7 @@ var pages = []page{
 	{"/tags", "tags", "tags", (*site).tags, "from"},
 	{"/tags/{name}", "list", "tags", (*site).tag, ofLists},
 	{"/settings", "settings", "settings", (*site).settings, ""},
-	{"/batches", "batches", "batches", (*site).batches, "state next"},
+	{"/batches", "batches", "batches", (*site).batches, "state next sort"},
 	{"/unique", "unique", "unique", (*site).unique, "key after"},
 	{"/doctor", "doctor", "doctor", (*site).doctor, "from"},
 	{"/server", "server", "server", (*site).server, ""},
@@ -128,7 +128,7 @@ func (s *site) handle(pattern string, read func(*http.Request) (*view, error)) {
 	s.pages.HandleFunc("GET "+s.Base+pattern, serve)
 }
 
-// sample returns a page as it was read lately.
+// sample returns a recent reading of a page.
 func (s *site) sample(r *http.Request, page page) (*view, error) {
 	q := query{page.path, nameOf(r), url.Values{}}
 	for _, parameter := range strings.Fields(page.parameters) {
@@ -146,14 +146,14 @@ func (s *site) sample(r *http.Request, page page) (*view, error) {
 	})
 }
 
-// A query is what the URL of a page says: what it is about, and parameters.
+// A query holds the subject and the parameters of a page's URL.
 type query struct {
 	path string // the pattern of the page
 	name string
 	url.Values
 }
 
-// from returns the first row that is asked for.
+// from returns the first requested row.
 func (q query) from() int {
 	from, err := strconv.Atoi(q.Get("from"))
 	if err != nil {
@@ -166,8 +166,8 @@ func (s *site) missing(w http.ResponseWriter, r *http.Request) {
 	s.fail(w, r, notFound("there is no page at %s", r.URL.Path))
 }
 
-// Link returns the URL of something with a name: /queues/mail. Browsers take dots for directories,
-// and a slash is no name there, so such a name is a parameter: /queues/-?name=..
+// Link returns the URL of something with a name: /queues/mail. Names with dots or slashes, which
+// URLs treat as directories, become parameters: /queues/-?name=..
 func (s *site) Link(kind, name string) string {
 	isDots := strings.Trim(name, ".") == ""
 	if isDots || name == "-" || name == "/" {
@@ -185,7 +185,7 @@ func (s *site) Sub(kind, name, page string) string {
 	return path + "/" + page
 }
 
-// nameOf returns the name that a link was made for.
+// nameOf returns the name in a URL made by Link.
 func nameOf(r *http.Request) string {
 	query := r.URL.Query()
 	name, err := url.QueryUnescape(query.Get("name" + actions.EscapedMark))
@@ -198,12 +198,12 @@ func nameOf(r *http.Request) string {
 	return r.PathValue("name")
 }
 
-// A section is an entry of the navigation. The Key is the letter that leads to it after a g.
+// A section is an entry of the navigation. Key is the letter that leads to it after a g.
 type section struct {
 	Name, Title, Path, Key string
 	Icon                   string // a path in a square of 16
-	Count                  string // what is known of it
-	Bad                    bool   // a person has to act
+	Count                  string // a count for it, if known
+	Bad                    bool   // it needs attention
 }
 
 // A group is a part of the navigation.
@@ -245,7 +245,7 @@ var sections = []group{
 	}},
 }
 
-// Navigation has the sections, with what was counted when the status was read last.
+// Navigation returns the sections with the counts of the last status.
 func (f *frame) Navigation() []group {
 	all := make([]group, len(sections))
 	for i, one := range sections {
@@ -284,7 +284,7 @@ func (s *site) count(section *section) {
 	}
 }
 
-// IsThumb reports whether the section is one of the four at the lower edge of a phone.
+// IsThumb reports whether the section is one of the four at the bottom of a phone.
 func (s section) IsThumb() bool {
 	return slices.Contains([]string{"overview", "queues", "failures", "workers"}, s.Name)
 }
@@ -292,19 +292,19 @@ func (s section) IsThumb() bool {
 // rows are the rows of a list that a page shows.
 type rows struct{ From, Shown, Total, Size int }
 
-// First and Last are the numbers of the first and last row, from 1 on.
+// First and Last return the numbers of the first and last row, counted from 1.
 func (r rows) First() int { return min(r.From+1, r.Total) }
 func (r rows) Last() int  { return r.From + r.Shown }
 
-// HasNext reports whether there is a next page, and Next is its first row.
+// HasNext reports whether there is a next page, and Next returns its first row.
 func (r rows) HasNext() bool { return r.Last() < r.Total }
 func (r rows) Next() string  { return strconv.Itoa(r.From + r.Size) }
 
-// HasPrevious reports whether there is a previous page, and Previous is its first row.
+// HasPrevious reports whether there is a previous page, and Previous returns its first row.
 func (r rows) HasPrevious() bool { return r.From > 0 }
 func (r rows) Previous() string  { return strconv.Itoa(max(0, r.From-r.Size)) }
 
-// part returns at most n items of a list, from one on.
+// part returns up to n items of a list, starting at from.
 func part[T any](all []T, from, n int) []T {
 	from = min(from, len(all))
 	return all[from:min(from+n, len(all))]

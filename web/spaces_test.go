@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -86,4 +87,28 @@ func TestAnActionOfANamespaceIsRefusedInAnother(t *testing.T) {
 	got = d.ask(http.MethodPost, "/in/two/actions/job.restore", form("receipt", receipt).Encode(),
 		"Accept", "application/json")
 	require.Equal(t, http.StatusNotFound, got.StatusCode)
+}
+
+func TestManyNamespacesAreAFewLinksAway(t *testing.T) {
+	server := testkit.Start(t)
+	rdb := server.Client(t)
+	var sources []web.Source
+	for i := range 50 {
+		name := fmt.Sprintf("{mail-%02d}:ql:", i)
+		client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet(), Namespace: name})
+		require.NoError(t, err)
+		sources = append(sources, web.Source{Client: client})
+	}
+	_, err := sources[7].Client.Queue("mail").Put(t.Context(), "Send", nil)
+	require.NoError(t, err)
+	d := &desk{t: t, server: server}
+	d = d.at(web.New(web.Options{Logger: testkit.Quiet()}, sources...))
+	sum := d.page("/")
+	for _, source := range sources {
+		require.Contains(t, sum, ">"+source.Client.Namespace()+"</a></th>")
+	}
+	page := d.page("/in/%7Bmail-30%7D:ql:/queues")
+	require.Equal(t, 20, strings.Count(page, `">{mail-`))
+	require.Contains(t, page, `aria-current="true">{mail-30}:ql:</a>`)
+	require.Contains(t, page, `<a href="/">30 more</a>`)
 }

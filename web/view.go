@@ -14,37 +14,38 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/actions"
 	"github.com/qless/qless-go/web/internal/charts"
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A view is what a page shows.
+// A view is the content of a page.
 type view struct {
 	template string // the name of its template, without .html
 	Title    string
-	Section  string // the part of the navigation that it is in
-	Data     any    // what the template gets, and what is sent as JSON
+	Section  string // its section of the navigation
+	Data     any    // the data of the template, and of the JSON
 	isStill  bool   // it is not updated while it is open
-	isOver   bool   // it is not updated any more, but one that was opened before is
-	isPart   bool   // there is more to read: it is loaded again even without JavaScript
-	refresh  int    // after how many seconds it is loaded again without JavaScript, or 0
-	goTo     string // another page to show in its place, if not empty
+	isOver   bool   // it is no longer updated, but pages opened before are
+	isPart   bool   // there is more to read: it is reloaded even without JavaScript
+	refresh  int    // the seconds after which it is reloaded without JavaScript, or 0
+	goTo     string // the page to show in its place, or ""
 	order    order  // of the rows of its table
 }
 
-// A frame is what a template gets.
+// A frame is the argument of a template.
 type frame struct {
 	*view
 	Site    *site
 	Request *http.Request
-	Outcome *actions.Outcome // what the last action has done, if this page follows it
+	Outcome *actions.Outcome // the outcome of the last action, if this page follows it
 
 	once string
 }
 
-// Refresh is after how many seconds the page is loaded again without JavaScript, or 0 for never.
+// Refresh returns the seconds after which the page is reloaded without JavaScript, or 0 for never.
 func (f *frame) Refresh() int {
 	if f.isPart {
 		return 2
@@ -52,7 +53,7 @@ func (f *frame) Refresh() int {
 	return f.refresh
 }
 
-// Live is where updates of the page come from, or empty if there are none.
+// Live returns the URL of the page's updates, or "" if there are none.
 func (f *frame) Live() string {
 	if f.isStill || f.isOver {
 		return ""
@@ -60,16 +61,18 @@ func (f *frame) Live() string {
 	return f.Site.Base + "/live?page=" + url.QueryEscape(f.Here())
 }
 
-// Here is the path and query of the page.
+// Here returns the path and query of the page.
 func (f *frame) Here() string { return f.with(nil) }
 
-// With is the page's own URL with one parameter changed, or removed if the value is empty. It
-// begins at the first row again.
+// With returns the page's own URL with one parameter changed, or removed if the value is empty. It
+// starts at the first row.
 func (f *frame) With(parameter, value string) string {
-	return f.with(url.Values{"from": nil, "after": nil, parameter: {value}})
+	return f.with(url.Values{
+		"from": nil, "after": nil, "looked": nil, "next": nil, parameter: {value},
+	})
 }
 
-// with is the page's own URL with some parameters changed, or removed if they have no value.
+// with returns the page's own URL with some parameters changed, or removed if they have no value.
 func (f *frame) with(parameters url.Values) string {
 	query := f.Request.URL.Query()
 	query.Del("outcome")
@@ -85,7 +88,7 @@ func (f *frame) with(parameters url.Values) string {
 	return path + "?" + query.Encode()
 }
 
-// Others are the inputs of a form that keep the parameters of the URL but for some.
+// Others returns the inputs of a form that keep the parameters of the URL, except for some.
 func (f *frame) Others(but ...string) (inputs []actions.Hidden) {
 	query := f.Request.URL.Query()
 	for _, name := range slices.Sorted(maps.Keys(query)) {
@@ -96,17 +99,29 @@ func (f *frame) Others(but ...string) (inputs []actions.Hidden) {
 	return inputs
 }
 
-// Sites are the namespaces to switch between.
-func (f *frame) Sites() []*site { return f.Site.handler.sites }
+// sitesShown is the number of namespaces that a page links to. The page of all namespaces links to
+// the others.
+const sitesShown = 20
 
-// Prefix is the path below which the dashboard is mounted.
+// Sites returns the namespaces to switch between. If there are many, they are the ones around that
+// of the page.
+func (f *frame) Sites() []*site {
+	all := f.Site.handler.sites
+	from := slices.Index(all, f.Site) - sitesShown/2
+	return part(all, max(0, min(from, len(all)-sitesShown)), sitesShown)
+}
+
+// MoreSites returns the number of the other namespaces.
+func (f *frame) MoreSites() int { return len(f.Site.handler.sites) - len(f.Sites()) }
+
+// Prefix returns the path at which the dashboard is mounted.
 func (s *site) Prefix() string { return s.handler.options.Prefix }
 
-// isFragment is the key of a context value that asks for the part of a page that is updated. The
-// value is the page's word for forms.
+// isFragment is the key of a context value that requests only the part of a page that is updated.
+// The value is the page's word for forms.
 type isFragment struct{}
 
-// show answers a request for a page: as JSON, HTML, or the part of it that is updated.
+// show answers a request for a page with JSON, HTML, or the part of it that is updated.
 func (s *site) show(w http.ResponseWriter, r *http.Request, v *view) {
 	if v.goTo != "" {
 		http.Redirect(w, r, v.goTo, http.StatusSeeOther)
@@ -142,12 +157,15 @@ type errorData struct {
 	Status  int        `json:"status"`
 	Code    qless.Code `json:"code,omitempty"`
 	Message string     `json:"error"`
-	Back    string     `json:"-"` // the page with the form, if it is the answer to one
+	Hint    string     `json:"hint,omitempty"` // advice
+	Back    string     `json:"-"`              // the page with the form, if it answers one
 }
 
 // fail answers a request with an error.
 func (s *site) fail(w http.ResponseWriter, r *http.Request, err error) {
-	data := errorData{Status: statusOf(err), Code: codeOf(err), Message: err.Error()}
+	data := errorData{
+		Status: statusOf(err), Code: codeOf(err), Message: err.Error(), Hint: redisx.Hint(err),
+	}
 	if back := r.PostForm.Get("back"); back != "" {
 		data.Back = s.ownPage(back).RequestURI()
 	}
@@ -160,8 +178,8 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, err error) {
 	})
 }
 
-// prefersJSON reports whether a request asks for JSON rather than for HTML, by its header or by the
-// parameter format.
+// prefersJSON reports whether a request prefers JSON to HTML, by its header or the parameter
+// format.
 func prefersJSON(r *http.Request) bool {
 	if r.Context().Value(isFragment{}) != nil {
 		return false
@@ -212,7 +230,7 @@ var files embed.FS
 func static(prefix string) http.Handler {
 	server := http.StripPrefix(prefix, http.FileServerFS(files))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/") { // a folder, which would be listed
+		if strings.HasSuffix(r.URL.Path, "/") { // a directory, which would be listed
 			http.NotFound(w, r)
 			return
 		}
@@ -221,7 +239,7 @@ func static(prefix string) http.Handler {
 	})
 }
 
-// functions are what templates call.
+// functions are the functions of templates.
 var functions = template.FuncMap{
 	"age":       units.Age,
 	"rate":      func(r float64) string { text, _ := figure(r); return text },
@@ -238,26 +256,23 @@ var functions = template.FuncMap{
 	"inwords":   words.Schedule,
 	"percent":   words.Percent,
 	"few":       few,
-	"sub1":      func(n int) int { return n - 1 },
+	"sub":       func(a, b int) int { return a - b },
 	"advice":    adviceOn,
 	"process":   process,
 	"program":   program,
 	"took":      words.Took,
-	"exact":     words.Exact,
 	"columns":   columnsOf,
-	"bucket":    func(b qless.Bucket) string { return units.Duration(b.From) },
 	"bars":      charts.Histogram,
 	"pretty":    words.JSON,
 	"shortened": words.Shown,
 	"cell":      func(label string, value any) template.HTML { return cell(label, value, false) },
 	"alarm":     func(label string, value any) template.HTML { return cell(label, value, true) },
 	"meter":     meter,
-	"short":     shortID,
+	"short":     words.ID,
 	"capital":   capital,
 	"first":     firstLine,
 	"stack":     words.Stack,
 	"second":    func(t time.Time) string { return t.UTC().Format("Jan 2 15:04:05") },
-	"minute":    func(t time.Time) string { return t.UTC().Format("Jan 2 15:04") },
 }
 
 // row passes two values to a template.

@@ -7,15 +7,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/qless/qless-go/internal/together"
 	"github.com/qless/qless-go/web/internal/charts"
 )
 
-// A weekData is what was completed and what has failed today and on the days before.
+// A weekData counts the completed and failed runs of today and the days before.
 type weekData struct {
 	Days    []dayData `json:"days"`              // today first
-	Queues  int       `json:"queues"`            // of so many queues
-	Total   int       `json:"total"`             // of all that there are
-	HasMore bool      `json:"has_more,omitzero"` // some of it is not read yet
+	Queues  int       `json:"queues"`            // the number of queues counted
+	Total   int       `json:"total"`             // the number of all queues
+	HasMore bool      `json:"has_more,omitzero"` // some days have not been read yet
 }
 
 // A dayData is a day.
@@ -27,13 +28,14 @@ type dayData struct {
 }
 
 const (
-	weekDays    = 7   // before today
-	weekQueues  = 100 // of how many queues the days are read
-	fewQueues   = 50  // with more of them, the first view reads no days
-	weekRefresh = 30 * time.Second
+	weekDays     = 7   // before today
+	weekQueues   = 100 // the maximum number of queues that are read
+	fewQueues    = 50  // with more queues, the first view reads no days
+	daysTogether = 8   // days read at once
+	weekRefresh  = 30 * time.Second
 )
 
-// days are what was counted in the last days, queue by queue.
+// days caches the counts of the last days, queue by queue.
 type days struct {
 	counts   gradual[queueDay, dayCount]
 	isLooked atomic.Bool
@@ -45,23 +47,26 @@ type queueDay struct {
 	day   time.Time
 }
 
-// A dayCount is what was counted on a day.
+// A dayCount holds the counts of a day.
 type dayCount struct{ completed, failed int }
 
-// week returns what was counted in the last days. It reads a part of what is not known, or of what
-// is about today and was read first.
+// week returns the counts of the last days. It reads some that are missing, or the oldest readings
+// of today.
 func (s *site) week(ctx context.Context, queues []string, total int) (*weekData, error) {
 	slices.Sort(queues)
 	queues = part(queues, 0, weekQueues)
 	return sampled(ctx, &s.samples, "week", func(ctx context.Context) (*weekData, error) {
 		now := time.Now().UTC()
-		for _, one := range s.days.old(queues, now, daysAtOnce(total)) {
+		old := s.days.old(queues, now, daysAtOnce(total))
+		counts, err := together.AskFew(daysTogether, old, func(one queueDay) (dayCount, error) {
 			stats, err := s.Client.Queue(one.queue).Stats(ctx, one.day)
-			if err != nil {
-				return nil, err
-			}
-			count := dayCount{stats.Run.Count, stats.Failures}
-			s.days.counts.set(one, count, now, 2*weekQueues*(1+weekDays))
+			return dayCount{stats.Run.Count, stats.Failures}, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i, one := range old {
+			s.days.counts.set(one, counts[i], now, 2*weekQueues*(1+weekDays))
 		}
 		week := s.days.week(queues, now)
 		week.Total = total
@@ -69,9 +74,9 @@ func (s *site) week(ctx context.Context, queues []string, total int) (*weekData,
 	})
 }
 
-// daysAtOnce is the number of days of queues that are read with each view: the more queues there
-// are, the more else the page costs.
-func daysAtOnce(queues int) int { return max(2, 8-queues/25) }
+// daysAtOnce returns the number of days of queues that each view reads: the more queues there are,
+// the more the rest of the page costs.
+func daysAtOnce(queues int) int { return max(2, 100-queues) }
 
 // lastDays returns the last days, today first.
 func lastDays(now time.Time) []time.Time {
@@ -83,8 +88,8 @@ func lastDays(now time.Time) []time.Time {
 	return all
 }
 
-// old returns at most n days to read next: missing ones first, today before the others. A day that
-// is over does not change. The first view at many queues leaves the days to the next ones.
+// old returns up to n days to read next: missing ones first, and today before the others. Past days
+// do not change. The first view of many queues leaves the days to later views.
 func (d *days) old(queues []string, now time.Time, n int) []queueDay {
 	if isFirst := !d.isLooked.Swap(true); isFirst && len(queues) > fewQueues {
 		return nil
@@ -101,7 +106,7 @@ func (d *days) old(queues []string, now time.Time, n int) []queueDay {
 	})
 }
 
-// week adds the days up.
+// week sums up the days.
 func (d *days) week(queues []string, now time.Time) *weekData {
 	week := &weekData{Queues: len(queues)}
 	for _, day := range lastDays(now) {
@@ -118,7 +123,7 @@ func (d *days) week(queues []string, now time.Time) *weekData {
 	return week
 }
 
-// Dates are the days as in the rows, today last.
+// Dates returns the days in the order of the rows, today last.
 func (w *weekData) Dates() []string {
 	var all []string
 	for _, day := range slices.Backward(w.Days) {
@@ -133,7 +138,7 @@ type weekRow struct {
 	Values []int
 }
 
-// Rows are the figures, each as a row.
+// Rows returns the figures, each as a row.
 func (w *weekData) Rows() []weekRow {
 	rows := []weekRow{{Name: "Completed"}, {Name: "Failed"}}
 	for _, day := range slices.Backward(w.Days) {
@@ -143,7 +148,7 @@ func (w *weekData) Rows() []weekRow {
 	return rows
 }
 
-// Mean is the average of the days before today.
+// Mean returns the average of the days before today.
 func (r weekRow) Mean() int {
 	sum := 0
 	for _, value := range r.Values[:weekDays] {

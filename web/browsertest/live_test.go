@@ -17,7 +17,7 @@ func row(jid string) string {
 
 func TestAChangeOnTheServerIsShown(t *testing.T) {
 	t.Parallel()
-	b := newBoard(t, web.Options{Interval: 1750 * time.Millisecond}) // as it is by default
+	b := newBoard(t, web.Options{Interval: 1750 * time.Millisecond}) // the default
 	b.put("mail", "Send")
 	p := newTab(t, b.url)
 	p.open("/queues/mail")
@@ -43,7 +43,7 @@ func TestAnUpdateDoesNotDisturb(t *testing.T) {
 	p.size(1280, 500)
 	p.open("/queues/mail")
 	// The chart moves on with each minute, so that only its frame has to stay.
-	p.do(chromedp.Evaluate[chromedp.Void](`window.parts = [...document.querySelectorAll("#content *:not(svg *, #rate-table *)")]`))
+	p.do(chromedp.Evaluate[chromedp.Void](`window.parts = [...document.querySelectorAll("#content *:not(svg *, .numbers *)")]`))
 	p.do(chromedp.Click(chromedp.CSS(`input[aria-label="Select ` + first + `"]`)))
 	p.do(chromedp.Evaluate[chromedp.Void](`void (() => {
 		document.querySelector('tr:has(input[aria-label="Select ` + second + `"]) a').focus();
@@ -77,7 +77,7 @@ func TestAnUpdateDoesNotDisturb(t *testing.T) {
 	p.faultless()
 }
 
-// testOpen waits until the page has got an update, shown or not: a second one comes after the
+// testOpen waits until the page has received an update, shown or not: a second one comes after the
 // first.
 func testOpen(p *tab, b *board) {
 	p.t.Helper()

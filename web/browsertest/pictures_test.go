@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -27,10 +28,10 @@ var (
 	album    = flag.String("album", "", "the folder for a picture of every page: light, dark, on a phone")
 )
 
-// maxPicture is how many bytes a picture may have.
+// maxPicture is the maximum size of a picture in bytes.
 const maxPicture = 150_000
 
-// Each picture is of a page that the example data fill.
+// shown are the pages of the pictures, filled with the example data.
 var shown = []struct {
 	name, path, scheme string
 	width, height      int64
@@ -44,8 +45,12 @@ var shown = []struct {
 	{"phone", "/", "light", 390, 780},
 }
 
-// partly is true if a page is not read to its end.
-const partly = `/Read so far|Not all was read yet|being looked into/.test(document.body.textContent)`
+// partly is true if the data of a page has not been read to its end.
+const partly = `/` + unreadWords + `/.test(document.body.textContent)`
+
+const unreadWords = `[Rr]ead so far|Not all was read yet|being looked into`
+
+var unread = regexp.MustCompile(unreadWords)
 
 func TestPictures(t *testing.T) {
 	if !*pictures {
@@ -76,7 +81,7 @@ func TestPictures(t *testing.T) {
 	p.faultless()
 }
 
-// albumPages are the pages of which pictures are taken to be looked at.
+// albumPages are the pages of which pictures are taken for inspection.
 var albumPages = map[string]string{
 	"overview": "/", "queues": "/queues", "queue": "/queues/mail", "scheduled": "/queues/reminders?list=scheduled",
 	"empty": "/queues/mail?list=stalled", "why": "/queues/exports/why", "job": "/jobs/order-81723",
@@ -115,7 +120,7 @@ func TestAlbum(t *testing.T) {
 	p.faultless()
 }
 
-// shrink writes a picture with 256 colours: the most frequent ones, and others unlike them.
+// shrink reduces a picture to 256 colours: the most frequent ones, and others unlike them.
 func shrink(t *testing.T, text []byte) []byte {
 	t.Helper()
 	picture, err := png.Decode(bytes.NewReader(text))

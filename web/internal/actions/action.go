@@ -1,24 +1,23 @@
-// Package actions changes jobs, queues and settings as a form asks for it, and remembers what was
-// done.
+// Package actions does the actions of forms on jobs, queues and settings, and remembers their
+// outcomes.
 package actions
 
 import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 )
 
-// An Action is something that a user can do with a form.
+// An Action is an action that a form can request.
 type Action interface {
-	// Check refuses the fields of a form that can't be used. Their kinds were checked before.
+	// Check refuses the invalid fields of a form. Their kinds were checked before.
 	Check(f *Form)
 
-	// Do does what the form of a run asks for. An action on jobs is done step by step, with the jobs
-	// of each step; others are done once, without jobs.
+	// Do does the action of a run. For actions on jobs, it is called for each step with the jobs of
+	// the step. For others, it is called once, without jobs.
 	Do(ctx context.Context, r *Run, jobs []*qless.Job) (inspect.Result, error)
 }
 
@@ -26,24 +25,24 @@ type Action interface {
 type Info struct {
 	Name   string  `json:"action"`
 	Label  string  `json:"label"`          // on its button: "Cancel"
-	Done   string  `json:"-"`              // what was done to jobs: "canceled", or a sentence
-	Hint   string  `json:"hint,omitempty"` // what a user should know before
+	Done   string  `json:"-"`              // the result for jobs, such as "canceled", or a sentence
+	Hint   string  `json:"hint,omitempty"` // advice to the user
 	Fields []Field `json:"fields"`
 
-	OnJobs      bool          `json:"-"` // it changes jobs that exist
+	OnJobs      bool          `json:"-"` // it changes existing jobs
 	Destructive bool          `json:"-"` // it can't be undone
-	Confirm     bool          `json:"-"` // a page asks first, even if no field is missing
-	SingleJob   bool          `json:"-"` // it is offered for one job only
+	Confirm     bool          `json:"-"` // it needs confirmation, even if no field is missing
+	SingleJob   bool          `json:"-"` // it is offered for single jobs only
 	Primary     bool          `json:"-"` // it is one of the first buttons
-	Creates     bool          `json:"-"` // done twice, it has its effect twice
-	States      []qless.State `json:"-"` // in which jobs can be, if not in any
+	Creates     bool          `json:"-"` // it is not idempotent
+	States      []qless.State `json:"-"` // the states of jobs that it is for; nil means any
 
 	Action `json:"-"`
 
-	// Fill, if set, adds to the form of a page that asks what is set now.
+	// Fill, if set, adds the current values to the form of a question.
 	Fill func(ctx context.Context, s *Space, f *Form) error `json:"-"`
 
-	// IsLong, if set, reports whether an action that is not on jobs may take long.
+	// IsLong, if set, reports whether an action on something else than jobs may take long.
 	IsLong func(s *Space, f *Form) bool `json:"-"`
 }
 
@@ -53,10 +52,10 @@ type Space struct {
 	Base      string // the path of its pages
 	Client    *qless.Client
 	History   *History
-	Redact    func([]inspect.Row) // removes from rows what is not shown
+	Redact    func([]inspect.Row) // removes the parts of rows that are not shown
 	HidesData bool
 
-	// Examine begins an exam of the namespace, perhaps with the repair of what it finds.
+	// Examine starts an exam of the namespace, which may repair its findings.
 	Examine func(repair bool) error
 
 	// Ended is called after each run.
@@ -68,27 +67,28 @@ func (i *Info) Fits(state qless.State) bool {
 	return len(i.States) == 0 || slices.Contains(i.States, state)
 }
 
-// asks reports whether a page has to ask something first.
+// Asks reports whether a page may have to ask a question before the action.
+func (i *Info) Asks() bool {
+	return i.Destructive || i.Confirm || slices.ContainsFunc(i.Fields, isOpen)
+}
+
+func isOpen(field Field) bool { return !field.Subject }
+
+// asks reports whether a page has to ask a question before it does what a form requests.
 func (i *Info) asks(f *Form) bool {
-	if i.Destructive || i.Confirm {
-		return true
-	}
-	isOpen, isSaid := false, false
-	for _, field := range i.Fields {
-		if !field.Optional && f.Get(field.Name) == "" {
-			return true
-		}
-		if !field.Subject {
-			isOpen, isSaid = true, isSaid || f.Has(field.Name)
-		}
-	}
-	return isOpen && !isSaid
+	return i.Destructive || i.Confirm ||
+		slices.ContainsFunc(i.Fields, func(field Field) bool {
+			return !field.Optional && f.Get(field.Name) == ""
+		}) ||
+		i.Asks() && !slices.ContainsFunc(i.Fields, func(field Field) bool {
+			return isOpen(field) && f.Has(field.Name)
+		})
 }
 
 // JobActions are the actions on jobs, in the order of their buttons.
 var JobActions = jobActions()
 
-// All are all actions, by name.
+// All has all actions by name.
 var All = all()
 
 func all() map[string]*Info {
@@ -101,12 +101,6 @@ func all() map[string]*Info {
 		newJobActions(), queueActions(), recurringActions(), otherActions(),
 	) {
 		byName[info.Name] = info
-	}
-	for _, info := range byName {
-		for i := range info.Fields {
-			field := &info.Fields[i]
-			field.Hint = strings.TrimSpace(kindHints[field.Kind] + " " + field.Hint)
-		}
 	}
 	return byName
 }
@@ -129,7 +123,7 @@ func (do bulkWith) Do(ctx context.Context, r *Run, jobs []*qless.Job) (inspect.R
 	return do(ctx, r.selection(jobs), r.Form)
 }
 
-// An each changes one job after the other. An error about one of them leaves that one.
+// An each changes one job after another. It skips jobs with errors of their own.
 type each func(ctx context.Context, r *Run, job *qless.Job) error
 
 func (each) Check(*Form) {}
@@ -152,10 +146,10 @@ func (do each) Do(ctx context.Context, r *Run, jobs []*qless.Job) (inspect.Resul
 	return done, nil
 }
 
-// general are the codes of errors that are not about one job only.
+// general are the codes of errors that concern more than one job.
 var general = []qless.Code{qless.ErrUnavailable, qless.ErrServer, qless.ErrInvalid}
 
-// A single is done once, and not with jobs.
+// A single is done once, without jobs.
 type single func(ctx context.Context, r *Run) error
 
 func (single) Check(*Form) {}

@@ -16,20 +16,20 @@ import (
 	"github.com/qless/qless-go/internal/jobopts"
 )
 
-// A Field is something that an action needs to know.
+// A Field is a value that an action needs.
 type Field struct {
 	Name     string `json:"name"`
 	Label    string `json:"label"`
 	Kind     Kind   `json:"-"`
-	Hint     string `json:"hint"`     // after that of its kind
+	Hint     string `json:"hint"`
 	Optional bool   `json:"optional"` // it may be empty
-	Subject  bool   `json:"-"`        // it is what the action is about: it is not asked if it is known
+	Subject  bool   `json:"-"`        // it is the action's subject, which is not asked for if known
 	Secret   bool   `json:"-"`        // it is not logged
-	IsRare   bool   `json:"-"`        // it is not shown at first
+	Group    string `json:"-"`        // of rare fields, which are not shown at first
 
 	Choices []string `json:"choices,omitempty"` // of the kind Choice
 
-	option *jobopts.Row // of a job, if it gives one
+	option *jobopts.Row // the option of a job that it sets, or nil
 }
 
 // A Kind is the form of a field's text.
@@ -46,13 +46,18 @@ const (
 	Choice   Kind = "choice"
 )
 
-var kindHints = map[Kind]string{
-	Duration: "Seconds, or a time such as 90s, 15m, 12h or 7d.",
-	Tags:     "Separated by commas.",
-	JIDs:     "Separated by spaces or commas.",
+// Example returns an example of the text of a field's kind.
+func (f Field) Example() string {
+	switch f.Kind {
+	case Duration:
+		return "90s, 15m, 12h, 7d"
+	case Tags:
+		return "separated by commas"
+	}
+	return ""
 }
 
-// Input is the type of the field's input.
+// Input returns the type of the field's input.
 func (f Field) Input() string {
 	switch f.Kind {
 	case Number, Box:
@@ -66,14 +71,14 @@ func subject(name, label string) Field {
 	return Field{Name: name, Label: label, Kind: Text, Subject: true}
 }
 
-// A Form has the fields of an action, and what is wrong with them.
+// A Form holds the fields of an action, and the problems with them.
 type Form struct {
 	url.Values
 	Problems map[string]string // by the name of the field, or "" for all
-	Once     string            // by what a form is known that is sent again
+	Once     string            // identifies a form that is sent again
 }
 
-// Refuse notes that a field can't be used. The first reason counts.
+// Refuse records that a field is invalid. Only the first reason is kept.
 func (f *Form) Refuse(name, format string, args ...any) {
 	if f.Problems == nil {
 		f.Problems = map[string]string{}
@@ -83,7 +88,7 @@ func (f *Form) Refuse(name, format string, args ...any) {
 	}
 }
 
-// isNeeded is the problem of a field that is empty.
+// isNeeded is the problem of an empty field.
 const isNeeded = "This is needed."
 
 // check checks the fields by their kinds.
@@ -126,13 +131,13 @@ func (f *Form) has(name string) bool { return f.word(name) != "" }
 
 func (f *Form) word(name string) string { return strings.TrimSpace(f.Get(name)) }
 
-// number returns a whole number, or 0 if there is none.
+// number returns an integer, or 0 if there is none.
 func (f *Form) number(name string) int {
 	n, _ := strconv.Atoi(f.word(name))
 	return n
 }
 
-// duration returns a time, written as a number of seconds or as text such as "90s".
+// duration returns a duration, written as a number of seconds or as text such as "90s".
 func (f *Form) duration(name string) time.Duration {
 	d, _ := parseTime(f.word(name))
 	return d
@@ -151,12 +156,12 @@ func parseTime(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// tags returns texts that are separated by commas.
+// tags returns texts separated by commas.
 func (f *Form) tags(name string) []string {
 	return split(f.Get(name), func(r rune) bool { return r == ',' || r == '\n' })
 }
 
-// jids returns jids, which have no spaces or commas here.
+// jids returns jids separated by spaces or commas.
 func (f *Form) jids(name string) []string {
 	return split(f.Get(name), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }
@@ -171,7 +176,7 @@ func split(text string, isBetween func(rune) bool) []string {
 	return parts
 }
 
-// data returns JSON, in one line, or nil if there is none.
+// data returns JSON on one line, or nil if there is none.
 func (f *Form) data(name string) json.RawMessage {
 	var line bytes.Buffer
 	if err := json.Compact(&line, []byte(f.word(name))); err != nil || line.Len() == 0 {
@@ -188,7 +193,7 @@ func (f *Form) jobData() any {
 	return nil
 }
 
-// isFresh reports whether a form has the subject of an action, and nothing else.
+// isFresh reports whether a form has only the subject of an action.
 func (f *Form) isFresh(fields []Field) bool {
 	for _, field := range fields {
 		if field.Subject && f.Get(field.Name) == "" || !field.Subject && f.Has(field.Name) {
@@ -207,18 +212,18 @@ func (f *Form) fill(pairs ...string) {
 	}
 }
 
-// EscapedMark is at the end of the name of an input whose value is escaped as in a URL. A form in
-// HTML can't hold every value: browsers change line ends, and what is no UTF-8.
+// EscapedMark ends the name of an input whose value is escaped as in a URL. An HTML form can't hold
+// every value: browsers change line ends and invalid UTF-8.
 const EscapedMark = "%"
 
 func isPlain(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsAny(text, "\x00\r\n\ufffd")
 }
 
-// A Hidden is an input that is not shown.
+// A Hidden is a hidden input.
 type Hidden struct{ Name, Value string }
 
-// Hide returns an input that is not shown. It can have any value.
+// Hide returns a hidden input, which can have any value.
 func Hide(name, value string) Hidden {
 	if isPlain(value) {
 		return Hidden{name, value}
@@ -226,7 +231,7 @@ func Hide(name, value string) Hidden {
 	return Hidden{name + EscapedMark, url.QueryEscape(value)}
 }
 
-// Unhide returns the values of a form as they were before they were hidden.
+// Unhide reverses Hide for the values of a form.
 func Unhide(form url.Values) (url.Values, error) {
 	plain := url.Values{}
 	for name, values := range form {
@@ -250,7 +255,7 @@ func Pick(state qless.State, jid string) string {
 	return hidden.Name + ":" + hidden.Value
 }
 
-// picked returns a job that was selected, and the state that the page showed.
+// picked parses the value of Pick.
 func picked(value string) (state qless.State, jid string, err error) {
 	shown, jid, found := strings.Cut(value, ":")
 	if !found {

@@ -2,6 +2,7 @@ package actions
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -14,7 +15,7 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// jobActions are the actions on jobs that exist.
+// jobActions returns the actions on existing jobs.
 func jobActions() []*Info {
 	tags := Field{Name: "tags", Label: "Tags", Kind: Tags}
 	return []*Info{
@@ -26,19 +27,19 @@ func jobActions() []*Info {
 		},
 		{
 			Name: "job.promote", Label: "Make due now", Done: "made due", Primary: true,
-			Hint:   "They can be popped now.",
+			Hint:   "Workers can take them now.",
 			States: []qless.State{qless.StateScheduled},
 			Action: bulk(inspect.Selection.Promote),
 		},
 		{
 			Name: "job.timeout", Label: "Take from worker", Done: "taken from its worker", Primary: true,
-			Hint:   "They are taken from their workers, and are the next to be popped.",
+			Hint:   "Their workers lose them, and they are the next to be taken.",
 			States: []qless.State{qless.StateRunning},
 			Action: bulk(inspect.Selection.Timeout),
 		},
 		{
 			Name: "job.move", Label: "Move", Done: "moved", Primary: true,
-			Hint: "They are put into the queue, whatever their state; workers that run them lose them.",
+			Hint: "Jobs in any state are put into the queue. Workers that run them lose them.",
 			Fields: []Field{
 				{Name: "to", Label: "Into the queue", Kind: Text},
 				{Name: "delay", Label: "Delay", Kind: Duration, Optional: true},
@@ -47,7 +48,7 @@ func jobActions() []*Info {
 		},
 		{
 			Name: "job.cancel", Label: "Cancel", Done: "canceled", Destructive: true, Primary: true,
-			Hint:   "They are deleted; a receipt of them is kept for a while.",
+			Hint:   "Canceled jobs are deleted. A receipt is kept for a while: it puts them again.",
 			States: unended,
 			Action: bulk(inspect.Selection.Cancel),
 		},
@@ -66,11 +67,11 @@ func jobActions() []*Info {
 		},
 		{
 			Name: "job.tag", Label: "Tag", Done: "tagged", Fields: []Field{tags},
-			Action: bulkWith(tag),
+			Action: withTags(inspect.Selection.Tag),
 		},
 		{
 			Name: "job.untag", Label: "Untag", Done: "untagged", Fields: []Field{tags},
-			Action: bulkWith(untag),
+			Action: withTags(inspect.Selection.Untag),
 		},
 		{
 			Name: "job.track", Label: "Track", Done: "tracked", Action: bulk(inspect.Selection.Track),
@@ -81,7 +82,7 @@ func jobActions() []*Info {
 		},
 		{
 			Name: "job.depend", Label: "Add dependencies", Done: "changed", States: depends,
-			Fields: []Field{{Name: "jids", Label: "Also waits for", Kind: JIDs}},
+			Fields: []Field{{Name: "jids", Label: "Also waits for", Kind: JIDs, Hint: manyJIDs}},
 			Action: each(func(ctx context.Context, r *Run, job *qless.Job) error {
 				return job.Depend(ctx, r.Form.jids("jids")...)
 			}),
@@ -89,7 +90,7 @@ func jobActions() []*Info {
 		{
 			Name: "job.undepend", Label: "Remove dependencies", Done: "changed", States: depends,
 			Fields: []Field{{Name: "jids", Label: "No longer waits for", Kind: JIDs, Optional: true,
-				Hint: "If it is empty, they wait for nothing any more."}},
+				Hint: manyJIDs + " If it is empty, they wait for nothing any more."}},
 			Action: each(undepend),
 		},
 		{
@@ -119,7 +120,9 @@ func jobActions() []*Info {
 	}
 }
 
-// The states of jobs that fit several actions.
+const manyJIDs = "Jids, with spaces or commas between them."
+
+// The states of jobs for several actions.
 var (
 	unended = []qless.State{
 		qless.StateWaiting, qless.StateScheduled, qless.StateDepends, qless.StateRunning,
@@ -132,7 +135,8 @@ var (
 	}
 )
 
-// move puts jobs into a queue. The field has a name of its own, because a scope has a queue too.
+// move puts jobs into another queue. Its field is not called queue, because scopes have a queue
+// too.
 func move(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
 	var options []qless.PutOption
 	if f.has("delay") {
@@ -149,12 +153,12 @@ func setPriority(ctx context.Context, s inspect.Selection, f *Form) (inspect.Res
 	return s.SetPriority(ctx, f.number("priority"))
 }
 
-func tag(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
-	return s.Tag(ctx, f.tags("tags")...)
-}
-
-func untag(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
-	return s.Untag(ctx, f.tags("tags")...)
+func withTags(
+	do func(s inspect.Selection, ctx context.Context, tags ...string) (inspect.Result, error),
+) bulkWith {
+	return func(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
+		return do(s, ctx, f.tags("tags")...)
+	}
 }
 
 func undepend(ctx context.Context, r *Run, job *qless.Job) error {
@@ -165,7 +169,7 @@ func undepend(ctx context.Context, r *Run, job *qless.Job) error {
 	return job.Undepend(ctx, jids...)
 }
 
-// An edit changes the data of one job, unless it is not what the page has shown.
+// An edit changes the data of a job, unless it has changed since the page showed it.
 type edit struct{ each }
 
 func (edit) Check(f *Form) {
@@ -174,8 +178,7 @@ func (edit) Check(f *Form) {
 	}
 }
 
-// fillEdit sets the data of the job, and the digest of it, by which edit knows whether it is still
-// the same.
+// fillEdit sets the data of the job, and a digest by which edit notices changes.
 func fillEdit(ctx context.Context, s *Space, f *Form) error {
 	if len(f.Values["job"]) != 1 {
 		return nil
@@ -214,7 +217,7 @@ func editJob(ctx context.Context, r *Run, job *qless.Job) error {
 	return job.Move(ctx, job.Queue, keepOptions(job)...)
 }
 
-// isSame reports whether data is what it was, except for spaces.
+// isSame reports whether data has not changed, except for spaces.
 func isSame(before, now json.RawMessage) bool {
 	var line bytes.Buffer
 	return json.Compact(&line, before) == nil && bytes.Equal(line.Bytes(), now)
@@ -235,7 +238,7 @@ func canEdit(job *qless.Job, shown string) error {
 	return refused
 }
 
-// keepOptions returns the options that put a job again to where it is.
+// keepOptions returns the options with which a put leaves a job in its place.
 func keepOptions(job *qless.Job) []qless.PutOption {
 	options := []qless.PutOption{qless.IfNotRunning}
 	if len(job.Dependencies) > 0 {
@@ -250,11 +253,8 @@ func keepOptions(job *qless.Job) []qless.PutOption {
 
 // copyJob puts a new job like another one.
 func copyJob(ctx context.Context, r *Run, job *qless.Job) error {
-	queue := r.Form.Get("to")
-	if queue == "" {
-		queue = QueueOf(job)
-	}
-	job.BatchSize = nil // the copy is no callback
+	queue := cmp.Or(r.Form.Get("to"), QueueOf(job))
+	job.BatchSize = nil // the copy is not a callback
 	spec := job.Spec()
 	options := slices.DeleteFunc(spec.Options, func(option qless.PutOption) bool {
 		_, isJID := option.(qless.JID)
@@ -263,7 +263,7 @@ func copyJob(ctx context.Context, r *Run, job *qless.Job) error {
 	return r.put(r.Space.Client.Queue(queue).Put(ctx, spec.Klass, spec.Data, options...))
 }
 
-// QueueOf returns the queue of a job, or the last one of a job that is complete.
+// QueueOf returns the queue of a job, or the last queue of a complete job.
 func QueueOf(job *qless.Job) string {
 	if job.Queue != "" {
 		return job.Queue

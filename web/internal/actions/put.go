@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/jobopts"
 )
 
-// newJobActions are the actions that put jobs.
+// newJobActions returns the actions that put jobs.
 func newJobActions() []*Info {
 	return []*Info{
 		{
@@ -32,15 +33,16 @@ var putFields = withOptions([]Field{
 	subject("queue", "Queue"),
 	{Name: "klass", Label: "Klass", Kind: Text},
 	{Name: "data", Label: "Data, as JSON", Kind: JSON, Optional: true, Secret: true},
-	{Name: "priority", Label: "Priority", Kind: Number, Optional: true},
+	{Name: "priority", Label: "Priority", Kind: Number, Optional: true,
+		Hint: "Higher ones are popped first; 0 by default."},
+	{Name: "retries", Label: "Retries", Kind: Number, Optional: true, Hint: "5 by default."},
 	{Name: "delay", Label: "Delay", Kind: Duration, Optional: true},
 	{Name: "tags", Label: "Tags", Kind: Tags, Optional: true},
-	{Name: "retries", Label: "Retries", Kind: Number, Optional: true, Hint: "5 if it is empty."},
-	{Name: "depends", Label: "Wait for the jobs", Kind: JIDs, Optional: true},
+	{Name: "depends", Label: "Waits for", Kind: JIDs, Optional: true, Hint: manyJIDs},
 })
 
-// withOptions adds the options of jobs that have no field yet. A form gives no jid, and so no
-// condition about a job that has it.
+// withOptions adds the options of jobs that have no field yet. Forms have no jid, and so no
+// condition on a job with that jid.
 func withOptions(fields []Field) []Field {
 	own := map[string]int{}
 	for i, field := range fields {
@@ -58,9 +60,9 @@ func withOptions(fields []Field) []Field {
 	return fields
 }
 
-// optionKinds are the kinds of fields for the options that are not texts.
+// optionKinds are the kinds of fields for options that are not text.
 var optionKinds = map[jobopts.Kind]Kind{
-	jobopts.Bool: Choice, jobopts.Duration: Duration, jobopts.List: Tags, jobopts.Pairs: Tags,
+	jobopts.Bool: Box, jobopts.Duration: Duration, jobopts.List: Tags, jobopts.Pairs: Tags,
 }
 
 func optionField(row *jobopts.Row) Field {
@@ -71,19 +73,27 @@ func optionField(row *jobopts.Row) Field {
 	usage, _, _ := strings.Cut(strings.ReplaceAll(row.Usage, "--", ""), ";")
 	field := Field{
 		Name: row.Key, Label: strings.ToUpper(label[:1]) + label[1:], Kind: optionKinds[row.Kind()],
-		Hint: strings.ToUpper(usage[:1]) + usage[1:] + ".", Optional: true, IsRare: true,
-		Choices: row.Words, option: row,
+		Hint: strings.ToUpper(usage[:1]) + usage[1:] + ".", Optional: true,
+		Choices: row.Words, Group: cmp.Or(optionGroups[row.Key], "Other"), option: row,
 	}
-	switch {
-	case row.Kind() == jobopts.Bool:
-		field.Choices = []string{"yes"}
-	case row.Words != nil:
+	if row.Words != nil {
 		field.Kind = Choice
 	}
 	return field
 }
 
-// spec returns the job that a form describes, and notes what can't be used.
+// The titles of the groups of rare options, by the keys of the options.
+const start, run, life, unique = "Start", "Run", "Lifetime", "Unique key"
+
+var optionGroups = map[string]string{
+	"at": start, "must_exist": start, "on_failure": start, "tenant": start, "weight": start,
+	"limits": start, "lock_time": run, "on_lost": run, "max_run_time": run, "headers": run,
+	"start_by": life, "ttl": life, "keep_for": life, "keep_failed_for": life,
+	"unique": unique, "unique_data": unique, "unique_for": unique, "unique_until_started": unique,
+	"replace": unique, "keep_due": unique, "within": unique,
+}
+
+// spec returns the job that a form describes, and records invalid fields.
 func (f *Form) spec() (spec qless.JobSpec) {
 	values := map[string]json.RawMessage{}
 	for _, field := range putFields {
@@ -108,7 +118,7 @@ func (f *Form) spec() (spec qless.JobSpec) {
 	return spec
 }
 
-// texts returns the texts that a field has for its option.
+// texts returns the values of a field for its option.
 func (f *Form) texts(field Field) []string {
 	text := f.word(field.Name)
 	switch field.Kind {
@@ -116,8 +126,8 @@ func (f *Form) texts(field Field) []string {
 		return f.tags(field.Name)
 	case JIDs:
 		return f.jids(field.Name)
-	case Choice:
-		if field.option.Kind() == jobopts.Bool && text != "" {
+	case Box:
+		if text != "" {
 			text = "true"
 		}
 	case Duration:
@@ -133,7 +143,7 @@ func (f *Form) texts(field Field) []string {
 
 func putJob(ctx context.Context, r *Run) error {
 	spec, once := r.Form.spec(), r.Form.Once
-	if r.Form.has("replace") { // a job that replaces itself is there once
+	if r.Form.has("replace") { // a job that replaces itself exists only once
 		once = ""
 	}
 	if once != "" { // another process may have done it

@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// queueActions are the actions on queues.
+// queueActions returns the actions on queues.
 func queueActions() []*Info {
 	queue := subject("queue", "Queue")
 	return []*Info{
@@ -30,7 +30,8 @@ func queueActions() []*Info {
 			Name: "queue.concurrency", Label: "Set concurrency", Done: "The concurrency is set.",
 			Fields: []Field{queue, {Name: "value", Label: "Jobs at once", Kind: Number,
 				Hint: "0 means any number."}},
-			Fill: fillQueue, Action: single(func(ctx context.Context, r *Run) error {
+			Fill: fillSettings(fillConcurrency).fill,
+			Action: single(func(ctx context.Context, r *Run) error {
 				return r.queue().SetMaxConcurrency(ctx, r.Form.number("value"))
 			}),
 		},
@@ -38,7 +39,7 @@ func queueActions() []*Info {
 			Name: "queue.heartbeat", Label: "Set heartbeat", Done: "The heartbeat is set.",
 			Fields: []Field{queue, {Name: "value", Label: "Locks last", Kind: Duration,
 				Hint: "0 removes the queue's own setting."}},
-			Fill: fillHeartbeat, Action: single(func(ctx context.Context, r *Run) error {
+			Fill: fillSettings(fillHeartbeat).fill, Action: single(func(ctx context.Context, r *Run) error {
 				return r.queue().SetHeartbeat(ctx, r.Form.duration("value"))
 			}),
 		},
@@ -47,7 +48,7 @@ func queueActions() []*Info {
 			Fields: []Field{queue,
 				{Name: "value", Label: "Jobs started", Kind: Number, Hint: "0 means any number."},
 				{Name: "per", Label: "In each", Kind: Duration, Optional: true}},
-			Fill: fillRate, Action: checked{setRate, checkRate},
+			Fill: fillSettings(fillRate).fill, Action: checked{setRate, checkRate},
 		},
 		{
 			Name: "queue.unfail", Label: "Retry a failure group here", Done: "put into the queue",
@@ -61,10 +62,10 @@ func queueActions() []*Info {
 	}
 }
 
-// queue returns the queue that a form is about.
+// queue returns the queue that a form names.
 func (r *Run) queue() *qless.Queue { return r.Space.Client.Queue(r.Form.Get("queue")) }
 
-// onQueue returns an action that does something with a queue.
+// onQueue returns an action on a queue.
 func onQueue(do func(q *qless.Queue, ctx context.Context) error) Action {
 	return single(func(ctx context.Context, r *Run) error { return do(r.queue(), ctx) })
 }
@@ -79,7 +80,7 @@ func setRate(ctx context.Context, r *Run) error {
 	return r.queue().SetMaxRate(ctx, r.Form.number("value"), r.Form.duration("per"))
 }
 
-// maxUnfail is the largest number of jobs that are put into a queue at once.
+// maxUnfail is the maximum number of jobs that are put into a queue at once.
 const maxUnfail = 10_000
 
 // An unfail puts jobs of a failure group into a queue.
@@ -102,28 +103,27 @@ func (unfail) Do(ctx context.Context, r *Run, _ []*qless.Job) (inspect.Result, e
 	return inspect.Result{}, err
 }
 
-func fillQueue(ctx context.Context, s *Space, f *Form) error {
-	settings, err := s.Client.Queue(f.Get("queue")).Settings(ctx)
+// A fillSettings writes the settings of a queue into a form.
+type fillSettings func(f *Form, now qless.QueueSettings)
+
+func (write fillSettings) fill(ctx context.Context, s *Space, f *Form) error {
+	now, err := s.Client.Queue(f.Get("queue")).Settings(ctx)
 	if err == nil {
-		f.fill("value", strconv.Itoa(settings.MaxConcurrency))
+		write(f, now)
 	}
 	return err
 }
 
-func fillHeartbeat(ctx context.Context, s *Space, f *Form) error {
-	settings, err := s.Client.Queue(f.Get("queue")).Settings(ctx)
-	if err == nil {
-		f.fill("value", words.Exact(settings.Heartbeat))
-	}
-	return err
+func fillConcurrency(f *Form, now qless.QueueSettings) {
+	f.fill("value", strconv.Itoa(now.MaxConcurrency))
 }
 
-func fillRate(ctx context.Context, s *Space, f *Form) error {
-	settings, err := s.Client.Queue(f.Get("queue")).Settings(ctx)
-	if err == nil && settings.MaxRate > 0 {
-		f.fill("value", strconv.Itoa(settings.MaxRate), "per", words.Exact(settings.Per))
-	} else if err == nil {
-		f.fill("value", "0")
+func fillHeartbeat(f *Form, now qless.QueueSettings) {
+	f.fill("value", words.Exact(now.Heartbeat))
+}
+
+func fillRate(f *Form, now qless.QueueSettings) {
+	if f.fill("value", strconv.Itoa(now.MaxRate)); now.MaxRate > 0 {
+		f.fill("per", words.Exact(now.Per))
 	}
-	return err
 }

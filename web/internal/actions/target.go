@@ -14,28 +14,40 @@ import (
 	"github.com/qless/qless-go/web/internal/find"
 )
 
-// A Target is the jobs that an action is about.
+// A Target is the set of jobs that an action changes.
 type Target struct {
-	What string // which jobs, in words
-	Name string // what has to be typed if they are many, or empty
+	What string // a description of the jobs
+	Name string // the name that the user has to type if they are many, or ""
 
 	space *Space
-	jids  []string    // the jobs that were picked on a page
-	lists []find.List // or the lists in which they are
-	query *find.Query // or what is looked for in all lists
+	jids  []string    // the jobs picked on a page
+	lists []find.List // or the lists that contain them
+	query *find.Query // or a query of all lists
 	holds func(*qless.Job) bool
 }
 
 // A Count is the number of jobs of a target.
 type Count struct {
-	Jobs   int      `json:"jobs"`
-	IsMore bool     `json:"is_more,omitempty"` // there may be more of them
-	Looked int      `json:"looked"`            // the number of jobs looked at
-	Total  int      `json:"total"`             // of how many
-	Sample []string `json:"sample,omitempty"`  // some of the jids
+	Jobs   int     `json:"jobs"`
+	IsMore bool    `json:"is_more,omitempty"` // there may be more of them
+	Looked int     `json:"looked"`            // the number of jobs read
+	Total  int     `json:"total"`             // the number of all jobs in the lists
+	Sample []Named `json:"sample,omitempty"`  // some of the jobs
 }
 
-// The largest number of jobs that are counted one by one, and the number that are named.
+// A Named is a job with its names.
+type Named struct {
+	JID   string `json:"jid"`
+	Klass string `json:"klass"`
+}
+
+func (c *Count) addSample(jobs []inspect.Row) {
+	for _, job := range jobs[:min(len(jobs), sampleSize)] {
+		c.Sample = append(c.Sample, Named{job.JID, job.Klass})
+	}
+}
+
+// The maximum numbers of jobs that are counted one by one, and that are named.
 const (
 	maxCounted = 20_000
 	sampleSize = 10
@@ -58,7 +70,7 @@ func (s *Space) targetOf(f *Form) (*Target, error) {
 	}
 }
 
-// picked returns jobs that were picked on a page.
+// picked returns the jobs picked on a page.
 func (s *Space) picked(f *Form) (*Target, error) {
 	states := map[string]qless.State{}
 	t := &Target{space: s, holds: func(job *qless.Job) bool { return states[job.JID] == job.State }}
@@ -78,7 +90,7 @@ func (s *Space) picked(f *Form) (*Target, error) {
 	return t, nil
 }
 
-// found returns all jobs that match what is looked for, in whatever lists they are.
+// found returns all jobs that match a query, in any list.
 func (s *Space) found(f *Form) (*Target, error) {
 	q := &find.Query{
 		Text: f.Get("q"), In: f.Get("in"), State: f.Get("state"), Queue: f.Get("queue"),
@@ -91,13 +103,13 @@ func (s *Space) found(f *Form) (*Target, error) {
 	}, q.Check(s.HidesData)
 }
 
-// A scope is all jobs of a list.
+// A scope stands for all jobs of a list.
 type scope struct {
-	field  string // with the name of what the list is of, or empty
-	what   string // in words; % is the name
+	field  string // the field with the name of the list, or empty
+	what   string // a description; % stands for the name
 	states []qless.State
 	jobs   func(in *inspect.Inspector, name string) inspect.Selection
-	holds  func(job *qless.Job, name string) bool // besides the state, if not nil
+	holds  func(job *qless.Job, name string) bool // a condition besides the state, or nil
 }
 
 var scopes = map[string]scope{
@@ -126,7 +138,7 @@ var scopes = map[string]scope{
 	},
 }
 
-// scopeOf returns the scope of a kind. The list is one of a queue.
+// scopeOf returns the scope of a kind. The list is that of a queue.
 func scopeOf(kind, list string) (scope, error) {
 	if kind != "queue" {
 		found, isKnown := scopes[kind]
@@ -204,10 +216,10 @@ func inWords(filter inspect.Filter) (text string) {
 	return text
 }
 
-// isOne reports whether it is a single job.
+// isOne reports whether the target is a single job.
 func (t *Target) isOne() bool { return len(t.jids) == 1 }
 
-// open finds out in which lists the jobs are.
+// open finds the lists that contain the jobs.
 func (t *Target) open(ctx context.Context) error {
 	if t.query == nil || t.lists != nil {
 		return nil
@@ -219,7 +231,7 @@ func (t *Target) open(ctx context.Context) error {
 	return err
 }
 
-// count counts the jobs: of a long list only in the beginning.
+// count counts the jobs. It reads only the beginning of a long list.
 func (t *Target) count(ctx context.Context) (c Count, err error) {
 	if err := t.open(ctx); err != nil {
 		return c, err
@@ -229,9 +241,10 @@ func (t *Target) count(ctx context.Context) (c Count, err error) {
 		if isAll {
 			jobs = t.lists[0].Jobs
 		}
-		page, err := jobs.JIDs(ctx, inspect.Range{Limit: sampleSize})
-		n := page.Total
-		return Count{Jobs: n, Looked: n, Total: n, Sample: page.Items}, err
+		page, err := jobs.List(ctx, inspect.Range{Limit: sampleSize})
+		c.Jobs, c.Looked, c.Total = page.Total, page.Total, page.Total
+		c.addSample(page.Items)
+		return c, err
 	}
 	if c.Total, err = t.total(ctx); err != nil {
 		return c, err
@@ -239,9 +252,7 @@ func (t *Target) count(ctx context.Context) (c Count, err error) {
 	bounds := find.Bounds{Items: math.MaxInt32, Lists: math.MaxInt32, Jobs: maxCounted}
 	found := find.New(bounds, t.space.Redact)
 	err = found.Run(ctx, t.lists, "")
-	for _, row := range found.Items[:min(len(found.Items), sampleSize)] {
-		c.Sample = append(c.Sample, row.JID)
-	}
+	c.addSample(found.Items)
 	c.Jobs, c.Looked, c.IsMore = len(found.Items), found.Sum(), found.Next != ""
 	return c, err
 }
@@ -259,7 +270,7 @@ func (t *Target) total(ctx context.Context) (int, error) {
 	return n + completed, err
 }
 
-// jobs iterates over the jids. One may come twice.
+// jobs iterates over the jids. A jid may occur twice.
 func (t *Target) jobs(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for _, jid := range t.jids {
@@ -284,7 +295,7 @@ func (t *Target) jobs(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// matches reports whether a job of a list matches, by what is shown of it.
+// matches reports whether a job of a list matches, judged by the parts that may be shown.
 func (s *Space) matches(l *find.List, row inspect.Row) bool {
 	if l.Matches == nil {
 		return true

@@ -1,10 +1,11 @@
 // Package charts draws numbers over time, the history of a job, and its dependencies, as SVG.
 //
-// A page has a table with the same numbers beside each chart. The style sheet has the colors;
-// patterns and titles say the same without.
+// Each chart over time has a table of its numbers. The style sheet defines the colors. Patterns and
+// titles make charts readable without them.
 package charts
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"math"
@@ -18,49 +19,59 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A Line is a row of values of a chart: a color of the stacked bars, or a curve. A value that is
-// NaN is left out.
+// A Line is a row of values of a chart: a color of the stacked bars, or a curve. NaN values are
+// omitted.
 type Line struct {
 	Name   string
 	Hue    string // the class of its color, such as the name of a state
 	Values []float64
 }
 
-// A plot is a chart as wide as the page. Only what has no text is stretched.
+// A plot is a chart as wide as the page, with a table of its values. Only the parts without text
+// are stretched.
 type plot struct {
 	Label  string
 	Width  int // in values
 	Key    []key
+	Names  []string  // of the lines
+	Rows   []row     // a row for each value
+	Note   string    // on missing values
 	Grid   []float64 // the heights of lines, from the top
-	Scale  []string  // what they are
+	Scale  []string  // their labels
 	Paths  []path
 	Ticks  []tick
-	Titles []string // of each value
+	isTime bool // values are durations in seconds
+}
+
+// A row has the values of all lines at one place, or none if they are not known.
+type row struct {
+	Head, Title string
+	Cells       []string
 }
 
 type key struct{ Name, Hue, Sum string }
 type path struct{ Class, Path string }
 type tick struct {
 	X      float64 // in percent
-	IsRare bool    // it is left out on a phone
+	IsRare bool    // it is omitted on a phone
 	Text   string
 }
 
 // plotHeight is the height of a plot in its own units.
 const plotHeight = 100.0
 
-// Stack draws bars of several colors over time, the last line at the bottom. The first values are
-// those at a time, and the others follow in steps.
-func Stack(label string, from time.Time, step time.Duration, lines []Line) template.HTML {
-	p := newPlot(label, lines)
+// Stack draws stacked bars over time, the last line at the bottom. The first values are those at
+// from, and the others follow at intervals of step. A note may name the missing values.
+func Stack(label, note string, from time.Time, step time.Duration, lines []Line) template.HTML {
+	p := newPlot(&plot{Label: label, Note: note}, lines)
 	p.times(from, step)
 	p.stack(lines)
 	return p.html()
 }
 
-// Curves draws lines over time, each with a dash of its own.
-func Curves(label string, from time.Time, step time.Duration, lines []Line) template.HTML {
-	p := newPlot(label, lines)
+// Curves draws seconds over time, each line with a dash of its own.
+func Curves(label, note string, from time.Time, step time.Duration, lines []Line) template.HTML {
+	p := newPlot(&plot{Label: label, Note: note, isTime: true}, lines)
 	p.times(from, step)
 	top := 0.0
 	for _, line := range lines {
@@ -79,44 +90,76 @@ func Curves(label string, from time.Time, step time.Duration, lines []Line) temp
 	return p.html()
 }
 
-// minBuckets is the number of buckets that a histogram has room for at least.
+// minBuckets is the minimum number of buckets for which a histogram has room.
 const minBuckets = 12
 
-// Histogram draws the number of durations in each bucket.
+// Histogram draws the number of durations in each bucket. A single bucket is described in words.
 func Histogram(label string, buckets []qless.Bucket) template.HTML {
+	if len(buckets) == 1 {
+		only := buckets[0]
+		return template.HTML(fmt.Sprintf(`<p>All %s: from %s to %s.</p>`, words.Number(only.Count),
+			units.Duration(only.From), units.Duration(only.To)))
+	}
 	line := Line{Name: "runs", Hue: "running"}
-	p := &plot{Label: label, Width: max(minBuckets, len(buckets))}
+	for _, b := range buckets {
+		line.Values = append(line.Values, float64(b.Count))
+	}
+	p := newPlot(&plot{Label: label, Width: minBuckets}, []Line{line})
+	p.Key = nil
 	every := max(1, (len(buckets)+7)/8)
 	for i, b := range buckets {
-		name := units.Duration(b.From)
-		line.Values = append(line.Values, float64(b.Count))
-		p.Titles = append(p.Titles, fmt.Sprintf("from %s: %d", name, b.Count))
+		row := &p.Rows[i]
+		row.Head = units.Duration(b.From)
+		row.Title = "from " + row.Head + ": " + row.Title
 		if i%every == 0 {
-			p.tick(i, name)
+			p.tick(i, row.Head)
 		}
 	}
 	p.stack([]Line{line})
 	return p.html()
 }
 
-func newPlot(label string, lines []Line) *plot {
-	p := &plot{Label: label}
+// newPlot adds the values of lines to a plot.
+func newPlot(p *plot, lines []Line) *plot {
 	for _, line := range lines {
 		p.Width = max(p.Width, len(line.Values))
+		p.Key = append(p.Key, key{Name: line.Name, Hue: line.Hue})
+		p.Names = append(p.Names, line.Name)
 	}
 	for i := range p.Width {
-		var all []string
+		var r row
 		for _, line := range lines {
 			if i < len(line.Values) && !math.IsNaN(line.Values[i]) {
-				all = append(all, amount(finite(line.Values[i]))+" "+line.Name)
+				text := p.text(finite(line.Values[i]))
+				r.Cells = append(r.Cells, text)
+				r.Title = strings.TrimPrefix(r.Title+", "+text+" "+line.Name, ", ")
+			} else if len(r.Cells) > 0 {
+				r.Cells = append(r.Cells, "–")
 			}
 		}
-		p.Titles = append(p.Titles, strings.Join(all, ", "))
-	}
-	for _, line := range lines {
-		p.Key = append(p.Key, key{Name: line.Name, Hue: line.Hue})
+		p.Rows = append(p.Rows, r)
 	}
 	return p
+}
+
+// text writes a value.
+func (p *plot) text(value float64) string {
+	switch {
+	case !p.isTime:
+		return words.Number(int(min(value, 1e15)))
+	case value <= 0:
+		return "0"
+	}
+	return words.Took(time.Duration(min(value, 1e9) * float64(time.Second)))
+}
+
+// Table has the known values, the latest first.
+func (p *plot) Table() []row {
+	known := slices.DeleteFunc(slices.Clone(p.Rows), func(r row) bool { return r.Cells == nil })
+	if p.Key != nil {
+		slices.Reverse(known)
+	}
+	return known
 }
 
 // stack adds bars, and their sums to the key.
@@ -150,17 +193,21 @@ func (p *plot) stack(lines []Line) {
 	}
 }
 
-// scale draws lines at round values up to a top, and returns the one above it.
+// scale draws lines at round values up to top, and returns the first round value not below it.
 func (p *plot) scale(top float64, isWhole bool) float64 {
 	step, steps := roundStep(finite(top), isWhole)
 	for i := steps; i >= 0; i-- {
-		p.Scale = append(p.Scale, amount(step*float64(i)))
+		text := amount(step * float64(i))
+		if p.isTime {
+			text = p.text(step * float64(i))
+		}
+		p.Scale = append(p.Scale, text)
 		p.Grid = append(p.Grid, plotHeight*float64(steps-i)/float64(steps))
 	}
 	return step * float64(steps)
 }
 
-// roundStep returns a round distance of lines, and how many of them reach a top: 4 at most.
+// roundStep returns a round distance between lines, and the number of lines up to top, at most 4.
 func roundStep(top float64, isWhole bool) (step float64, steps int) {
 	if top <= 0 {
 		return 1, 1
@@ -194,10 +241,9 @@ func (p *plot) times(from time.Time, step time.Duration) {
 	}
 	for i := range p.Width {
 		at := from.Add(time.Duration(i) * step).UTC()
-		if p.Titles[i] == "" {
-			p.Titles[i] = "not known"
-		}
-		p.Titles[i] = at.Format("15:04") + ": " + p.Titles[i]
+		r := &p.Rows[i]
+		r.Head = at.Format("Jan 2 15:04")
+		r.Title = at.Format("15:04") + ": " + cmp.Or(r.Title, "not known")
 		if round := at.Truncate(every); at.Sub(round) < step {
 			text := round.Format("15:04")
 			if every >= 12*time.Hour {
@@ -232,7 +278,8 @@ func Spark(label string, values []float64) template.HTML {
 		})
 	d := &plot{Label: label, Paths: []path{{"line", line}}}
 	if len(values) > 1 && strings.Count(line, "M") == 1 {
-		d.Paths = append(d.Paths, path{"area", line + "V18H0z"})
+		first, _, _ := strings.Cut(line[1:], " ")
+		d.Paths = append(d.Paths, path{"area", line + "V18H" + first + "z"})
 	}
 	return execute("spark", d)
 }

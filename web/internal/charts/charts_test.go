@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
 )
 
-// requireXML requires a text to be well-formed, and to begin no element but those of charts.
+// requireXML requires a text to be well-formed, and to have no elements but those of charts.
 func requireXML(t *testing.T, text string) {
 	t.Helper()
 	decoder := xml.NewDecoder(strings.NewReader("<x>" + text + "</x>"))
@@ -22,7 +24,7 @@ func requireXML(t *testing.T, text string) {
 		}
 		require.NoError(t, err, text)
 		if start, ok := token.(xml.StartElement); ok {
-			require.Contains(t, "x svg title rect path text g a circle p span div i b", start.Name.Local)
+			require.Contains(t, "x svg title rect path text g a circle p span div i b details summary table thead tbody tr th td", start.Name.Local)
 		}
 	}
 }
@@ -30,8 +32,8 @@ func requireXML(t *testing.T, text string) {
 func TestChartsAreWellFormedWithAnyText(t *testing.T) {
 	for _, text := range []string{"a", `"><script>alert(1)</script>`, "\x00\xff&amp;", "日本", ""} {
 		charts := []string{
-			string(Stack(text, time.Unix(0, 0), time.Minute, []Line{{text, text, []float64{1, 2}}})),
-			string(Curves(text, time.Unix(0, 0), time.Minute, []Line{{text, text, []float64{1, 2}}})),
+			string(Stack(text, "", time.Unix(0, 0), time.Minute, []Line{{text, text, []float64{1, 2}}})),
+			string(Curves(text, "", time.Unix(0, 0), time.Minute, []Line{{text, text, []float64{1, 2}}})),
 			string(Spark(text, []float64{1, 0, 3})),
 		}
 		for _, chart := range charts {
@@ -47,8 +49,8 @@ func TestChartsOfNothingAndOfOddNumbers(t *testing.T) {
 	for _, values := range [][]float64{nil, {0}, {1}, odd} {
 		lines := []Line{{"x", "done", values}, {"y", "failed", nil}}
 		for _, chart := range []string{
-			string(Stack("bars", time.Unix(0, 0), time.Minute, lines)), string(Spark("spark", values)),
-			string(Curves("lines", time.Unix(0, 0), time.Minute, lines)),
+			string(Stack("bars", "", time.Unix(0, 0), time.Minute, lines)), string(Spark("spark", values)),
+			string(Curves("lines", "", time.Unix(0, 0), time.Minute, lines)),
 		} {
 			requireXML(t, chart)
 			require.NotContains(t, chart, "NaN")
@@ -86,11 +88,18 @@ func TestLinesAreAtRoundValues(t *testing.T) {
 
 func TestABarOfEachLineIsInAStack(t *testing.T) {
 	from := time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
-	chart := string(Stack("runs", from, time.Minute, []Line{
+	chart := string(Stack("runs", "read", from, time.Minute, []Line{
 		{"done", "done", []float64{1, 0, 3}}, {"failed", "failed", []float64{1, 0, 0}},
 	}))
 	require.Contains(t, chart, `<path class="hue done" d="M0.1 33.3v33.3h.84v-33.3zM2.1 0v100h.84v-100z"/>`)
 	require.Contains(t, chart, `<path class="hue failed" d="M0.1 66.7v33.3h.84v-33.3z"/>`)
 	require.Contains(t, chart, `<title>03:06: 3 done, 0 failed</title>`)
 	require.Contains(t, chart, `</i>done <b>4</b>`)
+}
+
+func TestAHistogramOfOneBucketIsSaidInWords(t *testing.T) {
+	bucket := qless.Bucket{From: 2 * time.Second, To: 4 * time.Second, Count: 532}
+	require.Equal(t, "<p>All 532: from 2s to 4s.</p>",
+		string(Histogram("runs", []qless.Bucket{bucket})))
+	require.Contains(t, string(Histogram("runs", []qless.Bucket{bucket, bucket})), "<svg")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A Graph has a job's dependencies, its dependents, and the other jobs that its dependents wait
+// A Graph holds a job's dependencies, its dependents, and the other jobs that its dependents wait
 // for.
 type Graph struct {
 	JID   string  `json:"jid"`
@@ -26,41 +26,41 @@ type Node struct {
 	JID   string      `json:"jid"`
 	Klass string      `json:"klass,omitempty"`
 	Queue string      `json:"queue,omitempty"`
-	State qless.State `json:"state,omitempty"` // empty if it is gone
+	State qless.State `json:"state,omitempty"` // empty if the job is gone
 
-	// Depth is the distance from the first job of the graph, below zero before it.
+	// Depth is the distance from the first job of the graph, negative for its dependencies.
 	Depth int `json:"depth"`
 
-	// Needs are the jobs of the graph that it waits for, or was put to wait for.
+	// Needs are the jobs of the graph that the job waits for, or was put to wait for.
 	Needs []string `json:"needs,omitempty"`
 
-	// IsCritical is true if it is on the critical path: the longest chain of jobs that are not
-	// complete, through the first job.
+	// IsCritical is true if the job is on the critical path: the longest chain of incomplete jobs
+	// through the first job.
 	IsCritical bool `json:"is_critical,omitempty"`
 
-	// Blocks is the number of jobs of the graph that wait because this one has failed.
+	// Blocks is the number of jobs of the graph that wait because this job has failed.
 	Blocks int `json:"blocks,omitempty"`
 
 	job         *qless.Job
 	needs, next []*Node // the jobs that it needs, and the jobs that need it
-	open, held  []*Node // of these, where the wait is not over
+	open, held  []*Node // those of them whose wait is not over
 	isDown      bool    // the jobs that wait for it belong to the graph
 	isPlaced    bool
 	layer, row  int
 }
 
-// OpenBatch is the jid that the callback of an open batch depends on, which no job has.
+// OpenBatch is the jid that the callback of an open batch depends on. No job has it.
 const OpenBatch = "x:open"
 
 const (
-	maxNodes    = 500 // the largest number of jobs of a graph
-	nodesAtOnce = 50  // the number of them that are read at once
+	maxNodes    = 500 // the maximum number of jobs of a graph
+	nodesAtOnce = 50  // the number of jobs read at once
 )
 
-// IsBatch reports whether it stands for a batch that is not committed.
+// IsBatch reports whether n stands for a batch that is not committed.
 func (n *Node) IsBatch() bool { return n.JID == OpenBatch }
 
-// isOpen reports whether the job has yet to be completed.
+// isOpen reports whether the job has yet to complete.
 func (n *Node) isOpen() bool {
 	return n.IsBatch() || n.State != "" && n.State != qless.StateComplete
 }
@@ -93,7 +93,7 @@ func ReadGraph(ctx context.Context, client *qless.Client, jid string) (*Graph, e
 	return g, nil
 }
 
-// add adds jobs to the graph, and to a queue those from which there is something to follow.
+// add adds jobs to the graph, and appends those to follow further to a queue.
 func (g *Graph) add(queue []*Node, isDown bool, jids ...string) []*Node {
 	for _, jid := range slices.Sorted(slices.Values(jids)) {
 		node := g.byJID[jid]
@@ -115,7 +115,7 @@ func (g *Graph) add(queue []*Node, isDown bool, jids ...string) []*Node {
 	return queue
 }
 
-// read reads jobs that were not read yet.
+// read reads the jobs that have not been read yet.
 func (g *Graph) read(ctx context.Context, client *qless.Client, nodes []*Node) error {
 	var jids []string
 	for _, node := range nodes {
@@ -131,7 +131,7 @@ func (g *Graph) read(ctx context.Context, client *qless.Client, nodes []*Node) e
 	return err
 }
 
-// connect notes which jobs need which.
+// connect sets the links between the jobs.
 func (g *Graph) connect() {
 	for _, node := range g.Nodes {
 		if node.job == nil {
@@ -152,13 +152,13 @@ func (g *Graph) connect() {
 	}
 }
 
-// arrange gives each job a place, and finds out what is special about it.
+// arrange places the jobs, and finds the critical path and the blocked jobs.
 func (g *Graph) arrange() {
 	for _, node := range g.Nodes {
 		node.setLayer()
 	}
 	for _, node := range g.Nodes {
-		if len(node.needs) == 0 && len(node.next) > 0 { // next to the first that needs it
+		if len(node.needs) == 0 && len(node.next) > 0 { // next to the first job that needs it
 			node.layer = max(0, slices.MinFunc(node.next, byLayer).layer-1)
 		}
 	}
@@ -182,8 +182,8 @@ func (g *Graph) arrange() {
 
 func byLayer(a, b *Node) int { return cmp.Compare(a.layer, b.layer) }
 
-// setLayer places a job right of the jobs that it needs, and returns its layer. Jobs that need each
-// other, which no client allows, are placed somewhere.
+// setLayer places a job to the right of the jobs that it needs, and returns its layer. Jobs that
+// need each other, which no client allows, get arbitrary places.
 func (n *Node) setLayer() int {
 	if !n.isPlaced {
 		n.isPlaced = true
@@ -210,7 +210,7 @@ func (n *Node) chain(next func(*Node) []*Node, known map[*Node][]*Node) []*Node 
 	return known[n]
 }
 
-// waiting returns the number of jobs that wait for a job, through others too.
+// waiting returns the number of jobs that wait for a job, directly or indirectly.
 func (n *Node) waiting() int {
 	seen := map[*Node]bool{n: true}
 	for queue := []*Node{n}; len(queue) > 0; queue = queue[1:] {
@@ -224,11 +224,10 @@ func (n *Node) waiting() int {
 	return len(seen) - 1
 }
 
-// orderings is the number of times that the jobs of a layer are put into the order of their
-// neighbors.
+// orderings is the number of times that the jobs of a layer are sorted by their neighbors.
 const orderings = 6
 
-// setRows gives each job a row in its layer, near the jobs that it is connected with.
+// setRows gives each job a row in its layer, near its neighbors.
 func (g *Graph) setRows() {
 	layers := map[int][]*Node{}
 	for _, node := range g.Nodes {
@@ -259,7 +258,7 @@ func (n *Node) middle() float64 {
 	return float64(sum) / float64(len(neighbors))
 }
 
-// StateText is the state in a word.
+// StateText returns the state in a word.
 func (n *Node) StateText() string {
 	switch {
 	case n.IsBatch():
@@ -270,7 +269,7 @@ func (n *Node) StateText() string {
 	return string(n.State)
 }
 
-// stateSigns are signs of the states, so that color is not the only difference.
+// stateSigns distinguish the states without color.
 var stateSigns = map[qless.State]string{
 	"": "–", qless.StateComplete: "✓", qless.StateFailed: "✕", qless.StateRunning: "▶",
 	qless.StateScheduled: "◷", qless.StateDepends: "⋯", qless.StateTimedOut: "!",
@@ -279,9 +278,9 @@ var stateSigns = map[qless.State]string{
 
 // The sizes of a graph.
 const (
-	nodeWidth  = 194.0
+	nodeWidth  = 172.0
 	nodeHeight = 40.0
-	gapWidth   = 36.0
+	gapWidth   = 30.0
 	gapHeight  = 14.0
 	graphEdge  = 12.0
 )
@@ -289,28 +288,47 @@ const (
 func (n *Node) left() float64 { return graphEdge + float64(n.layer)*(nodeWidth+gapWidth) }
 func (n *Node) top() float64  { return graphEdge + float64(n.row)*(nodeHeight+gapHeight) }
 
-// Draw draws a column for each layer, and a box with a link for each job.
+// A drawing is a drawing of a graph, with a column for each layer and a box for each job.
+type drawing struct {
+	Label                              string
+	Width, Height, BoxWidth, BoxHeight float64
+	Edges                              []edge
+	Boxes                              []box
+}
+
+// An edge is a line from a job to one that needs it. Its end is a dot.
+type edge struct {
+	Class, Path string
+	X, Y        float64
+}
+
+// A box is a job, with its place and two lines of text.
+type box struct {
+	Class, Title, URL, Name, Text string
+	X, Y                          float64
+}
+
+// Draw draws the graph. Its jobs are links.
 func (g *Graph) Draw(link func(jid string) string) template.HTML {
-	d := &drawing{Label: fmt.Sprintf("Graph of %d jobs", len(g.Nodes)), Class: "graph"}
+	d := &drawing{
+		Label: fmt.Sprintf("Graph of %d jobs", len(g.Nodes)), BoxWidth: nodeWidth, BoxHeight: nodeHeight,
+	}
 	for _, node := range g.Nodes {
 		d.Width = max(d.Width, node.left()+nodeWidth+graphEdge)
 		d.Height = max(d.Height, node.top()+nodeHeight+graphEdge)
 		for _, needed := range node.needs {
-			d.edge(needed, node)
+			d.Edges = append(d.Edges, edgeOf(needed, node))
 		}
-	}
-	for _, node := range g.Nodes {
 		box := node.draw(node.JID == g.JID)
 		if !node.IsBatch() {
-			box = []shape{{Kind: "link", Text: link(node.JID), Inside: box}}
+			box.URL = link(node.JID)
 		}
-		d.Shapes = append(d.Shapes, box...)
+		d.Boxes = append(d.Boxes, box)
 	}
-	return d.html("links")
+	return execute("graph", d)
 }
 
-// edge draws a line from a job to one that needs it. Its end is a dot.
-func (d *drawing) edge(from, to *Node) {
+func edgeOf(from, to *Node) edge {
 	class := "edge"
 	switch {
 	case from.IsCritical && to.IsCritical:
@@ -319,15 +337,13 @@ func (d *drawing) edge(from, to *Node) {
 		class += " over"
 	}
 	x1, y1 := from.left()+nodeWidth, coordinate(from.top()+nodeHeight/2)
-	x2, y2 := to.left(), coordinate(to.top()+nodeHeight/2)
+	x2, y2 := to.left(), to.top()+nodeHeight/2
 	middle := coordinate((x1 + x2) / 2)
-	d.add(shape{Kind: "path", Class: class, Text: fmt.Sprintf("M%s %sC%s %s %s %s %s %s",
-		coordinate(x1), y1, middle, y1, middle, y2, coordinate(x2), y2)})
-	d.add(shape{Kind: "dot", Class: "tip", X: x2, Y: to.top() + nodeHeight/2, Width: 3})
+	return edge{class, fmt.Sprintf("M%s %sC%s %s %s %s %s %s", coordinate(x1), y1, middle, y1, middle,
+		coordinate(y2), coordinate(x2), coordinate(y2)), x2, y2}
 }
 
-// draw draws the box of a job.
-func (n *Node) draw(isRoot bool) []shape {
+func (n *Node) draw(isRoot bool) box {
 	class := "node"
 	if n.State != "" {
 		class += " hue " + string(n.State)
@@ -341,16 +357,14 @@ func (n *Node) draw(isRoot bool) []shape {
 	if isRoot {
 		class += " root"
 	}
-	title := fmt.Sprintf("%s: %s, %s", n.JID, n.Klass, n.StateText())
-	second := n.StateText() + " · " + n.Klass
+	title, blocks := fmt.Sprintf("%s: %s, %s", n.JID, n.Klass, n.StateText()), ""
 	if n.Blocks > 0 {
-		title += ", blocks " + words.Plural(n.Blocks, "job")
-		second = n.StateText() + " · blocks " + words.Number(n.Blocks) + ": " + n.Klass
+		blocks = "blocks " + words.Plural(n.Blocks, "job")
+		title += ", " + blocks
+		blocks += " · "
 	}
-	x, y := n.left(), n.top()
-	return []shape{
-		{Kind: "rect", Class: class, X: x, Y: y, Width: nodeWidth, Height: nodeHeight, Title: title},
-		{Kind: "start", X: x + 8, Y: y + 17, Text: stateSigns[n.State] + " " + words.Short(n.JID, 21)},
-		{Kind: "start", X: x + 8, Y: y + 33, Text: words.Short(second, 26)},
+	return box{
+		class, title, "", stateSigns[n.State] + " " + words.Short(cmp.Or(n.Klass, n.StateText()), 20),
+		words.Short(blocks+words.ID(n.JID), 24), n.left(), n.top(),
 	}
 }

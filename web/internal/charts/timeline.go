@@ -2,50 +2,61 @@ package charts
 
 import (
 	"fmt"
-	"html/template"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A timeline is the way of a job through its queues, one visit after another.
+// A timeline is the way of a job through its queues, visit by visit.
 type timeline struct {
 	from, to time.Time
-	visits   []visit
+	visits   []Lane
 
-	attempts []qless.Attempt // the ones after the history that was read
+	attempts []qless.Attempt // those not yet matched with the history
 }
 
-// A visit is what happened to a job from a put to the next.
-type visit struct {
-	queue string
-	spans []span
-	marks []mark
+// A Timeline is the part of a timeline that a page shows.
+type Timeline struct {
+	Lanes          []Lane
+	Ticks          []tick
+	Zooms          []Zoom
+	Earlier, Later string // zooms, or empty at the ends
 }
 
-// A span is a time in which a job waited or ran.
-type span struct {
+// A Lane is a visit of a queue, from one put of the job to the next.
+type Lane struct {
+	Queue, Zoom  string
+	Waited, Runs time.Duration
+	Bars, Marks  []Mark
+}
+
+// A Mark is a bar for a time during which the job waited or ran, or a sign for an event. Its place
+// on the page is in percent.
+type Mark struct {
+	Class, Text, Title, X, Width string
+
 	from, to time.Time
-	isRun    bool
-	title    string
-	backOff  time.Duration // of a wait; the rest of it is another one
-	isUnsure bool          // the job may also have waited in the run
+	backOff  time.Duration // of a wait, whose rest is another bar
 }
 
-// A mark is something that happened at one time.
-type mark struct {
-	at          time.Time
-	sign, title string
+// The classes of bars. In an unsure run, the job may also have waited.
+const waits, runs, unsure = "wait", "run", "run unsure"
+
+func (m *Mark) isRun() bool { return m.Class != waits }
+
+// ReadTimeline reads the way of a job through its queues. The zoom selects the part to show: "1m"
+// is the last minute, "1m@1700000000000" is the minute that ended at that millisecond, and "" is
+// everything.
+func ReadTimeline(job *qless.Job, now time.Time, zoom string) *Timeline {
+	return timelineOf(job, now).show(zoom)
 }
 
-// Timeline draws the way of a job through its queues.
-func Timeline(job *qless.Job, now time.Time) template.HTML { return timelineOf(job, now).draw() }
-
-// timelineOf reads the history of a job, and its attempts, which have the ends of runs that did not
-// complete it. If another script has run it, a retry is known only by the run that follows.
+// timelineOf reads the history of a job and its attempts, which have the ends of runs that did not
+// complete it. With another client's script, a retry is known only by the run that follows.
 func timelineOf(job *qless.Job, now time.Time) *timeline {
 	t := &timeline{attempts: job.Attempts}
 	if len(job.History) == 0 {
@@ -59,7 +70,7 @@ func timelineOf(job *qless.Job, now time.Time) *timeline {
 	return t
 }
 
-// maxVisits is how many visits of queues are drawn: the last ones.
+// maxVisits is the maximum number of visits that are drawn: the last ones.
 const maxVisits = 40
 
 func (t *timeline) add(entry *qless.HistoryEntry) {
@@ -68,11 +79,11 @@ func (t *timeline) add(entry *qless.HistoryEntry) {
 	}
 	if entry.What == "put" || len(t.visits) == 0 {
 		t.close(entry.When)
-		t.visits = append(t.visits, visit{queue: entry.Queue})
+		t.visits = append(t.visits, Lane{Queue: entry.Queue})
 	}
 	switch entry.What {
 	case "put":
-		t.open(entry.When, false, "Waits")
+		t.open(entry.When, waits, "Waits")
 	case "popped":
 		t.run(entry)
 	case "done":
@@ -83,9 +94,9 @@ func (t *timeline) add(entry *qless.HistoryEntry) {
 		t.mark(entry.When, "✕", "Failed: "+entry.Group)
 	case "timed-out":
 		t.mark(entry.When, "!", "The lock was lost")
-		if last := t.last(); last == nil || last.isRun {
+		if last := t.last(); last == nil || last.isRun() {
 			t.close(entry.When)
-			t.open(entry.When, false, "Waits after a lost lock")
+			t.open(entry.When, waits, "Waits after a lost lock")
 		}
 	case "dependency-failed":
 		t.mark(entry.When, "✕", "One that it waited for has failed")
@@ -94,30 +105,30 @@ func (t *timeline) add(entry *qless.HistoryEntry) {
 	}
 }
 
-// run draws a run, and if that did not complete the job, what came after it.
+// run draws a run and, if it did not complete the job, what followed.
 func (t *timeline) run(entry *qless.HistoryEntry) {
-	if last := t.last(); last != nil && last.isRun {
-		last.title, last.isUnsure = "Ran, and may have waited again", true
-		t.mark(entry.When, "↻", "Retried")
+	if last := t.last(); last != nil && last.isRun() {
+		last.Title, last.Class = "Ran, and may have waited again", unsure
+		t.mark(entry.When, "◆", "Retried")
 	}
 	attempt := t.attempt(entry)
 	if attempt == nil {
 		t.close(entry.When)
-		t.open(entry.When, true, "Runs by "+entry.Worker)
+		t.open(entry.When, runs, "Runs by "+entry.Worker)
 		return
 	}
 	ended := attempt.Began.Add(attempt.Ran)
 	t.close(attempt.Began)
-	t.open(attempt.Began, true, "Ran by "+entry.Worker)
+	t.open(attempt.Began, runs, "Ran by "+entry.Worker)
 	t.close(ended)
 	switch attempt.What {
 	case "failed": // the history has the mark
 	case "lost", "timed_out":
-		t.open(ended, false, "Waits after a lost lock")
+		t.open(ended, waits, "Waits after a lost lock")
 	default:
-		t.mark(ended, "↻", "The job was "+words.Short(
+		t.mark(ended, "◆", "The job was "+words.Short(
 			strings.Join(strings.Fields(attempt.What+" "+attempt.Group+" "+attempt.Message), " "), 100))
-		t.open(ended, false, "Waits again")
+		t.open(ended, waits, "Waits again")
 	}
 	if last := t.last(); last != nil {
 		last.backOff = attempt.Delay
@@ -139,7 +150,7 @@ func (t *timeline) attempt(entry *qless.HistoryEntry) *qless.Attempt {
 	return nil
 }
 
-// end draws what lasts until now.
+// end draws the bar that lasts until now.
 func (t *timeline) end(job *qless.Job, now time.Time) {
 	last := t.last()
 	switch job.State {
@@ -148,14 +159,14 @@ func (t *timeline) end(job *qless.Job, now time.Time) {
 		return
 	case qless.StateRunning:
 	default:
-		if last != nil && last.isRun { // it was retried or released
+		if last != nil && last.isRun() { // it was retried or released
 			ended := last.from
 			if f := job.Failure; f != nil && f.When.After(ended) {
 				ended = f.When
 			}
 			t.close(ended)
-			t.mark(ended, "↻", "Retried or released")
-			t.open(ended, false, "Waits again")
+			t.mark(ended, "◆", "Retried or released")
+			t.open(ended, waits, "Waits again")
 		}
 	}
 	if now.After(t.to) {
@@ -164,101 +175,149 @@ func (t *timeline) end(job *qless.Job, now time.Time) {
 	t.close(t.to)
 }
 
-// last returns the span that has not ended, or nil.
-func (t *timeline) last() *span {
+// last returns the bar that has not ended, or nil.
+func (t *timeline) last() *Mark {
 	if len(t.visits) == 0 {
 		return nil
 	}
-	spans := t.visits[len(t.visits)-1].spans
-	if len(spans) == 0 || !spans[len(spans)-1].to.IsZero() {
+	bars := t.visits[len(t.visits)-1].Bars
+	if len(bars) == 0 || !bars[len(bars)-1].to.IsZero() {
 		return nil
 	}
-	return &spans[len(spans)-1]
+	return &bars[len(bars)-1]
 }
 
-func (t *timeline) open(at time.Time, isRun bool, title string) {
+func (t *timeline) open(at time.Time, class, title string) {
 	v := &t.visits[len(t.visits)-1]
-	v.spans = append(v.spans, span{from: at, isRun: isRun, title: title})
+	v.Bars = append(v.Bars, Mark{Class: class, Title: title, from: at})
 }
 
-// close ends the last span, and divides one with a back-off that has ended.
+// close ends the last bar, and splits it if its back-off has ended.
 func (t *timeline) close(at time.Time) {
 	last := t.last()
 	if last == nil {
 		return
 	}
 	if due := last.from.Add(last.backOff); last.backOff > 0 {
-		last.title = "Waits for its back-off"
+		last.Title = "Waits for its back-off"
 		if at.After(due) {
-			last.to = due
-			t.open(due, false, "Waits again")
+			last.backOff = 0
+			t.close(due)
+			t.open(due, waits, "Waits again")
 			last = t.last()
 		}
 	}
 	last.to = at
+	v, took := &t.visits[len(t.visits)-1], at.Sub(last.from)
+	if last.isRun() {
+		v.Runs += took
+	} else {
+		v.Waited += took
+	}
+	last.Title += " for " + words.Took(took)
+	v.Zoom = ZoomOn(v.Bars[0].from, at)
 }
+
+// hues are the colors of the signs.
+var hues = map[string]string{"✓": "complete", "✕": "failed", "◆": "retried", "!": "stalled"}
 
 func (t *timeline) mark(at time.Time, sign, title string) {
 	v := &t.visits[len(t.visits)-1]
-	v.marks = append(v.marks, mark{at, sign, title})
+	title += " at " + words.Clock(at)
+	v.Marks = append(v.Marks, Mark{Class: hues[sign], Text: sign, Title: title, from: at, to: at})
 }
 
-// The sizes of a timeline.
-const (
-	visitHeight = 26.0
-	visitLeft   = 130.0
-	chartWidth  = 800.0
-	chartRight  = 12.0
-	chartBottom = 20.0
-	visitWidth  = chartWidth - visitLeft - chartRight
-)
+// A Zoom is a choice of the part to show.
+type Zoom struct {
+	Name, Title string
+	IsCurrent   bool
+}
 
-func (t *timeline) draw() template.HTML {
-	visits := t.visits[max(0, len(t.visits)-maxVisits):]
-	if len(visits) == 0 {
-		return ""
+// zooms are the widths to choose from.
+var zooms = []time.Duration{
+	7 * 24 * time.Hour, 24 * time.Hour, time.Hour, 10 * time.Minute, time.Minute, 10 * time.Second,
+}
+
+// maxZooms is the maximum number of zooms to choose from: the largest ones below the whole time.
+const maxZooms = 4
+
+// ZoomOn returns the zoom on a time, with a margin.
+func ZoomOn(from, to time.Time) string {
+	room := max(to.Sub(from)/4, 500*time.Millisecond)
+	return zoomOf((to.Sub(from) + 2*room).Round(time.Millisecond), to.Add(room))
+}
+
+func zoomOf(width time.Duration, until time.Time) string {
+	return fmt.Sprintf("%s@%d", words.Exact(width), until.UnixMilli())
+}
+
+// window returns the part of the time that a zoom shows.
+func (t *timeline) window(zoom string) (from, to time.Time) {
+	width, until, _ := strings.Cut(zoom, "@")
+	d, err := time.ParseDuration(width)
+	if err != nil || d < time.Millisecond || d >= t.to.Sub(t.from) {
+		return t.from, t.to
 	}
-	from := t.from
-	if len(visits) < len(t.visits) && len(visits[0].spans) > 0 {
-		from = visits[0].spans[0].from
+	to = t.to
+	if ms, err := strconv.ParseInt(until, 10, 64); err == nil {
+		to = time.UnixMilli(min(max(ms, t.from.Add(d).UnixMilli()), t.to.UnixMilli()))
 	}
-	whole := max(t.to.Sub(from), time.Second)
+	return to.Add(-d), to
+}
+
+func (t *timeline) show(zoom string) *Timeline {
+	from, to := t.window(zoom)
+	isPart := from.After(t.from) || to.Before(t.to)
+	visits := slices.DeleteFunc(slices.Clone(t.visits), func(v Lane) bool {
+		return isPart && len(inside(v.Bars, from, to)) == 0
+	})
+	if cut := len(visits) - maxVisits; cut > 0 {
+		visits = visits[cut:]
+		if !isPart && len(visits[0].Bars) > 0 {
+			from = visits[0].Bars[0].from
+		}
+	}
+	layout, whole := time.TimeOnly, to.Sub(from)
+	if whole > 24*time.Hour {
+		layout = "Jan 2 15:04"
+	} else if whole < 10*time.Second {
+		layout += ".000"
+	}
+	shown := &Timeline{Zooms: []Zoom{{"", "All", !isPart}}}
+	for _, v := range visits {
+		v.Bars, v.Marks = inside(v.Bars, from, to), inside(v.Marks, from, to)
+		shown.Lanes = append(shown.Lanes, v)
+	}
+	for i := range 5 {
+		at := from.Add(whole * time.Duration(i) / 4).UTC()
+		shown.Ticks = append(shown.Ticks, tick{float64(25 * i), i%2 == 1, at.Format(layout)})
+	}
+	for _, d := range zooms {
+		if d < t.to.Sub(t.from)*2/3 && len(shown.Zooms) <= maxZooms {
+			isCurrent := d == whole && to.Equal(t.to)
+			shown.Zooms = append(shown.Zooms, Zoom{words.Exact(d), words.Took(d), isCurrent})
+		}
+	}
+	if isPart && from.After(t.from) {
+		shown.Earlier = zoomOf(whole, to.Add(-whole/2))
+	}
+	if to.Before(t.to) {
+		shown.Later = zoomOf(whole, to.Add(whole/2))
+	}
+	return shown
+}
+
+// inside returns the marks within a time, with their places.
+func inside(marks []Mark, from, until time.Time) (all []Mark) {
+	whole := max(until.Sub(from), time.Millisecond)
 	x := func(at time.Time) float64 {
-		return visitLeft + visitWidth*min(1, max(0, at.Sub(from).Seconds()/whole.Seconds()))
+		return 100 * min(1, max(0, at.Sub(from).Seconds()/whole.Seconds()))
 	}
-	d := &drawing{
-		Label: fmt.Sprintf("Timeline: %d visits of queues in %s", len(visits), units.Age(whole)),
-		Class: "chart", Width: chartWidth, Height: visitHeight*float64(len(visits)) + chartBottom,
-	}
-	for i, v := range visits {
-		d.visit(&v, visitHeight*float64(i), x)
-	}
-	d.text(visitLeft, d.Height-5, "start", from.UTC().Format(time.DateTime))
-	d.text(chartWidth-chartRight, d.Height-5, "end", from.Add(whole).UTC().Format(time.DateTime))
-	return d.html("chart")
-}
-
-// visit draws a visit: low bars where the job waited, high ones where it ran, and marks above them.
-func (d *drawing) visit(v *visit, top float64, x func(time.Time) float64) {
-	d.text(visitLeft-8, top+17, "end", words.Short(v.queue, 18))
-	for _, s := range v.spans {
-		bar := shape{
-			Kind: "rect", Class: "wait", X: x(s.from), Y: top + 11, Height: 6,
-			Title: fmt.Sprintf("%s for %s", s.title, units.Age(s.to.Sub(s.from))),
+	for _, m := range marks {
+		if !m.from.After(until) && !m.to.Before(from) {
+			m.X, m.Width = coordinate(x(m.from)), coordinate(max(0.2, x(m.to)-x(m.from)))
+			all = append(all, m)
 		}
-		if s.isRun {
-			bar.Class, bar.Y, bar.Height = "run", top+7, 14
-		}
-		if s.isUnsure {
-			bar.Class = "run unsure"
-		}
-		bar.Width = max(1.5, x(s.to)-bar.X)
-		d.add(bar)
 	}
-	for _, m := range v.marks {
-		d.add(shape{
-			Kind: "middle", Class: "mark", X: x(m.at), Y: top + 9, Text: m.sign,
-			Title: m.title + " at " + words.Clock(m.at),
-		})
-	}
+	return all
 }

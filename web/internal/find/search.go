@@ -1,4 +1,4 @@
-// Package find searches lists of jobs, a bounded part of them at a time.
+// Package find searches lists of jobs, a limited part of them at a time.
 package find
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// The largest numbers of lists and jobs that a request looks at, of jobs if their data is read, and
-// the time that it may take.
+// The maximum numbers of lists and jobs that a request reads, of jobs whose data is read, and its
+// maximum time.
 const (
 	MaxLists          = 70
 	MaxLooked         = 10_000
@@ -29,7 +29,7 @@ type List struct {
 	Matches func(*inspect.Row) bool // a condition that the server can't check, or nil
 
 	// The place of the list in a search. Lists are searched in the order of their places, so that a
-	// search continues where it was, whatever lists come and go.
+	// search can continue even if lists come and go.
 	place   string
 	isAgain bool // it was searched before, with another filter
 }
@@ -45,15 +45,15 @@ func (l *List) Selection() inspect.Selection {
 // Bounds limit a search.
 type Bounds struct {
 	Items int // jobs found
-	Lists int // lists looked at
-	Jobs  int // jobs looked at
+	Lists int // lists read
+	Jobs  int // jobs read
 }
 
-// A Search is what was found so far.
+// A Search holds the matches found so far.
 type Search struct {
 	Items  []inspect.Row
 	Looked []Report
-	Next   string // where to continue; empty at the end
+	Next   string // the place to continue; empty at the end
 
 	redact func([]inspect.Row)
 	bounds Bounds
@@ -76,11 +76,11 @@ func New(bounds Bounds, redact func([]inspect.Row)) *Search {
 	}
 }
 
-// Run searches lists from where another search has ended, or from the beginning.
+// Run searches lists from the place where another search ended, or from the beginning.
 func (s *Search) Run(ctx context.Context, lists []List, from string) error {
 	begin, err := url.ParseQuery(from)
 	if err != nil || from != "" && !begin.Has("at") {
-		return invalid("a search can't go on at %q", from)
+		return invalid("a search can't continue at %q", from)
 	}
 	at, cursor := begin.Get("at"), inspect.Cursor(begin.Get("after"))
 	for i := range lists {
@@ -136,12 +136,12 @@ func (s *Search) Scan(
 	}
 }
 
-// isOver reports whether enough was found or looked at.
+// isOver reports whether the search has reached a bound.
 func (s *Search) isOver() bool {
 	return len(s.Items) >= s.bounds.Items || s.bounds.Jobs <= 0 || time.Now().After(s.until)
 }
 
-// Sum returns the number of jobs looked at.
+// Sum returns the number of jobs read.
 func (s *Search) Sum() (n int) {
 	for _, report := range s.Looked {
 		n += report.Looked

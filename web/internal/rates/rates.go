@@ -1,4 +1,4 @@
-// Package rates keeps the rates of the last minutes, hours and days, of which it reads a part with
+// Package rates caches the rates of the last minutes, hours and days, and reads a part of them with
 // each reading.
 package rates
 
@@ -6,8 +6,10 @@ import (
 	"cmp"
 	"context"
 	"html/template"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/qless/qless-go/inspect"
@@ -15,58 +17,55 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// A Span is a time that rates are shown of.
+// A Span is a span of time whose rates are shown.
 type Span struct {
 	Name   string        `json:"name"` // in the URL
 	Title  string        `json:"-"`
 	Length time.Duration `json:"-"`
 	Step   time.Duration `json:"-"` // of a chart
 	Cell   time.Duration `json:"-"` // of a table: it begins with one
-	Keep   time.Duration `json:"-"` // how long a reading is good enough
+	Keep   time.Duration `json:"-"` // the time for which a reading is kept
 
-	// IsLight limits the first reading to the last minute that is over.
-	IsLight bool `json:"-"`
+	// First limits the first reading to the last full minute, and this many groups before it. 0 means
+	// no limit.
+	First int `json:"-"`
 }
 
-// Spans are the times to choose from.
+// Spans returns the spans to choose from.
 func (Span) Spans() []Span { return Spans }
 
-// Each says how long a step is.
+// Each describes the length of a step.
 func (s Span) Each() string {
 	if s.Step == time.Minute {
 		return "a minute"
 	}
-	return "in " + words.Exact(s.Step)
+	return "per " + words.Exact(s.Step)
 }
 
-// CountOf returns how many runs of a step ended so: done, retried or failed.
-func CountOf(p *inspect.RatePoint, end string) float64 {
-	return float64(map[string]int{
-		"done": p.Completed, "retried": p.Retried, "failed": p.Failed,
-	}[end])
-}
+// CountRuns returns the number of all runs.
+func CountRuns(r *inspect.Rates) int { return r.Completed + r.Retried + r.Failed }
 
-// Spans are those to choose from. Workers report their rates every 15 seconds.
+// Spans are the spans to choose from. Workers report their rates every 15 seconds.
 var Spans = []Span{
-	{"15m", "15 min", 15 * time.Minute, time.Minute, time.Minute, 10 * time.Second, false},
-	{"1h", "1 h", time.Hour, time.Minute, 5 * time.Minute, 15 * time.Second, false},
-	{"3h", "3 h", 3 * time.Hour, 3 * time.Minute, 15 * time.Minute, 30 * time.Second, false},
-	{"24h", "24 h", 24 * time.Hour, 30 * time.Minute, time.Hour, 5 * time.Minute, false},
-	{"3d", "3 days", 3 * 24 * time.Hour, time.Hour, time.Hour, 15 * time.Minute, false},
+	{"15m", "15 min", 15 * time.Minute, time.Minute, time.Minute, 10 * time.Second, 0},
+	{"1h", "1 h", time.Hour, time.Minute, 5 * time.Minute, 15 * time.Second, 0},
+	{"3h", "3 h", 3 * time.Hour, 3 * time.Minute, 15 * time.Minute, 30 * time.Second, 0},
+	{"24h", "24 h", 24 * time.Hour, 30 * time.Minute, time.Hour, 5 * time.Minute, 0},
+	{"3d", "3 days", 3 * 24 * time.Hour, time.Hour, time.Hour, 15 * time.Minute, 0},
 }
 
-// InSteps is the span with a cell for each step of a chart.
+// InSteps returns the span with a cell for each step of a chart.
 func (s Span) InSteps() Span {
 	s.Cell = s.Step
 	return s
 }
 
-// LastHour is the time that the rates of all queues are of.
+// LastHour is the span of the rates of all queues.
 var LastHour = Span{
-	Length: time.Hour, Step: time.Minute, Cell: time.Minute, Keep: 4 * time.Second, IsLight: true,
+	Length: time.Hour, Step: time.Minute, Cell: time.Minute, Keep: 4 * time.Second, First: 400,
 }
 
-// A Part has the rates of some minutes.
+// A Part holds the rates of some minutes.
 type Part struct {
 	From, To time.Time
 	Groups   []inspect.RateGroup // by name
@@ -114,13 +113,18 @@ func Minutes(in *inspect.Inspector, query inspect.RateQuery) Reader {
 	}
 }
 
-// Queues reads all rates by queue, minute by minute.
-func Queues(in *inspect.Inspector) Reader {
+// Groups reads rates by queue or klass, as ask returns them, one part for each cell.
+func Groups(cell time.Duration, query inspect.RateQuery, ask func(
+	context.Context, inspect.RateQuery,
+) ([]inspect.RateGroup, error)) Reader {
 	return func(ctx context.Context, from, to time.Time) (parts []Part, err error) {
-		for at := from; at.Before(to); at = at.Add(time.Minute) {
-			p := Part{From: at, To: at.Add(time.Minute)}
-			p.Groups, err = in.RatesByQueue(ctx, inspect.RateQuery{From: p.From, To: p.To})
-			if err != nil {
+		for at := from; at.Before(to); at = query.To {
+			query.From, query.To = at, at.Truncate(cell).Add(cell)
+			if query.To.After(to) {
+				query.To = to
+			}
+			p := Part{From: query.From, To: query.To}
+			if p.Groups, err = ask(ctx, query); err != nil {
 				return nil, err
 			}
 			parts = append(parts, p)
@@ -129,25 +133,16 @@ func Queues(in *inspect.Inspector) Reader {
 	}
 }
 
-// Klasses reads the rates that a query selects by klass.
-func Klasses(in *inspect.Inspector, query inspect.RateQuery) Reader {
-	return func(ctx context.Context, from, to time.Time) ([]Part, error) {
-		query.From, query.To = from, to
-		groups, err := in.RatesByKlass(ctx, query)
-		return []Part{{from, to, groups}}, err
-	}
-}
-
-// A Known is what is known after a reading.
+// A Known holds the known rates after a reading.
 type Known struct {
 	Begin   time.Time `json:"from"`              // of the span
-	To      time.Time `json:"to"`                // when its end was read
-	Since   time.Time `json:"since"`             // all from then on is known
+	To      time.Time `json:"to"`                // the time when its end was read
+	Since   time.Time `json:"since"`             // everything after this is known
 	HasMore bool      `json:"has_more,omitzero"` // the rest is read with the next readings
 	Parts   []Part    `json:"-"`                 // in order, from Since on
 }
 
-// Points returns the rates in steps, from the first of which something is known.
+// Points returns the rates in steps, from the first one that is at least partly known.
 func (k *Known) Points(step time.Duration) []inspect.RatePoint {
 	points := []inspect.RatePoint{}
 	for i := range k.Parts {
@@ -160,7 +155,7 @@ func (k *Known) Points(step time.Duration) []inspect.RatePoint {
 	return points
 }
 
-// Last returns what is known of the last part of the span.
+// Last returns the known rates of the last part of the span.
 func (k Known) Last(length time.Duration) Known {
 	k.Begin = latest(k.Begin, k.To.Add(time.Minute-length).Truncate(time.Minute))
 	k.Since = latest(k.Since, k.Begin)
@@ -171,55 +166,126 @@ func (k Known) Last(length time.Duration) Known {
 	return k
 }
 
-// Runs draws what was completed, retried and failed in each step.
-func (k *Known) Runs(title string, step time.Duration, ends ...string) template.HTML {
-	if len(ends) == 0 {
-		ends = []string{"done", "retried", "failed"}
+// A Series holds the number of runs of a kind in each step, from the first known one on.
+type Series struct {
+	Name string `json:"name"`
+	Runs []int  `json:"runs"`
+	hue  string
+}
+
+// Ends returns the runs of each step that were done, retried and failed.
+func (k *Known) Ends(step time.Duration) []Series {
+	all := []Series{{Name: "done"}, {Name: "retried"}, {Name: "failed"}}
+	for i := range all {
+		all[i].hue = all[i].Name
 	}
-	lines := k.lines(step, func(p *inspect.RatePoint) (values []float64) {
-		for _, end := range ends {
-			values = append(values, CountOf(p, end))
+	return k.series(step, all, func(group *inspect.RateGroup, add func(int, int)) {
+		add(0, group.Completed)
+		add(1, group.Retried)
+		add(2, group.Failed)
+	})
+}
+
+// maxGroups is the maximum number of groups that a chart distinguishes.
+const maxGroups = 5
+
+// Largest returns the runs of each step for the groups with the most runs, and for all others
+// together.
+func (k *Known) Largest(step time.Duration) []Series {
+	runs := map[string]int{}
+	for _, part := range k.Parts {
+		for i := range part.Groups {
+			runs[part.Groups[i].Name] += CountRuns(&part.Groups[i].Rates)
 		}
-		return values
-	}, ends...)
-	for i := range lines {
-		lines[i].Hue = lines[i].Name
 	}
-	return charts.Stack(title, k.Begin, step, lines)
+	names := slices.SortedFunc(maps.Keys(runs), func(a, b string) int {
+		return cmp.Or(runs[b]-runs[a], cmp.Compare(a, b))
+	})
+	var all []Series
+	place := map[string]int{}
+	for i, name := range names {
+		if place[name] = min(i, maxGroups); i <= maxGroups {
+			all = append(all, Series{Name: cmp.Or(name, "others"), hue: "g" + strconv.Itoa(i)})
+		}
+	}
+	if len(names) > maxGroups+1 {
+		all[maxGroups].Name = "others"
+	}
+	return k.series(step, all, func(group *inspect.RateGroup, add func(int, int)) {
+		add(place[group.Name], CountRuns(&group.Rates))
+	})
+}
+
+// series adds up runs step by step. A function adds the runs of a group to the series by their
+// places.
+func (k *Known) series(
+	step time.Duration, all []Series, each func(*inspect.RateGroup, func(place, runs int)),
+) []Series {
+	last := -1
+	for _, part := range k.Parts {
+		for at := int(part.From.Sub(k.first(step)) / step); last < at; last++ {
+			for i := range all {
+				all[i].Runs = append(all[i].Runs, 0)
+			}
+		}
+		for i := range part.Groups {
+			each(&part.Groups[i], func(place, runs int) { all[place].Runs[last] += runs })
+		}
+	}
+	return all
+}
+
+// first returns the beginning of the first known step.
+func (k *Known) first(step time.Duration) time.Time { return k.Parts[0].From.Truncate(step) }
+
+// Stack draws series as stacked bars.
+func (k *Known) Stack(title string, step time.Duration, all []Series) template.HTML {
+	lines := make([]charts.Line, len(all))
+	for i, one := range all {
+		lines[i] = charts.Line{Name: one.Name, Hue: one.hue, Values: k.unknown(step)}
+		for _, runs := range one.Runs {
+			lines[i].Values = append(lines[i].Values, float64(runs))
+		}
+	}
+	return charts.Stack(title, k.note(), k.Begin, step, lines)
 }
 
 // Curves draws lines through the values of points.
 func (k *Known) Curves(
 	title string, step time.Duration, values func(*inspect.RatePoint) []float64, names ...string,
 ) template.HTML {
-	lines := k.lines(step, values, names...)
-	for i := range lines {
-		lines[i].Hue = []string{"running", "scheduled", "waiting", "depends"}[i%4]
-	}
-	return charts.Curves(title, k.Begin, step, lines)
-}
-
-// lines are values in steps. They begin where the span begins, though nothing may be known of that
-// time yet.
-func (k *Known) lines(
-	step time.Duration, values func(*inspect.RatePoint) []float64, names ...string,
-) []charts.Line {
 	lines := make([]charts.Line, len(names))
 	for i, name := range names {
-		lines[i].Name = name
+		lines[i].Name, lines[i].Values = name, k.unknown(step)
+		lines[i].Hue = []string{"running", "scheduled", "waiting", "depends"}[i%4]
 	}
 	points := k.Points(step)
-	for at := k.Begin; len(points) > 0 && at.Before(points[0].Time); at = at.Add(step) {
-		for i := range lines {
-			lines[i].Values = append(lines[i].Values, math.NaN())
-		}
-	}
 	for i := range points {
 		for at, value := range values(&points[i]) {
 			lines[at].Values = append(lines[at].Values, value)
 		}
 	}
-	return lines
+	return charts.Curves(title, k.note(), k.Begin, step, lines)
+}
+
+// note says which rates are still to be read.
+func (k *Known) note() string {
+	if k.HasMore {
+		return "read so far: from " + words.Ago(k.Since) + " on"
+	}
+	return ""
+}
+
+// unknown returns the values of the steps before the first known one, because a chart begins with
+// the span.
+func (k *Known) unknown(step time.Duration) (values []float64) {
+	if len(k.Parts) == 0 {
+		return nil
+	}
+	for at := k.Begin; at.Before(k.first(step)); at = at.Add(step) {
+		values = append(values, math.NaN())
+	}
+	return values
 }
 
 func latest(a, b time.Time) time.Time {

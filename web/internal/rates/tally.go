@@ -1,51 +1,56 @@
 package rates
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
 )
 
-// A tally has the rates of a span. They are read from the latest minute backwards: with the first
-// reading the minutes that may still change, and no others unless that was quick; with each of the
-// next ones a few more. Those of minutes that are over are kept.
+// A tally caches the rates of a span. It reads them from the latest minute backwards: all of them
+// at first, unless the server is slow or has many, and then a few more with each reading. It keeps
+// those of past minutes.
 type tally struct {
 	span Span
 	read Reader
 	used time.Time
 
 	mu     sync.Mutex
-	past   []Part        // of minutes that are over, in order; none is in two cells
-	recent []Part        // of the ones that may still change
-	head   time.Time     // where recent begins
-	at     time.Time     // when recent was read
-	way    time.Duration // the shortest time that an answer took
+	past   []Part        // of past minutes, in order; none spans two cells
+	recent []Part        // of minutes that may still change
+	head   time.Time     // the beginning of recent
+	at     time.Time     // the time when recent was read
+	way    time.Duration // the shortest round trip
 }
 
 const (
-	// rateLate is the time after its end in which a minute may still change. Workers report every
+	// rateLate is the time after its end during which a minute may still change. Workers report every
 	// 15 seconds.
 	rateLate = time.Minute
 
-	// rateStep is the time that is asked for first, and maxRateStep the longest that is asked for if
-	// that is answered at once, so that no script takes long.
+	// rateStep is the span of the first request, and maxRateStep the longest span of a request after
+	// quick answers, so that no script takes long.
 	rateStep    = time.Minute
 	maxRateStep = time.Hour
 
-	// rateCalls is the largest number of calls of a reading.
-	rateCalls = 16
+	// maxReading is the maximum time of a reading, including the round trips to a distant server.
+	maxReading = 100 * time.Millisecond
 
-	// maxTallies is the number of tallies that are kept.
+	// maxTallies is the maximum number of tallies that are kept.
 	maxTallies = 20
 )
 
-// ReadTime is the time that a reading may take besides the way to the server and back. Tests
-// change it.
-var ReadTime = 400 * time.Microsecond
+// FirstTime is the maximum time of the first reading without the round trips, and ReadTime that of
+// each later one. Tests change them.
+var (
+	FirstTime = 25 * time.Millisecond
+	ReadTime  = 400 * time.Microsecond
+)
 
-// update reads what has changed, and some of what is not known yet.
+// update reads the rates that have changed, and some that are not known yet.
 func (t *tally) update(ctx context.Context, now time.Time) (Known, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,8 +62,12 @@ func (t *tally) update(ctx context.Context, now time.Time) (Known, error) {
 	}
 	known := Known{Begin: now.Add(t.span.Cell - t.span.Length).Truncate(t.span.Cell), To: t.at}
 	t.past = slices.DeleteFunc(t.past, func(p Part) bool { return !p.To.After(known.Begin) })
-	if !isFirst || t.way < ReadTime && !t.span.IsLight {
-		if err := t.readPast(ctx, known.Begin); err != nil {
+	most, groups := ReadTime, math.MaxInt
+	if isFirst {
+		most, groups = FirstTime, cmp.Or(t.span.First, groups)-sizeOf(t.recent)
+	}
+	if !isFirst || t.way < most && groups > 0 {
+		if err := t.readPast(ctx, known.Begin, most, groups); err != nil {
 			return Known{}, err
 		}
 	}
@@ -75,7 +84,7 @@ func (t *tally) update(ctx context.Context, now time.Time) (Known, error) {
 // readRecent reads the minutes that may still change.
 func (t *tally) readRecent(ctx context.Context, now time.Time) error {
 	head, to := now.Add(-rateLate).Truncate(time.Minute), now.Add(time.Millisecond)
-	if t.span.IsLight && t.at.IsZero() {
+	if t.span.First > 0 && t.at.IsZero() {
 		to = now.Truncate(time.Minute)
 		now = to
 	}
@@ -89,11 +98,13 @@ func (t *tally) readRecent(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// readPast reads minutes that are over, the latest first, for as long as a reading may take.
-func (t *tally) readPast(ctx context.Context, begin time.Time) error {
+// readPast reads past minutes, the latest first, until it has used up its time or read some groups.
+func (t *tally) readPast(
+	ctx context.Context, begin time.Time, most time.Duration, groups int,
+) error {
 	step := rateStep
 	var spent time.Duration
-	for range rateCalls {
+	for start := time.Now(); time.Since(start) < maxReading; {
 		to := t.missing(begin)
 		if !to.After(begin) {
 			return nil
@@ -108,17 +119,27 @@ func (t *tally) readPast(ctx context.Context, begin time.Time) error {
 		}
 		took := time.Since(began)
 		t.way = min(t.way, took)
-		if spent += took - t.way; spent >= ReadTime {
+		spent += took - t.way
+		groups -= sizeOf(parts)
+		if spent >= most || groups <= 0 {
 			return nil
 		}
-		if took-t.way < ReadTime/4 {
+		if took-t.way < most/8 {
 			step = min(2*step, maxRateStep)
 		}
 	}
 	return nil
 }
 
-// missing returns the end of the latest minutes that are not known, or where the span begins.
+// sizeOf returns the number of groups in parts.
+func sizeOf(parts []Part) (n int) {
+	for i := range parts {
+		n += len(parts[i].Groups)
+	}
+	return n
+}
+
+// missing returns the end of the latest minutes that are not known, or the beginning of the span.
 func (t *tally) missing(begin time.Time) time.Time {
 	to := t.head
 	for _, p := range slices.Backward(t.past) {
@@ -133,8 +154,8 @@ func (t *tally) missing(begin time.Time) time.Time {
 	return to
 }
 
-// from returns from where on to read until a time: a step before that, but nothing that is known or
-// in another cell.
+// from returns the beginning of a reading that ends at to: a step before that, but not before the
+// known part or the cell.
 func (t *tally) from(to, begin time.Time, step time.Duration) time.Time {
 	from := to.Add(-step)
 	if cell := to.Add(-time.Minute).Truncate(t.span.Cell); t.span.Cell > time.Minute {
@@ -149,7 +170,7 @@ func (t *tally) from(to, begin time.Time, step time.Duration) time.Time {
 	return latest(from, begin)
 }
 
-// keep keeps a part, together with those beside it that are in its cell.
+// keep stores a part, and merges it with adjacent ones in its cell.
 func (t *tally) keep(p Part) {
 	cell := p.From.Truncate(t.span.Cell)
 	t.past = slices.DeleteFunc(t.past, func(other Part) bool {
@@ -166,13 +187,13 @@ func (t *tally) keep(p Part) {
 	t.past = slices.Insert(t.past, at, p)
 }
 
-// Tallies are the rates that were viewed lately. The zero value is ready.
+// Tallies are the rates that were viewed recently. The zero value is ready to use.
 type Tallies struct {
 	mu  sync.Mutex
 	all map[string]*tally
 }
 
-// Read returns the rates with a key, as far as they are known.
+// Read returns the known rates with a key.
 func (a *Tallies) Read(ctx context.Context, key string, span Span, read Reader) (Known, error) {
 	now := time.Now()
 	return a.get(key, span, read, now).update(ctx, now)

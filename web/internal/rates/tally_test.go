@@ -2,6 +2,7 @@ package rates
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -91,7 +92,24 @@ func TestTheFirstLookReadsLittle(t *testing.T) {
 	}
 }
 
-// byMinute returns a reader that returns the minutes of another one apart.
+func TestTheFirstLookReadsAllIfThatIsLittle(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	isRead := func(span Span, groups int) bool {
+		one := &tally{span: span}
+		one.read = byMinute(func(_ context.Context, from, to time.Time) ([]Part, error) {
+			return []Part{{From: from, To: to, Groups: make([]inspect.RateGroup, groups)}}, nil
+		})
+		known, err := one.update(t.Context(), now)
+		require.NoError(t, err)
+		return !known.HasMore
+	}
+	for _, span := range append(Spans[:3:3], LastHour) {
+		require.True(t, isRead(span.InSteps(), 1), span.Name)
+	}
+	require.False(t, isRead(LastHour, LastHour.First))
+}
+
+// byMinute returns a reader that separates the minutes of another one.
 func byMinute(read Reader) Reader {
 	return func(ctx context.Context, from, to time.Time) (all []Part, err error) {
 		for ; from.Before(to); from = from.Add(time.Minute) {
@@ -117,9 +135,32 @@ func TestATallyThatSomebodyLooksAtIsKept(t *testing.T) {
 	require.Len(t, all.all, maxTallies)
 }
 
-// limitLooks changes the time that a look at rates may take, for a test.
+// limitLooks limits the time of a reading during a test.
 func limitLooks(t *testing.T, most time.Duration) {
-	before := ReadTime
-	ReadTime = most
-	t.Cleanup(func() { ReadTime = before })
+	first, next := FirstTime, ReadTime
+	FirstTime, ReadTime = most, most
+	t.Cleanup(func() { FirstTime, ReadTime = first, next })
+}
+
+func TestRunsAreAddedUpByTheLargestGroups(t *testing.T) {
+	begin := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	known := Known{Begin: begin.Add(-2 * time.Minute)}
+	for minute, runs := range [][]int{{1, 2, 3, 4, 5, 6, 7}, {0, 0, 0, 0, 0, 0, 1}, {0, 1}} {
+		at := begin.Add(time.Duration(minute) * time.Minute)
+		part := Part{From: at, To: at.Add(time.Minute)}
+		for i, n := range runs {
+			part.Groups = append(part.Groups, inspect.RateGroup{
+				Name: string(rune('a' + i)), Rates: inspect.Rates{Completed: n},
+			})
+		}
+		known.Parts = append(known.Parts, part)
+	}
+	var got []string
+	for _, one := range known.Largest(2 * time.Minute) {
+		got = append(got, fmt.Sprint(one.Name, one.Runs))
+	}
+	require.Equal(t, []string{"g[8 0]", "f[6 0]", "e[5 0]", "d[4 0]", "b[2 1]", "others[4 0]"}, got)
+	require.Equal(t, []int{29, 1}, known.Ends(2 * time.Minute)[0].Runs)
+	require.Len(t, known.unknown(2*time.Minute), 1)
+	require.Empty(t, (&Known{}).Largest(time.Minute))
 }

@@ -1,4 +1,4 @@
-// Package words writes numbers, times and schedules for people.
+// Package words formats numbers, times and schedules for people.
 package words
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// Number writes a number with its thousands apart.
+// Number formats a number with separated thousands.
 func Number(n int) string {
 	text := strconv.Itoa(n)
 	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
@@ -20,7 +20,7 @@ func Number(n int) string {
 	return text
 }
 
-// Plural writes a number of things: "1 job", "3 jobs".
+// Plural formats a number of things: "1 job", "3 jobs".
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -28,15 +28,18 @@ func Plural(n int, noun string) string {
 	return Number(n) + " " + noun + "s"
 }
 
-// Percent writes a part of a whole.
+// Percent formats a part of a whole.
 func Percent(part float64) string {
-	if part > 0 && part < 0.001 {
+	switch {
+	case part == 0:
+		return "0 %"
+	case part < 0.001:
 		return "<0.1 %"
 	}
 	return strconv.FormatFloat(100*part, 'f', 1, 64) + " %"
 }
 
-// Ago writes a time from now, such as "7m12s ago" or "in 3s".
+// Ago formats a time relative to now, such as "7m12s ago" or "in 3s".
 func Ago(t time.Time) string {
 	switch d := time.Since(t); {
 	case t.IsZero():
@@ -49,7 +52,7 @@ func Ago(t time.Time) string {
 	return "now"
 }
 
-// Clock writes a time exactly.
+// Clock formats a time exactly.
 func Clock(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -57,7 +60,7 @@ func Clock(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05.000 UTC")
 }
 
-// Took writes a duration, such as "3.2ms", "1.25s", "7m12s" or "1h".
+// Took formats a duration, such as "3.2ms", "1.25s", "7m12s" or "1h".
 func Took(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -78,7 +81,7 @@ func Took(d time.Duration) string {
 	}
 }
 
-// Exact writes a duration with nothing left out, such as "1h", "1m30s" or "36h", as inputs take it.
+// Exact formats a duration exactly, in the form of inputs: "1h", "1m30s" or "36h".
 func Exact(d time.Duration) string {
 	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
@@ -89,7 +92,7 @@ func Exact(d time.Duration) string {
 	return text
 }
 
-// Bytes writes an amount of memory.
+// Bytes formats an amount of memory.
 func Bytes(n float64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	i := 0
@@ -99,7 +102,7 @@ func Bytes(n float64) string {
 	return strconv.FormatFloat(n, 'f', min(i, 1), 64) + " " + units[i]
 }
 
-// Short returns the beginning of a text, of at most n characters.
+// Short returns the beginning of a text, at most n characters.
 func Short(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) <= n {
@@ -108,10 +111,24 @@ func Short(text string, n int) string {
 	return string(runes[:n-1]) + "…"
 }
 
-// maxShown is the largest part of data, results and failures that is shown. The JSON has all of it.
+// The maximum length of a jid that tables show whole, and the lengths of the parts shown of a
+// longer one.
+const maxID, idStart, idEnd = 16, 8, 4
+
+// ID shortens a long jid of digits to its ends.
+func ID(jid string) string {
+	isHex := strings.Trim(jid, "0123456789abcdefABCDEF-") == ""
+	if len(jid) <= maxID || !isHex {
+		return Short(jid, 2*maxID)
+	}
+	return jid[:idStart] + "…" + jid[len(jid)-idEnd:]
+}
+
+// maxShown is the maximum size of the data, results and failures that pages show. Their JSON is
+// complete.
 const maxShown = 256 << 10
 
-// JSON indents JSON. It leaves numbers and strings as they are written.
+// JSON indents JSON. It does not change numbers and strings.
 func JSON(text json.RawMessage) string {
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, text, "", "  "); err != nil {
