@@ -11,11 +11,11 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 )
 
-// again has a command print the same once more after each of some time, if its flag --watch is
-// given, until it is interrupted.
+// again adds the flag --watch to a command, which repeats the command at intervals until it is
+// interrupted.
 func (a *app) again(command *cobra.Command) *cobra.Command {
 	var every time.Duration
-	command.Flags().DurationVar(&every, "watch", 0, "print it again after each of this time")
+	command.Flags().DurationVar(&every, "watch", 0, "print it again at this interval")
 	command.Flags().Lookup("watch").NoOptDefVal = "2s"
 	once := command.RunE
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -38,7 +38,7 @@ func (a *app) again(command *cobra.Command) *cobra.Command {
 	return command
 }
 
-// pause waits, and reports whether the context lasts.
+// pause waits, and reports whether the context is still alive.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -48,10 +48,10 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// followEvery is how often a job that is followed is read.
+// followEvery is the interval at which a followed job is read.
 const followEvery = time.Second
 
-// follow prints the history of a job, each entry as it comes, until the job has ended.
+// follow prints the history of a job, entry by entry, until the job has ended.
 func (a *app) follow(ctx context.Context, client *qless.Client, jid string) error {
 	for printed := 0; ; {
 		a.watch.restart()

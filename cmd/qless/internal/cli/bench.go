@@ -22,10 +22,10 @@ func (a *app) benchCommand() *cobra.Command {
 	b := &bench{app: a}
 	command := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure how fast the server is with jobs",
-		Long: "Measure how fast the server is with jobs, for a few seconds and from where this runs,\n" +
-			"and tell which of its settings cost time or jobs. The jobs are in a namespace of their own,\n" +
-			"which is deleted afterwards. Others who use the server notice the load.",
+		Short: "Measure how fast the server processes jobs",
+		Long: "Measure for a few seconds how fast the server processes jobs, as seen from here, and\n" +
+			"list server settings that cost time or jobs. The jobs are in a namespace of their own,\n" +
+			"which is deleted afterwards. Other users of the server notice the load.",
 		Example: "  qless bench\n  qless bench --duration 10s --concurrency 50 --json",
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -37,9 +37,9 @@ func (a *app) benchCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.DurationVar(&b.duration, "duration", 2*time.Second,
-		"how long each of the measurements takes")
+		"time of each measurement")
 	flags.IntVar(&b.concurrency, "concurrency", 10,
-		"how many goroutines put at once, and how many jobs the worker runs at once")
+		"number of goroutines that put, and of jobs that run at once")
 	return command
 }
 
@@ -54,16 +54,16 @@ type bench struct {
 	found  benchResult
 }
 
-// A benchResult is what a bench has found.
+// A benchResult holds the results of a bench.
 type benchResult struct {
 	Server         string   `json:"server"`
 	Concurrency    int      `json:"concurrency"`
-	RoundTripP50   float64  `json:"round_trip_p50"` // in seconds, as all times
+	RoundTripP50   float64  `json:"round_trip_p50"` // in seconds, like all times
 	RoundTripP99   float64  `json:"round_trip_p99"`
 	Puts           float64  `json:"puts_per_second"`            // by one goroutine
 	ConcurrentPuts float64  `json:"concurrent_puts_per_second"` // by several
 	BulkPuts       float64  `json:"bulk_puts_per_second"`       // 1000 in a call
-	Jobs           float64  `json:"jobs_per_second"`            // taken, run and complete
+	Jobs           float64  `json:"jobs_per_second"`            // taken, run and completed
 	StartP50       float64  `json:"start_p50"`                  // from the put to the handler
 	StartP99       float64  `json:"start_p99"`
 	Warnings       []string `json:"warnings"`
@@ -76,7 +76,7 @@ const (
 	benchIdle = "idle"
 )
 
-// maxBenchJobs is how many jobs a measurement puts at most, so that it does not fill the server.
+// maxBenchJobs is the maximum number of jobs of a measurement, so that it does not fill the server.
 const maxBenchJobs = 100_000
 
 func (b *bench) run(ctx context.Context) (failed error) {
@@ -168,7 +168,7 @@ func (b *bench) measureRoundTrip(ctx context.Context) error {
 	return nil
 }
 
-// quantiles returns the time that half of all are below, and the one that 99 of 100 are.
+// quantiles returns the median and the 99th percentile in seconds.
 func quantiles(times []time.Duration) (p50, p99 float64) {
 	if len(times) == 0 {
 		return 0, 0
@@ -205,7 +205,7 @@ func (b *bench) measureBulk(ctx context.Context) (err error) {
 	return err
 }
 
-// rate returns how much is done in a second by goroutines that each do n at a time.
+// rate returns the number of operations per second of goroutines that each do n at a time.
 func (b *bench) rate(
 	ctx context.Context, goroutines, n int, do func(ctx context.Context) error,
 ) (float64, error) {
@@ -230,7 +230,7 @@ func (b *bench) rate(
 	return float64(done.Load()) / time.Since(begun).Seconds(), failed
 }
 
-// measureJobs has a worker work off what was put in bulk.
+// measureJobs lets a worker run the jobs that were put in bulk.
 func (b *bench) measureJobs(ctx context.Context) error {
 	there, err := b.client.Queue(benchWork).Counts(ctx)
 	if err != nil {
@@ -256,7 +256,7 @@ func (b *bench) measureJobs(ctx context.Context) error {
 	case <-time.After(b.duration):
 	case <-ctx.Done():
 	}
-	stopped := worker.Stop(ctx) // which waits for outcomes
+	stopped := worker.Stop(ctx) // waits for outcomes
 	b.found.Jobs = float64(worker.Stats().Completed) / time.Since(begun).Seconds()
 	return errors.Join(ctx.Err(), stopped)
 }
@@ -272,7 +272,7 @@ func (b *bench) worker(queue string, handler qless.Handler) (*qless.Worker, erro
 	return worker, nil
 }
 
-// measureStarts puts one job after the other for a worker that has nothing else to do.
+// measureStarts puts one job after another for an idle worker.
 func (b *bench) measureStarts(ctx context.Context) error {
 	const most = 1000
 	started := make(chan time.Time, 1)
@@ -295,7 +295,7 @@ func (b *bench) measureStarts(ctx context.Context) error {
 		}
 	}
 	if len(times) > 1 {
-		times = times[1:] // the first one waits for the worker to begin
+		times = times[1:] // the first one includes the start of the worker
 	}
 	b.found.StartP50, b.found.StartP99 = quantiles(times)
 	return errors.Join(err, worker.Stop(ctx))

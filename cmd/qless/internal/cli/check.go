@@ -22,7 +22,7 @@ const (
 
 var checkNames = [...]string{"OK", "WARNING", "CRITICAL", "UNKNOWN"}
 
-// A checkResult is what a check has found.
+// A checkResult is the result of a check.
 type checkResult struct {
 	Check   string   `json:"check"`
 	Queue   string   `json:"queue,omitempty"`
@@ -33,7 +33,7 @@ type checkResult struct {
 	Metrics []metric `json:"metrics"`
 }
 
-// A metric is a figure of a check, with what it may be.
+// A metric is a figure of a check with its thresholds.
 type metric struct {
 	Name  string     `json:"name"`
 	Value float64    `json:"value"`
@@ -45,7 +45,7 @@ type metric struct {
 // A checkedError ends the program with the status of a check.
 type checkedError struct {
 	status int
-	error  // what is wrong with how it was called, or nil: then the result has been printed
+	error  // an error in the arguments, or nil if the result has been printed
 }
 
 func (e checkedError) Unwrap() error { return e.error }
@@ -56,8 +56,10 @@ func isPrinted(err error) bool {
 	return errors.Is(err, errBroken) || errors.As(err, &checked) && checked.error == nil
 }
 
-// misused has errors in how a check is called reported as UNKNOWN.
-func misused(_ *cobra.Command, err error) error { return checkedError{checkUnknown, err} }
+// misused reports an error in the arguments of a check as UNKNOWN.
+func misused(_ *cobra.Command, err error) error {
+	return checkedError{checkUnknown, badFlag(err)}
+}
 
 func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
@@ -68,7 +70,7 @@ func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// A checker prints what a check has found.
+// A checker runs checks and prints their results.
 type checker struct {
 	*app
 	format string
@@ -78,10 +80,10 @@ func (a *app) checkCommand() *cobra.Command {
 	c := &checker{app: a}
 	command := group("check", "Check queues, workers, failures and the server, for a monitor",
 		c.queueCommand(), c.workersCommand(), c.failuresCommand(), c.serverCommand())
-	command.Long = "Check something against thresholds, for a monitor. The exit status is 0 for\n" +
-		"OK, 1 for WARNING, 2 for CRITICAL and 3 for UNKNOWN: when there is no server, too. 3 is also\n" +
-		"the status of a wrong use, but for a check that does not exist or is not named: that is 2.\n\n" +
-		"--format nagios prints a line with performance data, as Nagios and Icinga want it;\n" +
+	command.Long = "Check figures against thresholds, for a monitor. The exit status is 0 for\n" +
+		"OK, 1 for WARNING, 2 for CRITICAL and 3 for UNKNOWN, for example without a server. It is\n" +
+		"also 3 for invalid arguments, but 2 if the check is missing or does not exist.\n\n" +
+		"--format nagios prints a line with performance data for Nagios and Icinga;\n" +
 		"--format prometheus prints metrics for the textfile collector of the node exporter."
 	command.SetFlagErrorFunc(misused)
 	command.PersistentFlags().StringVar(&c.format, "format", "text",
@@ -89,7 +91,7 @@ func (a *app) checkCommand() *cobra.Command {
 	return command
 }
 
-// check makes the function of a command out of a check. Its errors are UNKNOWN.
+// check returns the function of a command that runs a check. Errors are UNKNOWN.
 func (c *checker) check(
 	name string,
 	look func(ctx context.Context, client *qless.Client, args []string, r *checkResult) error,
@@ -132,7 +134,8 @@ func (c *checker) report(r *checkResult, failed error) error {
 	return checkedError{r.Status, nil}
 }
 
-// judge adds a metric to a result, and raises the status if it passes a threshold of its name.
+// judge adds a metric to a result, and raises the status if the metric passes a threshold of its
+// name.
 func (r *checkResult) judge(name, unit string, value float64, warn, crit *thresholdFlag) {
 	m := metric{
 		Name: name, Unit: unit, Value: value, Warn: warn.values[name], Crit: crit.values[name],
@@ -146,7 +149,7 @@ func (r *checkResult) judge(name, unit string, value float64, warn, crit *thresh
 	}
 }
 
-// warn raises the status, and adds the reason.
+// warn raises the status, and adds a reason.
 func (r *checkResult) warn(status int, why string) {
 	r.Status = max(r.Status, status)
 	r.Message += ", " + why
@@ -168,7 +171,7 @@ func (c *checker) printResult(r *checkResult) error {
 	return err
 }
 
-// text returns the result for a person.
+// text returns the result for people.
 func (r *checkResult) text(style text.Style) string {
 	paint := [...]func(string) string{style.Green, style.Yellow, style.Red, style.Yellow}[r.Status]
 	var lines strings.Builder
@@ -194,7 +197,7 @@ func (m *metric) number() string {
 	return formatNumber(m.Value) + m.Unit
 }
 
-// nagios returns the line that a plug-in prints: the status, and performance data behind a bar.
+// nagios returns the output of a plug-in: the status, and performance data after a bar.
 func (r *checkResult) nagios() string {
 	line := fmt.Sprintf("QLESS %s %s - %s", strings.ToUpper(r.Check), r.Name,
 		strings.ReplaceAll(r.Message, "|", "/"))
@@ -210,7 +213,7 @@ func (r *checkResult) nagios() string {
 	return line + " | " + strings.Join(data, " ")
 }
 
-// prometheus returns the metrics, and the status as one more, in the text format.
+// prometheus returns the metrics in the text format, with the status as one more.
 func (r *checkResult) prometheus() string {
 	var labels [][2]string
 	if r.Queue != "" {
@@ -233,7 +236,7 @@ func (r *checkResult) prometheus() string {
 	return lines.String()
 }
 
-// suffixes are the endings of the names of metrics with a unit.
+// suffixes are the suffixes of metric names by unit.
 var suffixes = map[string]string{"": "", "s": "_seconds", "B": "_bytes", "%": "_percent"}
 
 func labelText(labels [][2]string) string {

@@ -18,7 +18,7 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// command makes the command of a check, with its flags --warn and --crit.
+// command returns the command of a check, with the flags --warn and --crit.
 func (c *checker) command(
 	use, short, long, example string, args cobra.PositionalArgs, kinds []kindOfThreshold,
 	look func(ctx context.Context, client *qless.Client, args []string, r *checkResult,
@@ -40,9 +40,9 @@ func (c *checker) command(
 }
 
 func (c *checker) queueCommand() *cobra.Command {
-	return c.command("queue NAME", "Check how long the jobs of a queue wait, and how many",
-		"Thresholds: age is for how long the oldest job has been waiting that could run; waiting is\n"+
-			"how many jobs wait; stalled is how many have lost their workers. More than that alerts.",
+	return c.command("queue NAME", "Check how many jobs of a queue wait, and for how long",
+		"Thresholds: age is the wait of the oldest job that could run, waiting the number of waiting\n"+
+			"jobs, and stalled the number of jobs that have lost their workers. Larger figures alert.",
 		"  qless check queue mail --warn 1m --crit 10m\n"+
 			"  qless check queue mail --warn age=1m,waiting=1000 --format nagios",
 		cobra.ExactArgs(1), []kindOfThreshold{
@@ -100,9 +100,9 @@ func isKnown(ctx context.Context, client *qless.Client, counts qless.QueueCounts
 func (c *checker) workersCommand() *cobra.Command {
 	var queue string
 	command := c.command("workers", "Check how many workers there are",
-		"Thresholds: registered is how many there are that say what they are, as Go workers do: fewer\n"+
-			"than that alerts. busy is the share of their slots that have a job, and stalled how many\n"+
-			"jobs have lost their workers: more than that alerts.",
+		"Thresholds: registered is the number of registered workers, which Go workers are: a smaller\n"+
+			"number alerts. busy is the share of their slots in use, and stalled the number of jobs that\n"+
+			"have lost their workers: larger figures alert.",
 		"  qless check workers --warn 3 --crit 1\n"+
 			"  qless check workers --queue mail --warn registered=3,busy=90%",
 		cobra.NoArgs, []kindOfThreshold{
@@ -156,7 +156,7 @@ func checkWorkers(
 	return nil
 }
 
-// How many failed jobs are looked at to see which are new.
+// The numbers of failed jobs that are read to find the new ones.
 const (
 	failuresLooked  = 10_000
 	failuresOfGroup = 1000
@@ -165,10 +165,10 @@ const (
 func (c *checker) failuresCommand() *cobra.Command {
 	var group string
 	var since time.Duration
-	command := c.command("failures", "Check how many jobs have failed, and how many lately",
-		"Thresholds: new is how many have failed in the time of --since and are still failed; failed\n"+
-			"is how many there are. More than that alerts. The latest 1000 jobs of each group are\n"+
-			"looked at, and 10,000 in all, which costs 2 commands on the server for each.",
+	command := c.command("failures", "Check how many jobs have failed, and how many recently",
+		"Thresholds: failed is the number of failed jobs, and new the number of those that failed in\n"+
+			"the time of --since. Larger figures alert. The check reads the latest 1000 jobs of each\n"+
+			"group, and 10,000 in all, with 2 commands on the server for each.",
 		"  qless check failures --warn 0 --crit 50 --since 10m\n"+
 			"  qless check failures --group timeout --crit new=50,failed=10000",
 		cobra.NoArgs, []kindOfThreshold{
@@ -219,7 +219,7 @@ func checkFailures(
 	return nil
 }
 
-// newFailures counts the jobs of a group that have failed since a time, among the latest ones.
+// newFailures counts the jobs, among the latest of a group, that have failed since a time.
 func newFailures(
 	ctx context.Context, client *qless.Client, group string, since time.Time, left int,
 ) (found, looked int, err error) {
@@ -245,12 +245,12 @@ func newFailures(
 }
 
 func (c *checker) serverCommand() *cobra.Command {
-	return c.command("server", "Check the server: memory, evictions, persistence, its answer",
-		"Thresholds: memory is the share of maxmemory that is used, evicted how many keys the server\n"+
-			"has evicted since its start, ping how long it takes to answer, and unsaved for how long\n"+
-			"changes were not saved if there is no append-only file. More than that alerts. A snapshot or\n"+
+	return c.command("server", "Check the server: memory, evictions, persistence, response time",
+		"Thresholds: memory is the used share of maxmemory, evicted the number of keys that the server\n"+
+			"has evicted since its start, ping its response time, and unsaved the age of the oldest\n"+
+			"unsaved changes if there is no append-only file. Larger figures alert. A snapshot or\n"+
 			"append-only file that could not be written is CRITICAL, and a policy that evicts keys when\n"+
-			"the memory is full a WARNING. The user needs the permission to run INFO.",
+			"the memory is full a WARNING. The user needs permission to run INFO.",
 		"  qless check server\n  qless check server --warn memory=70 --crit memory=90,ping=500ms",
 		cobra.NoArgs, []kindOfThreshold{
 			{name: "memory", unit: "%", warn: "80", crit: "95"}, {name: "evicted", warn: "0"},
@@ -293,8 +293,8 @@ func (c *checker) checkServer(
 	return nil
 }
 
-// askWrites has the server answer, and reports whether it takes writes: PING is refused while it
-// can't save them.
+// askWrites waits for an answer of the server, and reports whether it accepts writes: PING is
+// refused while it can't save them.
 func askWrites(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
 	err := rdb.Ping(ctx).Err()
 	if redis.HasErrorPrefix(err, "MISCONF") {
@@ -307,7 +307,7 @@ func askWrites(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
 type info map[string]string
 
 func (i info) number(name string) float64 {
-	n, _ := strconv.ParseFloat(i[name], 64) // 0 if the server does not say
+	n, _ := strconv.ParseFloat(i[name], 64) // 0 if the server does not report it
 	return n
 }
 

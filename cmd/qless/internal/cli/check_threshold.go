@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A threshold is what a figure may not pass: it may not be more than the limit or, with below,
-// less. Nil is never passed.
+// A threshold is the limit of a figure, which may not be more or, with below, not less. A nil
+// threshold is never passed.
 type threshold struct {
 	limit float64
 	below bool
@@ -34,10 +34,10 @@ func (t *threshold) String() string {
 	return "> " + formatNumber(t.limit) + t.unit
 }
 
-// MarshalJSON writes the limit.
+// MarshalJSON writes only the limit.
 func (t *threshold) MarshalJSON() ([]byte, error) { return json.Marshal(t.limit) }
 
-// nagios returns the range in which there is no alert.
+// nagios returns the range of figures that do not alert.
 func (t *threshold) nagios() string {
 	switch {
 	case t == nil:
@@ -56,7 +56,7 @@ func formatNumber(n float64) string {
 // A thresholdFlag is a flag with thresholds: one number, or several with names, such as
 // "age=5m,waiting=1000".
 type thresholdFlag struct {
-	names  []string // the first one is meant when none is given
+	names  []string // the first one is the default
 	unit   map[string]string
 	below  map[string]bool
 	values map[string]*threshold
@@ -95,7 +95,7 @@ func (f *thresholdFlag) Set(value string) error {
 	return nil
 }
 
-// parseLimit reads a number; one of seconds may be a duration, and a share have a percent sign.
+// parseLimit parses a number. Seconds may be a duration, and a share may have a percent sign.
 func parseLimit(number, unit string) (float64, error) {
 	text := number
 	switch unit {
@@ -108,12 +108,12 @@ func parseLimit(number, unit string) (float64, error) {
 	}
 	limit, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(limit) || math.IsInf(limit, 0) || limit < 0 {
-		return 0, fmt.Errorf("%q is no threshold", number)
+		return 0, fmt.Errorf("%q is not a threshold", number)
 	}
 	return limit, nil
 }
 
-// A kindOfThreshold is what a check has a threshold for, with its defaults, or "".
+// A kindOfThreshold is a figure that has thresholds, with their defaults, or "".
 type kindOfThreshold struct {
 	name, unit, warn, crit string
 	below                  bool

@@ -48,7 +48,7 @@ var (
 
 // Main runs the program, and returns its exit status.
 func Main(args []string, in io.Reader, out, err io.Writer) int {
-	logging.Disable() // what go-redis logs is in the errors, too
+	logging.Disable() // errors also contain the messages of go-redis
 	a := &app{in: in, out: out, err: err}
 	defer a.close()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -67,15 +67,17 @@ func Main(args []string, in io.Reader, out, err io.Writer) int {
 }
 
 func (a *app) root() *cobra.Command {
-	root := group("qless", "See what the queues of a Redis server do, and repair them",
+	root := group("qless", "Watch the queues of a Redis server, and repair them",
 		a.configCommand(),
 		a.contextCommand(),
 		a.checkCommand(),
 		a.doctorCommand(),
+		a.dumpCommand(),
 		a.queueCommand(),
 		a.jobCommand(),
 		a.failedCommand(),
 		a.recurCommand(),
+		a.restoreCommand(),
 		a.scheduleCommand(),
 		a.workerCommand(),
 		a.tagCommand(),
@@ -95,26 +97,26 @@ func (a *app) root() *cobra.Command {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{badFlag(err)} })
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.redis, "redis", "", "URL of the server (default $QLESS_REDIS_URL)")
 	flags.StringVar(&a.namespace, "namespace", "",
-		`prefix of the keys (default $QLESS_NAMESPACE, or "ql:")`)
+		`prefix of the keys (default $QLESS_NAMESPACE, or "ql:"), or a pattern`)
 	flags.StringVar(&a.context, "context", "",
 		"name of a server and a namespace, from qless context (default $QLESS_CONTEXT)")
 	flags.DurationVar(&a.timeout, "timeout", 30*time.Second,
-		"how long the server may take, or what waits may wait")
+		"time limit for the server, or for commands that wait")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	flags.BoolVar(&a.jids, "jids", false, "print only the jids, one a line")
 	flags.BoolVarP(&a.yes, "yes", "y", false, "do not ask")
-	flags.BoolVar(&a.dryRun, "dry-run", false, "tell what would be done, and do nothing")
+	flags.BoolVar(&a.dryRun, "dry-run", false, "print what would be done, and do nothing")
 	_ = root.RegisterFlagCompletionFunc("context", a.completeContext)
 	checkArguments(root)
 	return root
 }
 
-// group returns a command that only has others below it. Without one of those, its use is wrong,
-// and it prints its help where errors are printed.
+// group returns a command that only has subcommands. Without one, it fails, and prints its help
+// where errors are printed.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use:   use,
@@ -134,7 +136,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return command
 }
 
-// unknownCommand reports that a command has none of a name below it, and the nearest that it has.
+// unknownCommand reports an unknown subcommand, and the one with the nearest name.
 func unknownCommand(command *cobra.Command, name string) error {
 	text := fmt.Sprintf("unknown command %q for %q", name, command.CommandPath())
 	command.SuggestionsMinimumDistance = 2
@@ -144,12 +146,14 @@ func unknownCommand(command *cobra.Command, name string) error {
 	return fmt.Errorf("%s; %s --help lists them", text, command.CommandPath())
 }
 
-// checkArguments has wrong arguments of a command, and of those below it, reported as a wrong use.
+// checkArguments makes wrong arguments of a command and its subcommands usage errors.
 func checkArguments(command *cobra.Command) {
 	if check := command.Args; check != nil {
 		command.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return usageError{err}
+			if err := check(c, args); err != nil && c.HasSubCommands() {
+				return usageError{err} // unknown
+			} else if err != nil {
+				return usageError{fmt.Errorf("%w\nusage: %s", err, c.UseLine())}
 			}
 			if err := c.ValidateRequiredFlags(); err != nil {
 				return usageError{err}
@@ -162,8 +166,16 @@ func checkArguments(command *cobra.Command) {
 	}
 }
 
-// client returns the client of the server that the flags name, and connects at the first call.
+// client returns the client of the namespace that the flags name. It connects at the first call.
 func (a *app) client(ctx context.Context) (*qless.Client, error) {
+	if err := a.refusePattern(); err != nil {
+		return nil, err
+	}
+	return a.dial(ctx)
+}
+
+// dial is client for a namespace that may be a pattern.
+func (a *app) dial(ctx context.Context) (*qless.Client, error) {
 	if a.connected != nil {
 		return a.connected, nil
 	}

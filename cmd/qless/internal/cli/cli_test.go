@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write what commands print to testdata")
 // asProgram is set in the environment of a test binary that acts as the program.
 const asProgram = "QLESS_TEST_AS_PROGRAM"
 
-// atTime is set in its environment to the time of the server's clock, if that stands still.
+// atTime is set in its environment to the time of the server's clock, if that is stopped.
 const atTime = "QLESS_TEST_AT"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// noSleep keeps the race detector from waiting for a second at the end of each program.
+// noSleep stops the race detector from waiting for a second at the end of each program.
 const noSleep = "GORACE=atexit_sleep_ms=0"
 
 // An env is a server, and the program with that server in its environment.
@@ -45,7 +45,7 @@ type env struct {
 	t       *testing.T
 	url     string
 	environ []string
-	real    *qless.Client // in place of that of the Server
+	real    *qless.Client // in place of the client of Server
 }
 
 func newEnv(t *testing.T) *env {
@@ -53,7 +53,7 @@ func newEnv(t *testing.T) *env {
 	return &env{Server: server, t: t, url: "redis://" + server.Addr()}
 }
 
-// newStill returns an env with a clock that stands still: for the program, too, 45 s later.
+// newStill returns an env with a stopped clock. That of the program is stopped 45 s later.
 func newStill(t *testing.T) *env {
 	server := qlesstest.New(t)
 	client, err := qless.New(server.Redis(), &qless.ClientConfig{Clock: server.Clock().Now, WorkerName: "test-worker"})
@@ -64,7 +64,7 @@ func newStill(t *testing.T) *env {
 	}
 }
 
-// A run is what a run of the program has left.
+// A run is the result of a run of the program.
 type run struct {
 	status      int
 	out, errors string
@@ -81,13 +81,13 @@ func (e *env) command(args ...string) *exec.Cmd {
 	return command
 }
 
-// run runs the program with an input, which is no terminal.
+// run runs the program with an input that is not a terminal.
 func (e *env) run(input string, args ...string) run {
 	e.t.Helper()
 	return e.finish(e.command(args...), input)
 }
 
-// finish runs a command with an input, which is no terminal.
+// finish runs a command with an input that is not a terminal.
 func (e *env) finish(command *exec.Cmd, input string) run {
 	e.t.Helper()
 	var out, errs bytes.Buffer
@@ -100,7 +100,7 @@ func (e *env) finish(command *exec.Cmd, input string) run {
 	return run{command.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
-// ok runs the program, which has to succeed, and returns what it printed.
+// ok runs the program, which has to succeed, and returns its output.
 func (e *env) ok(args ...string) string {
 	e.t.Helper()
 	r := e.run("", args...)
@@ -128,6 +128,8 @@ func TestWrongUseIsStatus2(t *testing.T) {
 		require.Equal(t, 2, r.status, "%s: %s", args, r.errors)
 		require.Empty(t, r.out, args)
 	}
+	r := e.run("", "job", "put")
+	require.Contains(t, r.errors, "\nusage: qless job put QUEUE KLASS [DATA]\n")
 }
 
 func TestWithoutAServerTheStatusIs5(t *testing.T) {

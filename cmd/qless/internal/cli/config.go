@@ -21,7 +21,7 @@ func (a *app) configCommand() *cobra.Command {
 	return group("config", "Show and change settings",
 		&cobra.Command{
 			Use:     "ls",
-			Short:   "List the settings that are set or have a default",
+			Short:   "List the settings that are set or have defaults",
 			Example: "  qless config ls\n  qless config ls --json",
 			Args:    cobra.NoArgs,
 			RunE:    a.run(a.listConfig),
@@ -72,7 +72,7 @@ func (a *app) configSetCommand() *cobra.Command {
 		}),
 		ValidArgsFunction: a.completeEach(settingsKnown),
 	}
-	command.Flags().BoolVar(&raw, "raw", false, "take any name and value, for other clients")
+	command.Flags().BoolVar(&raw, "raw", false, "accept any name and value, for other clients")
 	return command
 }
 
@@ -80,11 +80,11 @@ func (a *app) configLoadCommand() *cobra.Command {
 	var clear, raw bool
 	command := &cobra.Command{
 		Use:   "load FILE",
-		Short: "Make settings, paused queues and limits as qless config dump has printed them",
-		Long: "Make settings, paused queues and limits as qless config dump has printed them, and\n" +
-			"print what is changed for that. Whatever is not in the file stays, unless there is --clear:\n" +
+		Short: "Restore settings, paused queues and limits from the output of qless config dump",
+		Long: "Restore settings, paused queues and limits from the output of qless config dump, and\n" +
+			"print the changes. Anything that is not in the file stays, except with --clear:\n" +
 			"then other settings are unset, other queues unpaused and other limits deleted. A part that\n" +
-			"the file does not have at all (settings, paused or limits) is left alone.",
+			"is missing from the file altogether (settings, paused or limits) is left alone.",
 		Example: "  qless config load qless.json --dry-run\n" +
 			"  qless config dump --context staging | qless config load - --context production --yes",
 		Args: cobra.ExactArgs(1),
@@ -92,8 +92,8 @@ func (a *app) configLoadCommand() *cobra.Command {
 			return a.loadConfig(ctx, client, args[0], clear, raw)
 		}),
 	}
-	command.Flags().BoolVar(&clear, "clear", false, "remove what is not in the file")
-	command.Flags().BoolVar(&raw, "raw", false, "take any name of a setting, for other clients")
+	command.Flags().BoolVar(&clear, "clear", false, "remove anything that is not in the file")
+	command.Flags().BoolVar(&raw, "raw", false, "accept any name of a setting, for other clients")
 	return command
 }
 
@@ -120,7 +120,7 @@ func (a *app) listConfig(ctx context.Context, client *qless.Client, _ []string) 
 	return t.write(a.out)
 }
 
-// defaultSettings returns the settings of a namespace where none is set.
+// defaultSettings returns the settings of a new namespace.
 func defaultSettings(ctx context.Context) (map[string]string, error) {
 	empty, err := qlesstest.Start()
 	if err != nil {
@@ -170,7 +170,7 @@ func (a *app) unsetConfig(ctx context.Context, client *qless.Client, names []str
 	return nil
 }
 
-// settingValue is what a person writes: seconds also as 90s or 2h.
+// settingValue parses the value of a setting: seconds may be written as 90s or 2h.
 func settingValue(name, text string) any {
 	_, notNumber := strconv.ParseFloat(text, 64)
 	d, notTime := time.ParseDuration(text)
@@ -227,7 +227,7 @@ func (a *app) printChanges(changes []configChange) error {
 	})
 }
 
-// rehearse makes changes in memory, so that one that can't be is found before any is made.
+// rehearse makes changes in memory, so that an impossible one is found before any is made.
 func rehearse(ctx context.Context, changes []configChange) error {
 	stage, err := qlesstest.Start()
 	if err != nil {
@@ -242,7 +242,7 @@ func rehearse(ctx context.Context, changes []configChange) error {
 	return nil
 }
 
-// open opens a file to be read, or the standard input for "-".
+// open opens a file for reading, or the standard input for "-".
 func (a *app) open(path string) (io.ReadCloser, error) {
 	if path == "-" {
 		return io.NopCloser(a.in), nil

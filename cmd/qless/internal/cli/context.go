@@ -25,7 +25,7 @@ func (a *app) contextCommand() *cobra.Command {
 		},
 		&cobra.Command{
 			Use:               "show [NAME]",
-			Short:             "Show a context, or the server that commands use now, and who named it",
+			Short:             "Show a context, or the server in use and where its name comes from",
 			Example:           "  qless context show\n  qless context show production",
 			Args:              cobra.MaximumNArgs(1),
 			ValidArgsFunction: a.completeContext,
@@ -52,8 +52,8 @@ func (a *app) contextSetCommand() *cobra.Command {
 		Use:   "set NAME",
 		Short: "Add a context, or change one",
 		Long: "Add a context, or change one, with the URL of --redis, the prefix of --namespace, and\n" +
-			"a description. What is not given stays as it was. With --redis -, the URL is read from the\n" +
-			"standard input, so that its password is in no history of a shell.",
+			"a description. Omitted values stay as they are. With --redis -, the URL is read from the\n" +
+			"standard input, which keeps its password out of the history of the shell.",
 		Example: "  qless context set production --redis rediss://ops@redis.internal:6380 \\\n" +
 			"    --description 'look, but do not touch'\n" +
 			"  pass redis/production | qless context set production --redis -",
@@ -63,7 +63,7 @@ func (a *app) contextSetCommand() *cobra.Command {
 			return a.setContext(command, args[0], description)
 		},
 	}
-	command.Flags().StringVar(&description, "description", "", "what to remember about it")
+	command.Flags().StringVar(&description, "description", "", "a note for yourself and others")
 	return command
 }
 
@@ -71,7 +71,7 @@ func (a *app) contextUseCommand() *cobra.Command {
 	var none bool
 	command := &cobra.Command{
 		Use:   "use NAME",
-		Short: "Have further commands use a context, unless a flag or the environment names a server",
+		Short: "Use a context for all commands, unless a flag or the environment names a server",
 		Example: "  qless context use staging\n" +
 			"  qless context use --none",
 		ValidArgsFunction: a.completeContext,
@@ -85,18 +85,18 @@ func (a *app) contextUseCommand() *cobra.Command {
 			return a.useContext(strings.Join(args, ""))
 		},
 	}
-	command.Flags().BoolVar(&none, "none", false, "use none of them any more")
+	command.Flags().BoolVar(&none, "none", false, "stop using a context")
 	return command
 }
 
-// A shownContext is what is printed about a context.
+// A shownContext is the printed form of a context.
 type shownContext struct {
 	Name        string `json:"name,omitempty"`
 	Current     bool   `json:"current"`
 	Redis       string `json:"redis"` // without its password
 	Namespace   string `json:"namespace"`
 	Description string `json:"description,omitempty"`
-	From        string `json:"from,omitempty"` // who named the server
+	From        string `json:"from,omitempty"` // the source of the server's name
 }
 
 func (f *contextFile) shown(name string) shownContext {
@@ -151,7 +151,7 @@ func (a *app) showContext(args []string) error {
 	})
 }
 
-// contextOrPlace returns the context that is named, or the server that commands use.
+// contextOrPlace returns the named context, or the server in use.
 func (a *app) contextOrPlace(args []string) (shownContext, error) {
 	if len(args) == 0 {
 		where, err := a.where()
@@ -202,7 +202,7 @@ func (a *app) setContext(command *cobra.Command, name, description string) error
 	return a.saveContexts(file, verb+" context "+name)
 }
 
-// checkURL refuses what can't be the URL of a server.
+// checkURL rejects text that can't be the URL of a server.
 func checkURL(redis string) error {
 	if redis == "" {
 		return errors.New("a context needs the URL of a server: add --redis")

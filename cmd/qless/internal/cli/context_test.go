@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A desk is where a person works: a home, and an environment that names no server.
+// A desk is the environment of a user: a home, and no variable that names a server.
 type desk struct {
 	*env
 	home  string
@@ -128,7 +128,7 @@ func TestNoPasswordIsPrinted(t *testing.T) {
 	r = d.run("", "queue", "ls")
 	require.Equal(t, 1, r.status)
 	require.NotContains(t, all+r.errors, "secret")
-	require.Contains(t, r.errors, "no JSON")
+	require.Contains(t, r.errors, "not JSON")
 }
 
 func TestAContextIsRemovedOnlyWhenConfirmed(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A contextFile has the servers that a person works with, by name.
+// A contextFile holds the contexts of a user by name.
 type contextFile struct {
 	Current  string                  `json:"current,omitempty"`
 	Contexts map[string]namedContext `json:"contexts"`
@@ -30,10 +30,10 @@ func noContext(name string) error {
 		Message: fmt.Sprintf("no context %q: qless context ls lists them", name)}
 }
 
-// contextPath returns where the contexts are kept.
+// contextPath returns the path of the file of contexts.
 func contextPath() (string, error) {
 	folder := os.Getenv("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(folder) { // which does not count, as its specification says
+	if !filepath.IsAbs(folder) { // its specification says to ignore it
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return "", err
@@ -43,7 +43,7 @@ func contextPath() (string, error) {
 	return filepath.Join(folder, "qless", "contexts.json"), nil
 }
 
-// loadContexts reads the contexts. Where there is no file, or no home to have it, there are none.
+// loadContexts reads the contexts. Without a file or a home, there are none.
 func (a *app) loadContexts() (*contextFile, error) {
 	file := &contextFile{Contexts: map[string]namedContext{}}
 	path, err := contextPath()
@@ -66,20 +66,20 @@ func (a *app) loadContexts() (*contextFile, error) {
 	return file, nil
 }
 
-// withoutValues describes an error of JSON without what was read, which may be a password.
+// withoutValues describes an error in JSON without quoting the JSON, which may contain a password.
 func withoutValues(err error) string {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		return fmt.Sprintf("it is no JSON, at byte %d", syntax.Offset)
+		return fmt.Sprintf("it is not JSON: there is an error at byte %d", syntax.Offset)
 	}
 	var misfit *json.UnmarshalTypeError
 	if errors.As(err, &misfit) {
 		return fmt.Sprintf("%s must be %s", misfit.Field, misfit.Type)
 	}
-	return "it is no JSON"
+	return "it is not JSON"
 }
 
-// save writes the contexts, all or nothing, so that no other user can read them.
+// save writes the file atomically, so that no other user can read it.
 func (f *contextFile) save() error {
 	path, err := contextPath()
 	if err != nil {

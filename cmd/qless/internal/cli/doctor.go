@@ -3,20 +3,23 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/internal/units"
 )
 
-// An exam looks for damage, and prints what it finds.
+// An exam looks for damage and prints the findings.
 type exam struct {
 	*app
 	fix     bool
@@ -27,41 +30,55 @@ type exam struct {
 	options doctor.Options
 }
 
-// An examResult is what was found, and what was repaired.
+// An examResult holds the report and the repaired findings.
 type examResult struct {
 	*doctor.Report
-	Fixed []doctor.Finding `json:"fixed"`
+	Fixed []doctor.Finding
 }
 
-// shownFindings is how many findings of each kind are printed.
+// MarshalJSON writes the fields of the report beside its own.
+func (r examResult) MarshalJSON() ([]byte, error) {
+	type report doctor.Report
+	return json.Marshal(struct {
+		report
+		Took  units.Text       `json:"took"`
+		Fixed []doctor.Finding `json:"fixed"`
+	}{report(*r.Report), units.Text(r.Took), r.Fixed})
+}
+
+// shownFindings is the number of findings of each kind that are printed.
 const shownFindings = 10
 
-// errBroken is why the status is 1 when something is broken. The findings have been printed.
+// errBroken makes the status 1 when something is broken. The findings have been printed.
 var errBroken = errors.New("something is broken")
 
 func (a *app) doctorCommand() *cobra.Command {
 	e := &exam{app: a}
 	command := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for damage in the namespace and at the server, and repair it",
-		Long: "Look at everything in the namespace, at the settings and at the server, and tell what\n" +
-			"is wrong. It changes nothing unless --fix is given, which asks first. The status is 1 if\n" +
+		Short: "Look for damage in the namespace and dangers of the server, and repair it",
+		Long: "Examine everything in the namespace, the settings and the server, and report what is\n" +
+			"wrong. It changes nothing unless --fix is given, which asks first. The status is 1 if\n" +
 			"something is broken.\n\n" +
-			"It may run on a server that is in use: about 10 commands for each job, a few hundred keys\n" +
-			"at a time, with a pause after each (--pause). It says first how long it will take.",
+			"It may run on a server in use. It costs about 10 commands per job, and reads a few hundred\n" +
+			"keys at a time, with a pause after each step (--pause). It estimates its time first.",
 		Example: "  qless doctor\n  qless doctor --json | jq -r '.findings[].sentence'\n" +
-			"  qless doctor --fix --dry-run\n  qless doctor --fix --yes",
+			"  qless doctor --fix --dry-run\n  qless doctor --fix --yes\n" +
+			"  qless doctor --namespace '{mail-*}:ql:'",
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return e.run(command.Context()) },
 	}
 	command.Flags().BoolVar(&e.fix, "fix", false, "repair what can be repaired, after a question")
 	command.Flags().DurationVar(&e.pause, "pause", time.Millisecond,
-		"how long to wait after each step")
+		"pause after each step")
 	return command
 }
 
 func (e *exam) run(ctx context.Context) error {
-	if err := e.connect(ctx); err != nil {
+	if e.manySpaces() && !e.fix {
+		return e.runMany(ctx)
+	}
+	if err := e.connect(ctx, e.client); err != nil {
 		return err
 	}
 	report, err := e.examine(ctx)
@@ -88,11 +105,13 @@ func (e *exam) run(ctx context.Context) error {
 	return nil
 }
 
-// connect connects to the server, which the client of the other commands has checked.
-func (e *exam) connect(ctx context.Context) error {
+// connect connects to the server, which the client of the command has checked.
+func (e *exam) connect(
+	ctx context.Context, connect func(context.Context) (*qless.Client, error),
+) error {
 	connecting, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
-	client, err := e.client(connecting)
+	client, err := connect(connecting)
 	if err != nil {
 		return err
 	}
@@ -126,18 +145,75 @@ func (e *exam) examine(ctx context.Context) (*doctor.Report, error) {
 	return report, err
 }
 
+// runMany is run for several namespaces.
+func (e *exam) runMany(ctx context.Context) error {
+	if err := e.connect(ctx, e.dial); err != nil {
+		return err
+	}
+	clients, err := e.spaces(ctx)
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(clients))
+	for i, c := range clients {
+		names[i] = c.Namespace()
+	}
+	options := e.options
+	if e.live && !e.json {
+		options.Progress = e.showProgress
+	}
+	reports, err := doctor.ExamineAll(ctx, e.rdb, options, names...)
+	if options.Progress != nil {
+		fmt.Fprint(e.err, "\r\x1b[K")
+	}
+	if err != nil {
+		return err
+	}
+	broken := slices.ContainsFunc(reports, func(r *doctor.Report) bool {
+		return len(r.With(doctor.Broken)) > 0
+	})
+	if e.json {
+		err = e.print(reports, nil)
+	} else {
+		e.showReports(reports)
+	}
+	if err == nil && broken {
+		err = errBroken
+	}
+	return err
+}
+
+// showReports prints the reports with findings, and the number of the others.
+func (e *exam) showReports(reports []*doctor.Report) {
+	well := 0
+	for _, report := range reports {
+		if len(report.Findings) == 0 && len(report.Skipped) == 0 {
+			well++
+			continue
+		}
+		e.showFindings(report)
+		fmt.Fprintln(e.out)
+	}
+	switch {
+	case well == 1:
+		fmt.Fprintln(e.out, e.style.Green("nothing is wrong in 1 namespace"))
+	case well > 0:
+		fmt.Fprintln(e.out, e.style.Green(fmt.Sprintf("nothing is wrong in %d namespaces", well)))
+	}
+}
+
 func (e *exam) showProgress(p doctor.Progress) {
 	fmt.Fprintf(e.err, "\r\x1b[K%d of %s, %s, %s", p.Keys, text.Count(p.Total, "key"),
 		text.Count(p.Jobs, "job"), text.Count(p.Findings, "finding"))
 }
 
-// A kindOfFinding is the findings of a kind.
+// A kindOfFinding holds the findings of a kind.
 type kindOfFinding struct {
 	kind     doctor.Kind
 	findings []doctor.Finding
 }
 
-// byKind groups findings by kind: what is broken first, then the most numerous.
+// byKind groups findings by kind: broken ones first, then the most numerous.
 func byKind(findings []doctor.Finding) []kindOfFinding {
 	var groups []kindOfFinding
 	for _, f := range findings {
@@ -155,7 +231,7 @@ func byKind(findings []doctor.Finding) []kindOfFinding {
 	return groups
 }
 
-// rank is 0 for what is broken.
+// rank is 0 for broken findings.
 func rank(k kindOfFinding) int {
 	if k.findings[0].Severity == doctor.Broken {
 		return 0
@@ -174,7 +250,7 @@ func (e *exam) showFindings(report *doctor.Report) {
 	}
 	switch {
 	case report.Truncated:
-		fmt.Fprintln(e.out, "\nthere is more of it")
+		fmt.Fprintln(e.out, "\nthere are more findings")
 	case len(report.Findings) == 0:
 		fmt.Fprintln(e.out, e.style.Green("nothing is wrong"))
 	}
@@ -203,18 +279,29 @@ func (e *exam) showKind(group kindOfFinding) {
 	}
 }
 
-// remedyFor returns what a person can do about a finding that can't be repaired without a decision.
+// remedyFor returns a remedy for a finding that only a person can decide about.
 func remedyFor(f *doctor.Finding) string {
 	if f.Fixable {
 		return ""
 	}
 	switch f.Kind {
 	case doctor.KindLost:
-		return "qless job move " + text.Quote(f.JID) + " --to QUEUE: it is then due now"
+		queue := "QUEUE"
+		if f.Queue != "" {
+			queue = text.Quote(f.Queue)
+		}
+		return "qless job move " + text.Quote(f.JID) + " --to " + queue + ": it is then due now"
 	case doctor.KindWrongType:
 		return "redis-cli RENAME " + text.Quote(f.Key) + " aside, then qless doctor --fix"
 	case doctor.KindIncomplete:
+		if strings.HasSuffix(f.Key, "j:"+f.JID) {
+			return "qless job move " + text.Quote(f.JID) + " --to QUEUE: it is then due now"
+		}
 		return "look at it with redis-cli HGETALL " + text.Quote(f.Key) + ", and DEL it"
+	case doctor.KindFailedUnkept, doctor.KindLifeOver, doctor.KindUnsettled, doctor.KindUntold:
+		return "qless sweep"
+	case doctor.KindOverdue:
+		return "qless sweep '*'"
 	case doctor.KindSettingUnknown, doctor.KindSettingInvalid:
 		return "qless config unset " + text.Quote(f.Member)
 	case doctor.KindSettingDangerous:
@@ -227,7 +314,7 @@ func remedyFor(f *doctor.Finding) string {
 	return ""
 }
 
-// repair repairs what can be repaired, after a question, and prints the result.
+// repair repairs the fixable findings, after a question, and prints the result.
 func (e *exam) repair(ctx context.Context, report *doctor.Report) ([]doctor.Finding, error) {
 	fixable := slices.DeleteFunc(slices.Clone(report.Findings), func(f doctor.Finding) bool {
 		return !f.Fixable
@@ -250,7 +337,7 @@ func (e *exam) repair(ctx context.Context, report *doctor.Report) ([]doctor.Find
 	return append(none, fixed...), err
 }
 
-// isBroken reports whether something is broken that was not repaired.
+// isBroken reports whether a broken finding was not repaired.
 func isBroken(r *examResult) bool {
 	return slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool {
 		return f.Severity == doctor.Broken && !slices.Contains(r.Fixed, f)

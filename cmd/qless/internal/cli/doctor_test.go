@@ -52,6 +52,15 @@ func TestDoctorOfABrokenNamespaceIs1(t *testing.T) {
 	require.Empty(t, result.Fixed)
 }
 
+func TestAnIncompleteJobIsMovedIntoAQueue(t *testing.T) {
+	e, rdb := examined(t)
+	require.NoError(t, rdb.HDel(t.Context(), "ql:j:lost", "queue", "state").Err())
+	require.Contains(t, e.run("", "doctor").out, "qless job move lost --to QUEUE: it is then due now")
+	require.Equal(t, 0, e.run("", "job", "move", "lost", "--to", "mail", "--yes").status)
+	r := e.run("", "doctor")
+	require.Equal(t, 0, r.status, r.out)
+}
+
 func TestDoctorRepairsWhenConfirmed(t *testing.T) {
 	e, rdb := examined(t)
 	isLost := func() bool {

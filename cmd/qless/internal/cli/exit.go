@@ -3,7 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/redisx"
@@ -15,7 +18,7 @@ const (
 	statusError    = 1
 	statusUsage    = 2
 	statusNotFound = 3
-	statusRefused  = 4 // by the state of a job
+	statusRefused  = 4 // because of the state of a job
 	statusNoServer = 5
 )
 
@@ -24,7 +27,23 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// statusByCode has the status for each code that is not just an error.
+// badFlag says in plain words what the value of a flag should have been.
+func badFlag(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	kind := invalid.GetFlag().Value.Type()
+	wanted, known := map[string]string{
+		"int": "a whole number", "duration": "a duration like 1m30s", "bool": "true or false",
+	}[kind]
+	if !known {
+		return err
+	}
+	return fmt.Errorf("%q for --%s is not %s", invalid.GetValue(), invalid.GetFlag().Name, wanted)
+}
+
+// statusByCode has the statuses of codes with a status of their own.
 var statusByCode = map[qless.Code]int{
 	qless.ErrInvalid:       statusUsage,
 	qless.ErrNotFound:      statusNotFound,
@@ -71,10 +90,10 @@ func statusOf(err error) int {
 	return statusError
 }
 
-// isDamage reports whether a command met a key that has another kind of value than it should have.
+// isDamage reports whether a command met a key with a value of a wrong type.
 func isDamage(err error) bool { return strings.Contains(redisx.Answer(err), "WRONGTYPE ") }
 
-// hintFor returns what to do about an error of the server, or the empty string.
+// hintFor returns a hint for an error of the server, or the empty string.
 func hintFor(err error) string {
 	if isDamage(err) {
 		return "hint: a key is damaged: qless doctor says which"

@@ -42,6 +42,7 @@ func TestStatuses(t *testing.T) {
 		"job move waiting":                               2,
 		"job ls":                                         2,
 		"job ls -s failed -q mail":                       2,
+		"job find":                                       2,
 		"job find -s sleeping":                           2,
 		"job find --cursor x":                            2,
 		"job undepend child":                             2,
@@ -75,6 +76,21 @@ func TestAMisspeltCommandHasASuggestion(t *testing.T) {
 		"staus":      `unknown command "staus" for "qless"; did you mean "status"?`,
 		"queue paus": `unknown command "paus" for "qless queue"; did you mean "pause"?`,
 		"zzzzzz":     `unknown command "zzzzzz" for "qless"; qless --help lists them`,
+	} {
+		r := e.fields(words)
+		require.Equal(t, 2, r.status, words)
+		require.Equal(t, "qless: "+want+"\n", r.errors, words)
+	}
+}
+
+func TestABadFlagSaysWhatItTakes(t *testing.T) {
+	e := newEnv(t)
+	for words, want := range map[string]string{
+		"limit set shop --rate 10/s":    `"10/s" for --rate is not a whole number`,
+		"limit set shop --per 10":       `"10" for --per is not a duration like 1m30s`,
+		"queue ls --json=maybe":         `"maybe" for --json is not true or false`,
+		"job find --limit many --tag t": `"many" for --limit is not a whole number`,
+		"queue ls --nope":               `unknown flag: --nope`,
 	} {
 		r := e.fields(words)
 		require.Equal(t, 2, r.status, words)

@@ -42,7 +42,7 @@ func (a *app) failedListCommand() *cobra.Command {
 	return command
 }
 
-// listGroups lists the failure groups: those with the most jobs first.
+// listGroups lists the failure groups, the largest first.
 func (a *app) listGroups(ctx context.Context, client *qless.Client, limit int) error {
 	groups, err := inspect.New(client).FailureGroups(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (a *app) failedShowCommand() *cobra.Command {
 	var limit int
 	command := &cobra.Command{
 		Use:     "show GROUP",
-		Short:   "Show of which klasses the failed jobs of a group are, and why they failed",
+		Short:   "Show the klasses of the failed jobs of a group, and why they failed",
 		Example: "  qless failed show timeout\n  qless failed show timeout --limit -1 --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
@@ -77,7 +77,7 @@ func (a *app) failedShowCommand() *cobra.Command {
 		ValidArgsFunction: a.completeEach(groupsKnown),
 	}
 	command.Flags().IntVar(&limit, "limit", 1000,
-		"how many of the latest jobs to look at, -1 for all")
+		"number of latest jobs to read, -1 for all")
 	return command
 }
 
@@ -107,7 +107,7 @@ type repairFlags struct{ limit int }
 
 func (f *repairFlags) add(command *cobra.Command) {
 	command.Flags().IntVar(&f.limit, "limit", -1,
-		"how many at most, the oldest failures first, -1 for all")
+		"maximum number of jobs, the oldest failures first, -1 for all")
 }
 
 func (a *app) failedRetryCommand() *cobra.Command {
@@ -155,8 +155,8 @@ func (a *app) failedCancelCommand() *cobra.Command {
 	return command
 }
 
-// repairGroups changes the failed jobs of groups, the oldest first: at most limit of them, or all
-// that they have when it begins.
+// repairGroups changes the failed jobs of groups, the oldest first: at most limit jobs, or all that
+// exist when it begins.
 func (a *app) repairGroups(
 	ctx context.Context, client *qless.Client, args []string, limit int, c change,
 ) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A fileJob is a job as a line of a file has it.
+// A fileJob is a job in a file.
 type fileJob struct {
 	JID     string   `json:"jid"`
 	Queue   string   `json:"queue"`
@@ -21,19 +21,19 @@ type fileJob struct {
 
 	Data json.RawMessage `json:"data"`
 
-	job   qless.JobSpec // with the options that the line gives
+	job   qless.JobSpec // with the options of the line
 	shown *qless.Job    // if it was printed by qless job show
 	line  int
 	raw   []byte
 	wrong error
-	isNew bool // the jid was made for it
-	done  bool // it was put, or is there
+	isNew bool // its jid was generated
+	done  bool // it was put, or exists
 
-	before []*fileJob // jobs in the same file that it waits for
-	level  int        // one more than theirs
+	before []*fileJob // jobs of the same file that it waits for
+	level  int        // higher than theirs
 }
 
-// parseJobs reads the jobs of a file: one a line, or as qless job show --json prints them.
+// parseJobs parses the jobs of a file: one per line, or as qless job show --json prints them.
 func parseJobs(text []byte) []*fileJob {
 	first, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte("\n"))
 	switch first = bytes.TrimSpace(first); {
@@ -51,7 +51,7 @@ func parseJobs(text []byte) []*fileJob {
 	return jobs
 }
 
-// parsePretty reads objects that take several lines, or an array of objects.
+// parsePretty parses objects over several lines, or an array of objects.
 func parsePretty(text []byte) []*fileJob {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	var jobs []*fileJob
@@ -66,13 +66,13 @@ func parsePretty(text []byte) []*fileJob {
 		}
 		if err := decoder.Decode(&raw); err != nil {
 			return append(jobs, &fileJob{line: line, raw: compact(text[decoder.InputOffset():]),
-				wrong: fmt.Errorf("no JSON, nor is what follows looked at: %w", err)})
+				wrong: fmt.Errorf("not JSON; the rest of the file is not read: %w", err)})
 		}
 		jobs = append(jobs, newFileJob(line, compact(raw)))
 	}
 }
 
-// trailing returns what comes after an array, which should be nothing.
+// trailing returns an invalid job if anything follows an array.
 func trailing(decoder *json.Decoder, text []byte) []*fileJob {
 	if _, err := decoder.Token(); err == nil || errors.Is(err, io.EOF) {
 		rest := bytes.TrimSpace(text[decoder.InputOffset():])
@@ -82,10 +82,10 @@ func trailing(decoder *json.Decoder, text []byte) []*fileJob {
 	}
 	rest := text[decoder.InputOffset():]
 	return []*fileJob{{line: lineAt(text, decoder.InputOffset()), raw: compact(rest),
-		wrong: errors.New("no JSON, nor is what follows looked at")}}
+		wrong: errors.New("not JSON; the rest of the file is not read")}}
 }
 
-// lineAt returns the number of the line in which the next value begins.
+// lineAt returns the number of the line on which the next value begins.
 func lineAt(text []byte, offset int64) int {
 	rest := text[offset:]
 	skipped := len(rest) - len(bytes.TrimLeft(rest, ", \t\r\n"))
@@ -101,7 +101,7 @@ func compact(text []byte) []byte {
 	return line.Bytes()
 }
 
-// newFileJob reads a job. One that has a state was printed by qless job show.
+// newFileJob parses a job. A job with a state was printed by qless job show.
 func newFileJob(line int, raw []byte) *fileJob {
 	job := &fileJob{}
 	var shown struct {
@@ -121,7 +121,7 @@ func newFileJob(line int, raw []byte) *fileJob {
 	return job
 }
 
-// read reads a line.
+// read parses a line.
 func (j *fileJob) read(raw []byte) error {
 	if err := json.Unmarshal(raw, j); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (j *fileJob) read(raw []byte) error {
 	return err
 }
 
-// copyOf makes the job one that was printed.
+// copyOf makes the job a copy of a printed one.
 func (j *fileJob) copyOf(raw []byte) error {
 	var shown qless.Job
 	if err := json.Unmarshal(raw, &shown); err != nil {
@@ -155,8 +155,8 @@ func (j *fileJob) copyOf(raw []byte) error {
 	return lifeError(&shown)
 }
 
-// lifeError returns an error if the life of a job that was shown is over by now: the server would
-// refuse it, and with it all jobs of its page.
+// lifeError returns an error if the life of a printed job is over by now: the server would refuse
+// all jobs of its page.
 func lifeError(job *qless.Job) error {
 	if job.State == qless.StateFailed || job.State == qless.StateComplete {
 		return nil
@@ -169,7 +169,7 @@ func lifeError(job *qless.Job) error {
 	return nil
 }
 
-// fill gives the job the queue and the klass that it does not have.
+// fill sets the queue and the klass of the job if it has none.
 func (j *fileJob) fill(queue, klass string) {
 	if j.Queue == "" {
 		j.Queue = queue
@@ -186,14 +186,14 @@ func (j *fileJob) fill(queue, klass string) {
 	}
 }
 
-// The levels of a job whose own is being looked for, and of one that has none yet.
+// The levels of a job whose level is being determined, and of one without a level.
 const (
 	levelUnknown = 0
 	levelOpen    = -1
 )
 
 // setLevel gives a job a higher level than the jobs in the file that it waits for. A job that would
-// wait for itself is an error.
+// wait for itself is wrong.
 func (j *fileJob) setLevel(byJID map[string]*fileJob) {
 	if j.level != levelUnknown {
 		return
@@ -216,7 +216,7 @@ func (j *fileJob) setLevel(byJID map[string]*fileJob) {
 	j.checkBefore()
 }
 
-// checkBefore has a job be wrong that waits for one that is: it would not wait for that.
+// checkBefore makes a job wrong that waits for a wrong one.
 func (j *fileJob) checkBefore() {
 	for _, other := range j.before {
 		if other.wrong != nil && j.wrong == nil {
@@ -225,7 +225,7 @@ func (j *fileJob) checkBefore() {
 	}
 }
 
-// spec returns the job to be put, unless there is one with its jid.
+// spec returns the job as it is put: only if its jid is free.
 func (j *fileJob) spec() qless.JobSpec {
 	spec := j.job
 	if j.shown != nil {
@@ -236,7 +236,7 @@ func (j *fileJob) spec() qless.JobSpec {
 	return spec
 }
 
-// rawWithJID returns the job's line, with its jid if that was made for it.
+// rawWithJID returns the job's line, with its jid if that was generated.
 func (j *fileJob) rawWithJID() []byte {
 	if !j.isNew || j.wrong != nil {
 		return j.raw

@@ -26,7 +26,7 @@ func ran(t *testing.T, input string, words ...string) (out string, status int) {
 	return printed.String(), status
 }
 
-// FuzzJobsOfAFile puts the jobs of any file, and then the ones that were not put.
+// FuzzJobsOfAFile puts the jobs of any file, and then the jobs that were not put.
 func FuzzJobsOfAFile(f *testing.F) {
 	server := testkit.Start(f)
 	f.Setenv("QLESS_REDIS_URL", "redis://"+server.Addr())
@@ -61,7 +61,8 @@ func FuzzJobsOfAFile(f *testing.F) {
 	})
 }
 
-// FuzzDump loads any dump. One that could be loaded is what is dumped then, and loaded again.
+// FuzzDump loads any dump. If that succeeds, it requires the same dump afterwards, and loads it
+// again.
 func FuzzDump(f *testing.F) {
 	server := testkit.Start(f)
 	f.Setenv("QLESS_REDIS_URL", "redis://"+server.Addr())
@@ -69,8 +70,8 @@ func FuzzDump(f *testing.F) {
 	rdb := server.Client(f)
 	for _, dump := range []string{
 		`{"settings": {"heartbeat": "60", "x": "y"}, "paused": ["q"], "limits": {"l": {"concurrency": 3}}}`,
-		`{"limits": {"a:*": {"rate": 5, "per": 60}}}`, `{"paused": [""]}`, `{"settings": {"grace-period": -1}}`,
-		`{"limits": {"l": {"concurrency": 1e99, "rate": -1, "per": 0.0001}}}`, `{}`, `[]`, `null`, `{"other": 1}`,
+		`{"limits": {"a:*": {"rate": 5, "per": "1m"}}}`, `{"paused": [""]}`, `{"settings": {"grace-period": -1}}`,
+		`{"limits": {"l": {"concurrency": 1e99, "rate": -1, "per": "100us"}}}`, `{}`, `[]`, `null`, `{"other": 1}`,
 	} {
 		f.Add(dump, true)
 		f.Add(dump, false)

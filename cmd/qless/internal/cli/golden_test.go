@@ -16,7 +16,7 @@ func TestWhatIsPrinted(t *testing.T) {
 		"job_show":        "job show failed",
 		"job_show_result": "job show done",
 		"job_ls":          "job ls -q mail --bytes 10",
-		"job_find":        "job find",
+		"job_find":        "job find --limit 25",
 		"job_find_json":   "job find --jid failed-too --json",
 		"failed_ls":       "failed ls",
 		"failed_group":    "failed ls timeout",

@@ -30,7 +30,7 @@ func (a *app) jobShowCommand() *cobra.Command {
 	var follow bool
 	command := &cobra.Command{
 		Use:   "show JID...",
-		Short: "Show all there is to know about jobs",
+		Short: "Show all details of jobs",
 		Example: "  qless job show 4b0f1c\n  qless job show 4b0f1c --json | jq .data\n" +
 			"  qless job show 4b0f1c --follow\n" +
 			"  qless job find --klass Mail --jids | qless job show -",
@@ -47,7 +47,7 @@ func (a *app) jobShowCommand() *cobra.Command {
 		ValidArgsFunction: a.completeNames(trackedJIDs),
 	}
 	command.Flags().BoolVar(&follow, "follow", false,
-		"print its history, each entry as it comes, until it has ended")
+		"print its history, entry by entry, until it has ended")
 	return command
 }
 
@@ -77,7 +77,7 @@ func (a *app) showJobs(ctx context.Context, client *qless.Client, args []string)
 	})
 }
 
-// printJobs prints all of some jobs. As JSON, a single one is an object and not an array.
+// printJobs prints all details of jobs. As JSON, a single one is an object and not an array.
 func (a *app) printJobs(
 	ctx context.Context, client *qless.Client, jobs []*qless.Job, single bool,
 ) error {
@@ -141,7 +141,7 @@ func (a *app) block(name, lines string) {
 	}
 }
 
-// indented returns JSON in lines, or what is no JSON as it is.
+// indented returns indented JSON. Data that is not JSON stays as it is.
 func indented(data json.RawMessage) string {
 	var text bytes.Buffer
 	if err := json.Indent(&text, data, "", "  "); err != nil {
@@ -150,7 +150,7 @@ func indented(data json.RawMessage) string {
 	return text.String()
 }
 
-// jobTable returns the fields of a job that it has.
+// jobTable returns the fields that are set in a job.
 func jobTable(job *qless.Job) *table {
 	t := &table{}
 	set := func(name, value string) {
@@ -165,7 +165,10 @@ func jobTable(job *qless.Job) *table {
 	t.add("priority", job.Priority)
 	t.add("retries", retriesLeft(job.Remaining, job.Retries)+" left")
 	set("worker", job.Worker)
-	set("lock ends", at(job.Expires))
+	set(lockEnds(job.Expires), at(job.Expires))
+	if job.Parked == "" {
+		set("due", at(job.Due))
+	}
 	set("tags", list(job.Tags))
 	set("waits for limit", job.Parked)
 	set("waits for", list(job.Dependencies))
@@ -230,7 +233,7 @@ func history(job *qless.Job) *table {
 	return t
 }
 
-// missing returns an error if there is something that was asked for and not found.
+// missing returns an error that names the wanted things that were not found, or nil.
 func missing(noun string, wanted []string, found func(func(string) bool)) error {
 	there := slices.Collect(found)
 	gone := slices.DeleteFunc(slices.Clone(wanted), func(name string) bool {
@@ -242,7 +245,7 @@ func missing(noun string, wanted []string, found func(func(string) bool)) error 
 	return notFound(noun, gone...)
 }
 
-// notFound returns an error with the status of what is not there.
+// notFound returns an error with the status of missing things.
 func notFound(noun string, names ...string) error {
 	for i, name := range names {
 		names[i] = text.Clean(name)

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// jobChanges returns the commands that change jobs that are named.
+// jobChanges returns the commands that change named jobs.
 func (a *app) jobChanges() []*cobra.Command {
 	return []*cobra.Command{
 		a.jobCancelCommand(), a.jobRetryCommand(), a.jobMoveCommand(), a.jobPromoteCommand(),
@@ -27,7 +27,7 @@ func (a *app) jobChange(verb, short, example string, make func() (change, error)
 	return &cobra.Command{
 		Use:     verb + " JID...",
 		Short:   short,
-		Long:    short + ". A - stands for jids of the standard input, one a line.",
+		Long:    short + ". A - stands for the jids on standard input, one per line.",
 		Example: example,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -42,7 +42,7 @@ func (a *app) jobChange(verb, short, example string, make func() (change, error)
 }
 
 func (a *app) jobCancelCommand() *cobra.Command {
-	return a.jobChange("cancel", "Delete jobs, whatever their state but complete",
+	return a.jobChange("cancel", "Delete jobs in any state but complete",
 		"  qless job cancel 4b0f1c\n"+
 			"  qless job find -q mail --klass Mail --limit -1 --jids | qless job cancel - --yes",
 		func() (change, error) {
@@ -69,7 +69,7 @@ func (a *app) jobRetryCommand() *cobra.Command {
 	return command
 }
 
-// unfailFlags are the options of what puts failed jobs back.
+// unfailFlags are the options for putting failed jobs back.
 type unfailFlags struct {
 	command *cobra.Command
 	retries int
@@ -79,8 +79,8 @@ type unfailFlags struct {
 func (f *unfailFlags) add(command *cobra.Command) {
 	f.command = command
 	command.Flags().IntVar(&f.retries, "retries", 0,
-		"how many retries the jobs get (default: as they had)")
-	command.Flags().DurationVar(&f.ttl, "ttl", 0, "when the jobs are gone, whatever their state")
+		"number of retries (default: as before)")
+	command.Flags().DurationVar(&f.ttl, "ttl", 0, "time until the jobs are deleted, in any state")
 }
 
 func (f *unfailFlags) options() []qless.UnfailOption {
@@ -97,7 +97,7 @@ func (f *unfailFlags) options() []qless.UnfailOption {
 func (a *app) jobMoveCommand() *cobra.Command {
 	var to string
 	flags := putFlags{}
-	command := a.jobChange("move", "Put jobs into another queue, whatever their state",
+	command := a.jobChange("move", "Put jobs in any state into another queue",
 		"  qless job move 4b0f1c --to slow\n"+
 			"  qless job find -q mail -k Mail --jids | qless job move - --to slow --yes",
 		func() (change, error) {
@@ -115,7 +115,7 @@ func (a *app) jobMoveCommand() *cobra.Command {
 }
 
 func (a *app) jobPromoteCommand() *cobra.Command {
-	return a.jobChange("promote", "Let scheduled jobs be popped now",
+	return a.jobChange("promote", "Make scheduled jobs due now",
 		"  qless job promote 4b0f1c\n"+
 			"  qless job find -q mail -s scheduled --jids | qless job promote -",
 		func() (change, error) {
@@ -182,7 +182,7 @@ func (a *app) jobTags(verb, done, short string,
 }
 
 func (a *app) jobTrackCommand() *cobra.Command {
-	return a.jobChange("track", "Track jobs: their events are published, and they are listed",
+	return a.jobChange("track", "Track jobs: publish their events, and list them",
 		"  qless job track 4b0f1c\n  qless job ls --tracked",
 		func() (change, error) {
 			return change{verb: "track", done: "tracked",
@@ -205,7 +205,7 @@ func (a *app) jobUntrackCommand() *cobra.Command {
 
 func (a *app) jobDependCommand() *cobra.Command {
 	var on []string
-	command := a.jobChange("depend", "Have jobs that wait for others wait for more of them",
+	command := a.jobChange("depend", "Make jobs that wait for others wait for more jobs",
 		"  qless job depend 4b0f1c --on 77aa01,77aa02",
 		func() (change, error) {
 			return change{verb: "add dependencies to", done: "added dependencies to",
@@ -221,7 +221,7 @@ func (a *app) jobDependCommand() *cobra.Command {
 func (a *app) jobUndependCommand() *cobra.Command {
 	var on []string
 	var all bool
-	command := a.jobChange("undepend", "Have jobs no longer wait for others",
+	command := a.jobChange("undepend", "Remove dependencies of jobs",
 		"  qless job undepend 4b0f1c --on 77aa01\n  qless job undepend 4b0f1c --all",
 		func() (change, error) {
 			if all == (len(on) > 0) {
@@ -237,7 +237,7 @@ func (a *app) jobUndependCommand() *cobra.Command {
 				}),
 			}, nil
 		})
-	command.Flags().StringSliceVar(&on, "on", nil, "jids of the jobs that are not waited for")
+	command.Flags().StringSliceVar(&on, "on", nil, "jids of the jobs to wait for no longer")
 	command.Flags().BoolVar(&all, "all", false, "wait for no job")
 	return command
 }

@@ -22,10 +22,10 @@ func (a *app) jobEditCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "edit JID",
 		Short: "Change the data of a job, with an editor",
-		Long: "Change the data of a job: in $VISUAL or $EDITOR, or to what --data says. The job is\n" +
-			"put again into its queue, with all that it had: a waiting one becomes the last of its\n" +
-			"priority, a scheduled one stays due when it was, one that waits for others goes on waiting,\n" +
-			"and one that has failed is tried again. Running and complete jobs are left.",
+		Long: "Change the data of a job: in $VISUAL or $EDITOR, or to the value of --data. The job is\n" +
+			"put into its queue again, with all its options: a waiting job becomes the last of its\n" +
+			"priority, a scheduled one keeps its time, one that waits for others keeps waiting,\n" +
+			"and a failed one is retried. Running and complete jobs are not changed.",
 		Example: "  qless job edit 4b0f1c\n" +
 			"  qless job edit 4b0f1c --data '{\"to\": \"bob@example.com\"}'\n" +
 			"  jq .data job.json | qless job edit 4b0f1c --data - --yes",
@@ -99,7 +99,7 @@ func stateError(job *qless.Job, code qless.Code, why string) error {
 	return &qless.Error{Op: "edit", Code: code, JID: job.JID, Message: why}
 }
 
-// keepPlace returns the options that put a job again to where it is.
+// keepPlace returns the options with which a put leaves a job in its place.
 func keepPlace(
 	ctx context.Context, client *qless.Client, job *qless.Job,
 ) ([]qless.PutOption, error) {
@@ -123,7 +123,7 @@ func keepPlace(
 	return options, nil
 }
 
-// editor has a person edit JSON, and returns what is left of it.
+// editor lets the user edit JSON, and returns the result.
 func (a *app) editor(data []byte) (any, error) {
 	a.watch.stop()
 	defer a.watch.resume()

@@ -38,7 +38,7 @@ const (
 	stateCompleted = "completed"
 )
 
-// queueStates are the states that are lists of queues.
+// queueStates are the states of jobs in queues.
 var queueStates = []string{
 	string(inspect.Waiting), string(inspect.Running), string(inspect.Stalled),
 	string(inspect.Scheduled), string(inspect.Depends),
@@ -73,27 +73,38 @@ func (a *app) jobFindCommand() *cobra.Command {
 	var flags findFlags
 	command := &cobra.Command{
 		Use:   "find",
-		Short: "Look for jobs by klass, tag, jid or data",
-		Long: "Look for jobs by klass, tag, jid or data: in the queues, or all of them, and among\n" +
-			"failed jobs. Only --state completed looks among completed jobs. Unless there is a --tag and\n" +
-			"nothing else says where to look, each job is looked at.",
+		Short: "Find jobs by klass, tag, jid or data",
+		Long: "Find jobs by klass, tag, jid or data: in the queues, or one of them, and among failed\n" +
+			"jobs. Completed jobs are searched only with --state completed. Each job is read, unless\n" +
+			"there is a --tag and no other flag says where to look.",
 		Example: "  qless job find --klass Mail --data ann@example.com\n" +
 			"  qless job find -q mail -s waiting,scheduled --tag urgent\n" +
 			"  qless job find --group timeout --limit -1 --jids | qless job retry - --yes\n" +
 			"  qless job find --unique invoice --unique 7",
 		Args: cobra.NoArgs,
-		RunE: a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
-			return a.findJobs(ctx, client, flags)
-		}),
 	}
+	command.RunE = a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
+		if !flags.saysWhich() && !command.Flags().Changed("limit") {
+			return usageError{errors.New("which jobs? Name a klass, tag, jid, data, queue, group, state " +
+				"or unique key; --limit 25 alone finds any")}
+		}
+		return a.findJobs(ctx, client, flags)
+	})
 	a.addPlace(command, &flags.place)
 	a.addFilter(command, &flags.filter)
-	command.Flags().IntVar(&flags.limit, "limit", 25, "how many to find at most, -1 for all")
-	command.Flags().StringVar(&flags.cursor, "cursor", "", "go on where another call has stopped")
-	command.Flags().IntVar(&flags.bytes, "bytes", 0, "how much of the data to print")
+	command.Flags().IntVar(&flags.limit, "limit", 25, "maximum number of jobs to find, -1 for all")
+	command.Flags().StringVar(&flags.cursor, "cursor", "", "continue where another call stopped")
+	command.Flags().IntVar(&flags.bytes, "bytes", 0, "number of bytes of the data to print")
 	command.Flags().StringArrayVar(&flags.unique, "unique", nil,
 		"the job that holds a unique key: a part of it, as JSON or text; may be repeated")
 	return command
+}
+
+// saysWhich reports whether there is a criterion.
+func (f *findFlags) saysWhich() bool {
+	p := &f.place
+	return f.filter != (inspect.Filter{}) || p.queue != "" || p.group != "" ||
+		len(p.states)+len(f.unique) > 0 || f.cursor != ""
 }
 
 func (a *app) findJobs(ctx context.Context, client *qless.Client, flags findFlags) error {
@@ -119,13 +130,13 @@ type finder struct {
 	jobs inspect.Selection
 }
 
-// A place is where a search continues.
+// A place is the point at which a search continues.
 type place struct {
 	List   string         `json:"l"`
 	Cursor inspect.Cursor `json:"c"`
 }
 
-// find looks through one list after the other.
+// find searches one list after another.
 func (a *app) find(
 	ctx context.Context, client *qless.Client, flags findFlags,
 ) (inspect.Finding, error) {
@@ -141,7 +152,7 @@ func (a *app) find(
 	if begin.List != "" {
 		first := slices.IndexFunc(finders, func(f finder) bool { return f.name == begin.List })
 		if first < 0 {
-			return sum, usageError{errors.New("the cursor is that of another search")}
+			return sum, usageError{errors.New("the cursor belongs to another search")}
 		}
 		finders = finders[first:]
 	}
@@ -166,7 +177,7 @@ func (a *app) find(
 	return sum, nil
 }
 
-// of returns the jobs of a list that the flags mean, after so many were found.
+// of returns the jobs of a list that match the flags, given the number already found.
 func (f *findFlags) of(jobs inspect.Selection, found int) inspect.Selection {
 	if f.filter != (inspect.Filter{}) {
 		jobs = jobs.Where(f.filter)
@@ -184,7 +195,7 @@ func inQueue(jobs []inspect.Row, queue string) []inspect.Row {
 	})
 }
 
-// nextPlace returns where to continue: in the list that was searched, or in a later one.
+// nextPlace returns the place to continue: in the list that was searched, or in a later one.
 func nextPlace(rest []finder, after inspect.Cursor) inspect.Cursor {
 	next := place{rest[0].name, after}
 	if after == "" {
@@ -204,12 +215,12 @@ func readPlace(cursor string) (place, error) {
 		err = json.Unmarshal(text, &p)
 	}
 	if err != nil {
-		return p, usageError{errors.New("the cursor is none that was printed")}
+		return p, usageError{errors.New("no search has printed this cursor")}
 	}
 	return p, nil
 }
 
-// finders returns the lists in which to look.
+// finders returns the lists to search.
 func finders(ctx context.Context, client *qless.Client, flags findFlags) ([]finder, error) {
 	f, in := flags.place, inspect.New(client)
 	if err := checkStates(f.states); err != nil {
@@ -279,7 +290,7 @@ func inGroup(in *inspect.Inspector, group string) finder {
 	return finder{"group " + group, in.Failed(group)}
 }
 
-// holderOf returns the job that holds a unique key, given the parts of it as they are put.
+// holderOf returns the job that holds a unique key, given the parts of the key.
 func holderOf(ctx context.Context, client *qless.Client, parts []string) ([]finder, error) {
 	at := slices.IndexFunc(jobopts.Table, func(row *jobopts.Row) bool { return row.Key == "unique" })
 	var raw json.RawMessage

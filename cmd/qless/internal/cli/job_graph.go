@@ -16,7 +16,7 @@ func (a *app) jobGraphCommand() *cobra.Command {
 		Use:   "graph JID",
 		Short: "Print the jobs that a job waits for, and the jobs that wait for it",
 		Long: "Print the jobs that a job waits for, and the jobs that wait for it, as trees. A job\n" +
-			"that is in several places is followed in one of them.",
+			"that occurs in several places is followed in only one.",
 		Example: "  qless job graph 4b0f1c\n  qless job graph 4b0f1c --depth 2 --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
@@ -24,8 +24,8 @@ func (a *app) jobGraphCommand() *cobra.Command {
 		}),
 		ValidArgsFunction: a.completeEach(trackedJIDs),
 	}
-	command.Flags().IntVar(&depth, "depth", 5, "how many steps to go in each direction")
-	command.Flags().IntVar(&limit, "limit", 100, "how many jobs to print at most in each direction")
+	command.Flags().IntVar(&depth, "depth", 5, "number of steps in each direction")
+	command.Flags().IntVar(&limit, "limit", 100, "maximum number of jobs in each direction")
 	return command
 }
 
@@ -37,15 +37,15 @@ type node struct {
 	State qless.State `json:"state,omitempty"`
 	Below []*node     `json:"jobs,omitempty"`
 
-	// Cut is how many jobs were left out below this one, and Again is true if they are elsewhere in
-	// the graph.
+	// Cut is the number of jobs omitted below this one. Again is true if they are elsewhere in the
+	// graph.
 	Cut   int  `json:"cut,omitempty"`
 	Again bool `json:"again,omitempty"`
 
 	next []string
 }
 
-// A jobGraph is what a job depends on, and what depends on it.
+// A jobGraph has the dependencies and the dependents of a job.
 type jobGraph struct {
 	Job        *node   `json:"job"`
 	WaitsFor   []*node `json:"waits_for"`
@@ -53,7 +53,7 @@ type jobGraph struct {
 	Cut        bool    `json:"cut"`
 }
 
-// A grower reads the jobs of a tree, a level at a time.
+// A grower reads the jobs of a tree level by level.
 type grower struct {
 	client *qless.Client
 	next   func(*qless.Job) []string
@@ -108,7 +108,7 @@ func nodeOf(job *qless.Job, next func(*qless.Job) []string) *node {
 	return n
 }
 
-// grow reads what is below some nodes, down to a depth.
+// grow reads the jobs below some nodes, down to a depth.
 func (g *grower) grow(ctx context.Context, level []*node, depth int) error {
 	for ; len(level) > 0; depth-- {
 		var wanted []string
@@ -133,7 +133,7 @@ func (g *grower) grow(ctx context.Context, level []*node, depth int) error {
 	return nil
 }
 
-// choose returns what to read below a node: what was not read yet, as long as there is room.
+// choose returns the jobs to read below a node: those not read yet, within the limit.
 func (g *grower) choose(n *node, depth int) []string {
 	var wanted []string
 	for _, jid := range n.next {
@@ -153,7 +153,7 @@ func (g *grower) choose(n *node, depth int) []string {
 	return wanted
 }
 
-// hang replaces the nodes below this one by the nodes that were read.
+// hang replaces the nodes below this one with the nodes that were read.
 func (n *node) hang(read []*node) {
 	for i, child := range n.Below {
 		if child.Again {

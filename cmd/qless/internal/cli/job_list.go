@@ -46,12 +46,12 @@ func (a *app) jobListCommand() *cobra.Command {
 	flags.part.add(command)
 	command.Flags().StringVarP(&flags.tag, "tag", "t", "", "jobs with this tag")
 	command.Flags().BoolVar(&flags.tracked, "tracked", false, "tracked jobs")
-	command.Flags().IntVar(&flags.bytes, "bytes", 0, "how much of the data to print")
+	command.Flags().IntVar(&flags.bytes, "bytes", 0, "number of bytes of the data to print")
 	a.completeFlag(command, "tag", tagsKnown)
 	return command
 }
 
-// read returns a page of the one list that the flags name.
+// read returns a page of the list that the flags name.
 func (f *listFlags) read(
 	ctx context.Context, client *qless.Client,
 ) (page inspect.Page[inspect.Row], err error) {

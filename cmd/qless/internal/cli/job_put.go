@@ -20,8 +20,8 @@ func (a *app) jobPutCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "put QUEUE KLASS [DATA]\n  qless job put [QUEUE [KLASS]] --from FILE",
 		Short: "Put a job into a queue, and print its jid",
-		Long: "Put a job into a queue, and print its jid. The data is JSON; - stands for that of the\n" +
-			"standard input, and none for an empty object.\n\n" + putFromLong,
+		Long: "Put a job into a queue, and print its jid. The data is JSON; - reads it from standard\n" +
+			"input. Without data, it is an empty object.\n\n" + putFromLong,
 		Example: "  qless job put mail Welcome '{\"to\": \"ann@example.com\"}'\n" +
 			"  qless job put mail Welcome - --delay 10m --tag eu < data.json\n" +
 			"  qless job put mail --from jobs.jsonl\n" +
@@ -62,7 +62,7 @@ func (a *app) putJob(
 	return a.printJID(jid)
 }
 
-// warnOfLimits warns of limits that nobody has set, perhaps because they are misspelt.
+// warnOfLimits warns of undefined limits, whose names may be misspelt.
 func (a *app) warnOfLimits(ctx context.Context, client *qless.Client, flags putFlags) {
 	var names []string
 	_ = json.Unmarshal(flags["limits"], &names) // the put has checked it
@@ -84,7 +84,7 @@ func (a *app) printJID(jid string) error {
 	}{jid}, nil)
 }
 
-// data returns the JSON that is an argument, or the standard input, or nil if there is none.
+// data returns JSON from an argument or the standard input, or nil if there is none.
 func (a *app) data(args []string) (any, error) {
 	if len(args) == 0 {
 		return nil, nil
@@ -111,13 +111,13 @@ func checkJSON(text []byte) error {
 	return nil
 }
 
-// putFlags are the options of a put, as they are written in files.
+// putFlags are the options of a put, in the form that files have.
 type putFlags map[string]json.RawMessage
 
 // add gives a command the flags of all options.
 func (f putFlags) add(command *cobra.Command) { f.addSome(command, false) }
 
-// addForMove gives a command the flags of the options that moves have, too.
+// addForMove gives a command the flags of the options that moves share.
 func (f putFlags) addForMove(command *cobra.Command) { f.addSome(command, true) }
 
 func (f putFlags) addSome(command *cobra.Command, moves bool) {
@@ -141,7 +141,7 @@ func (f putFlags) addSome(command *cobra.Command, moves bool) {
 	}
 }
 
-// options returns the options of the flags that are set.
+// options returns the options for the flags that are set.
 func (f putFlags) options() ([]qless.PutOption, error) {
 	text, err := json.Marshal(f)
 	if err != nil {
@@ -151,7 +151,7 @@ func (f putFlags) options() ([]qless.PutOption, error) {
 	return spec.Options, err
 }
 
-// readSpec reads a job from JSON. The error is in words for people.
+// readSpec parses a job from JSON. Its error is for people.
 func readSpec(text []byte) (spec qless.JobSpec, err error) {
 	err = spec.UnmarshalJSON(text)
 	if own := (*qless.Error)(nil); errors.As(err, &own) {

@@ -70,7 +70,7 @@ func TestFoundJobsAreCanceledThroughAPipe(t *testing.T) {
 	require.Equal(t, 2, e.run(jids, "job", "cancel", "-").status)
 	r := e.run(jids, "job", "cancel", "-", "--yes")
 	require.Equal(t, run{0, "", "canceled 8 jobs\n"}, r)
-	require.Equal(t, "no jobs\n", e.ok("job", "find"))
+	require.Equal(t, "no jobs\n", e.ok("job", "find", "--klass", "Welcome"))
 	require.Equal(t, run{0, "", "canceled 0 jobs\n"}, e.run("", "job", "cancel", "-"))
 }
 
@@ -251,4 +251,22 @@ func TestALimitThatNobodyHasSetIsWarnedOf(t *testing.T) {
 	r = e.run("", "job", "put", "mail", "Welcome", "--jid", "")
 	require.Contains(t, r.errors, "the jid is empty")
 	require.NotZero(t, r.status)
+}
+
+func TestAScheduledJobShowsWhenItIsDue(t *testing.T) {
+	t.Parallel()
+	w := newWreck(t)
+	w.jobs("mail", "later", 0, qless.Delay(time.Hour))
+	require.Regexp(t, `\ndue\s+\d{4}-\S+ \S+ UTC \(in \S+\)`, w.ok("job", "show", "later"))
+	w.jobs("mail", "now", 0)
+	require.NotContains(t, w.ok("job", "show", "now"), "\ndue")
+}
+
+func TestALockThatHasEndedIsToldSo(t *testing.T) {
+	t.Parallel()
+	w := newWreck(t)
+	w.lose("video", "film")
+	require.Regexp(t, `lock ended\s+\d{4}-`, w.ok("job", "show", "film"))
+	w.jobs("mail", "other", 1)
+	require.Regexp(t, `lock ends\s+\d{4}-`, w.ok("job", "show", "other"))
 }

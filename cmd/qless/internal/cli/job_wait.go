@@ -16,7 +16,7 @@ func (a *app) jobWaitCommand() *cobra.Command {
 		Use:   "wait JID...",
 		Short: "Wait until jobs have ended, and print their results",
 		Long: "Wait until jobs have ended, and print their results. The status is 1 if one of them\n" +
-			"has failed or was canceled. Without --timeout it waits for as long as it takes.",
+			"has failed or was canceled. Without --timeout, there is no time limit.",
 		Example: "  qless job wait 4b0f1c --timeout 5m\n" +
 			"  qless job wait $(qless job put reports Monthly) --json | jq .data",
 		Args:              cobra.MinimumNArgs(1),
@@ -25,7 +25,7 @@ func (a *app) jobWaitCommand() *cobra.Command {
 	}
 }
 
-// An ended job is one that was waited for.
+// An ended job has been waited for.
 type ended struct {
 	JID string `json:"jid"`
 	qless.Result
@@ -78,7 +78,7 @@ func (a *app) printResults(results []ended, single bool) error {
 	})
 }
 
-// progress shows how far a job is to a person.
+// progress shows the progress of a job to a person.
 func (a *app) progress(jid string) qless.OnProgress {
 	return func(p qless.Progress) {
 		if text.IsTerminal(a.err) {

@@ -19,32 +19,32 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 )
 
-// putPage is how many jobs are put at once.
+// putPage is the number of jobs put at once.
 const putPage = 500
 
 // A putFrom puts the jobs of a file.
 type putFrom struct {
 	*app
 	path         string // or "-"
-	queue, klass string // of jobs that don't say theirs
+	queue, klass string // of jobs without their own
 	stopOnError  bool
-	left         string // where the lines go that were not put
+	left         string // the file for lines that were not put
 
 	total int
 	sum   putSum
 	bar   *progress
 }
 
-// A putSum is what has become of the jobs of a file.
+// A putSum is the outcome for the jobs of a file.
 type putSum struct {
 	Put   int         `json:"put"`
 	JIDs  []string    `json:"jids"`            // of the jobs that were put
-	There []string    `json:"there,omitempty"` // jids of jobs that exist, and were left as they are
+	There []string    `json:"there,omitempty"` // jids of jobs that existed, and were not changed
 	Wrong []wrongLine `json:"wrong,omitempty"`
-	Left  int         `json:"left,omitempty"` // how many were not tried
+	Left  int         `json:"left,omitempty"` // the number of jobs not tried
 }
 
-// A wrongLine is a line of which no job can be made.
+// A wrongLine is a line that is not a valid job.
 type wrongLine struct {
 	Line  int    `json:"line"`
 	Error string `json:"error"`
@@ -53,19 +53,19 @@ type wrongLine struct {
 const putFromLong = `With --from, each line of a file is a job: an object with klass, and possibly
 queue, data, and options named as the flags below, with _ for - (and tags, headers, tenant and
 depends for --tag, --header, --fair and --depends-on). Times are seconds, or text such as "90s";
--1 is for ever. QUEUE and KLASS are for lines without them. Lines that "qless job show --json"
+-1 means no end. QUEUE and KLASS are for lines without them. Lines that "qless job show --json"
 prints are taken as well, so that canceled jobs can be put again with all their options. The whole
 file is read first, and jobs are put after the jobs in it that they wait for. A job whose jid
 exists already is left alone, so the same file can be put again.`
 
-// addPutFrom gives a command that puts one job the flag --from, with which it puts those of a file.
+// addPutFrom adds the flag --from to a command that puts a job, to put the jobs of a file.
 func (a *app) addPutFrom(command *cobra.Command) {
 	p := &putFrom{app: a}
 	single := pflag.NewFlagSet("", pflag.ContinueOnError)
 	single.AddFlagSet(command.Flags())
 	flags := command.Flags()
 	flags.StringVar(&p.path, "from", "", "put the jobs of a file, or of the standard input (-)")
-	flags.BoolVar(&p.stopOnError, "stop-on-error", false, "with --from: stop at a line that is wrong")
+	flags.BoolVar(&p.stopOnError, "stop-on-error", false, "with --from: stop at an invalid line")
 	flags.StringVar(&p.left, "left", "", "with --from: write the lines that were not put to this file")
 	check, put := command.Args, command.RunE
 	command.Args = func(command *cobra.Command, args []string) error {
@@ -90,7 +90,7 @@ func (a *app) addPutFrom(command *cobra.Command) {
 	}
 }
 
-// run puts the jobs. Each page may take as long as the server may.
+// run puts the jobs. The time limit of the server applies to each page.
 func (p *putFrom) run(ctx context.Context) error {
 	jobs, err := p.read()
 	if err != nil {
@@ -109,15 +109,14 @@ func (p *putFrom) run(ctx context.Context) error {
 	}
 	p.bar = p.newProgress("job", len(ready))
 	if p.jids && text.IsTerminal(p.out) {
-		p.bar.out = nil // it would be among the jids
+		p.bar.out = nil // it would be mixed with the jids
 	}
 	err = p.putAll(ctx, ready)
 	p.bar.end()
 	return p.report(jobs, err)
 }
 
-// prepare gives each job a jid, and returns the jobs that can be put, each after the jobs that it
-// waits for.
+// prepare gives each job a jid, and returns the valid jobs, each after the jobs that it waits for.
 func (p *putFrom) prepare(jobs []*fileJob) []*fileJob {
 	byJID := map[string]*fileJob{}
 	for _, job := range jobs {
@@ -157,7 +156,8 @@ func (p *putFrom) wrong(job *fileJob, err error) {
 	p.sum.Wrong = append(p.sum.Wrong, wrongLine{job.line, strings.TrimPrefix(err.Error(), "qless: ")})
 }
 
-// putAll puts jobs page by page. A page has jobs of one queue, none of which waits for another.
+// putAll puts jobs page by page. The jobs of a page are for one queue and do not wait for each
+// other.
 func (p *putFrom) putAll(ctx context.Context, jobs []*fileJob) error {
 	for len(jobs) > 0 {
 		n, first := 1, jobs[0]
@@ -179,10 +179,10 @@ func (p *putFrom) putAll(ctx context.Context, jobs []*fileJob) error {
 	return nil
 }
 
-// errStopped ends what --stop-on-error stops.
+// errStopped is the error of a run that --stop-on-error stopped.
 var errStopped = errors.New("stopped at a line that is wrong")
 
-// putPage puts the jobs of a page except for the invalid ones, which the errors name.
+// putPage puts the jobs of a page, without the invalid ones, which the server's errors name.
 func (p *putFrom) putPage(ctx context.Context, jobs []*fileJob) error {
 	jobs, err := p.withoutWrong(jobs)
 	for err == nil && len(jobs) > 0 {
@@ -206,7 +206,7 @@ func (p *putFrom) putPage(ctx context.Context, jobs []*fileJob) error {
 	return err
 }
 
-// withoutWrong drops the jobs that are wrong.
+// withoutWrong drops the invalid jobs.
 func (p *putFrom) withoutWrong(jobs []*fileJob) ([]*fileJob, error) {
 	var rest []*fileJob
 	var err error
@@ -231,8 +231,7 @@ func isAbout(err error, jid string) bool {
 	return errors.As(err, &coded) && coded.Code == qless.ErrInvalid && coded.JID == jid
 }
 
-// send sends a page, again if no answer comes. That does no harm: a job that is there is left
-// alone.
+// send sends a page, again if no answer comes. That does no harm: existing jobs are not changed.
 func (p *putFrom) send(ctx context.Context, jobs []*fileJob) error {
 	specs := make([]qless.JobSpec, len(jobs))
 	for i, job := range jobs {
@@ -258,7 +257,7 @@ func (p *putFrom) send(ctx context.Context, jobs []*fileJob) error {
 	}
 }
 
-// ended notes which jobs of a page were put, and returns the error if that is about all of them.
+// ended records which jobs of a page were put, and returns the error if it concerns all of them.
 func (p *putFrom) ended(jobs []*fileJob, tries int, err error) error {
 	var refused *qless.Error
 	if errors.Is(err, qless.ErrExists) && errors.As(err, &refused) {
@@ -270,7 +269,7 @@ func (p *putFrom) ended(jobs []*fileJob, tries int, err error) error {
 	for i, job := range jobs {
 		job.done = true
 		isThere := refused != nil && slices.Contains(refused.Indices, i)
-		if isThere && !(job.isNew && tries > 1) { // a new one is there because an earlier try put it
+		if isThere && !(job.isNew && tries > 1) { // an earlier try has put a new job
 			p.sum.There = append(p.sum.There, job.JID)
 			continue
 		}
@@ -283,7 +282,7 @@ func (p *putFrom) ended(jobs []*fileJob, tries int, err error) error {
 	return nil
 }
 
-// report prints what has become of the jobs.
+// report prints the outcome for each job.
 func (p *putFrom) report(jobs []*fileJob, failed error) error {
 	if err := p.writeLeft(jobs); err != nil {
 		failed = errors.Join(failed, err)
@@ -326,7 +325,7 @@ func (p *putFrom) failure() error {
 	return nil
 }
 
-// writeLeft writes the lines that were not put to a file, with the jids that they were tried with.
+// writeLeft writes the lines that were not put to a file, with the jids of their jobs.
 func (p *putFrom) writeLeft(jobs []*fileJob) error {
 	if p.left == "" {
 		return nil

@@ -129,7 +129,7 @@ func TestCanceledJobsArePutAgain(t *testing.T) {
 	}
 	r := e.run(string(array)[:len(array)-2]+"\n{", "job", "put", "--from", "-")
 	require.Equal(t, 1, r.status)
-	require.Contains(t, r.errors, "no JSON")
+	require.Contains(t, r.errors, "not JSON")
 	require.Contains(t, r.errors, "2 there already")
 }
 

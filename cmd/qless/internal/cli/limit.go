@@ -63,7 +63,7 @@ func rateOf(c qless.LimitConfig) string {
 func (a *app) limitShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
-		Short: "Show a limit, the jobs that run with it, and how many wait",
+		Short: "Show a limit, the jobs that hold its slots, and how many wait",
 		Example: "  qless limit show shopify\n" +
 			"  qless limit show shopify/42 --jids | qless job show -",
 		Args:              cobra.ExactArgs(1),
@@ -106,9 +106,9 @@ func (a *app) limitSetCommand() *cobra.Command {
 	var config qless.LimitConfig
 	command := &cobra.Command{
 		Use:   "set NAME",
-		Short: "Define a limit, or change what the flags say",
-		Long: "Define a limit, or change what the flags say. 0 stands for any number. The definition\n" +
-			"of shopify is also that of shopify/42, unless that has one of its own.",
+		Short: "Define a limit, or change the values given as flags",
+		Long: "Define a limit, or change the values given as flags. 0 means unlimited. The definition\n" +
+			"of shopify also applies to shopify/42, unless that has its own.",
 		Example: "  qless limit set shopify --concurrency 4\n" +
 			"  qless limit set shopify --rate 100 --per 1m",
 		Args: cobra.ExactArgs(1),
@@ -120,9 +120,9 @@ func (a *app) limitSetCommand() *cobra.Command {
 		ValidArgsFunction: a.completeEach(limitsKnown),
 	}
 	flags := command.Flags()
-	flags.IntVar(&config.Concurrency, "concurrency", 0, "how many jobs may run at a time")
-	flags.IntVar(&config.Rate, "rate", 0, "how many jobs may be started in the time --per")
-	flags.DurationVar(&config.Per, "per", 0, "the time that --rate refers to")
+	flags.IntVar(&config.Concurrency, "concurrency", 0, "maximum number of jobs that run at once")
+	flags.IntVar(&config.Rate, "rate", 0, "maximum number of jobs that start in the time --per")
+	flags.DurationVar(&config.Per, "per", 0, "the period of --rate")
 	return command
 }
 
@@ -151,7 +151,7 @@ func (a *app) setLimit(
 	return nil
 }
 
-// merged returns a definition with the changes of the flags.
+// merged returns a definition with the values of the changed flags.
 func merged(config, other qless.LimitConfig, changed func(string) bool) qless.LimitConfig {
 	if changed("concurrency") {
 		config.Concurrency = other.Concurrency
@@ -185,7 +185,7 @@ func (a *app) limitDeleteCommand() *cobra.Command {
 func (a *app) limitHoldCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "hold NAME TIME",
-		Short:   "Start no jobs with a limit for some time; 0 ends that",
+		Short:   "Start no jobs with a limit for some time; 0 ends the hold",
 		Example: "  qless limit hold shopify 5m\n  qless limit hold shopify 0",
 		Args:    cobra.ExactArgs(2),
 		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {

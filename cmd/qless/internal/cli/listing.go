@@ -16,15 +16,15 @@ import (
 // rangeFlags select the part of a list to print.
 type rangeFlags struct{ limit, offset int }
 
-// add gives a command the flags of a list that is read in parts.
+// add adds the flags of a list that is read in parts.
 func (f *rangeFlags) add(command *cobra.Command) {
-	command.Flags().IntVar(&f.limit, "limit", 25, "how many to print at most, -1 for all")
-	command.Flags().IntVar(&f.offset, "offset", 0, "how many to pass over")
+	command.Flags().IntVar(&f.limit, "limit", 25, "maximum number to print, -1 for all")
+	command.Flags().IntVar(&f.offset, "offset", 0, "number to skip")
 }
 
-// addToWhole gives a command the flags of a list that is read as a whole.
+// addToWhole adds the flags of a list that is read as a whole.
 func (f *rangeFlags) addToWhole(command *cobra.Command) {
-	command.Flags().IntVar(&f.limit, "limit", -1, "how many to print at most, -1 for all")
+	command.Flags().IntVar(&f.limit, "limit", -1, "maximum number to print, -1 for all")
 }
 
 func (f *rangeFlags) get() inspect.Range {
@@ -39,7 +39,7 @@ func part[T any](items []T, f *rangeFlags) []T {
 	return items
 }
 
-// footer returns a line with the numbers of printed items and of all.
+// footer returns a line with the numbers of printed items and of all items.
 func (a *app) footer(shown, total int, noun string) {
 	switch {
 	case a.json || total == 0:
@@ -59,7 +59,7 @@ func (a *app) printPage(page inspect.Page[inspect.Row]) error {
 	return nil
 }
 
-// printSummaries prints jobs of a list: as the JSON of a value that has them, as jids, or as a
+// printSummaries prints jobs of a list: as the JSON of a value that contains them, as jids, or as a
 // table.
 func (a *app) printSummaries(value any, jobs []inspect.Row) error {
 	if a.jids {
@@ -92,7 +92,7 @@ func (a *app) printJIDs(jids []string) error {
 	return err
 }
 
-// printFullJobs prints jobs of which everything is known.
+// printFullJobs prints jobs that were read in full.
 func (a *app) printFullJobs(jobs []*qless.Job) error {
 	if a.jids {
 		jids := make([]string, len(jobs))
@@ -127,7 +127,7 @@ func retriesOf(job inspect.Row) string {
 	return retriesLeft(job.Remaining, job.Retries)
 }
 
-// stateOf returns the state of a job of a list. One without a record has none.
+// stateOf returns the state of a job in a list. A job without a record has none.
 func stateOf(job inspect.Row) any {
 	switch {
 	case job.State != "":
@@ -173,7 +173,7 @@ func remarks(job inspect.Row) string {
 		add("on %s", job.Worker)
 	}
 	if !job.Expires.IsZero() {
-		add("lock ends %s", since(job.Expires))
+		add("%s %s", lockEnds(job.Expires), since(job.Expires))
 	}
 	if job.Failure != nil {
 		add("%s: %s", job.Failure.Group, job.Failure.Message)

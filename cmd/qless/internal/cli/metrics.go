@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/qlessprom"
 )
 
-// metricsHandler serves the metrics, and whether the process is alive and ready.
+// metricsHandler serves the metrics, and reports whether the process is alive and ready.
 func (s *servers) metricsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", s.scrapes())
@@ -31,14 +31,12 @@ func (s *servers) metricsHandler() http.Handler {
 	return mux
 }
 
-// scrapes serves the metrics of the queues, of the calls of this process, and of the process.
+// scrapes serves the metrics of the queues, of this process, and of its calls.
 func (s *servers) scrapes() http.Handler {
 	const most = 5 // at once
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
-		qlessprom.NewCollector(s.qless, qlessprom.Options{OnError: func(err error) {
-			s.log.Warn("a part of the metrics can't be read", "err", err)
-		}}),
+		s.queueMetrics(),
 		s.calls,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -49,7 +47,18 @@ func (s *servers) scrapes() http.Handler {
 	})
 }
 
-// problem returns why requests should go elsewhere, or "".
+// queueMetrics returns the collector of the namespace, or of all namespaces that match a pattern.
+func (s *servers) queueMetrics() prometheus.Collector {
+	options := qlessprom.Options{OnError: func(err error) {
+		s.log.Warn("a part of the metrics can't be read", "err", err)
+	}}
+	if s.manySpaces() {
+		return qlessprom.NewGroup(s.redis, s.namespaceName(), options)
+	}
+	return qlessprom.NewCollector(s.qless, options)
+}
+
+// problem returns the reason why requests should go elsewhere, or "".
 func (s *servers) problem(ctx context.Context) string {
 	if !s.ready.Load() {
 		return "starting or stopping"

@@ -25,25 +25,29 @@ func (a *app) queueCommand() *cobra.Command {
 func (a *app) queueListCommand() *cobra.Command {
 	var part rangeFlags
 	command := &cobra.Command{
-		Use:     "ls",
-		Short:   "List the queues, with how many jobs they have",
-		Example: "  qless queue ls\n  qless queue ls --json | jq '.[] | select(.paused)'",
-		Args:    cobra.NoArgs,
-		RunE: a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
+		Use:   "ls",
+		Short: "List the queues and the numbers of their jobs",
+		Example: "  qless queue ls\n  qless queue ls --json | jq '.[] | select(.paused)'\n" +
+			"  qless queue ls --namespace '{mail-*}:ql:'",
+		Args: cobra.NoArgs,
+		RunE: a.runEither(func(ctx context.Context, client *qless.Client, _ []string) error {
 			return a.listQueues(ctx, client, &part)
+		}, func(ctx context.Context, clients []*qless.Client) error {
+			return a.listSums(ctx, clients, &part)
 		}),
 	}
 	part.addToWhole(command)
 	return command
 }
 
-// queueRow is a queue with the waiting times of its jobs, or nil if a key of it is damaged.
+// queueRow is a queue with the waiting times of its jobs, which are nil if one of its keys is
+// damaged.
 type queueRow struct {
 	qless.QueueCounts
 	Latency *inspect.Latency `json:"latency"`
 }
 
-// oldest returns for how long the oldest job has been waiting.
+// oldest returns the wait of the oldest job.
 func (r *queueRow) oldest() any {
 	if r.Latency == nil {
 		return painted{"?", red}
@@ -66,7 +70,7 @@ func withLatencies(
 	return rows, nil
 }
 
-// latencyOf reads the waiting times of a queue: nil if a key of it is damaged.
+// latencyOf reads the waiting times of a queue. They are nil if one of its keys is damaged.
 func latencyOf(
 	ctx context.Context, client *qless.Client, queue string,
 ) (*inspect.Latency, error) {
@@ -77,8 +81,8 @@ func latencyOf(
 	return &latency, err
 }
 
-// damageOf returns an error that names the damaged keys, if one of the queues has some. The figures
-// of these that can't be read become -1.
+// damageOf returns an error that names the damaged keys of the queues, or nil. Figures that can't
+// be read become -1.
 func damageOf(ctx context.Context, client *qless.Client, rows []*queueRow) error {
 	if !slices.ContainsFunc(rows, func(r *queueRow) bool { return r.Latency == nil }) {
 		return nil
@@ -134,7 +138,7 @@ func (a *app) listQueues(ctx context.Context, client *qless.Client, f *rangeFlag
 	return errors.Join(err, damaged)
 }
 
-// alarming returns a number that should be zero.
+// alarming returns a number, in red unless it is zero.
 func alarming(n int) any {
 	if n == 0 {
 		return n
@@ -161,7 +165,7 @@ func (a *app) queueShowCommand() *cobra.Command {
 	})
 }
 
-// queueDetails are the counts of a queue, and its settings. Durations are in seconds.
+// queueDetails are the counts and the settings of a queue. Durations are in seconds.
 type queueDetails struct {
 	queueRow
 	Heartbeat      float64 `json:"heartbeat"`
@@ -288,6 +292,6 @@ func (a *app) queuePeekCommand() *cobra.Command {
 		}),
 		ValidArgsFunction: a.completeEach(queuesKnown),
 	}
-	command.Flags().IntVar(&limit, "limit", 10, "how many to print at most")
+	command.Flags().IntVar(&limit, "limit", 10, "maximum number to print")
 	return command
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,21 +13,51 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// eachQueue returns what does the same with queues that are named.
+// eachQueue returns a function that treats all named queues alike.
 func (a *app) eachQueue(
 	verb, done string, confirmed bool, do func(queue *qless.Queue, ctx context.Context) error,
 ) do {
-	return a.eachNamed(verb, done, "queue", confirmed,
+	each := a.eachNamed(verb, done, "queue", confirmed,
 		func(ctx context.Context, client *qless.Client, name string) error {
 			return do(client.Queue(name), ctx)
 		})
+	return func(ctx context.Context, client *qless.Client, args []string) error {
+		args, err := allQueues(ctx, client, args)
+		if err != nil {
+			return err
+		}
+		if err := a.warnOfQueues(ctx, client, args); err != nil {
+			return err
+		}
+		return each(ctx, client, args)
+	}
+}
+
+// warnOfQueues names queues that never had a job: their names may be misspelt.
+func (a *app) warnOfQueues(ctx context.Context, client *qless.Client, names []string) error {
+	known, err := queuesKnown(ctx, client)
+	for _, name := range names {
+		if err == nil && name != stdin && !slices.Contains(known, name) {
+			fmt.Fprintf(a.err, "warning: the queue %q is unknown so far\n", name)
+		}
+	}
+	return err
+}
+
+// allQueues returns the names of all queues in place of "*", and other arguments as they are.
+func allQueues(ctx context.Context, client *qless.Client, args []string) ([]string, error) {
+	if len(args) == 1 && args[0] == "*" {
+		return queuesKnown(ctx, client)
+	}
+	return args, nil
 }
 
 func (a *app) queuePauseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "pause QUEUE...",
-		Short:             "Keep workers from taking jobs of queues",
-		Example:           "  qless queue pause mail\n  qless queue pause mail sms --yes",
+		Short:             "Stop workers from taking jobs of queues",
+		Long:              "Stop workers from taking jobs of queues. \"*\" stands for all queues.",
+		Example:           "  qless queue pause mail\n  qless queue pause '*' --yes",
 		Args:              cobra.MinimumNArgs(1),
 		RunE:              a.run(a.eachQueue("pause", "paused", true, (*qless.Queue).Pause)),
 		ValidArgsFunction: a.completeNames(queuesKnown),
@@ -37,7 +68,8 @@ func (a *app) queueUnpauseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "unpause QUEUE...",
 		Short:             "Let workers take jobs of queues again",
-		Example:           "  qless queue unpause mail",
+		Long:              "Let workers take jobs of queues again. \"*\" stands for all queues.",
+		Example:           "  qless queue unpause mail\n  qless queue unpause '*'",
 		Args:              cobra.MinimumNArgs(1),
 		RunE:              a.run(a.eachQueue("unpause", "unpaused", false, (*qless.Queue).Resume)),
 		ValidArgsFunction: a.completeNames(queuesKnown),
@@ -47,7 +79,7 @@ func (a *app) queueUnpauseCommand() *cobra.Command {
 func (a *app) queueForgetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "forget QUEUE...",
-		Short:             "Take queues off the list until jobs are put into them; their jobs are kept",
+		Short:             "Remove queues from the list until jobs are put into them; jobs are kept",
 		Example:           "  qless queue forget old-mail",
 		Args:              cobra.MinimumNArgs(1),
 		RunE:              a.run(a.eachQueue("forget", "forgot", true, (*qless.Queue).Forget)),
@@ -61,7 +93,7 @@ func (a *app) queueMoveCommand() *cobra.Command {
 		Use:   "move FROM TO",
 		Short: "Move the waiting jobs of a queue, or those of another state, into another queue",
 		Long: "Move the waiting jobs of a queue, or those of another state, into another queue, where\n" +
-			"they can be popped at once. The jobs are the ones in the queue when the command begins.",
+			"they can be popped at once. Only jobs that are in the queue when the command begins move.",
 		Example: "  qless queue move mail slow --klass Newsletter\n" +
 			"  qless queue move mail slow -s waiting,scheduled --dry-run",
 		Args: cobra.ExactArgs(2),
@@ -72,7 +104,7 @@ func (a *app) queueMoveCommand() *cobra.Command {
 		ValidArgsFunction: a.completeEach(queuesKnown, queuesKnown),
 	}
 	a.addFilter(command, &flags.filter)
-	command.Flags().IntVar(&flags.limit, "limit", -1, "how many to move at most, -1 for all")
+	command.Flags().IntVar(&flags.limit, "limit", -1, "maximum number to move, -1 for all")
 	command.Flags().StringSliceVarP(&flags.place.states, "state", "s", []string{"waiting"},
 		"waiting, running, stalled, scheduled or depends")
 	completeWords(command, "state", queueStates...)
@@ -112,11 +144,11 @@ func (a *app) queueWaitCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "wait QUEUE...",
 		Short: "Wait until queues have no jobs",
-		Long: "Wait until queues have no jobs in some states: by default, none at all but recurring\n" +
-			"ones. Failed and complete jobs are in no queue. Without --timeout it waits for as long as\n" +
-			"it takes.",
+		Long: "Wait until queues have no jobs in the given states, by default none at all but\n" +
+			"recurring ones. Failed and complete jobs are in no queue. Without --timeout, there is no\n" +
+			"time limit. \"*\" stands for all queues.",
 		Example: "  qless queue wait mail --timeout 10m\n" +
-			"  qless queue wait mail -s waiting,running",
+			"  qless queue wait '*' -s running",
 		Args: cobra.MinimumNArgs(1),
 		RunE: a.runWaiting(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.waitForQueues(ctx, client, args, states, poll)
@@ -125,7 +157,7 @@ func (a *app) queueWaitCommand() *cobra.Command {
 	}
 	command.Flags().StringSliceVarP(&states, "state", "s", queueStates,
 		"waiting, running, stalled, scheduled or depends")
-	command.Flags().DurationVar(&poll, "every", time.Second, "how often to look")
+	command.Flags().DurationVar(&poll, "every", time.Second, "interval between two checks")
 	completeWords(command, "state", queueStates...)
 	return command
 }
@@ -145,7 +177,11 @@ func (a *app) waitForQueues(
 	timer := time.NewTicker(max(poll, 10*time.Millisecond))
 	defer timer.Stop()
 	for {
-		left, err := jobsLeft(ctx, client, names, states)
+		queues, err := allQueues(ctx, client, names)
+		if err != nil {
+			return err
+		}
+		left, err := jobsLeft(ctx, client, queues, states)
 		if err != nil || left == 0 {
 			return err
 		}
@@ -157,7 +193,7 @@ func (a *app) waitForQueues(
 	}
 }
 
-// jobsLeft returns how many jobs queues have in some states.
+// jobsLeft returns the number of jobs that queues have in some states.
 func jobsLeft(
 	ctx context.Context, client *qless.Client, names, states []string,
 ) (left int, err error) {

@@ -57,7 +57,7 @@ func (a *app) queueStats(
 	return a.print(all, func() *table { return statsTable(all) })
 }
 
-// queueNames returns the queues that are named, or all.
+// queueNames returns the named queues, or all of them.
 func (a *app) queueNames(
 	ctx context.Context, client *qless.Client, args []string,
 ) ([]string, error) {
@@ -86,7 +86,7 @@ func (a *app) queueHistoryCommand() *cobra.Command {
 	var days int
 	command := &cobra.Command{
 		Use:     "history QUEUE",
-		Short:   "Show the statistics of a queue, a day a line",
+		Short:   "Show the statistics of a queue, one day per line",
 		Example: "  qless queue history mail\n  qless queue history mail --days 30 --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
@@ -94,17 +94,17 @@ func (a *app) queueHistoryCommand() *cobra.Command {
 		}),
 		ValidArgsFunction: a.completeEach(queuesKnown),
 	}
-	command.Flags().IntVar(&days, "days", 7, "how many days, the last of which is today")
+	command.Flags().IntVar(&days, "days", 7, "number of days, up to today")
 	return command
 }
 
-// A queueDay is the statistics of a day of a queue.
+// A queueDay holds the statistics of a queue for a day.
 type queueDay struct {
 	Day string `json:"day"`
 	qless.Stats
 }
 
-// maxDays is how many days a history may have.
+// maxDays is the maximum number of days of a history.
 const maxDays = 366
 
 func (a *app) queueHistory(

@@ -39,6 +39,15 @@ func TestAQueueIsPausedOnlyWhenConfirmed(t *testing.T) {
 	require.True(t, paused())
 }
 
+func TestAQueueThatIsPausedMayBeMisspelt(t *testing.T) {
+	e := newEnv(t)
+	_, err := e.Client().Queue("mail").Put(t.Context(), "Welcome", nil)
+	require.NoError(t, err)
+	r := e.run("", "queue", "pause", "mail", "mial", "--yes")
+	require.Equal(t, run{0, "", "warning: the queue \"mial\" is unknown so far\n" +
+		"paused mail\npaused mial\n"}, r)
+}
+
 func TestADamagedKeyHarmsItsOwnQueue(t *testing.T) {
 	e := newStill(t)
 	for _, queue := range []string{"crm", "mail"} {

@@ -149,9 +149,9 @@ type recurFlags struct {
 func (f *recurFlags) add(command *cobra.Command) {
 	f.flags = command.Flags()
 	f.flags.DurationVar(&f.every, "every", 0, "the time from one job to the next")
-	f.flags.IntVar(&f.backlog, "backlog", 0, "how many missed jobs are put at most, 0 for all")
+	f.flags.IntVar(&f.backlog, "backlog", 0, "maximum number of missed jobs to put, 0 for all")
 	f.flags.IntVar(&f.priority, "priority", 0, "the priority of its jobs")
-	f.flags.IntVar(&f.retries, "retries", 5, "how often its jobs may be retried")
+	f.flags.IntVar(&f.retries, "retries", 5, "number of retries of its jobs")
 	f.flags.StringArrayVarP(&f.tags, "tag", "t", nil, "a tag of its jobs; may be repeated")
 }
 
@@ -160,8 +160,8 @@ func (a *app) recurPutCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "put QUEUE KLASS [DATA]",
 		Short: "Put a recurring job into a queue, and print its jid",
-		Long: "Put a recurring job into a queue, and print its jid. The data is JSON; - stands for\n" +
-			"that of the standard input. A recurring job that has the --jid already is changed.",
+		Long: "Put a recurring job into a queue, and print its jid. The data is JSON; - reads it from\n" +
+			"standard input. If a recurring job with the --jid exists, it is changed.",
 		Example: "  qless recur put reports Hourly --every 1h --jid hourly-report\n" +
 			"  qless recur put mail Digest '{\"to\": \"all\"}' --every 24h --offset 6h",
 		Args: cobra.RangeArgs(2, 3),
@@ -172,7 +172,7 @@ func (a *app) recurPutCommand() *cobra.Command {
 	}
 	flags.add(command)
 	command.Flags().StringVar(&flags.jid, "jid", "", "its id (default: a new random one)")
-	command.Flags().DurationVar(&flags.offset, "offset", 0, "how long until the first job")
+	command.Flags().DurationVar(&flags.offset, "offset", 0, "time until the first job")
 	_ = command.MarkFlagRequired("every")
 	return command
 }
@@ -252,7 +252,7 @@ func (a *app) setRecurring(
 	return nil
 }
 
-// change sets the fields that the flags say, and reports whether there are any.
+// change sets the fields given as flags, and reports whether there are any.
 func (f *recurFlags) change(job *qless.RecurringJob, data json.RawMessage) (any bool) {
 	for _, c := range []struct {
 		flag string
@@ -276,7 +276,7 @@ func (f *recurFlags) change(job *qless.RecurringJob, data json.RawMessage) (any 
 	return any
 }
 
-// withTags returns tags, and those of more that are not among them.
+// withTags returns tags and those of more that are not among them.
 func withTags(tags, more []string) []string {
 	for _, tag := range more {
 		if !slices.Contains(tags, tag) {
@@ -294,7 +294,7 @@ func withoutTags(tags, others []string) []string {
 func (a *app) recurRunCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "run JID",
-		Short:             "Put a job of a recurring job at once, in addition to the others",
+		Short:             "Put a job of a recurring job now, in addition to the others",
 		Example:           "  qless recur run hourly-report",
 		Args:              cobra.ExactArgs(1),
 		RunE:              a.run(a.runRecurring),

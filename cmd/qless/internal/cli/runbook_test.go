@@ -16,7 +16,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// A wreck is a server on which a situation of the runbook is made.
+// A wreck is a server in a situation of the runbook.
 type wreck struct {
 	*env
 	*qless.Client
@@ -73,7 +73,7 @@ func (w *wreck) register(name, queue string, at time.Time) {
 	require.NoError(w.t, err)
 }
 
-// lose has a worker lose its lock on a job.
+// lose makes a worker lose its lock on a job.
 func (w *wreck) lose(queue, jid string) {
 	w.jobs(queue, jid, 1, qless.LockTime(time.Millisecond))
 	testkit.Until(w.t, "the lock to end", func() bool {
@@ -83,7 +83,7 @@ func (w *wreck) lose(queue, jid string) {
 	})
 }
 
-// situations make what a part of the runbook is about.
+// situations make the situations of the parts of the runbook.
 var situations = map[string]func(w *wreck){
 	"A queue runs as many jobs as it may": func(w *wreck) {
 		w.ok("config", "set", "render-max-concurrency", "1", "--yes")
@@ -119,12 +119,18 @@ var situations = map[string]func(w *wreck){
 		w.register("thumbs-1", "thumbs", time.Now())
 	},
 	"The server's memory is full": func(w *wreck) { w.redis("config set maxmemory 1") },
-	"The user lacks a permission": func(w *wreck) { w.redis("acl setuser default -evalsha -eval") },
-	"The password is wrong":       func(w *wreck) { w.url = strings.Replace(w.url, "//", "//ann:wrong@", 1) },
-	"The server is away":          func(w *wreck) { w.server.Kill() },
-	"A job is due in ten years":   func(w *wreck) { w.jobs("crm", "later", 0, qless.Delay(87600*time.Hour)) },
+	"The server can't write to its disk": func(w *wreck) {
+		w.t.Cleanup(w.server.Refuse(w.t, "MISCONF"))
+	},
+	"The server has become a replica": func(w *wreck) { w.redis("replicaof 127.0.0.1 1") },
+	"The user lacks a permission":     func(w *wreck) { w.redis("acl setuser default -evalsha -eval") },
+	"The password is wrong":           func(w *wreck) { w.url = strings.Replace(w.url, "//", "//ann:wrong@", 1) },
+	"The server is away":              func(w *wreck) { w.server.Kill() },
+	"A job is due in ten years":       func(w *wreck) { w.jobs("crm", "later", 0, qless.Delay(87600*time.Hour)) },
 	"A unique key is held": func(w *wreck) {
 		w.jobs("sync", "old", 0, qless.Unique("acme"), qless.Delay(time.Hour))
+		_, err := w.Queue("sync").Put(w.t.Context(), "Sync", nil, qless.Unique("acme"))
+		require.ErrorIs(w.t, err, qless.ErrExists)
 	},
 	"A limit has no room": func(w *wreck) {
 		require.NoError(w.t, w.Limit("shopify").Set(w.t.Context(), qless.LimitConfig{
@@ -143,7 +149,7 @@ var situations = map[string]func(w *wreck){
 	},
 }
 
-// A step of the runbook is a command with its status, and words of the lines that it prints.
+// A step of the runbook is a command with its status and words of its output.
 type step struct {
 	command string
 	status  int

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) scheduleCommand() *cobra.Command {
-	return group("schedule", "Show the schedules of workers, and run them at once",
+	return group("schedule", "Show the schedules of workers, and run them now",
 		a.scheduleListCommand(), a.scheduleShowCommand(), a.scheduleRunCommand(),
 		a.scheduleForgetCommand())
 }
@@ -117,7 +117,7 @@ func (a *app) showSchedule(ctx context.Context, client *qless.Client, args []str
 func (a *app) scheduleRunCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "run ID",
-		Short:   "Put a job of a schedule at once, in addition to the others",
+		Short:   "Put a job of a schedule now, in addition to the others",
 		Example: "  qless schedule run nightly",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
@@ -141,7 +141,7 @@ func (a *app) scheduleRunCommand() *cobra.Command {
 func (a *app) scheduleForgetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "forget ID...",
-		Short:   "Remove schedules that no worker follows any more",
+		Short:   "Remove schedules that no worker follows",
 		Example: "  qless schedule forget nightly",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: a.run(a.eachNamed("forget", "forgot", "schedule", true,

@@ -18,11 +18,11 @@ func (a *app) scriptCommand() *cobra.Command {
 	var load, classic bool
 	command := &cobra.Command{
 		Use:   "script",
-		Short: "Print the script that clients of other languages load in place of their own",
-		Long: "Print the script that clients of other languages load in place of their own qless.lua,\n" +
+		Short: "Print the script for clients in other languages",
+		Long: "Print the script that clients in other languages load in place of their own qless.lua,\n" +
 			"to run on current servers and to share queues with clients in Go. With --load, load it into\n" +
 			"the server instead, and print its SHA-1. With --classic, it has only the commands that\n" +
-			"these clients send, which makes it smaller.",
+			"these clients use, which makes it smaller.",
 		Example: "  qless script > qless.lua\n  qless script --load\n" +
 			"  qless script --classic > qless.lua",
 		Args: cobra.NoArgs,
@@ -44,12 +44,12 @@ func (a *app) scriptCommand() *cobra.Command {
 		},
 	}
 	command.Flags().BoolVar(&load, "load", false, "load it into the server, and print its SHA-1")
-	command.Flags().BoolVar(&classic, "classic", false, "only what clients of other languages send")
+	command.Flags().BoolVar(&classic, "classic", false, "only commands of clients in other languages")
 	return command
 }
 
-// loadScript loads a script into the server, where it stays until the next restart or SCRIPT FLUSH,
-// and into each of a cluster.
+// loadScript loads a script into the server, or each server of a cluster. It stays there until the
+// next restart or SCRIPT FLUSH.
 func (a *app) loadScript(ctx context.Context, client *qless.Client, text string) error {
 	sha, err := client.Redis().ScriptLoad(ctx, text).Result()
 	if err != nil {
@@ -96,7 +96,7 @@ func versionOf(build *debug.BuildInfo) version {
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version of this program, and the oldest Redis that it works with",
+		Short:   "Print the version of this program, and the oldest Redis that it supports",
 		Example: "  qless version\n  qless version --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

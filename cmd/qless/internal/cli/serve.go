@@ -44,11 +44,11 @@ Without the URL of a Redis server, jobs are kept in memory, and lost at the end.
 	flags.StringVar(&o.lmstfy, "lmstfy", "", "address of lmstfy's API")
 	flags.StringVar(&o.lmstfyAdmin, "lmstfy-admin", "", "address of lmstfy's admin API")
 	flags.StringArrayVar(&o.lmstfyAdminHosts, "lmstfy-admin-host", nil,
-		"name by which lmstfy's admin API may be asked; may be given repeatedly")
+		"host name of lmstfy's admin API; may be repeated")
 	flags.IntVar(&o.maxConnections, "max-connections", 0,
 		"connections of each gateway (default 16384 for lmstfy and 10000 for workq; -1 for any number)")
 	flags.BoolVar(&o.skipTokens, "skip-tokens", false,
-		"take requests of lmstfy's clients without looking at their tokens")
+		"accept requests of lmstfy's clients with any token")
 	flags.StringVar(&o.workq, "workq", "", "address for Workq's protocol")
 	o.web.addFlags(flags)
 	flags.StringVar(&o.metrics, "metrics", "", "address of /metrics, /healthz and /readyz")
@@ -61,10 +61,11 @@ func (a *app) exporterCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "exporter",
 		Short: "Serve the metrics of the queues to Prometheus",
-		Long: "Serve the metrics of the queues to Prometheus: /metrics, and /healthz and /readyz as\n" +
-			"those of qless serve.",
-		Example: "  qless exporter --listen :9464 --redis redis://localhost:6379",
-		Args:    cobra.NoArgs,
+		Long: "Serve the metrics of the queues to Prometheus: /metrics, and /healthz and /readyz like\n" +
+			"qless serve. If --namespace is a pattern, the metrics have a label for the namespace.",
+		Example: "  qless exporter --listen :9464 --redis redis://localhost:6379\n" +
+			"  qless exporter --namespace '{mail-*}:ql:'",
+		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.serve(command.Context(), &o)
 		},
@@ -86,21 +87,21 @@ type serveOptions struct {
 	logFormat, logLevel    string
 }
 
-// addFlags adds the flags of everything that is served.
+// addFlags adds the flags of all servers.
 func (o *serveOptions) addFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.DurationVar(&o.delay, "shutdown-delay", 0,
-		"how long to go on after a signal, for load balancers to see that this is not ready")
+		"time to keep serving after a signal, so that load balancers notice")
 	flags.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 20*time.Second,
-		"how long requests may take that are under way")
+		"time limit for requests under way after a signal")
 	flags.StringVar(&o.logFormat, "log-format", "text", "format of the log: text or json")
-	flags.StringVar(&o.logLevel, "log-level", "info", "what is logged: debug, info, warn or error")
+	flags.StringVar(&o.logLevel, "log-level", "info", "level of the log: debug, info, warn or error")
 	completeWords(command, "log-format", "text", "json")
 	completeWords(command, "log-level", "debug", "info", "warn", "error")
 }
 
-// usesMemory reports whether the servers are of use without a Redis.
-func (o *serveOptions) usesMemory() bool {
+// hasGateway reports whether there is a server for another protocol, which works without Redis.
+func (o *serveOptions) hasGateway() bool {
 	return o.lmstfy != "" || o.workq != ""
 }
 
@@ -142,12 +143,15 @@ func (a *app) serveWorkqCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "workq",
 		Short: "Serve Workq's protocol over TCP",
-		Long: "Serve Workq's protocol over TCP. Jobs are kept in memory, and lost at the end, unless\n" +
+		Long: "Serve Workq's protocol over TCP. Jobs are kept in memory, and lost on exit, unless\n" +
 			"a Redis server is named.",
 		Example: "  qless serve workq --listen 127.0.0.1:9922 --redis redis://localhost:6379",
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			where, err := a.where()
+			if err == nil {
+				err = a.refusePattern()
+			}
 			if err != nil {
 				return err
 			}
@@ -177,13 +181,16 @@ func (a *app) serveLmstfyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "lmstfy",
 		Short: "Serve lmstfy's protocol over HTTP",
-		Long: "Serve lmstfy's protocol over HTTP. Jobs are kept in memory, and lost at the end,\n" +
+		Long: "Serve lmstfy's protocol over HTTP. Jobs are kept in memory, and lost on exit,\n" +
 			"unless a Redis server is named here or in the configuration file.",
 		Example: "  qless serve lmstfy --listen 127.0.0.1:7777 --redis redis://localhost:6379\n" +
 			"  qless serve lmstfy -c config.toml",
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			where, err := a.where()
+			if err == nil {
+				err = a.refusePattern()
+			}
 			if err != nil {
 				return err
 			}
@@ -198,14 +205,14 @@ func (a *app) serveLmstfyCommand() *cobra.Command {
 	flags.StringVar(&options.AdminListen, "admin-listen", "",
 		"address of the admin API (default 127.0.0.1:7778)")
 	flags.StringArrayVar(&options.AdminHosts, "admin-host", nil,
-		"name by which the admin API may be asked; may be given repeatedly")
+		"host name of the admin API; may be repeated")
 	flags.IntVar(&options.MaxConnections, "max-connections", 0,
 		"connections of each API; others wait (default 16384; -1 for any number)")
 	flags.StringVarP(&options.ConfigFile, "config", "c", "", "configuration file of lmstfy's server\n"+
-		"(default conf/config.toml, if there is one, and no Redis is named)")
+		"(default conf/config.toml, if it exists and no Redis is named)")
 	flags.StringVarP(&options.PIDFile, "pid-file", "p", "", "file for the id of the process")
 	flags.String("bt", "warn", "has no effect")
 	flags.BoolVar(&options.SkipTokens, "skip-tokens", false,
-		"take requests without looking at their tokens")
+		"accept requests with any token")
 	return command
 }

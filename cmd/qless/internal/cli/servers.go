@@ -26,6 +26,7 @@ type servers struct {
 	log     *slog.Logger
 
 	qless  *qless.Client
+	spaces []*qless.Client // in place of client, if --namespace is a pattern
 	redis  redis.UniversalClient
 	calls  *qlessprom.ClientMetrics
 	closes []func()
@@ -34,13 +35,13 @@ type servers struct {
 	ready     atomic.Bool
 }
 
-// A listening server has a listener, and is not serving yet.
+// A listening server has a listener but is not serving yet.
 type listening struct {
 	name     string
 	listener net.Listener
 	serve    func(net.Listener) error
 	shutdown func(context.Context) error
-	isLast   bool // it is shut down when the others are
+	isLast   bool // it is shut down after the others
 }
 
 func (s *servers) close() {
@@ -52,16 +53,21 @@ func (s *servers) close() {
 	}
 }
 
-// connect connects to the Redis that is named, or starts one in memory.
+// connect connects to the named Redis server, or starts one in memory.
 func (s *servers) connect(ctx context.Context) error {
 	where, err := s.where()
 	if err != nil {
 		return err
 	}
+	if s.options.hasGateway() {
+		if err := s.refusePattern(); err != nil {
+			return err
+		}
+	}
 	s.calls = qlessprom.NewClientMetrics(qlessprom.ProcessOptions{})
 	config := s.clientConfig()
 	config.Logger, config.Observer = s.log, s.calls.Observe
-	if where.redis == "" && s.options.usesMemory() {
+	if where.redis == "" && s.options.hasGateway() {
 		memory, err := qlesstest.Start()
 		if err != nil {
 			return err
@@ -82,10 +88,13 @@ func (s *servers) connect(ctx context.Context) error {
 	}
 	s.closes = append(s.closes, func() { _ = s.qless.Close() })
 	s.redis = s.qless.Redis()
-	return nil
+	if s.manySpaces() && s.options.web.listen != "" {
+		s.spaces, err = s.spacesOf(ctx, s.qless, config)
+	}
+	return err
 }
 
-// listen makes the servers, and has all of them listen before any serves.
+// listen makes the servers and opens all listeners before any server serves.
 func (s *servers) listen(ctx context.Context) error {
 	return errors.Join(
 		s.listenLmstfy(ctx), s.listenWorkq(ctx), s.listenWeb(ctx), s.listenMetrics(ctx))
@@ -161,7 +170,7 @@ func (s *servers) listenMetrics(ctx context.Context) error {
 // run serves until the context ends, or a server does.
 func (s *servers) run(ctx context.Context) error {
 	ended := make(chan error, len(s.listening))
-	s.ready.Store(true) // connections are taken already
+	s.ready.Store(true) // connections are already accepted
 	for _, l := range s.listening {
 		go func() { ended <- l.run() }()
 		fmt.Fprintf(s.out, "%s listening on %s\n", l.name, l.listener.Addr())
@@ -189,7 +198,7 @@ func (s *servers) run(ctx context.Context) error {
 	return failed
 }
 
-// run serves, and returns why that ended unless it was shut down.
+// run serves, and returns the error that ended it, or nil after a shutdown.
 func (l *listening) run() error {
 	err := l.serve(l.listener)
 	if err == nil || errors.Is(err, http.ErrServerClosed) || errors.Is(err, workq.ErrServerClosed) {
@@ -198,7 +207,7 @@ func (l *listening) run() error {
 	return fmt.Errorf("%s: %w", l.name, err)
 }
 
-// shutDown shuts all servers down at once, and logs the end last.
+// shutDown shuts all servers down at once, and logs the end.
 func (s *servers) shutDown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.shutdownTimeout)
 	defer cancel()

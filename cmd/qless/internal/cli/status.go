@@ -24,25 +24,29 @@ func (a *app) statusCommand() *cobra.Command {
 	var all bool
 	command := &cobra.Command{
 		Use:   "status",
-		Short: "Show what the namespace does, and what needs attention",
-		Long: "Show what the namespace does: what needs attention, queues, workers, how many jobs end\n" +
-			"in a minute, failures, and limits that are full.\n\n" +
-			"It reads up to 1000 queues with one script for each 200, and runs 3 commands on the\n" +
-			"server for each worker.",
-		Example: "  qless status\n  qless status --json | jq '.attention[].sentence'",
-		Args:    cobra.NoArgs,
-		RunE: a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
+		Short: "Show the state of the namespace, and what needs attention",
+		Long: "Show the state of the namespace: what needs attention, queues, workers, the rates at\n" +
+			"which jobs end, failures, and full limits.\n\n" +
+			"It reads up to 1000 queues with one script per 200 queues, and runs 3 commands on the\n" +
+			"server per worker. If --namespace is a pattern, in which * stands for any text and ?\n" +
+			"for one character, it sums up all namespaces that match.",
+		Example: "  qless status\n  qless status --json | jq '.attention[].sentence'\n" +
+			"  qless status --namespace '{mail-*}:ql:'",
+		Args: cobra.NoArgs,
+		RunE: a.runEither(func(ctx context.Context, client *qless.Client, _ []string) error {
 			return a.showStatus(ctx, client, old, all)
+		}, func(ctx context.Context, clients []*qless.Client) error {
+			return a.showSum(ctx, clients, old, all)
 		}),
 	}
 	command.Flags().DurationVar(&old, "old", 5*time.Minute,
-		"from which age of its oldest job on a queue is late")
+		"age of the oldest job at which a queue is late")
 	command.Flags().BoolVar(&all, "all", false,
-		"show everything that needs attention, not the first 5")
+		"show all problems, not only the first 5")
 	return a.again(command)
 }
 
-// How many failure groups and problems are shown.
+// The numbers of failure groups and problems that are shown.
 const (
 	statusGroups   = 10
 	statusProblems = 5
@@ -89,7 +93,7 @@ func damage(found []inspect.DamagedKey) error {
 		text.Clean(strings.Join(keys, ", ")))
 }
 
-// serverName returns the address of the server, without what is secret in its URL.
+// serverName returns the address of the server, without secrets.
 func (a *app) serverName() string {
 	parsed, err := url.Parse(a.redisURL())
 	if err != nil {
@@ -144,19 +148,26 @@ func command(words []string) string {
 }
 
 func (s *statusScreen) workers(o *doctor.Status) {
-	w := o.Workers
+	s.workforce(o.Workers)
+	s.gone(o)
+	s.rates(o.Rates)
+}
+
+func (s *statusScreen) workforce(w doctor.Workforce) {
 	line := fmt.Sprintf("%s, %d of %s busy", text.Count(w.Registered, "worker"), w.Busy,
 		text.Count(w.Slots, "slot"))
 	if w.Silent > 0 {
 		line += fmt.Sprintf("; %d more that do not register", w.Silent)
 	}
 	s.line("\n%s  %s", s.style.Bold("WORKERS"), line)
-	s.gone(o)
-	s.line("%s    %s completed, %s failed, %s retried a minute", s.style.Bold("RATES"),
-		units.Rate(o.Rates.Completed), units.Rate(o.Rates.Failed), units.Rate(o.Rates.Retried))
 }
 
-// gone names the workers that have died last.
+func (s *statusScreen) rates(r doctor.Rates) {
+	s.line("%s    %s completed, %s failed, %s retried a minute", s.style.Bold("RATES"),
+		units.Rate(r.Completed), units.Rate(r.Failed), units.Rate(r.Retried))
+}
+
+// gone names the workers that died last.
 func (s *statusScreen) gone(o *doctor.Status) {
 	var gone []inspect.Worker
 	for _, w := range o.Listed {
@@ -208,31 +219,15 @@ func (s *statusScreen) queues(queues []doctor.QueueStatus, none string) error {
 	return t.write(s.out)
 }
 
-// noQueues says that a namespace has no queues, and which namespaces have some: those among the
-// first 10,000 keys or so.
+// noQueues returns a message for a namespace without queues, which names other namespaces.
 func noQueues(ctx context.Context, client *qless.Client) string {
-	const steps, step, list = 10, 1000, "queues"
-	var others []string
-	for i, cursor := 0, uint64(0); i < steps && (i == 0 || cursor != 0); i++ {
-		keys, next, err := client.Redis().ScanType(ctx, cursor, "*:"+list, step, "zset").Result()
-		if err != nil {
-			break // the user may lack the permission
-		}
-		for _, key := range keys {
-			others = append(others, text.Clean(strings.TrimSuffix(key, list)))
-		}
-		cursor = next
+	if others := otherSpaces(ctx, client); others != "" {
+		return "no queues here" + others
 	}
-	slices.Sort(others)
-	others = slices.Compact(others)
-	if len(others) == 0 {
-		return "no queues"
-	}
-	return "no queues here; there are queues in " + strings.Join(others[:min(len(others), 5)], ", ") +
-		" (--namespace)"
+	return "no queues"
 }
 
-// known returns a figure, or ? for one whose key is damaged.
+// known returns a figure, or ? if its key is damaged.
 func known(n int) string {
 	if n < 0 {
 		return "?"

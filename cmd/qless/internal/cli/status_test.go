@@ -18,7 +18,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// newLiveEnv is newEnv with a server whose clock runs.
+// newLiveEnv is newEnv with a running clock.
 func newLiveEnv(t *testing.T) *env {
 	server, err := qlesstest.Start()
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func (e *env) fail(queue, klass, group, message string) {
 	require.NoError(e.t, jobs[0].Fail(e.t.Context(), group, message))
 }
 
-// work starts a worker for a queue that has a slot, and stops it with the test.
+// work starts a worker with one slot for a queue, and stops it with the test.
 func (e *env) work(queue string, handle qless.Handler) *qless.Worker {
 	e.t.Helper()
 	worker, err := qless.NewWorker(e.Client(), qless.WorkerConfig{
@@ -78,7 +78,7 @@ func (e *env) work(queue string, handle qless.Handler) *qless.Worker {
 	return worker
 }
 
-// stable replaces what differs from run to run.
+// stable replaces the parts that differ from run to run.
 func (e *env) stable(text string) string {
 	text = strings.ReplaceAll(text, e.Addr(), "localhost:6379")
 	text = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+Z| UTC)`).
@@ -95,7 +95,7 @@ func TestStatusOfAnEmptyServer(t *testing.T) {
 	golden(t, "status_empty.txt", e.stable(e.ok("status")))
 }
 
-// busyEnv is a server with something of everything.
+// busyEnv returns a server with data of all kinds.
 func busyEnv(t *testing.T) *env {
 	e := newLiveEnv(t)
 	ctx := t.Context()
@@ -170,7 +170,7 @@ func TestStatusTellsOfLostLocks(t *testing.T) {
 	_, err = queue.Pop(t.Context(), 1)
 	require.NoError(t, err)
 	testkit.Until(t, "the lock to end", func() bool {
-		return strings.Contains(e.ok("status"), "queue mail has 1 job whose locks have ended")
+		return strings.Contains(e.ok("status"), "queue mail has 1 job with an expired lock")
 	})
 }
 

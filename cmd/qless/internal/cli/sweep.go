@@ -13,21 +13,21 @@ import (
 func (a *app) sweepCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sweep [QUEUE...]",
-		Short: "Clear away what nobody else has come across",
-		Long: "Clear away what nobody else has come across: end the lives of jobs that are over,\n" +
-			"delete failed jobs that are too old or too many by the settings, and tell jobs with an\n" +
-			"OnFailure of failures that they have not heard of. In queues that are named, also move the\n" +
-			"jobs that have fallen due, and those whose locks have ended; \"*\" stands for all queues.",
+		Short: "Clean up leftovers that no other call has noticed",
+		Long: "Clean up leftovers that no other call has noticed: end jobs whose lives are over,\n" +
+			"delete failed jobs that the settings do not keep, and notify jobs with an OnFailure of\n" +
+			"failures that they were not notified of. In named queues, also move jobs that have fallen\n" +
+			"due or whose locks have expired; \"*\" stands for all queues.",
 		Example:           "  qless sweep\n  qless sweep mail sms\n  qless sweep '*' --json",
 		RunE:              a.run(a.sweep),
 		ValidArgsFunction: a.completeNames(queuesKnown),
 	}
 }
 
-// sweptAtOnce is how many failed jobs, and failure groups, a call of Sweep looks at.
+// sweptAtOnce is the number of failed jobs and failure groups that a call of Sweep examines.
 const sweptAtOnce = 100
 
-// sweep sweeps until all failed jobs were looked at, and nothing more is found.
+// sweep sweeps until all failed jobs were examined and no leftovers are found.
 func (a *app) sweep(ctx context.Context, client *qless.Client, queues []string) error {
 	groups, err := inspect.New(client).FailureGroups(ctx)
 	if err != nil {

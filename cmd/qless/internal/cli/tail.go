@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 )
 
-// A tail prints events that pass a filter.
+// A tail prints the events that pass a filter.
 type tail struct {
 	*app
 	client                 *qless.Client
@@ -23,7 +23,7 @@ type tail struct {
 	tracked                bool
 }
 
-// eventKinds are the events that a person can ask for.
+// eventKinds are the kinds of events that a user can select.
 var eventKinds = []qless.EventKind{
 	qless.EventAdvanced, qless.EventCanceled, qless.EventCompleted, qless.EventConfigSet,
 	qless.EventConfigUnset, qless.EventFailed, qless.EventLockLost, qless.EventPaused,
@@ -37,11 +37,11 @@ func (a *app) tailCommand() *cobra.Command {
 		Use:   "tail",
 		Short: "Print events as they happen",
 		Long: "Print events as they happen, one a line, until Ctrl-C. With --json, each line is a\n" +
-			"JSON object. Filters are combined; each may be given several times.\n\n" +
-			"When the connection was lost, a line says that events may be missing. A job that is\n" +
+			"JSON object. Filters are combined, and each may be repeated.\n\n" +
+			"After the connection is lost, a line says that events may be missing. A job that is\n" +
 			"taken by a worker or retried has no event, unless it is tracked. --klass, and --queue\n" +
 			"for events that do not name the queue, read the job of each event, which is a command\n" +
-			"on the server; a job that is gone by then is left out.",
+			"on the server. A job that is gone by then is omitted.",
 		Example: "  qless tail\n  qless tail --queue mail --event failed --event lock_lost\n" +
 			"  qless tail --json | jq -r 'select(.event == \"failed\") | .jid'",
 		Args: cobra.NoArgs,
@@ -51,7 +51,7 @@ func (a *app) tailCommand() *cobra.Command {
 	flags.StringSliceVar(&t.queues, "queue", nil, "only events of this queue")
 	flags.StringSliceVar(&t.klasses, "klass", nil, "only events of jobs of this klass")
 	flags.StringSliceVar(&t.kinds, "event", nil, "only this event, such as put or failed")
-	flags.BoolVar(&t.tracked, "tracked", false, "print the second events of tracked jobs, too")
+	flags.BoolVar(&t.tracked, "tracked", false, "also print the second events of tracked jobs")
 	return command
 }
 
@@ -91,7 +91,7 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-// A shownEvent is an event with what was found out about it.
+// A shownEvent is an event with the klass and the queue of its job.
 type shownEvent struct {
 	Time time.Time `json:"time"`
 	qless.Event
@@ -187,7 +187,7 @@ func countOf(n int) string {
 	return fmt.Sprint(n)
 }
 
-// paint returns the name of an event in the colour of how bad it is.
+// paint returns the name of an event in the colour of its severity.
 func (t *tail) paint(kind qless.EventKind) string {
 	name := text.Pad(string(kind), len(qless.EventConfigUnset))
 	switch kind {

@@ -18,12 +18,12 @@ func (a *app) topCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "top",
 		Short: "Watch queues, workers and failures in the terminal",
-		Long: "Watch queues, workers and failures in the terminal, sort them, look into a queue and\n" +
-			"pause it. The key ? tells the keys.\n\n" +
-			"What is shown is read every 2 s (--every). Reading the queues runs about 16 commands on the\n" +
-			"server for each queue, 3 for each worker, 1 for each failure group and 6 for each of up to\n" +
-			"50 limits; a list of jobs runs 2 for each of up to 100. Readings take no more than a\n" +
-			"twentieth of the time: the longer one takes, the later is the next one.",
+		Long: "Watch queues, workers and failures in the terminal, sort them, open a queue and\n" +
+			"pause it. The key ? lists the keys.\n\n" +
+			"The screen is updated every 2 s (--every). A reading of the queues runs about 16 commands\n" +
+			"on the server per queue, 3 per worker, 1 per failure group and 6 for each of up to\n" +
+			"50 limits; a list of jobs runs 2 for each of up to 100. Readings take up no more than a\n" +
+			"twentieth of the time: the longer one takes, the later the next one starts.",
 		Example: "  qless top\n  qless top --every 10s\n  qless top --queue mail",
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -42,17 +42,18 @@ func (a *app) topCommand() *cobra.Command {
 			return top.Run(command.Context(), top.Server{Client: client, Old: old}, top.Config{
 				Server: a.serverName(), Queue: queue, Every: every, Timeout: min(a.timeout, topTimeout),
 				ReadOnly: readOnly, In: a.in, Out: a.out, Style: text.StyleOf(a.out),
+				Command: commandFor,
 			})
 		},
 	}
 	flags := command.Flags()
-	flags.DurationVar(&every, "every", 2*time.Second, "how often to read")
+	flags.DurationVar(&every, "every", 2*time.Second, "interval between two readings")
 	flags.DurationVar(&old, "old", 5*time.Minute,
-		"from which age of its oldest job on a queue is late")
-	flags.BoolVar(&readOnly, "read-only", false, "let the keys change nothing: no queue is paused")
-	flags.StringVar(&queue, "queue", "", "begin with the jobs of this queue")
+		"age of the oldest job at which a queue is late")
+	flags.BoolVar(&readOnly, "read-only", false, "disable the keys that change something")
+	flags.StringVar(&queue, "queue", "", "start with the jobs of this queue")
 	return command
 }
 
-// topTimeout is when a server is taken to be away.
+// topTimeout is the time after which a server counts as unavailable.
 const topTimeout = 5 * time.Second

@@ -31,7 +31,7 @@ func (l *lockedText) String() string {
 	return l.text.String()
 }
 
-// twoQueues is a server with a job in alpha and two in mail.
+// twoQueues returns a server with a job in alpha and two in mail.
 func twoQueues(t *testing.T) *env {
 	e := newLiveEnv(t)
 	e.put("alpha", "Welcome", 0)
@@ -46,7 +46,7 @@ func TestTopFromTheStartToTheEnd(t *testing.T) {
 	s.shows("queue mail has no workers")
 	require.True(t, s.isAlternate())
 
-	// It continues to read.
+	// The program keeps reading.
 	e.put("zulu", "Welcome", 0)
 	s.shows("zulu")
 
@@ -61,7 +61,7 @@ func TestTopFromTheStartToTheEnd(t *testing.T) {
 	s.shows("[waiting 2]")
 	s.shows("Goodbye")
 	s.press("y")
-	s.shows("No worker is known that takes jobs from the queue.")
+	s.shows("No known worker takes jobs from the queue.")
 	s.press("\x1b")
 	s.shows("[waiting 2]")
 	s.press("\x1b")
@@ -165,7 +165,7 @@ func TestTopSaysThatTheServerIsAwayAndGoesOn(t *testing.T) {
 	s.shows("mail")
 	server.Kill()
 	s.shows("no answer since")
-	s.shows("mail") // what was there before
+	s.shows("mail") // the output before the program
 	server.Restart()
 	s.hides("no answer since")
 	s.press("q")

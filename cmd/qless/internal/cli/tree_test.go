@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// leaves returns the commands that do something, except for the ones that cobra adds.
+// leaves returns the commands without subcommands, except for the commands that cobra adds.
 func leaves(command *cobra.Command) []*cobra.Command {
 	if !command.HasSubCommands() {
 		return []*cobra.Command{command}
@@ -44,7 +44,7 @@ func TestEachCommandHasAnExampleOfItself(t *testing.T) {
 	}
 }
 
-// scene puts something of everything into a namespace.
+// scene fills a namespace with data of all kinds.
 func scene(t *testing.T, client *qless.Client) {
 	ctx := t.Context()
 	mail := client.Queue("mail")
@@ -82,7 +82,7 @@ func scene(t *testing.T, client *qless.Client) {
 	require.NoError(t, client.Limit("shop").Set(ctx, qless.LimitConfig{Concurrency: 2}))
 }
 
-// follow starts a worker with a schedule, and returns what stops it.
+// follow starts a worker with a schedule, and returns a function that stops it.
 func follow(t *testing.T, client *qless.Client) (stop func()) {
 	worker, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues: []string{"nights"}, Name: "night-worker",
@@ -104,7 +104,7 @@ func follow(t *testing.T, client *qless.Client) (stop func()) {
 	return func() { require.NoError(t, worker.Stop(context.WithoutCancel(t.Context()))) }
 }
 
-// asJSON has arguments for each command that prints something of the scene, or changes it.
+// asJSON has arguments for each command that prints or changes parts of the scene.
 var asJSON = map[string]string{
 	"queue ls":          "",
 	"queue show":        "mail",
@@ -118,7 +118,7 @@ var asJSON = map[string]string{
 	"queue wait":        "reports",
 	"job show":          "waiting",
 	"job put":           "mail Welcome",
-	"job find":          "",
+	"job find":          "--limit 25",
 	"job ls":            "-q mail",
 	"job cancel":        "failed --yes",
 	"job retry":         "failed-too",
@@ -162,7 +162,7 @@ var asJSON = map[string]string{
 	"limit hold":        "shop 1m --yes",
 }
 
-// silent are the commands that print nothing but what they say to people.
+// silent are the commands that print only messages.
 var silent = []string{
 	"queue pause", "queue unpause", "queue forget", "queue wait", "job edit", "recur set",
 	"recur cancel", "schedule forget", "worker deregister", "limit set", "limit delete",

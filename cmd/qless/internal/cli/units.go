@@ -7,7 +7,7 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// since formats how long ago a time is, or in how long it comes.
+// since formats the time since t, or until t if that is in the future.
 func since(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -22,12 +22,20 @@ func since(t time.Time) string {
 	return units.Duration(d) + " ago"
 }
 
-// at formats a time, and how long ago it is.
+// at formats a time, and the time since then.
 func at(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
 	return t.UTC().Format("2006-01-02 15:04:05") + " UTC (" + since(t) + ")"
+}
+
+// lockEnds returns the label for the time at which a lock ends.
+func lockEnds(t time.Time) string {
+	if t.Before(now()) {
+		return "lock ended"
+	}
+	return "lock ends"
 }
 
 // elapsed formats a duration; zero is a dash.
@@ -46,7 +54,7 @@ func list(texts []string) string {
 	return strings.Join(texts, ",")
 }
 
-// dash stands for a text that is empty.
+// dash returns "-" for an empty text.
 func dash(text string) string {
 	if text == "" {
 		return "-"

@@ -11,13 +11,13 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A do is what a command does once it is connected.
+// A do runs a command once it is connected.
 type do = func(ctx context.Context, client *qless.Client, args []string) error
 
 var errTimeout = errors.New("the time is over")
 
-// A watch ends a context when the server takes too long. It stands still while a person is asked,
-// and starts again with each step of a long work.
+// A watch ends a context when the server takes too long. It stops while the user is asked, and
+// restarts with each step of a long command.
 type watch struct {
 	timer *time.Timer
 	limit time.Duration
@@ -45,17 +45,28 @@ func (w *watch) resume() {
 	}
 }
 
-// run makes a command's function out of one that needs a client, and that ends in time.
-func (a *app) run(do do) func(*cobra.Command, []string) error {
+// A runFunc is the function of a command.
+type runFunc = func(*cobra.Command, []string) error
+
+// run returns the function of a command that needs a client and has a time limit.
+func (a *app) run(do do) runFunc {
+	return a.inTime(func(ctx context.Context, args []string) error {
+		client, err := a.client(ctx)
+		if err != nil {
+			return err
+		}
+		return do(ctx, client, args)
+	})
+}
+
+// inTime returns the function of a command that has a time limit.
+func (a *app) inTime(do func(ctx context.Context, args []string) error) runFunc {
 	return func(command *cobra.Command, args []string) error {
 		ctx, end := context.WithCancelCause(command.Context())
 		defer end(nil)
 		a.watch = newWatch(a.timeout, end)
 		defer a.watch.stop()
-		client, err := a.client(ctx)
-		if err == nil {
-			err = do(ctx, client, args)
-		}
+		err := do(ctx, args)
 		if err != nil && context.Cause(ctx) == errTimeout {
 			return fmt.Errorf("not done within %s: %w", a.timeout, context.DeadlineExceeded)
 		}
@@ -63,8 +74,8 @@ func (a *app) run(do do) func(*cobra.Command, []string) error {
 	}
 }
 
-// runWaiting is run for a command that waits: only a timeout that was asked for ends it.
-func (a *app) runWaiting(do do) func(*cobra.Command, []string) error {
+// runWaiting is run for a command that waits: only an explicit --timeout limits it.
+func (a *app) runWaiting(do do) runFunc {
 	return func(command *cobra.Command, args []string) error {
 		return a.run(func(ctx context.Context, client *qless.Client, args []string) error {
 			if !command.Flags().Changed("timeout") {

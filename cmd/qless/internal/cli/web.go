@@ -17,8 +17,8 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
-// maxWebConnections is how many connections the dashboard has at a time. Pages that are updated
-// have one each, and the dashboard updates fewer.
+// maxWebConnections is the maximum number of connections to the dashboard. Each live page has one;
+// the dashboard limits live pages to fewer.
 const maxWebConnections = 2000
 
 // webOptions are the options of the dashboard.
@@ -30,15 +30,15 @@ type webOptions struct {
 
 func (o *webOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.listen, "web", "", "address of the dashboard")
-	flags.StringVar(&o.prefix, "web-prefix", "", "path below which the dashboard is, such as /queues")
-	flags.StringSliceVar(&o.hosts, "web-host", nil, "name under which browsers reach the dashboard, "+
+	flags.StringVar(&o.prefix, "web-prefix", "", "path of the dashboard, such as /queues")
+	flags.StringSliceVar(&o.hosts, "web-host", nil, "host name of the dashboard for browsers, "+
 		"besides localhost, its addresses, and that in --web")
 	flags.StringVar(&o.user, "web-user", "",
-		"user who may see the dashboard, with the password in QLESS_WEB_PASSWORD")
+		"user of the dashboard, whose password is in QLESS_WEB_PASSWORD")
 	flags.BoolVar(&o.readOnly, "web-read-only", false, "offer no actions in the dashboard")
 }
 
-// listenWeb has the dashboard listen.
+// listenWeb opens the listener of the dashboard.
 func (s *servers) listenWeb(ctx context.Context) error {
 	o := &s.options.web
 	if o.listen == "" {
@@ -46,7 +46,7 @@ func (s *servers) listenWeb(ctx context.Context) error {
 	}
 	dashboard, err := web.New(
 		web.Options{Prefix: o.prefix, ReadOnly: o.readOnly, Logger: s.log, Hosts: o.names()},
-		web.Source{Client: s.qless, Redis: s.redis},
+		s.sources()...,
 	)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s *servers) listenWeb(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Live updates last for as long as a page is open: they end when the server does.
+	// Live updates last as long as a page is open. They end with the server.
 	live, end := context.WithCancel(context.Background())
 	const patience = 30 * time.Second // with slow clients
 	server := &http.Server{
@@ -77,8 +77,19 @@ func (s *servers) listenWeb(ctx context.Context) error {
 	return nil
 }
 
-// names returns the names under which the dashboard is reached. There is always one, so that the
-// others are refused.
+// sources are the namespaces of the dashboard.
+func (s *servers) sources() []web.Source {
+	if !s.manySpaces() {
+		return []web.Source{{Client: s.qless, Redis: s.redis}}
+	}
+	sources := make([]web.Source, len(s.spaces))
+	for i, client := range s.spaces {
+		sources[i] = web.Source{Client: client, Redis: s.redis}
+	}
+	return sources
+}
+
+// names returns the host names of the dashboard. There is always one, so that others are refused.
 func (o *webOptions) names() []string {
 	names := append([]string{"localhost"}, o.hosts...)
 	if host, _, err := net.SplitHostPort(o.listen); err == nil && host != "" {
@@ -87,7 +98,7 @@ func (o *webOptions) names() []string {
 	return names
 }
 
-// protected asks for a user and a password before it passes requests on, if there is a user.
+// protected passes on only requests with the user and password, if a user is set.
 func (o *webOptions) protected(handler http.Handler) (http.Handler, error) {
 	if o.user == "" {
 		return handler, nil

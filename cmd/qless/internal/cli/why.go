@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -16,9 +17,9 @@ import (
 func (a *app) whyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "why QUEUE",
-		Short: "Tell what a queue waits for, and what to do",
-		Long: "Tell what keeps the jobs of a queue waiting, the likeliest cause first, and what to do." +
-			"\n\nIt looks at 100 jobs of each state and runs up to 2000 commands on the server. It\n" +
+		Short: "Explain why the jobs of a queue wait, and what to do",
+		Long: "Explain why the jobs of a queue wait, the likeliest cause first, and what to do." +
+			"\n\nIt reads 100 jobs of each state and runs up to 2000 commands on the server. It\n" +
 			"changes nothing.",
 		Example: "  qless why mail\n  qless why mail --json | jq -r '.causes[0].code'",
 		Args:    cobra.ExactArgs(1),
@@ -26,16 +27,22 @@ func (a *app) whyCommand() *cobra.Command {
 	}
 }
 
-// An advice is what to do about a cause.
-type advice struct {
-	Words   string `json:"do,omitempty"`
-	Command string `json:"command,omitempty"`
-}
-
-// An advisedCause is a cause with what to do about it.
+// An advisedCause is a cause with advice.
 type advisedCause struct {
 	doctor.Cause
-	advice
+	Words   string // the advice
+	Command string
+}
+
+// MarshalJSON writes the fields of the cause beside its own.
+func (c advisedCause) MarshalJSON() ([]byte, error) {
+	type cause doctor.Cause
+	return json.Marshal(struct {
+		cause
+		Per     units.Text `json:"per,omitempty"`
+		Words   string     `json:"do,omitempty"`
+		Command string     `json:"command,omitempty"`
+	}{cause(c.Cause), units.Text(c.Per), c.Words, c.Command})
 }
 
 func (a *app) explain(ctx context.Context, client *qless.Client, args []string) error {
@@ -45,7 +52,7 @@ func (a *app) explain(ctx context.Context, client *qless.Client, args []string) 
 	}
 	advised := make([]advisedCause, len(found.Causes))
 	for i, cause := range found.Causes {
-		advised[i] = advisedCause{cause, adviceFor(found.Queue, &cause)}
+		advised[i] = advisedCause{cause, cause.Advice(), commandFor(found.Queue, &cause)}
 	}
 	if a.json {
 		return a.print(struct {
@@ -89,92 +96,51 @@ func (a *app) printCauses(found *doctor.Explanation, causes []advisedCause) erro
 	return nil
 }
 
-// adviceFor returns what to do about a cause of a queue.
-func adviceFor(queue string, cause *doctor.Cause) advice {
+// commandFor returns the command that goes with the advice on a cause of a queue, or the empty
+// string.
+func commandFor(queue string, cause *doctor.Cause) string {
 	quoted := text.Quote(queue)
 	switch cause.Code {
 	case doctor.CodeUnknown:
-		return advice{"Compare the name with those of the queues.", "qless queue ls"}
-	case doctor.CodeEmpty:
-		return advice{"See whether the jobs have failed or are complete.", "qless failed ls"}
+		return "qless queue ls"
+	case doctor.CodeEmpty, doctor.CodeNoCompletions:
+		return "qless failed ls"
 	case doctor.CodePaused:
-		return advice{"Let workers take its jobs again.", "qless queue unpause " + quoted}
+		return "qless queue unpause " + quoted
 	case doctor.CodeMaxConcurrency:
-		return advice{"Raise the limit, or find out why those jobs take long.",
-			fmt.Sprintf("qless config set %s %d", text.Quote(queue+"-max-concurrency"), 2*cause.Max)}
+		return fmt.Sprintf("qless config set %s %d", text.Quote(queue+"-max-concurrency"), 2*cause.Max)
 	case doctor.CodeMaxRate:
-		return advice{"Wait, or raise the rate.", "qless config get " + text.Quote(queue+"-max-rate")}
-	case doctor.CodeLimit:
-		return adviceForLimit(cause)
-	case doctor.CodeWorkersPaused:
-		return advice{"Resume the workers, or start others.", "qless worker ls"}
-	case doctor.CodeNoWorkers:
-		return advice{"Start a worker for the queue. These workers are known.", "qless worker ls"}
-	case doctor.CodeWorkersBusy:
-		return advice{"Start more workers, or find out which jobs take long.", "qless worker ls"}
-	case doctor.CodeNoHandler:
-		return advice{"Deploy workers that have a handler for it. A job of that klass:",
-			showJob(cause.JIDs)}
+		return "qless config get " + text.Quote(queue+"-max-rate")
+	case doctor.CodeWorkersPaused, doctor.CodeNoWorkers, doctor.CodeWorkersBusy, doctor.CodeGrace,
+		doctor.CodeStalled:
+		return "qless worker ls"
+	case doctor.CodeNoHandler, doctor.CodeOpenBatch:
+		return showJob(cause.JIDs)
 	case doctor.CodeScheduled:
-		return advice{"Wait, or look at when they are due.",
-			"qless job ls -q " + quoted + " -s scheduled"}
+		return "qless job ls -q " + quoted + " -s scheduled"
 	case doctor.CodeRecurring:
-		return advice{"Wait, or look at when it is due.", "qless recur ls"}
-	case doctor.CodeDepends:
-		return adviceForBlockers("Look at what they wait for.", cause)
-	case doctor.CodeFailedDependency:
-		return adviceForFailed(cause)
-	case doctor.CodeUntold:
-		return advice{"Tell them, or wait: a Go worker does so every 5 minutes.", "qless sweep"}
-	}
-	return adviceForRest(queue, cause)
-}
-
-func adviceForRest(queue string, cause *doctor.Cause) advice {
-	switch cause.Code {
-	case doctor.CodeOpenBatch:
-		return advice{"Commit the batch, or cancel its callback.", showJob(cause.JIDs)}
-	case doctor.CodeGrace:
-		return advice{"Wait for the end of the grace period. Did a worker die?", "qless worker ls"}
-	case doctor.CodeStalled:
-		return advice{"Other workers take them when they ask for jobs: start one.", "qless worker ls"}
-	case doctor.CodeUnhandled:
-		if len(cause.Groups) > 0 {
-			return advice{"Deploy the code, then retry the jobs.",
-				"qless failed retry " + text.Quote(cause.Groups[0])}
-		}
-	case doctor.CodeNoCompletions:
-		return advice{"Look at how its jobs fail, and at the workers' log.", "qless failed ls"}
+		return "qless recur ls"
+	case doctor.CodeUntold, doctor.CodeUnswept:
+		return "qless sweep"
 	case doctor.CodeFlowing:
-		return advice{"See whether the counts go down.", "qless top --queue " + text.Quote(queue)}
+		return "qless top --queue " + quoted
 	}
-	return advice{}
+	return commandForJobs(cause)
 }
 
-func adviceForLimit(cause *doctor.Cause) advice {
+// commandForJobs is commandFor for causes whose commands name jobs or groups.
+func commandForJobs(cause *doctor.Cause) string {
 	switch {
-	case !cause.Certain:
-		return advice{"Wait a minute.", ""}
-	case len(cause.JIDs) > 0:
-		return advice{"Look at a job that has its slots, or let the limit allow more.",
-			showJob(cause.JIDs)}
+	case cause.Code == doctor.CodeLimit && cause.Certain:
+		return showJob(cause.JIDs)
+	case cause.Code == doctor.CodeUnhandled && len(cause.Groups) > 0:
+		return "qless failed retry " + text.Quote(cause.Groups[0])
+	case cause.Code == doctor.CodeDepends && len(cause.Blockers) > 0:
+		return "qless job graph " + text.Quote(cause.Blockers[0].JID)
+	case cause.Code == doctor.CodeFailedDependency && len(cause.Blockers) > 0:
+		return "qless job retry " + text.Quote(cause.Blockers[0].JID)
 	}
-	return advice{"Wait, or let the limit allow more.", ""}
-}
-
-func adviceForBlockers(words string, cause *doctor.Cause) advice {
-	if len(cause.Blockers) == 0 {
-		return advice{}
-	}
-	return advice{words, "qless job graph " + text.Quote(cause.Blockers[0].JID)}
-}
-
-func adviceForFailed(cause *doctor.Cause) advice {
-	if len(cause.Blockers) == 0 {
-		return advice{}
-	}
-	return advice{"Retry what has failed, or cancel the jobs that wait.",
-		"qless job retry " + text.Quote(cause.Blockers[0].JID)}
+	return ""
 }
 
 func showJob(jids []string) string {

@@ -42,7 +42,7 @@ func (w why) pop(queue string, n int) []*qless.Job {
 	return jobs
 }
 
-// failSilently fails a waiting job as a script of another client does, which notifies nobody.
+// failSilently fails a waiting job like a script of another client, without notifying others.
 func failSilently(t *testing.T, rdb redis.UniversalClient, client *qless.Client, jid string) {
 	ctx, job := t.Context(), jobOf(t, client, jid)
 	pipe := rdb.TxPipeline()
@@ -59,7 +59,7 @@ func (w why) queue() *qless.Queue { return w.Client().Queue("mail") }
 
 const free = `{"queues":["mail"],"klasses":["Welcome"],"slots":5}`
 
-// From "jobs are late" to the cause: what an operator reads for each.
+// From "jobs are late" to the cause: the output for each.
 func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 	for _, test := range []struct {
 		code     doctor.Code
@@ -87,7 +87,7 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 			w.jobs("a", "b")
 			require.NoError(w.t, w.queue().SetMaxRate(w.t.Context(), 1, time.Hour))
 			w.pop("mail", 1)
-		}, "may be started in 1h0m0s", "qless config get mail-max-rate"},
+		}, "may start in 1h0m0s", "qless config get mail-max-rate"},
 		{doctor.CodeLimit, func(w why) {
 			w.worker(free)
 			ctx := w.t.Context()
@@ -104,7 +104,7 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 			w.jobs("a")
 			w.worker(`{"queues":["mail"],"klasses":["Welcome"],"slots":5,"paused":true}`)
 		}, "are paused or stopping: w1", "qless worker ls"},
-		{doctor.CodeNoWorkers, func(w why) { w.jobs("a") }, "No worker is known", "qless worker ls"},
+		{doctor.CodeNoWorkers, func(w why) { w.jobs("a") }, "No known worker takes", "qless worker ls"},
 		{doctor.CodeWorkersBusy, func(w why) {
 			w.worker(`{"queues":["mail"],"klasses":["Welcome"],"slots":1}`)
 			w.jobs("a", "b")
@@ -117,7 +117,7 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 		{doctor.CodeScheduled, func(w why) {
 			w.worker(free)
 			w.put("mail", "Welcome", 0, qless.Delay(time.Hour))
-		}, "1 job waits for the time", "qless job ls -q mail -s scheduled"},
+		}, "1 job is scheduled, the next for", "qless job ls -q mail -s scheduled"},
 		{doctor.CodeRecurring, func(w why) {
 			w.worker(free)
 			_, err := w.queue().Recur(w.t.Context(), "Welcome", nil, time.Hour, qless.Offset(time.Hour))
@@ -127,7 +127,7 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 			w.worker(free)
 			w.put("slow", "Welcome", 0, qless.JID("first"))
 			w.put("mail", "Welcome", 0, qless.DependsOn{"first"})
-		}, "1 job waits for others to complete, for instance for first", "qless job graph first"},
+		}, "1 job waits for others to complete, such as first", "qless job graph first"},
 		{doctor.CodeFailedDependency, func(w why) {
 			w.worker(free)
 			w.put("slow", "Welcome", time.Minute, qless.JID("first"))
@@ -139,7 +139,12 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 			w.put("slow", "Welcome", time.Minute, qless.JID("first"))
 			w.put("mail", "Welcome", 0, qless.DependsOn{"first"}, qless.OnFailureRun)
 			failSilently(w.t, w.Redis(), w.Client(), "first")
-		}, "1 job was not told that others have failed", "qless sweep"},
+		}, "1 job was not notified that others failed", "qless sweep"},
+		{doctor.CodeUnswept, func(w why) {
+			w.worker(free)
+			w.put("slow", "Welcome", time.Minute, qless.JID("first"), qless.TTL(time.Second))
+			w.put("mail", "Welcome", 0, qless.DependsOn{"first"})
+		}, "1 job waits for others that have ended: nothing", "qless sweep"},
 		{doctor.CodeOpenBatch, func(w why) {
 			w.worker(free)
 			_, err := w.Client().NewBatch(w.t.Context(), "mail", "Welcome", nil, qless.JID("done"))
@@ -155,13 +160,13 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 			require.NoError(w.t, err)
 			_, err = client.Queue("mail").Pop(w.t.Context(), 1)
 			require.NoError(w.t, err)
-		}, "The locks on 1 job have ended", "qless worker ls"},
+		}, "The locks on 1 job, held by w2, have expired", "qless worker ls"},
 		{doctor.CodeUnhandled, func(w why) {
 			w.jobs("a")
 			require.NoError(w.t, w.pop("mail", 1)[0].Fail(w.t.Context(), "mail-method-missing", "x"))
 			w.worker(free)
 			w.jobs("b")
-		}, "workers of other languages fail jobs so", "qless failed retry mail-method-missing"},
+		}, "workers in other languages fail jobs this way", "qless failed retry mail-method-missing"},
 		{doctor.CodeNoCompletions, func(w why) {
 			w.worker(free)
 			w.put("mail", "Welcome", time.Hour)
@@ -174,7 +179,7 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 		{doctor.CodeFlowing, func(w why) {
 			w.worker(free)
 			w.jobs("a")
-		}, "Nothing was found that keeps 1 job waiting", "qless top --queue mail"},
+		}, "Nothing seems to keep 1 job waiting", "qless top --queue mail"},
 	} {
 		t.Run(string(test.code), func(t *testing.T) {
 			w := why{newLiveEnv(t)}
@@ -213,7 +218,7 @@ func TestWhyTellsOfAGracePeriod(t *testing.T) {
 	require.Len(t, jobs, 1)
 	_, err = w.queue().Pop(t.Context(), 1)
 	require.NoError(t, err)
-	require.Contains(t, w.ok("why", "mail"), "and the grace period lasts")
+	require.Contains(t, w.ok("why", "mail"), "The first grace period ends at")
 }
 
 func TestWhyIsReadFromTopToBottom(t *testing.T) {

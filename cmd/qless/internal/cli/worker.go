@@ -22,7 +22,7 @@ func (a *app) workerListCommand() *cobra.Command {
 	var flags rangeFlags
 	command := &cobra.Command{
 		Use:   "ls",
-		Short: "List the workers seen lately, the latest first",
+		Short: "List the workers seen recently, the latest first",
 		Example: "  qless worker ls\n" +
 			"  qless worker ls --json | jq '.[] | select(.stalled > 0).name'",
 		Args: cobra.NoArgs,
@@ -82,7 +82,7 @@ func (a *app) workerShowCommand() *cobra.Command {
 	}
 }
 
-// workerDetails are the counts of a worker, and the jobs that it holds.
+// workerDetails are the counts of a worker and the jobs that it holds.
 type workerDetails struct {
 	inspect.Worker
 	Holds []*qless.Job `json:"holds"`
@@ -153,7 +153,7 @@ func (a *app) printWorker(d workerDetails) error {
 func (a *app) workerDeregisterCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "deregister WORKER...",
-		Short:   "Take workers off the list; they keep their locks, and come back if they run",
+		Short:   "Remove workers from the list; they keep their locks, and come back if they run",
 		Example: "  qless worker deregister host-17-ab12cd --yes",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: a.run(a.eachNamed("deregister", "deregistered", "worker", true,

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// press does what a key means.
+// press handles a key.
 func (m *model) press(key string) tea.Cmd {
 	switch {
 	case key == "ctrl+c":
@@ -37,7 +37,7 @@ func (m *model) press(key string) tea.Cmd {
 	case "esc", "backspace":
 		return m.leave()
 	case "p":
-		m.ask()
+		m.pause()
 	case "enter":
 		return m.enter()
 	case "tab", "right":
@@ -52,7 +52,7 @@ func (m *model) press(key string) tea.Cmd {
 	return nil
 }
 
-// pressOfPage does what a key means that moves or sorts.
+// pressOfPage handles the keys that move or sort.
 func (m *model) pressOfPage(key string) tea.Cmd {
 	switch key {
 	case "up", "k":
@@ -71,14 +71,29 @@ func (m *model) pressOfPage(key string) tea.Cmd {
 		if m.at.page == queuePage {
 			return m.visit(m.explained())
 		}
+		return m.remedy()
 	default:
-		m.sort(strings.ToLower(key))
+		m.pressToChange(key)
 	}
 	return nil
 }
 
-// explained returns the place with the causes that the queue waits for, or its list if that is the
-// present place.
+// pressToChange handles the keys that change jobs, or sort.
+func (m *model) pressToChange(key string) {
+	switch {
+	case key == "u" && m.at.page != workersPage:
+		m.unfail()
+	case key == "c" && m.at.page == queuePage:
+		m.changeJob("Cancel", "canceled", m.source.Cancel)
+	case key == "r" && m.at.page == queuePage:
+		m.changeJob("Make due now", "made due", m.source.Promote)
+	default:
+		m.sort(strings.ToLower(key))
+	}
+}
+
+// explained returns the place with the causes of a queue's wait, or its list if the causes are
+// shown.
 func (m *model) explained() place {
 	to := m.at
 	to.why = !to.why
@@ -97,7 +112,7 @@ func (m *model) leave() tea.Cmd {
 	return m.visit(to)
 }
 
-// enter shows what is selected.
+// enter opens the selected row.
 func (m *model) enter() tea.Cmd {
 	name := m.selection()
 	below, found := map[page]page{
@@ -125,7 +140,7 @@ func (m *model) turnList(by int) tea.Cmd {
 	return nil
 }
 
-// sort sorts by the column with a key, or turns the order if it is sorted by that.
+// sort sorts by the column of a key, or reverses the order if that is the current column.
 func (m *model) sort(key string) {
 	order, sortable := m.sorted[m.at.page]
 	if !sortable {
@@ -167,12 +182,8 @@ func (m *model) move(by int) {
 	m.selected[m.at.page] = rows[to].id
 }
 
-// ask asks whether to pause or unpause the queue that is shown or selected.
-func (m *model) ask() {
-	if m.config.ReadOnly {
-		m.note = "read-only: nothing is changed"
-		return
-	}
+// pause asks whether to pause or unpause the shown or selected queue.
+func (m *model) pause() {
 	var counts *qless.QueueCounts
 	switch {
 	case m.at.page == queuePage && m.detail.jobs != nil:
@@ -188,15 +199,73 @@ func (m *model) ask() {
 	if counts == nil {
 		return
 	}
-	verb := "Pause"
+	verb, done := "Pause", "is paused"
 	if counts.Paused {
-		verb = "Unpause"
+		verb, done = "Unpause", "is not paused any more"
 	}
-	m.question = &question{counts.Name, !counts.Paused, fmt.Sprintf("%s queue %s, with %s? y/n",
-		verb, text.Clean(counts.Name), text.Count(counts.Waiting, "waiting job"))}
+	source, name, pause := m.source, counts.Name, !counts.Paused
+	m.ask(fmt.Sprintf("%s queue %s, with %s?", verb, name, text.Count(counts.Waiting, "waiting job")),
+		func(ctx context.Context) (string, error) {
+			return "queue " + name + " " + done, source.SetPaused(ctx, name, pause)
+		})
 }
 
-// answer takes the answer to the question. Anything but a y means no.
+// unfail asks whether to retry the jobs of the shown or selected failure group.
+func (m *model) unfail() {
+	group := m.at.name
+	if m.at.page == failuresPage {
+		group = m.selection()
+	} else if m.at.page != failurePage {
+		return
+	}
+	if group != "" {
+		m.change("Retry the failed jobs of "+group+"?", "retried", group, m.source.Unfail)
+	}
+}
+
+// changeJob asks whether to change the selected job of a queue.
+func (m *model) changeJob(
+	verb, done string, do func(ctx context.Context, jid string) (inspect.Result, error),
+) {
+	if m.at.page != queuePage || m.at.why {
+		return
+	}
+	if jid := m.selection(); jid != "" {
+		m.change(verb+" job "+jid+"?", done, jid, do)
+	}
+}
+
+// change asks whether to change jobs.
+func (m *model) change(
+	question, done, name string,
+	do func(ctx context.Context, name string) (inspect.Result, error),
+) {
+	m.ask(question, func(ctx context.Context) (string, error) {
+		result, err := do(ctx, name)
+		for _, why := range result.Why {
+			if err == nil {
+				err = why
+			}
+		}
+		return fmt.Sprintf("%s %s", done, text.Count(result.Changed, "job")), err
+	})
+}
+
+// ask asks a question before a change.
+func (m *model) ask(
+	words string, do func(ctx context.Context) (done string, err error),
+) {
+	if m.config.ReadOnly {
+		m.note = "read-only: nothing is changed"
+		return
+	}
+	m.question = &question{text.Clean(words) + " y/n", do}
+}
+
+// changeTime is the time limit of a change, in multiples of that of a reading.
+const changeTime = 6
+
+// answer handles the answer to the question. Any key but y means no.
 func (m *model) answer(key string) tea.Cmd {
 	q := m.question
 	m.question = nil
@@ -204,10 +273,39 @@ func (m *model) answer(key string) tea.Cmd {
 		m.note = "nothing was done"
 		return nil
 	}
-	source, timeout := m.source, m.config.Timeout
+	timeout := changeTime * m.config.Timeout
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
-		return pausedMsg{q.queue, q.pause, source.SetPaused(ctx, q.queue, q.pause)}
+		done, err := q.do(ctx)
+		return doneMsg{done, err}
 	}
+}
+
+// remedy copies the command for the problem of the selected queue, or for the first problem, to the
+// clipboard of the terminal, and shows it.
+func (m *model) remedy() tea.Cmd {
+	if m.status == nil || len(m.status.Attention) == 0 {
+		return nil
+	}
+	problem := &m.status.Attention[0]
+	if m.at.page == queuesPage {
+		name := m.selection()
+		for i := range m.status.Attention {
+			p := &m.status.Attention[i]
+			if p.Queue == name || slices.Contains(p.Queues, name) {
+				problem = p
+				break
+			}
+		}
+	}
+	if len(problem.Command) == 0 {
+		return nil
+	}
+	command := "qless"
+	for _, word := range problem.Command {
+		command += " " + text.Quote(word)
+	}
+	m.note = text.Clean("What to do, copied: " + command)
+	return tea.SetClipboard(command)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A model is what is known, and what the user looks at.
+// A model holds the data that was read and the state of the screen.
 type model struct {
 	source Source
 	config Config
@@ -19,22 +19,23 @@ type model struct {
 	width, height int
 	at            place
 	back          []place
-	turn          int // of the place: what was read for an earlier one is dropped
+	turn          int // of the place: readings for an earlier one are dropped
 	help          bool
 	question      *question
-	note          string // what was done last
+	note          string // the result of the last action
 
 	status *doctor.Status
 	detail detail
 
-	lost error     // why the last reading failed
-	read time.Time // when the last one was there
+	lost error         // the error of the last reading
+	read time.Time     // the time of the last successful one
+	took time.Duration // the duration of that one
 
 	sorted   map[page]sorting
 	selected map[page]string
 }
 
-// A page is what fills the screen.
+// A page is one of the kinds of screens.
 type page int
 
 const (
@@ -46,27 +47,27 @@ const (
 	failurePage // one failure group
 )
 
-// A place is a page, of what, and which part of it.
+// A place is a page with its subject and the part that is shown.
 type place struct {
 	page page
 	name string       // of the queue, worker or group
 	list inspect.List // of a queue
-	why  bool         // what the queue waits for, in place of a list
+	why  bool         // the causes of the queue's wait, in place of a list
 }
 
-// lists are those of a queue, in the order in which they are shown.
+// lists are the lists of a queue, in the order in which they are shown.
 var lists = []inspect.List{
 	inspect.Waiting, inspect.Running, inspect.Stalled, inspect.Scheduled, inspect.Depends,
 	inspect.Recurring,
 }
 
-// A sorting is a column by which rows are sorted.
+// A sorting is the column by which rows are sorted.
 type sorting struct {
 	key      string
 	reversed bool
 }
 
-// A detail is what was read of one queue, worker or group.
+// A detail holds the data of one queue, worker or group.
 type detail struct {
 	jobs     *JobsOfQueue
 	why      *doctor.Explanation
@@ -74,11 +75,10 @@ type detail struct {
 	failures *inspect.FailureSummary
 }
 
-// A question is about a queue, before it is paused or unpaused.
+// A question precedes a change, which do makes after a yes.
 type question struct {
-	queue string
-	pause bool
-	text  string
+	text string
+	do   func(ctx context.Context) (done string, err error)
 }
 
 // The messages that change the model.
@@ -91,11 +91,10 @@ type (
 		at     time.Time
 		took   time.Duration
 	}
-	tickMsg   struct{ turn int }
-	pausedMsg struct {
-		queue  string
-		paused bool
-		err    error
+	tickMsg struct{ turn int }
+	doneMsg struct {
+		done string
+		err  error
 	}
 )
 
@@ -114,10 +113,10 @@ func newModel(source Source, config Config) *model {
 	return m
 }
 
-// Init reads for the first time.
+// Init starts the first reading.
 func (m *model) Init() tea.Cmd { return m.refresh() }
 
-// Update changes the model.
+// Update handles a message.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -133,8 +132,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.take(msg)
 			return m, m.again(msg)
 		}
-	case pausedMsg:
-		return m, m.paused(msg)
+	case doneMsg:
+		return m, m.done(msg)
 	}
 	return m, nil
 }
@@ -146,7 +145,7 @@ func (m *model) View() tea.View {
 	return view
 }
 
-// take keeps a reading. The earlier data stays if the server did not answer.
+// take stores a reading. If the server did not answer, the earlier data stays.
 func (m *model) take(msg readMsg) {
 	m.lost = msg.err
 	if msg.err != nil {
@@ -159,31 +158,42 @@ func (m *model) take(msg readMsg) {
 	m.detail = msg.detail
 }
 
-// share is how many times as long as a reading it takes at least until the next one.
+// share is the shortest time between two readings, in multiples of the time of one.
 const share = 20
 
-// again reads after a while: the longer the last reading has taken, the later.
+// again schedules the next reading.
 func (m *model) again(last readMsg) tea.Cmd {
-	turn, wait := m.turn, m.config.Every
-	if last.err == nil {
-		wait = max(wait, share*last.took)
-	}
+	turn, wait := m.turn, m.wait(last)
 	return tea.Tick(wait, func(time.Time) tea.Msg { return tickMsg{turn} })
 }
 
-// visit shows another place.
+// wait returns the time until the next reading: the longer readings take, the longer the wait. A
+// single slow reading, after an outage of the server, does not count.
+func (m *model) wait(last readMsg) time.Duration {
+	if last.err != nil {
+		return m.config.Every
+	}
+	took := last.took
+	if m.took > 0 {
+		took = min(took, m.took)
+	}
+	m.took = last.took
+	return max(m.config.Every, share*took)
+}
+
+// visit goes to another place.
 func (m *model) visit(to place) tea.Cmd {
 	m.at, m.note, m.detail = to, "", detail{}
 	return m.now()
 }
 
-// now reads at once, in place of what is being read.
+// now reads at once, and drops the reading under way.
 func (m *model) now() tea.Cmd {
 	m.turn++
 	return m.refresh()
 }
 
-// refresh reads what is shown at the moment.
+// refresh reads the data for the current place.
 func (m *model) refresh() tea.Cmd {
 	source, at, turn, timeout := m.source, m.at, m.turn, m.config.Timeout
 	return func() tea.Msg {
@@ -214,14 +224,10 @@ func readPlace(ctx context.Context, source Source, at place) (msg readMsg) {
 	return msg
 }
 
-func (m *model) paused(msg pausedMsg) tea.Cmd {
-	switch {
-	case msg.err != nil:
+func (m *model) done(msg doneMsg) tea.Cmd {
+	m.note = msg.done
+	if msg.err != nil {
 		m.note = "not done: " + msg.err.Error()
-	case msg.paused:
-		m.note = "queue " + msg.queue + " is paused"
-	default:
-		m.note = "queue " + msg.queue + " is not paused any more"
 	}
 	return m.now()
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A Server is the Source for a client.
+// A Server is the [Source] of a client.
 type Server struct {
 	Client *qless.Client
-	Old    time.Duration // from which age of its oldest job on a queue is late
+	Old    time.Duration // the age of the oldest job at which a queue is late
 }
 
 // The limits of reads.
@@ -46,12 +46,12 @@ func (s Server) Jobs(
 	return &JobsOfQueue{counts, latency, page}, nil
 }
 
-// Why explains what a queue waits for.
+// Why explains why the jobs of a queue wait.
 func (s Server) Why(ctx context.Context, queue string) (*doctor.Explanation, error) {
 	return doctor.Why(ctx, s.Client, queue)
 }
 
-// Held reads the jobs that a worker has.
+// Held reads the jobs that a worker holds.
 func (s Server) Held(ctx context.Context, worker string) ([]*qless.Job, error) {
 	var jobs []*qless.Job
 	for job, err := range inspect.New(s.Client).HeldBy(worker).AtMost(maxJobs).Jobs(ctx) {
@@ -74,4 +74,19 @@ func (s Server) SetPaused(ctx context.Context, queue string, paused bool) error 
 		return s.Client.Queue(queue).Pause(ctx)
 	}
 	return s.Client.Queue(queue).Resume(ctx)
+}
+
+// Unfail puts the jobs of a failure group back into their queues.
+func (s Server) Unfail(ctx context.Context, group string) (inspect.Result, error) {
+	return inspect.New(s.Client).Failed(group).Unfail(ctx)
+}
+
+// Cancel deletes a job.
+func (s Server) Cancel(ctx context.Context, jid string) (inspect.Result, error) {
+	return inspect.New(s.Client).JIDs(jid).Cancel(ctx)
+}
+
+// Promote makes a scheduled job due.
+func (s Server) Promote(ctx context.Context, jid string) (inspect.Result, error) {
+	return inspect.New(s.Client).JIDs(jid).Promote(ctx)
 }

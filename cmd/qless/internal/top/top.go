@@ -1,7 +1,7 @@
-// Package top shows in a terminal what a namespace does, and keeps it up to date.
+// Package top shows the state of a namespace in a terminal, and keeps it up to date.
 //
-// The model (model.go, keys.go) is changed by messages only, and the view (view.go, grid.go) makes
-// text of it. All data of the server comes from a Source.
+// Only messages change the model (model.go, keys.go), and the view (view.go, grid.go) renders it.
+// All data of the server comes from a [Source].
 package top
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A Source reads and changes what is shown.
+// A Source reads and changes the data that is shown.
 type Source interface {
 	Overview(ctx context.Context) (*doctor.Status, error)
 	Jobs(ctx context.Context, queue string, list inspect.List) (*JobsOfQueue, error)
@@ -25,9 +25,12 @@ type Source interface {
 	Held(ctx context.Context, worker string) ([]*qless.Job, error)
 	Failures(ctx context.Context, group string) (inspect.FailureSummary, error)
 	SetPaused(ctx context.Context, queue string, paused bool) error
+	Unfail(ctx context.Context, group string) (inspect.Result, error)
+	Cancel(ctx context.Context, jid string) (inspect.Result, error)
+	Promote(ctx context.Context, jid string) (inspect.Result, error)
 }
 
-// JobsOfQueue is one list of a queue, with its counts.
+// JobsOfQueue is a list of a queue with its counts.
 type JobsOfQueue struct {
 	Counts  qless.QueueCounts
 	Latency inspect.Latency
@@ -36,24 +39,27 @@ type JobsOfQueue struct {
 
 // A Config has the data source and the terminal.
 type Config struct {
-	Server  string        // how the server is called
-	Queue   string        // the queue to begin with, or empty
-	Every   time.Duration // how often to read
-	Timeout time.Duration // how long a reading may take
+	Server  string        // the server's name
+	Queue   string        // the queue to start with, or empty
+	Every   time.Duration // the interval between two readings
+	Timeout time.Duration // the time limit of a reading
 
-	ReadOnly bool // the key p does nothing
+	ReadOnly bool // disables the keys that change something
+
+	// Command returns the command that goes with the advice on a cause of a queue, or "".
+	Command func(queue string, cause *doctor.Cause) string
 
 	In    io.Reader
 	Out   io.Writer
 	Style text.Style
 }
 
-// Run shows what the source has until the user quits or the context ends. In each case, and after a
-// panic, the terminal is as it was before.
+// Run shows the data of the source until the user quits or the context ends. It restores the
+// terminal afterwards, even after a panic.
 func Run(ctx context.Context, source Source, config Config) error {
 	program := tea.NewProgram(newModel(source, config),
 		tea.WithInput(config.In), tea.WithOutput(config.Out), tea.WithoutSignalHandler())
-	// A program whose own context ends closes the terminal while it is being read.
+	// If a program's own context ended, it would close the terminal while reading it.
 	defer context.AfterFunc(ctx, program.Quit)()
 	_, err := program.Run()
 	return err

@@ -32,7 +32,7 @@ func (m *model) render() string {
 	return strings.Join(lines, "\n")
 }
 
-// head is how many lines there are above the rows of a table, and foot how many below.
+// head and foot are the numbers of lines above and below the rows of a table.
 const (
 	head = 5
 	foot = 1
@@ -119,7 +119,7 @@ func (m *model) attention() string {
 	return m.config.Style.Yellow(line)
 }
 
-// tabs names the pages, or where the user is below one.
+// tabs names the pages, or the place below one.
 func (m *model) tabs() string {
 	var names []string
 	current := int(m.at.page)
@@ -136,7 +136,7 @@ func (m *model) tabs() string {
 	return m.join(names, current)
 }
 
-// queueTabs names the lists of a queue, with how many jobs they have.
+// queueTabs names the lists of a queue with their sizes.
 func (m *model) queueTabs() string {
 	var counts qless.QueueCounts
 	if m.detail.jobs != nil {
@@ -168,8 +168,8 @@ func (m *model) queueTabs() string {
 	return m.join(names, current)
 }
 
-// join joins names, with brackets around the current one. Where there is no room for all, only that
-// and its neighbours are there.
+// join joins names, with brackets around the current one. If they do not all fit, it keeps the
+// current one and its neighbours.
 func (m *model) join(names []string, current int) string {
 	for first := 0; ; first++ {
 		var plain, painted []string
@@ -193,7 +193,7 @@ func (m *model) join(names []string, current int) string {
 	}
 }
 
-// table returns the header of the grid and the rows that fit, with the selected one among them.
+// table returns the header of the grid and the rows that fit, including the selected one.
 func (m *model) table() []string {
 	g := m.grid()
 	widths := g.widths(m.width - 1)
@@ -212,7 +212,7 @@ func (m *model) table() []string {
 	return lines
 }
 
-// isReading reports whether what the place shows has not been read yet.
+// isReading reports whether the data of the place is still being read.
 func (m *model) isReading() bool {
 	switch m.at.page {
 	case queuePage:
@@ -225,7 +225,7 @@ func (m *model) isReading() bool {
 	return m.status == nil
 }
 
-// widths returns how wide the columns are on a line of this width.
+// widths returns the widths of the columns on a line of a width.
 func (g *grid) widths(width int) []int {
 	widths := make([]int, len(g.columns))
 	left := width - (len(g.columns) - 1)
@@ -253,7 +253,7 @@ func (m *model) header(g grid, widths []int) string {
 	return text.Cut(line, m.width)
 }
 
-// markSorted puts a sign before or behind the title of the column that rows are sorted by.
+// markSorted marks the title of the column that rows are sorted by.
 func markSorted(line string, g grid, widths []int, by sorting) string {
 	sign := '^'
 	if by.reversed {
@@ -262,7 +262,7 @@ func markSorted(line string, g grid, widths []int, by sorting) string {
 	start := 1
 	for i, c := range g.columns {
 		if c.key == by.key {
-			at := start + len(c.title) // behind a name
+			at := start + len(c.title) // after a name
 			if c.isNumber {
 				at = start + widths[i] - len(c.title) - 1 // before a number
 			}
@@ -299,7 +299,7 @@ func (m *model) row(g grid, widths []int, r row, selected bool) string {
 	return " " + line
 }
 
-// causes shows what the queue waits for.
+// causes shows why the jobs of the queue wait.
 func (m *model) causes() []string {
 	if m.detail.why == nil {
 		return []string{" reading"}
@@ -313,9 +313,14 @@ func (m *model) causes() []string {
 		wrapped := wrap(fmt.Sprintf("%d. %s", i+1, sentence), m.width-1)
 		lines = append(lines, "", m.config.Style.Yellow(wrapped[0]))
 		lines = append(lines, wrapped[1:]...)
+		if words := c.Advice(); words != "" {
+			lines = append(lines, wrap(text.Clean(words), m.width-1)...)
+		}
+		if command := m.config.Command(m.at.name, &c); command != "" {
+			lines = append(lines, m.config.Style.Cyan(text.Cut("   $ "+text.Clean(command), m.width)))
+		}
 	}
-	hint := "What to do: qless why " + text.Clean(text.Quote(m.at.name))
-	return append(lines, "", text.Cut(hint, m.width))
+	return lines
 }
 
 // wrap breaks a text into lines.
@@ -335,7 +340,7 @@ func wrap(s string, width int) []string {
 	return lines
 }
 
-// footer has the question, what was done, or the keys.
+// footer returns the question, the last note, or the keys.
 func (m *model) footer() string {
 	style := m.config.Style
 	switch {
@@ -347,16 +352,18 @@ func (m *model) footer() string {
 		return style.Yellow(text.Cut(text.Clean(m.note), m.width))
 	}
 	keys := map[page]string{
-		queuesPage:   "q quit  ? help  enter jobs  p pause  tab next page  capital letters sort",
+		queuesPage:   "q quit  ? help  enter jobs  p pause  y what to do  tab next page",
 		workersPage:  "q quit  ? help  enter jobs  tab next page  capital letters sort",
-		failuresPage: "q quit  ? help  enter klasses  tab next page  capital letters sort",
-		queuePage:    "q quit  ? help  esc back  tab next list  y why  p pause",
+		failuresPage: "q quit  ? help  enter klasses  u retry  tab next page  capital letters sort",
+		failurePage:  "q quit  ? help  esc back  u retry",
+		queuePage:    "q quit  ? help  esc back  tab next list  y why  p pause  c cancel  r run now",
 	}[m.at.page]
 	if keys == "" {
 		keys = "q quit  ? help  esc back"
 	}
 	if m.config.ReadOnly {
-		keys = strings.Replace(keys, "  p pause", "", 1)
+		keys = strings.NewReplacer(
+			"  p pause", "", "  u retry", "", "  c cancel", "", "  r run now", "").Replace(keys)
 	}
 	return style.Faint(text.Cut(keys, m.width))
 }
@@ -367,11 +374,13 @@ var helpLines = []string{
 	"  up down        select a row; page up and down, home and end, too",
 	"  enter          jobs of a queue or a worker, klasses of a failure group",
 	"  esc            back",
-	"  y              in a queue: what it waits for",
+	"  y              what to do about the selected queue; in a queue: why it waits",
 	"  p              pause or unpause a queue, after a question",
+	"  u              retry the jobs of a failure group, after a question",
+	"  c r            in a queue: cancel a job, or make it due now, after a question",
 	"  space          read at once",
 	"  q, ctrl+c      quit; ctrl+z suspends",
 	"",
 	"  The capital letter of a column is the key that sorts by it; pressed again, it",
-	"  turns the order. Rates are those of the last 5 minutes.",
+	"  reverses the order. Rates cover the last 5 minutes.",
 }

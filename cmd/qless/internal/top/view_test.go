@@ -23,11 +23,11 @@ var update = flag.Bool("update", false, "write what is drawn to testdata")
 
 var noon = time.Date(2024, time.January, 2, 12, 0, 0, 0, time.UTC)
 
-// A fake is a source that has what a test gives it.
+// A fake is a source with the data of a test.
 type fake struct {
-	status doctor.Status
-	err    error
-	paused []string
+	status  doctor.Status
+	err     error
+	changed []string
 }
 
 func (f *fake) Overview(context.Context) (*doctor.Status, error) { return &f.status, f.err }
@@ -49,7 +49,8 @@ func (f *fake) Jobs(_ context.Context, queue string, list inspect.List) (*JobsOf
 
 func (f *fake) Why(context.Context, string) (*doctor.Explanation, error) {
 	return &doctor.Explanation{Causes: []doctor.Cause{
-		{Certain: true, Sentence: "The queue is paused: no job is handed out until it is unpaused."},
+		{Certain: true, Code: doctor.CodePaused,
+			Sentence: "The queue is paused: workers get no jobs until it is unpaused."},
 		{Sentence: strings.Repeat("No worker is known that takes jobs. ", 4)},
 	}}, f.err
 }
@@ -71,8 +72,25 @@ func (f *fake) SetPaused(_ context.Context, queue string, paused bool) error {
 	if paused {
 		word = "paused "
 	}
-	f.paused = append(f.paused, word+queue)
+	f.changed = append(f.changed, word+queue)
 	return f.err
+}
+
+func (f *fake) change(word, name string) (inspect.Result, error) {
+	f.changed = append(f.changed, word+" "+name)
+	return inspect.Result{Changed: 3}, f.err
+}
+
+func (f *fake) Unfail(_ context.Context, group string) (inspect.Result, error) {
+	return f.change("unfail", group)
+}
+
+func (f *fake) Cancel(_ context.Context, jid string) (inspect.Result, error) {
+	return f.change("cancel", jid)
+}
+
+func (f *fake) Promote(_ context.Context, jid string) (inspect.Result, error) {
+	return f.change("promote", jid)
 }
 
 func queueOf(name string, waiting int, oldest time.Duration, perMinute float64) doctor.QueueStatus {
@@ -84,7 +102,7 @@ func queueOf(name string, waiting int, oldest time.Duration, perMinute float64) 
 	}
 }
 
-// newFake returns a source with some of everything.
+// newFake returns a source with data of all kinds.
 func newFake() *fake {
 	export := queueOf("export", 0, 0, 0)
 	export.Paused = true
@@ -111,14 +129,16 @@ func newFake() *fake {
 	}}
 }
 
-// A driver gives a model what a terminal and a source would.
+// A driver stands for the terminal and the source of a model.
 type driver struct {
 	t *testing.T
 	*model
 }
 
 func drive(t *testing.T, source *fake, width, height int) *driver {
-	m := newModel(source, Config{Server: "localhost:6379", Every: time.Second, Timeout: time.Second})
+	m := newModel(source, Config{Server: "localhost:6379", Every: time.Second, Timeout: time.Second,
+		Command: func(string, *doctor.Cause) string { return "" },
+	})
 	d := &driver{t, m}
 	d.do(m.Init())
 	d.send(tea.WindowSizeMsg{Width: width, Height: height})
@@ -132,7 +152,7 @@ func (d *driver) send(msg tea.Msg) {
 	}
 }
 
-// do runs a command, and sends what it returns to the model.
+// do runs a command, and sends its result to the model.
 func (d *driver) do(cmd tea.Cmd) {
 	if cmd == nil {
 		return
@@ -145,7 +165,7 @@ func (d *driver) do(cmd tea.Cmd) {
 	d.send(msg)
 }
 
-// press presses keys, one a word.
+// press presses keys, one per word.
 func (d *driver) press(keys string) string {
 	for _, key := range strings.Fields(keys) {
 		d.do(d.model.press(key))
@@ -267,13 +287,13 @@ func TestAQueueIsPausedAfterAYesOnly(t *testing.T) {
 	require.Contains(t, d.press("n"), "nothing was done")
 	require.Contains(t, d.press("p enter"), "nothing was done")
 	require.Contains(t, d.press("p esc"), "nothing was done")
-	require.Empty(t, source.paused)
+	require.Empty(t, source.changed)
 	require.Contains(t, d.press("p y"), "queue mail is paused")
 	require.Contains(t, d.press("home down p"), "Unpause queue export")
 	d.press("y")
-	require.Equal(t, []string{"paused mail", "unpaused export"}, source.paused)
+	require.Equal(t, []string{"paused mail", "unpaused export"}, source.changed)
 	d.press("1 end enter p y")
-	require.Equal(t, "paused mail", source.paused[2], "in the view of a queue")
+	require.Equal(t, "paused mail", source.changed[2], "in the view of a queue")
 	source.err = errors.New("no permission")
 	require.Contains(t, d.press("esc p y"), "not done: no permission")
 }
@@ -329,14 +349,6 @@ func TestColoursAreOnlyOnTop(t *testing.T) {
 	require.Equal(t, plain, painted)
 }
 
-func TestALongReadingIsFollowedByALongerPause(t *testing.T) {
-	d := drive(t, newFake(), 80, 24)
-	d.config.Every = time.Nanosecond
-	began := time.Now()
-	d.again(readMsg{took: 10 * time.Millisecond})()
-	require.GreaterOrEqual(t, time.Since(began), 200*time.Millisecond)
-}
-
 func TestReadOnlyNoQueueIsPaused(t *testing.T) {
 	source := newFake()
 	d := drive(t, source, 80, 24)
@@ -347,5 +359,64 @@ func TestReadOnlyNoQueueIsPaused(t *testing.T) {
 	require.NotContains(t, d.press("enter"), "p pause")
 	require.Contains(t, d.press("p"), "read-only: nothing is changed")
 	d.press("y")
-	require.Empty(t, source.paused)
+	require.Empty(t, source.changed)
+}
+
+// After an outage of seconds, as in a failover, the server is read as often as before.
+func TestOneSlowReadingDelaysNothing(t *testing.T) {
+	m := newModel(&fake{}, Config{Every: time.Second})
+	for _, reading := range []struct {
+		took time.Duration
+		err  error
+		wait time.Duration
+	}{
+		{10 * time.Millisecond, nil, time.Second},
+		{5 * time.Second, nil, time.Second},
+		{5 * time.Second, errors.New("away"), time.Second},
+		{10 * time.Millisecond, nil, time.Second},
+		{200 * time.Millisecond, nil, time.Second},
+		{300 * time.Millisecond, nil, 4 * time.Second}, // two that were slow
+	} {
+		require.Equal(t, reading.wait, m.wait(readMsg{took: reading.took, err: reading.err}))
+	}
+}
+
+func TestActionsAreAskedFirst(t *testing.T) {
+	source := newFake()
+	d := drive(t, source, 80, 24)
+	jid := strings.Repeat("a", 32)
+	require.Contains(t, d.press("3 u"), "Retry the failed jobs of timeout? y/n")
+	require.Contains(t, d.press("n"), "nothing was done")
+	require.Contains(t, d.press("u y"), "retried 3 jobs")
+	require.Contains(t, d.press("enter u y"), "retried 3 jobs")
+	d.press("1 home enter")
+	require.Contains(t, d.press("c"), "Cancel job "+jid+"? y/n")
+	require.Contains(t, d.press("y"), "canceled 3 jobs")
+	require.Contains(t, d.press("r"), "Make due now job "+jid+"? y/n")
+	source.err = errors.New("refused")
+	require.Contains(t, d.press("y"), "not done: refused")
+	require.Equal(t, []string{
+		"unfail timeout", "unfail timeout", "cancel " + jid, "promote " + jid,
+	}, source.changed)
+
+	d.config.ReadOnly = true
+	require.Contains(t, d.press("c"), "read-only: nothing is changed")
+}
+
+func TestRemediesOfProblems(t *testing.T) {
+	source := newFake()
+	source.status.Attention[0].Command = []string{"why", "mail"}
+	source.status.Attention[1].Command = []string{"queue", "unpause", "my queue"}
+	source.status.Attention[1].Queue = "a-queue-with-quite-a-long-name"
+	d := drive(t, source, 80, 24)
+	require.Contains(t, d.press("end y"), "What to do, copied: qless why mail")
+	require.Contains(t, d.press("home y"), "What to do, copied: qless queue unpause 'my queue'")
+	require.Contains(t, d.press("down y"), "qless why mail", "the first, as this queue has no problem")
+
+	d.config.Command = func(queue string, _ *doctor.Cause) string {
+		return "qless queue unpause " + queue
+	}
+	page := d.press("enter y")
+	require.Contains(t, page, "Unpause it.")
+	require.Contains(t, page, "$ qless queue unpause export")
 }

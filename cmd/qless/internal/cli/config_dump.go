@@ -20,27 +20,27 @@ type dumpedLimit struct {
 	Config qless.LimitConfig `json:"config"`
 }
 
-// A dump is what a namespace has beside jobs. A part that is nil is not known.
-type dump struct {
+// A configDump holds the configuration of a namespace. A nil part is unknown.
+type configDump struct {
 	Settings map[string]string `json:"settings"`
 	Paused   []string          `json:"paused"`
 	Limits   []dumpedLimit     `json:"limits"`
 }
 
-func dumpOf(ctx context.Context, client *qless.Client) (dump, error) {
+func dumpOf(ctx context.Context, client *qless.Client) (configDump, error) {
 	settings, err := client.Config().All(ctx)
 	if err != nil {
-		return dump{}, err
+		return configDump{}, err
 	}
 	queues, err := client.Queues(ctx)
 	if err != nil {
-		return dump{}, err
+		return configDump{}, err
 	}
 	limits, err := inspect.New(client).Limits(ctx, inspect.Range{Limit: -1})
 	if err != nil {
-		return dump{}, err
+		return configDump{}, err
 	}
-	d := dump{Settings: settings, Paused: []string{}, Limits: []dumpedLimit{}}
+	d := configDump{Settings: settings, Paused: []string{}, Limits: []dumpedLimit{}}
 	for _, limit := range limits.Items {
 		d.Limits = append(d.Limits, dumpedLimit{limit.Name, limit.Config})
 	}
@@ -53,20 +53,20 @@ func dumpOf(ctx context.Context, client *qless.Client) (dump, error) {
 	return d, nil
 }
 
-func (a *app) readDump(path string) (dump, error) {
+func (a *app) readDump(path string) (configDump, error) {
 	file, err := a.open(path)
 	if err != nil {
-		return dump{}, err
+		return configDump{}, err
 	}
 	defer func() { _ = file.Close() }()
 	decoder := json.NewDecoder(file)
 	decoder.DisallowUnknownFields()
-	var d dump
+	var d configDump
 	if err := decoder.Decode(&d); err != nil {
-		return dump{}, usageError{fmt.Errorf("%s is no dump: %w", path, err)}
+		return configDump{}, usageError{fmt.Errorf("%s is not a dump: %w", path, err)}
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return dump{}, usageError{fmt.Errorf("%s has more than one dump", path)}
+		return configDump{}, usageError{fmt.Errorf("%s has more than one dump", path)}
 	}
 	return d, nil
 }
@@ -81,10 +81,10 @@ type configChange struct {
 	make func(ctx context.Context, client *qless.Client) error
 }
 
-// changesTo returns the changes that make a dump hold, in an order in which no queue that the dump
-// pauses runs jobs meanwhile.
+// changesTo returns the changes that lead to a dump, in an order that runs no jobs of queues that
+// the dump pauses.
 func changesTo(
-	ctx context.Context, client *qless.Client, wanted dump, clear, raw bool,
+	ctx context.Context, client *qless.Client, wanted configDump, clear, raw bool,
 ) ([]configChange, error) {
 	there, err := dumpOf(ctx, client)
 	if err != nil {

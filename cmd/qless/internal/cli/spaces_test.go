@@ -1,0 +1,145 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// newShards returns a server with three shards of a queue, two jobs in the second, other queues
+// that are paused in one of two, and a namespace that is not a shard.
+func newShards(t *testing.T) *env {
+	server := testkit.Start(t)
+	e := &env{t: t, url: "redis://" + server.Addr(), environ: []string{"QLESS_NAMESPACE={mail-*}:ql:"}}
+	for _, namespace := range []string{"{mail-1}:ql:", "{mail-2}:ql:", "{mail-3}:ql:", "shop:"} {
+		client, err := qless.New(server.Client(t), &qless.ClientConfig{
+			Namespace: namespace, Clock: func() time.Time { return time.Now().Add(-10 * time.Minute) },
+		})
+		require.NoError(t, err)
+		jobs := make([]qless.JobSpec, 1)
+		if namespace == "{mail-2}:ql:" {
+			jobs = make([]qless.JobSpec, 2)
+			require.NoError(t, client.Queue("bounces").Pause(t.Context()))
+			_, err = client.Queue("bounces").Put(t.Context(), "Bounce", nil)
+			require.NoError(t, err)
+		}
+		for i := range jobs {
+			jobs[i].Klass = "Welcome"
+		}
+		_, err = client.Queue("welcome").PutMany(t.Context(), jobs)
+		require.NoError(t, err)
+	}
+	rdb := server.Client(t)
+	require.NoError(t, rdb.RPush(t.Context(), "{mail-3}:ql:j:gone-history", "x").Err())
+	return e
+}
+
+func (e *env) stableShards(text string) string {
+	text = regexp.MustCompile(`127.0.0.1:\d+`).ReplaceAllString(text, "localhost:6379")
+	text = regexp.MustCompile(`in (<1s|\d+m?s)`).ReplaceAllString(text, "in 1s")
+	text = regexp.MustCompile(` +10m(\ds)? `).ReplaceAllString(text, "     10m ")
+	return (&env{Server: newStill(e.t).Server}).stable(text)
+}
+
+func TestShardsAreLookedAtTogether(t *testing.T) {
+	e := newShards(t)
+	r := e.fields("doctor")
+	require.Equal(t, 1, r.status)
+	golden(t, "shards.txt", e.stableShards(
+		e.ok("status")+"\n$ qless queue ls\n"+e.ok("queue", "ls")+"\n$ qless doctor\n"+r.out))
+}
+
+func TestShardsAsJSON(t *testing.T) {
+	e := newShards(t)
+	var status struct {
+		Namespaces []string
+		Attention  []struct {
+			Code, Queue, Namespace string
+			Namespaces, Command    []string
+			Jobs                   int
+		}
+		Queues []struct {
+			Name, Oldest string
+			OldestIn     string `json:"oldest_in"`
+			Namespaces   int
+			Waiting      int
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(e.ok("status", "--json")), &status))
+	require.Equal(t, []string{"{mail-1}:ql:", "{mail-2}:ql:", "{mail-3}:ql:"}, status.Namespaces)
+	first := status.Attention[0]
+	require.Equal(t, "no_workers", first.Code)
+	require.Equal(t, "welcome", first.Queue)
+	require.Equal(t, "{mail-2}:ql:", first.Namespace, "the one with most jobs")
+	require.Equal(t, status.Namespaces, first.Namespaces)
+	require.Equal(t, 4, first.Jobs)
+	require.Equal(t, []string{"why", "welcome", "--namespace", "{mail-2}:ql:"}, first.Command)
+	queue := status.Queues[1]
+	require.Equal(t, "welcome", queue.Name)
+	require.Equal(t, 3, queue.Namespaces)
+	require.Equal(t, 4, queue.Waiting)
+	oldest, err := time.ParseDuration(queue.Oldest)
+	require.NoError(t, err)
+	require.Greater(t, oldest, 9*time.Minute)
+
+	var listed []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(e.ok("queue", "ls", "--json")), &listed))
+	require.EqualValues(t, 1, listed[0]["paused"])
+	var reports []struct{ Namespace string }
+	require.NoError(t, json.Unmarshal([]byte(e.run("", "doctor", "--json").out), &reports))
+	require.Len(t, reports, 3)
+	require.Equal(t, "{mail-3}:ql:", reports[2].Namespace)
+}
+
+func TestOnlyLooksTakeAPattern(t *testing.T) {
+	e := newShards(t)
+	for _, words := range []string{
+		"queue pause welcome -y", "queue show welcome", "job put welcome Welcome", "doctor --fix -y",
+		"why welcome", "config set heartbeat 90 -y", "config dump",
+		"serve lmstfy --listen 127.0.0.1:0", "serve --workq 127.0.0.1:0 --web 127.0.0.1:0",
+	} {
+		r := e.fields(words)
+		require.Equal(t, 2, r.status, words)
+		require.Contains(t, r.errors, `the namespace "{mail-*}:ql:" is a pattern`, words)
+	}
+	r := e.fields("status --namespace {post-*}:ql:")
+	require.Equal(t, 3, r.status)
+	require.Equal(t, `qless: no namespace with queues matches "{post-*}:ql:"; there are queues in `+
+		"shop:, {mail-1}:ql:, {mail-2}:ql:, {mail-3}:ql: (--namespace)\n", r.errors)
+}
+
+func TestServersShowShardsTogether(t *testing.T) {
+	e := newShards(t)
+	get := func(line, path string) string {
+		answer, err := http.Get("http://" + strings.TrimSpace(line[strings.LastIndex(line, " ")+1:]) + path)
+		require.NoError(t, err)
+		defer func() { _ = answer.Body.Close() }()
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		return string(body)
+	}
+	line, s := e.serve("exporter", "--listen", anywhere)
+	metrics := get(line, "/metrics")
+	require.Contains(t, metrics, `qless_namespaces{state="read"} 3`)
+	require.Contains(t, metrics,
+		`qless_queue_jobs{namespace="{mail-2}:ql:",queue="welcome",state="waiting"} 2`)
+	require.Equal(t, 0, s.end(), s.log)
+
+	line, s = e.serve("serve", "--web", anywhere)
+	page := get(line, "/")
+	for _, name := range []string{"%7Bmail-1%7D:ql:", "%7Bmail-2%7D:ql:", "%7Bmail-3%7D:ql:"} {
+		require.Contains(t, page, `href="/in/`+name+`/"`)
+	}
+	require.NotContains(t, page, "shop:")
+	require.Contains(t, get(line, "/in/%7Bmail-2%7D:ql:/queues"), "bounces")
+	require.Equal(t, 0, s.end(), s.log)
+}

@@ -1,0 +1,266 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/units"
+)
+
+// A sum is the status of several namespaces.
+type sum struct {
+	Time       time.Time            `json:"time"`
+	Namespace  string               `json:"namespace"` // the pattern
+	Namespaces []string             `json:"namespaces"`
+	Attention  []*spaceProblem      `json:"attention"`
+	Queues     []*queueSum          `json:"queues"` // by name
+	Workers    doctor.Workforce     `json:"workers"`
+	Rates      doctor.Rates         `json:"rates"`
+	Failures   []doctor.Group       `json:"failures"` // the largest groups first
+	FullLimits []spaceLimit         `json:"full_limits"`
+	Damaged    []inspect.DamagedKey `json:"damaged,omitempty"`
+	Unread     []unreadSpace        `json:"unread,omitempty"`
+
+	causes map[cause]*spaceProblem
+}
+
+// A spaceProblem is a problem of one or more namespaces. The embedded Problem is that of Namespace,
+// where it harms the most jobs, except that Jobs is the sum of all.
+type spaceProblem struct {
+	doctor.Problem
+	Namespace  string   `json:"namespace"`
+	Namespaces []string `json:"namespaces"` // all namespaces that have it
+
+	most int // the number of jobs that it harms in Namespace
+}
+
+// A spaceLimit is a full limit of one of the namespaces.
+type spaceLimit struct {
+	inspect.LimitInfo
+	Namespace string `json:"namespace"`
+}
+
+// A queueSum sums up the queues of a name in several namespaces.
+type queueSum struct {
+	Name       string       `json:"name"`
+	Namespaces int          `json:"namespaces"` // the number that have it
+	Waiting    int          `json:"waiting"`
+	Running    int          `json:"running"`
+	Stalled    int          `json:"stalled"`
+	Scheduled  int          `json:"scheduled"`
+	Depends    int          `json:"depends"`
+	Recurring  int          `json:"recurring"`
+	Oldest     units.Text   `json:"oldest"`              // of the waiting jobs
+	OldestIn   string       `json:"oldest_in,omitempty"` // its namespace
+	Paused     int          `json:"paused"`              // the number of namespaces where it is paused
+	Workers    int          `json:"workers"`
+	Rates      doctor.Rates `json:"rates"`
+}
+
+func (q *queueSum) add(namespace string, one *inspect.QueueOverview) {
+	q.Namespaces++
+	q.Waiting += max(0, one.Waiting) // -1 if a key is damaged
+	q.Running += max(0, one.Running)
+	q.Stalled += max(0, one.Stalled)
+	q.Scheduled += max(0, one.Scheduled)
+	q.Depends += max(0, one.Depends)
+	q.Recurring += max(0, one.Recurring)
+	if oldest := units.Text(one.Oldest); oldest > q.Oldest {
+		q.Oldest, q.OldestIn = oldest, namespace
+	}
+	if one.Paused {
+		q.Paused++
+	}
+}
+
+// state tells in how many of the namespaces the queue is paused.
+func (q *queueSum) state() any {
+	if q.Paused == 0 || q.Paused == q.Namespaces {
+		return openOrPaused(q.Paused > 0)
+	}
+	return painted{fmt.Sprintf("paused in %d", q.Paused), yellow}
+}
+
+// queueSums are sums by the name of the queue.
+type queueSums map[string]*queueSum
+
+func (s queueSums) of(name string) *queueSum {
+	if s[name] == nil {
+		s[name] = &queueSum{Name: name}
+	}
+	return s[name]
+}
+
+func (s queueSums) sorted() []*queueSum {
+	all := make([]*queueSum, 0, len(s))
+	for _, q := range s {
+		all = append(all, q)
+	}
+	slices.SortFunc(all, func(a, b *queueSum) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// listSums lists the queues of several namespaces, summed up by name.
+func (a *app) listSums(ctx context.Context, clients []*qless.Client, f *rangeFlags) error {
+	sums, damaged := queueSums{}, []inspect.DamagedKey(nil)
+	const all = 1 << 30
+	unread := readSpaces(ctx, clients,
+		func(ctx context.Context, client *qless.Client) (inspect.Overview, error) {
+			return inspect.New(client).Overview(ctx, inspect.OverviewQuery{Queues: all})
+		}, func(namespace string, seen inspect.Overview) {
+			for i := range seen.Queues {
+				sums.of(seen.Queues[i].Name).add(namespace, &seen.Queues[i])
+			}
+			damaged = append(damaged, seen.Damaged...)
+		})
+	queues := sums.sorted()
+	shown := part(queues, f)
+	err := a.print(shown, func() *table {
+		t := &table{header: []string{
+			"QUEUE", "NAMESPACES", "WAITING", "RUNNING", "STALLED", "SCHEDULED", "DEPENDS",
+			"RECURRING", "OLDEST", "STATE", "OLDEST IN",
+		}, empty: "no queues"}
+		for _, q := range shown {
+			t.add(q.Name, q.Namespaces, q.Waiting, q.Running, alarming(q.Stalled), q.Scheduled,
+				q.Depends, q.Recurring, elapsed(time.Duration(q.Oldest)), q.state(), dash(q.OldestIn))
+		}
+		return t
+	})
+	if err == nil && len(shown) < len(queues) {
+		a.footer(len(shown), len(queues), "queue")
+	}
+	return errors.Join(err, damage(damaged), unreadError(unread))
+}
+
+// showSum shows the status of several namespaces.
+func (a *app) showSum(
+	ctx context.Context, clients []*qless.Client, old time.Duration, all bool,
+) error {
+	s := &sum{
+		Time: time.Now(), Namespace: a.namespaceName(), Attention: []*spaceProblem{},
+		FullLimits: []spaceLimit{}, causes: map[cause]*spaceProblem{},
+	}
+	queues, groups := queueSums{}, map[string]int{}
+	s.Unread = readSpaces(ctx, clients,
+		func(ctx context.Context, client *qless.Client) (*doctor.Status, error) {
+			return doctor.ReadStatus(ctx, client, old)
+		}, func(namespace string, one *doctor.Status) {
+			s.add(namespace, one)
+			for i := range one.Queues {
+				q := queues.of(one.Queues[i].Name)
+				q.add(namespace, &one.Queues[i].QueueOverview)
+				q.Workers += one.Queues[i].Workers
+				q.Rates.Add(one.Queues[i].Rates)
+			}
+			for _, group := range one.Failures {
+				groups[group.Name] += max(0, group.Jobs)
+			}
+		})
+	s.Queues, s.Failures = queues.sorted(), doctor.GroupsOf(groups)
+	slices.SortStableFunc(s.Attention, func(a, b *spaceProblem) int {
+		return doctor.CompareProblems(&a.Problem, &b.Problem)
+	})
+	failed := errors.Join(damage(s.Damaged), unreadError(s.Unread))
+	if a.json {
+		return errors.Join(a.print(s, nil), failed)
+	}
+	screen := statusScreen{out: a.out, style: text.StyleOf(a.out)}
+	screen.sum(a.serverName(), s, all)
+	return errors.Join(screen.err, failed)
+}
+
+func (s *sum) add(namespace string, one *doctor.Status) {
+	s.Namespaces = append(s.Namespaces, namespace)
+	for i := range one.Attention {
+		s.addProblem(namespace, &one.Attention[i])
+	}
+	s.Workers.Add(one.Workers)
+	s.Rates.Add(one.Rates)
+	for i := range one.FullLimits {
+		s.FullLimits = append(s.FullLimits, spaceLimit{one.FullLimits[i], namespace})
+	}
+	s.Damaged = append(s.Damaged, one.Damaged...)
+}
+
+// A cause identifies the same problem in several namespaces.
+type cause struct{ code, queue, limit, schedule, group, key string }
+
+// addProblem adds a problem of a namespace to the same problem of others, such as a queue of the
+// same name without workers.
+func (s *sum) addProblem(namespace string, p *doctor.Problem) {
+	c := cause{p.Code, p.Queue, p.Limit, p.Schedule, p.Group, p.Key}
+	known := s.causes[c]
+	if known == nil {
+		known = &spaceProblem{most: -1}
+		s.causes[c] = known
+		s.Attention = append(s.Attention, known)
+	}
+	jobs, urgent := known.Jobs+p.Jobs, known.Urgent || p.Urgent
+	if p.Jobs > known.most {
+		known.Problem, known.Namespace, known.most = *p, namespace, p.Jobs
+		known.Command = inNamespace(p.Command, namespace)
+	}
+	known.Jobs, known.Urgent = jobs, urgent
+	known.Namespaces = append(known.Namespaces, namespace)
+}
+
+// sentence describes the problem with its namespace.
+func (p *spaceProblem) sentence() string {
+	text := p.Namespace + " " + p.Sentence
+	others := len(p.Namespaces) - 1
+	switch {
+	case others == 0:
+		return text
+	case p.Jobs > p.most:
+		return fmt.Sprintf("%s; %d more like it, with %d jobs in all", text, others, p.Jobs)
+	}
+	return fmt.Sprintf("%s; %d more like it", text, others)
+}
+
+// sum prints the status of several namespaces.
+func (s *statusScreen) sum(server string, sum *sum, all bool) {
+	s.line("%s  %s like %s  %s", s.style.Bold(server),
+		text.Count(len(sum.Namespaces), "namespace"), text.Clean(sum.Namespace),
+		sum.Time.UTC().Format("2006-01-02 15:04:05 UTC"))
+	problems := make([]doctor.Problem, len(sum.Attention))
+	for i, p := range sum.Attention {
+		problems[i] = p.Problem
+		problems[i].Sentence = p.sentence()
+	}
+	s.attention(problems, all)
+	s.workforce(sum.Workers)
+	if sum.Workers.Gone > 0 {
+		s.line("         %d gone", sum.Workers.Gone)
+	}
+	s.rates(sum.Rates)
+	s.line("")
+	t := &table{header: []string{
+		"QUEUE", "NAMESPACES", "WAITING", "OLDEST", "RUNNING", "STALLED", "SCHEDULED", "DEPENDS",
+		"DONE/M", "FAIL/M", "WORKERS", "STATE", "OLDEST IN",
+	}, empty: "no queues"}
+	for _, q := range sum.Queues {
+		t.add(q.Name, q.Namespaces, q.Waiting, units.Age(time.Duration(q.Oldest)), q.Running,
+			alarming(q.Stalled), q.Scheduled, q.Depends, units.Rate(q.Rates.Completed),
+			units.Rate(q.Rates.Failed), q.Workers, q.state(), dash(q.OldestIn))
+	}
+	if s.err == nil {
+		s.err = t.write(s.out)
+	}
+	s.failures(sum.Failures)
+	if len(sum.FullLimits) == 0 {
+		return
+	}
+	s.line("\n%s", s.style.Bold("FULL LIMITS"))
+	for i := range sum.FullLimits {
+		l := &sum.FullLimits[i]
+		s.line("%7d  %s %s", l.Parked, text.Clean(l.Namespace), text.Clean(l.Name))
+	}
+}
