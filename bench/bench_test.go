@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tiny are options for which each workload takes a moment, with the peers that need nothing but Go.
+// tiny returns options with which a workload takes only a moment, with the peers that need only Go.
 func tiny(workload string) *options {
 	return &options{
 		workloads: names{workload},
@@ -34,7 +34,7 @@ func tiny(workload string) *options {
 	}
 }
 
-// figuresOf runs a workload, which fails if a run misses a job, and returns its figures.
+// figuresOf runs a workload, and returns its figures. It fails if a run misses a job.
 func figuresOf(t *testing.T, name string) []figure {
 	t.Helper()
 	w, o := workloads[workloadAt(name)], tiny(name)
@@ -60,7 +60,7 @@ func figuresOf(t *testing.T, name string) []figure {
 	return r.figures
 }
 
-// values returns the figures of a name, in order.
+// values returns the figures with a name, in order.
 func values(figures []figure, what string) []float64 {
 	var all []float64
 	for _, f := range figures {
@@ -81,7 +81,7 @@ func TestComparedWorkloads(t *testing.T) {
 		{"waiting", "CPU us/job", 2 * 2 * 6},    // scripts, depths, phases
 		{"scheduled", "CPU us/job", 2 * 2 * 6},  // the same
 		{"kept", "CPU us/job", 2 * 2 * 6},       // the same
-		{"extensions", "CPU us/job", 19*3 + 4},  // phases; one has a phase more, three have one
+		{"extensions", "CPU us/job", 20*4 + 5},  // phases; one has an extra phase, two have two
 		{"pickup", "p50 ms", 2 * 2},             // numbers of workers, peers that wait
 		{"single", "CPU us/job", 2 * (3*2 + 3)}, // gaps, numbers of workers, peers; or our queues
 		{"paced", "CPU us/job", 3 * 2},          // rates, peers that wait
@@ -101,19 +101,19 @@ func TestComparedWorkloads(t *testing.T) {
 	}
 }
 
-// The server commands of each operation of ours. A change that makes an operation more expensive
-// must update its number here.
+// The numbers of server commands that each of our operations runs. A change that makes an operation
+// more expensive must update its number here.
 func TestCommandsOfEachOperation(t *testing.T) {
 	want := map[string]float64{ // commands per call, including TIME
 		"put, qless":           7,
 		"put.many(100), qless": 206,
-		"pop(1), qless":        16 + 2.0/16, // one jid in 16 takes two more
+		"pop(1), qless":        16 + 2.0/16, // one jid in 16 takes two more commands
 		"pop(10), qless":       18 + 9*5,
 		"empty pop, qless":     6,
 		"heartbeat, qless":     7,
 		"complete, qless":      14,
-		"reserve(16), qless":   62, // the first one takes two less
-		"finish(16), qless":    58, // one in ten, by the time, takes one more
+		"reserve(16), qless":   62, // the first one takes two fewer
+		"finish(16), qless":    58, // one in ten, depending on the time, takes one more
 
 		"put, qless-dropin":       6, // the caller passes the time
 		"pop(1), qless-dropin":    15 + 2.0/16,
@@ -202,7 +202,7 @@ func TestTheFlagsExplainThemselves(t *testing.T) {
 	require.Equal(t, numbers{0, 3}, o.clients)
 }
 
-func TestTablesHaveWhatThereIsMoreOfInLines(t *testing.T) {
+func TestTablesHaveTheMoreNumerousInRows(t *testing.T) {
 	most := 10.0
 	figures := []figure{
 		{Case: "a", What: "one", Unit: "ms", Value: 1}, {Case: "a", What: "two", Value: 12.345},
@@ -229,12 +229,14 @@ func TestTheChartHasABarForEachPeer(t *testing.T) {
 		{Workload: "memory", Case: "waiting, qless packed=1", What: "B/job", Value: 1},
 		{Workload: "job", Table: "16", Case: "total, asynq", What: "CPU us/job", Value: 7},
 		{Workload: "job", Table: "100", Case: "total, asynq", What: "CPU us/job", Value: 8},
+		{Workload: "paced", Table: "rate=100", Case: "put to done, asynq", What: "p99 ms", Value: 8},
+		{Workload: "paced", Table: "rate=1000", Case: "put to done, asynq", What: "p99 ms", Value: 6},
 	}
 	path := filepath.Join(t.TempDir(), "chart.svg")
 	require.NoError(t, drawChart(path, figures))
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, 3, strings.Count(string(text), "<rect"))
+	require.Equal(t, 4, strings.Count(string(text), "<rect"))
 	require.Contains(t, string(text), ">a&lt;b<")
 	require.NotContains(t, string(text), ">8<", "a figure of another table")
 	require.NoError(t, xml.Unmarshal(text, new(struct{})))

@@ -1,5 +1,5 @@
-// One session of BullMQ, driven by JSON lines: a request on standard input, a reply on
-// standard output. node bullmq.mjs PORT PAYLOAD; bullmq and ioredis are installed beside it.
+// A session of BullMQ, driven by JSON lines: requests on standard input, replies on standard
+// output. Usage: node bullmq.mjs PORT PAYLOAD, with bullmq and ioredis installed beside it.
 import { createInterface } from 'node:readline';
 import { Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
@@ -42,7 +42,7 @@ async function work({ concurrency, count }) {
   await Promise.all(workers.map((worker) => worker.waitUntilReady()));
 }
 
-// Returns when the given number of jobs were handled.
+// Waits until the given number of jobs has been handled.
 function wait({ jobs }) {
   return new Promise((resolve) => {
     atHandled = () => { if (handled >= jobs) resolve({ handled }); };
@@ -54,7 +54,7 @@ async function done() {
   return { done: await asking.zcard('bull:bench:completed') };
 }
 
-// Puts one job at a time to idle workers, and returns the milliseconds from put to handler.
+// Puts one job at a time for idle workers, and returns the milliseconds from put to handler.
 async function pickups({ jobs, gap }) {
   const waits = [];
   for (let i = 0; i < jobs; i++) {
@@ -67,7 +67,8 @@ async function pickups({ jobs, gap }) {
   return { waits };
 }
 
-// Puts jobs at a rate, and returns the same: those taken first are taken for those put first.
+// Puts jobs at a rate, and returns the same. It assumes that jobs are taken in the order of their
+// puts.
 function pace({ jobs, rate }) {
   const puts = [], takes = [], began = performance.now();
   return new Promise((resolve) => {

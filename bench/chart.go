@@ -8,36 +8,40 @@ import (
 	"strings"
 )
 
-// A panel of the chart shows one figure of all peers. A lower one is better, unless it says so.
+// A panel of the chart shows one figure for all peers. Lower is better, unless it says otherwise.
 type panel struct {
 	title                 string
 	workload, phase, what string
+	table                 string // of several in the workload, or "" for the first one
 }
 
 var panels = []panel{
-	{"A backlog: server CPU a job, us", "job", "total", "CPU us/job"},
-	{"A backlog: jobs a second (more is better)", "job", "process", "jobs/s"},
-	{"One at a time: server CPU a job, us", "pickup", "put to handler", "CPU us/job"},
-	{"One at a time: put to handler, p50 ms", "pickup", "put to handler", "p50 ms"},
-	{"16 idle workers: server CPU a second, us", "rest", "idle", "CPU us/job"},
-	{"A job that waits, bytes", "memory", "waiting", "B/job"},
+	{"A backlog: server CPU a job, us", "job", "total", "CPU us/job", ""},
+	{"A backlog: jobs a second (more is better)", "job", "process", "jobs/s", ""},
+	{"One at a time: server CPU a job, us", "pickup", "put to handler", "CPU us/job", ""},
+	{"One at a time: put to handler, p50 ms", "pickup", "put to handler", "p50 ms", ""},
+	{"1,000 jobs a second: server CPU a job, us", "paced", "put to done", "CPU us/job", "rate=1000"},
+	{"1,000 jobs a second: put to handler, p99 ms", "paced", "put to done", "p99 ms", "rate=1000"},
+	{"16 idle workers: server CPU a second, us", "rest", "idle", "CPU us/job", ""},
+	{"A job that waits, bytes", "memory", "waiting", "B/job", ""},
 }
 
-// A bar is the figure of a peer.
+// A bar shows the figure of a peer.
 type bar struct {
 	peer  string
 	value float64
 }
 
-// bars returns a panel's bars: the figures of the first table of its workload that has them.
+// bars returns a panel's bars: its figures from its table, or from the first one that has them.
 func (p panel) bars(figures []figure) []bar {
 	var all []bar
-	table := ""
+	table := p.table
 	for _, f := range figures {
 		peer, of := strings.CutPrefix(f.Case, p.phase+", ")
 		switch {
 		case f.Workload != p.workload || f.What != p.what || !of:
-		case len(all) > 0 && f.Table != table, strings.Contains(peer, " "): // another case
+		case (p.table != "" || len(all) > 0) && f.Table != table:
+		case strings.Contains(peer, " "): // a different case
 		case slices.ContainsFunc(all, func(b bar) bool { return b.peer == peer }):
 		default:
 			table = f.Table
@@ -47,7 +51,7 @@ func (p panel) bars(figures []figure) []bar {
 	return all
 }
 
-// The sizes of the chart.
+// The dimensions of the chart.
 const (
 	panelWidth, barHeight, panelGap = 420, 18, 24
 	labelWidth, valueWidth          = 110, 70
@@ -56,7 +60,7 @@ const (
 // drawChart writes a chart of figures to a file, as SVG.
 func drawChart(path string, figures []figure) error {
 	var body strings.Builder
-	var tops [2]int // of the next panel in each column
+	var tops [2]int // the top of the next panel in each column
 	for i, p := range panels {
 		bars := p.bars(figures)
 		if len(bars) == 0 {

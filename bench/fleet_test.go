@@ -35,7 +35,7 @@ func TestNewQueuesDisturbOnlyWorkersThatWantThem(t *testing.T) {
 	others := values(all, "reserves of workers that don't want it")
 	require.Len(t, others, 2)
 	for _, reserves := range others {
-		require.LessOrEqual(t, reserves, 12.0, "6 workers that were told of 20 queues would be 120")
+		require.LessOrEqual(t, reserves, 12.0, "6 workers notified of 20 queues would make 120")
 	}
 	for _, reserves := range values(all, "reserves a queue and worker") {
 		require.GreaterOrEqual(t, reserves, 1.0, "the worker takes the job")
@@ -64,6 +64,15 @@ func TestEachBoundedCallRunsScripts(t *testing.T) {
 	scripts := values(figuresOf(t, "bounds"), "scripts")
 	require.Len(t, scripts, len(boundedCalls)+len(amidCalls))
 	require.NotContains(t, scripts, 0.0)
+}
+
+func TestEachPageIsMeasured(t *testing.T) {
+	all := figuresOf(t, "pages")
+	sizes := values(all, "HTML")
+	require.Len(t, sizes, len((&pageLoad{names: []string{"queue"}}).paths()))
+	for _, size := range sizes {
+		require.Greater(t, size, 1.0)
+	}
 }
 
 func TestLoadingTakesMemoryOnce(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,21 +21,21 @@ var instructions = flag.String("instructions", "",
 // figuresFile holds the committed cost of each operation.
 const figuresFile = "results/instructions.json"
 
-// The share that an operation may cost more than the committed figure. Another build of the server
-// or of its libraries shares the work out differently between commands and Lua.
+// The shares by which an operation may exceed the committed figure. Other builds of the server or
+// of its libraries divide the work differently between commands and Lua.
 const (
 	allowed        = 0.03
 	allowedOfOther = 0.10
 )
 
-// figures are instructions per job, or per call without one, on one build of the server.
+// figures are instructions per job, or per call without jobs, on one build of the server.
 type figures struct {
 	Server     string             `json:"server"`
 	Reference  float64            `json:"reference"`
 	Operations map[string]float64 `json:"operations"`
 }
 
-// Instructions do not depend on how busy the machine is, so that an operation that costs more has
+// Instructions do not depend on the load of the machine, so an operation with a higher count has
 // become more expensive. The reference, which contains none of our scripts, shows how many more
 // instructions another build of the server needs for the same work.
 func TestNoOperationCostsMoreInstructions(t *testing.T) {
@@ -56,8 +57,8 @@ func TestNoOperationCostsMoreInstructions(t *testing.T) {
 	}
 }
 
-// mostToLoad is how many instructions it may cost to load the script: the server does nothing else
-// meanwhile.
+// mostToLoad limits the instructions for loading the script, during which the server does nothing
+// else.
 const mostToLoad = 90e6
 
 func TestTheScriptIsLoadedCheaply(t *testing.T) {
@@ -74,11 +75,11 @@ func TestTheScriptIsLoadedCheaply(t *testing.T) {
 	require.Greater(t, load.instructionsPerJob(), mostToLoad/10)
 }
 
-// attempts is the number of times that operations are counted. The server's own work once a second,
-// up to 5 % of a phase, falls into some of the phases.
+// attempts is the number of times that operations are counted. Once a second the server does work
+// of its own, up to 5 % of a phase, which falls into some of the phases.
 const attempts = 5
 
-// countRepeatedly returns the lowest counts of several.
+// countRepeatedly counts several times, and returns the lowest counts.
 func countRepeatedly(t *testing.T) figures {
 	lowest := countOperations(t)
 	for range attempts - 1 {
@@ -115,7 +116,7 @@ func check(t *testing.T, committed figures) {
 	}
 }
 
-// compare divides what each operation costs now by the committed figure.
+// compare divides the present cost of each operation by the committed figure.
 func compare(t *testing.T, committed, now figures) map[string]float64 {
 	scale := now.Reference / committed.Reference
 	t.Logf("reference %.0f, %.4f times the committed one", now.Reference, scale)
@@ -159,7 +160,7 @@ func newCountingBench(t *testing.T) *bench {
 	return b
 }
 
-// build returns the server's version, and what tells apart programs of that version.
+// build returns the server's version, with details that distinguish programs of that version.
 func build(ctx context.Context, s *server) (string, error) {
 	version, err := s.about(ctx, "redis_version")
 	id, failed := s.about(ctx, "redis_build_id")
@@ -171,6 +172,13 @@ func countOperations(t *testing.T) figures {
 	version, err := build(t.Context(), b.server)
 	require.NoError(t, err)
 	counted := figures{Server: version + " " + runtime.GOARCH, Operations: map[string]float64{}}
+
+	// A wait of more than a second costs more to count, so the clock must not depend on the machine.
+	now := time.Now()
+	b.scripts[0].clock = func() time.Time {
+		now = now.Add(time.Microsecond)
+		return now
+	}
 
 	require.NoError(t, b.server.restCollector(t.Context()))
 	counted.Reference = countReference(t, b)
@@ -184,7 +192,7 @@ func countOperations(t *testing.T) figures {
 	return counted
 }
 
-// referenceScript is what scripts like ours do, and in about the same proportions.
+// referenceScript does the same kinds of work as our scripts, in about the same proportions.
 const referenceScript = `
 local call = redis.call
 call('hset', 'p:job', 'jid', 'a2f5c', 'klass', 'Bench', 'data', '{}', 'priority', '0',
@@ -210,7 +218,7 @@ call('publish', 'p:channel', entry)
 end
 return 1`
 
-// countReference returns what a turn of the loop of the reference costs.
+// countReference returns the cost of one iteration of the reference's loop.
 func countReference(t *testing.T, b *bench) float64 {
 	var both [2]sample
 	for i, turns := range []int{0, 1000} {

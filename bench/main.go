@@ -1,5 +1,5 @@
-// Bench compares this package with other job queues, and measures it at the scale of a fleet. Run
-// go run . -h for details.
+// Bench compares this package with other job queues, and measures it at the scale of a fleet. For
+// details, run go run . -h.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// runMain runs the workloads that the arguments name.
+// runMain runs the workloads named in the arguments.
 func runMain(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parse(args)
 	if err != nil {
@@ -45,7 +45,7 @@ func runMain(ctx context.Context, args []string, out io.Writer) error {
 			err = b.describe(ctx, out, args)
 		}
 		if err == nil {
-			err = errors.Join(b.run(ctx, w, r), r.write()) // also what is measured of one that fails
+			err = errors.Join(b.run(ctx, w, r), r.write()) // report the figures of a failed workload, too
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -58,8 +58,8 @@ func runMain(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// A workload measures one thing: by groups of runs that are compared with each other, or by a
-// function of its own. It has a server of its own, which is empty.
+// A workload measures one thing, either by groups of runs that are compared with each other or by a
+// function. It has an empty server of its own.
 type workload struct {
 	name    string
 	about   string
@@ -71,63 +71,66 @@ type workload struct {
 	do      func(ctx context.Context, b *bench, r *report) error
 }
 
-// workloads are all that there are.
+// workloads are all workloads.
 var workloads = []workload{
 	{name: "ops", counted: true, groups: (*bench).opsGroup,
 		about: `single commands, 100 per pipeline: put, pop(1), pop(10) (per job), heartbeat, complete,
 and a pop that finds nothing; for our script also the worker's batches (per job). With
--instructions, also its calls with one job and with none, and turn(16): reserve(16) and
-finish(16) one after the other, so that there are never more locks`},
+-instructions, also the worker's calls with one job and with none, and turn(16): reserve(16)
+and finish(16) in turn, so that there are never more locks`},
 	{name: "waiting", counted: true, groups: (*bench).waitingGroups,
 		about: `put, pop(1), complete, counts, a put with a delay and, after that, pop(10), with -waiting
-jobs that wait`},
+waiting jobs`},
 	{name: "scheduled", counted: true, groups: (*bench).scheduledGroups,
-		about: "the same with as many jobs that are scheduled"},
+		about: "the same with as many scheduled jobs"},
 	{name: "kept", counted: true, groups: (*bench).keptGroups,
-		about: `the same with -kept completed jobs kept; from 50000 on each complete removes one`},
+		about: `the same with -kept completed jobs; from 50000 on, each complete removes one`},
 	{name: "extensions", counted: true, groups: (*bench).extensionsGroup,
-		about: "what each option of a job adds to its put, reserve(16) and finish(16)"},
+		about: "the cost that each option of a job adds to put, reserve(16) and finish(16)"},
 	{name: "job", counted: true, peers: true, groups: (*bench).jobGroups,
 		about: `whole jobs with -concurrency goroutines and -payload bytes of JSON: all are put (enqueue),
-then all are run (process); total is both`},
+then all are run (process); total is the sum`},
 	{name: "pickup", peers: true, groups: (*bench).pickUpGroups,
 		about: "from put to handler, one job at a time, with 1 and 16 idle workers"},
 	{name: "single", counted: true, peers: true, groups: (*bench).singleGroups,
 		about: `the usual state of a queue: -jobs one at a time, right after each other or 100 ms apart,
 with 1, 8 and 64 idle workers of one queue, or of 20 queues each`},
 	{name: "paced", peers: true, groups: (*bench).pacedGroups,
-		about: `jobs that come at 100, 1000 and 5000 a second to one worker of ten slots, put to done`},
+		about: `100, 1000 and 5000 jobs a second for one worker with ten slots, from put to done`},
 	{name: "rest", peers: true, groups: (*bench).restGroup,
-		about: `the server's work in one second with 16 idle workers, -for so long ("job" means second)`},
+		about: `the server's work per second with 16 idle workers, over -for ("job" means second)`},
 	{name: "memory", peers: true, groups: (*bench).memoryGroup,
 		about: "memory of a waiting job of 100 bytes, with and without hash-max-listpack-value 1024"},
 	{name: "gateways", builds: true, groups: (*bench).gatewayGroups,
 		redis: []string{"--appendonly", "yes"},
-		about: `qless serve lmstfy, lmstfy's own server, which it builds, and qless serve workq: jobs that
--concurrency clients put, take and end, and that they wait for. The server keeps a file, as
-lmstfy demands; client us/job is the CPU time of the gateway`},
+		about: `qless serve lmstfy, lmstfy's own server, which is built first, and qless serve workq:
+-concurrency clients put, take and end jobs, and wait for jobs. Redis keeps an append-only file,
+as lmstfy demands; client us/job is the CPU time of the gateway`},
 	{name: "idle", do: idleFleets,
-		about: `-workers of one queue that wait: what they need, and what one job has them do`},
+		about: `-workers that wait for one queue: their cost at rest, and the work that one job causes`},
 	{name: "queues", do: queueFleets,
-		about: "the same of 1 worker, and -workers, that watch -queues, at most 1000, by their names"},
+		about: "the same for 1 worker and for -workers that watch -queues by name, up to 1000"},
 	{name: "tenants", do: tenantFleets,
-		about: "the same of -workers in one process, with a namespace each"},
+		about: "the same for -workers in one process, with a namespace each"},
 	{name: "newqueues", do: newQueues,
-		about: `queues that appear one by one, besides -queues that there are, among -workers that don't
-want them, and a tenth as many whose patterns match them`},
+		about: `queues that appear one by one beside -queues others, with -workers that don't want them,
+and with a tenth as many whose patterns match them`},
 	{name: "states", do: states,
-		about: "the memory of -jobs of each state"},
+		about: "the memory of -jobs in each state"},
 	{name: "bounds", do: bounds,
-		about: `the longest script of calls where -jobs wait, as many have failed, and there are -queues;
-it fails if one takes more than 10 ms`},
+		about: `the longest script of each call, with -jobs waiting, as many failed, and -queues; fails
+if a script takes more than 10 ms`},
+	{name: "pages", do: pages,
+		about: `each page of the dashboard, with -jobs (a quarter each waiting, scheduled, failed and
+completed), a failure group per 100 jobs, -queues, and busy -workers`},
 	{name: "load", do: loadOnce,
-		about: `the script, sent to a server that lacks it, by one client, and by -workers at once`},
+		about: `the script, sent to a server that lacks it by one client, and by -workers at once`},
 	{name: "restart", redis: []string{"--appendonly", "yes"}, do: restart,
-		about: `-workers whose server forgets its script, cuts their connections, and is restarted, while
-jobs are put, of which none may be lost`},
+		about: `-workers whose server forgets its script, cuts their connections, and is restarted while
+jobs are put; none may be lost`},
 }
 
-// workloadAt returns the place of a workload, or -1.
+// workloadAt returns the index of a workload, or -1.
 func workloadAt(name string) int {
 	return slices.IndexFunc(workloads, func(w workload) bool { return w.name == name })
 }

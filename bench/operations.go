@@ -22,16 +22,16 @@ type operations struct {
 	payload string
 	next    int64
 	held    []string // jids of the jobs that the worker holds
-	outcome []any    // pairs of arguments for each job that finish completes
+	outcome []any    // pairs of arguments for each job that is finished
 	phases  []sample
-	kept    int   // jobs that are kept once completed, if more than usual
-	err     error // the first one
+	kept    int   // completed jobs to keep, if more than usual
+	err     error // the first error
 }
 
 //go:embed load.lua
 var loadScript string
 
-// pipelined is how many commands are sent in one round trip.
+// pipelined is the number of commands per round trip.
 const pipelined = 100
 
 func (o *operations) fail(err error) {
@@ -63,7 +63,7 @@ func (o *operations) send(count int, line func(i int) []any) []any {
 	return replies
 }
 
-// measure measures do, which handles the given number of jobs, as a phase.
+// measure measures do as a phase with the given number of jobs.
 func (o *operations) measure(phase string, jobs int, do func()) {
 	if o.err != nil {
 		return
@@ -76,34 +76,34 @@ func (o *operations) measure(phase string, jobs int, do func()) {
 	o.err = err
 }
 
-// time measures calls that handle the given number of jobs, and returns the replies.
+// time measures calls as a phase with the given number of jobs, and returns the replies.
 func (o *operations) time(phase string, jobs, calls int, line func(i int) []any) (replies []any) {
 	o.measure(phase, jobs, func() { replies = o.send(calls, line) })
 	return replies
 }
 
-// unmeasured does something that is not a phase.
+// unmeasured calls do without measuring it.
 func (o *operations) unmeasured(do func()) {
 	phases := len(o.phases)
 	do()
 	o.phases = o.phases[:min(phases, len(o.phases))]
 }
 
-func (o *operations) putInto(queue string) []any {
+func (o *operations) putCall() []any {
 	o.next++
-	return o.scripts.call("put", "w", queue, jidOf(o.next), klass, o.payload, 0)
+	return o.scripts.call("put", "w", queueName, jidOf(o.next), klass, o.payload, 0)
 }
 
 func (o *operations) put(jobs int) {
-	o.time("put", jobs, jobs, func(int) []any { return o.putInto(queueName) })
+	o.time("put", jobs, jobs, func(int) []any { return o.putCall() })
 }
 
-// counts asks for the numbers of jobs of the queue.
+// counts queries the numbers of the queue's jobs.
 func (o *operations) counts(calls int) {
 	o.time("counts", calls, calls, func(int) []any { return o.scripts.call("queues", queueName) })
 }
 
-// promote puts jobs with a delay, and pops as many when it has ended. Each pop first makes jobs
+// promote puts jobs with a delay, and pops as many after the delay. Each pop first makes jobs
 // ready.
 func (o *operations) promote(jobs int) {
 	const delay = 60
@@ -118,19 +118,24 @@ func (o *operations) promote(jobs int) {
 	}))
 }
 
-// putMany puts jobs, count per call.
-func (o *operations) putMany(jobs, count int) {
-	o.time(fmt.Sprintf("put.many(%d)", count), jobs, jobs/count, func(int) []any {
+// putMany puts jobs, bulkSize per call. pairs returns the pairs of arguments for each.
+func (o *operations) putMany(jobs int, pairs func(n int64) []any) {
+	o.time(fmt.Sprintf("put.many(%d)", bulkSize), jobs, jobs/bulkSize, func(int) []any {
 		args := []any{"w", "1"}
-		for range count {
+		for range bulkSize {
 			o.next++
-			args = append(args, queueName, jidOf(o.next), klass, o.payload, "0", "0")
+			more := pairs(o.next)
+			args = append(args, queueName, jidOf(o.next), klass, o.payload, "0", len(more))
+			args = append(args, more...)
 		}
 		return o.scripts.call("put.many", args...)
 	})
 }
 
-// warmUp does what happens only once per day or queue.
+// plain returns no pairs, for jobs without options.
+func plain(int64) []any { return nil }
+
+// warmUp does the work that is done once per day or queue.
 func (o *operations) warmUp() {
 	o.unmeasured(func() {
 		o.put(1)
@@ -155,7 +160,7 @@ func (o *operations) emptyPop(calls int) {
 	}))
 }
 
-// hold records the jobs in the replies of pop, and fails if there are not as many as requested.
+// hold records the jobs in the replies of pop, and fails unless their number is as requested.
 func (o *operations) hold(phase string, wanted int, replies []any) {
 	before := len(o.held)
 	for _, reply := range replies {
@@ -205,7 +210,7 @@ func (o *operations) completed() int {
 	return count
 }
 
-// reserve takes jobs as our worker does, count per call.
+// reserve takes jobs like our worker, count per call.
 func (o *operations) reserve(jobs, count int) {
 	phase := fmt.Sprintf("reserve(%d)", count)
 	o.holdReserved(phase, jobs, o.time(phase, jobs, jobs/count, func(int) []any {
@@ -230,11 +235,11 @@ func (o *operations) turns(jobs, count int) {
 	})
 }
 
-// reservedHead is how many parts of a reply of reserve precede the jobs.
+// reservedHead is the number of elements before the jobs in a reply of reserve.
 const reservedHead = 5
 
-// holdReserved records the jobs in the replies of reserve, and fails if the worker does not hold
-// as many as requested.
+// holdReserved records the jobs in the replies of reserve, and fails unless the worker holds as
+// many as requested.
 func (o *operations) holdReserved(phase string, wanted int, replies []any) {
 	if o.err != nil {
 		return
@@ -260,8 +265,8 @@ func reservedJID(job any) string {
 	return jid
 }
 
-// emptyReserve asks an empty queue for jobs, as an idle worker does. Only the first call finds that
-// the worker was not idle before.
+// emptyReserve asks an empty queue for jobs, like an idle worker. Only the first call makes the
+// worker idle.
 func (o *operations) emptyReserve(calls int) {
 	const phase = "empty reserve"
 	o.held = nil
@@ -270,7 +275,7 @@ func (o *operations) emptyReserve(calls int) {
 	}))
 }
 
-// progress says how far every held job is, as our worker does, count per call.
+// progress reports the progress of every held job like our worker, count per call.
 func (o *operations) progress(count int) {
 	phase, calls := fmt.Sprintf("progress(%d)", count), len(o.held)/count
 	replies := o.time(phase, len(o.held), calls, func(i int) []any {
@@ -290,7 +295,7 @@ func (o *operations) progress(count int) {
 	}
 }
 
-// finish completes every held job as our worker does, count per call.
+// finish completes every held job like our worker, count per call.
 func (o *operations) finish(count int) {
 	phase := fmt.Sprintf("finish(%d)", count)
 	o.measure(phase, len(o.held), func() { o.finishHeld(phase, count) })
@@ -323,8 +328,6 @@ func (o *operations) finishHeld(phase string, count int) {
 
 // fill creates waiting, scheduled, failed or completed jobs without using the measured scripts.
 func (o *operations) fill(kind, queue string, jobs int) {
-	const slice = 1000
-	old := fmt.Sprintf("%d.5", time.Now().Unix()-1000)
 	throttles := ""
 	if !o.scripts.own {
 		throttles = `["ql:q:` + queue + `"]`
@@ -333,8 +336,24 @@ func (o *operations) fill(kind, queue string, jobs int) {
 		o.kept = 2 * jobs
 		o.send(1, func(int) []any { return o.scripts.call("config.set", "jobs-history-count", o.kept) })
 	}
-	for first := 0; first < jobs && o.err == nil; first += slice {
-		o.fail(o.rdb.Eval(o.ctx, loadScript, nil,
-			kind, queue, first, min(slice, jobs-first), o.payload, old, throttles).Err())
+	if o.err == nil {
+		o.fail(loadJobs(o.ctx, o.rdb, kind, queue, failedGroup, o.payload, throttles, 0, jobs))
 	}
+}
+
+// loadJobs creates jobs with load.lua in batches, numbered from first.
+func loadJobs(
+	ctx context.Context, rdb *redis.Client, kind, queue, group, data, throttles string,
+	first, jobs int,
+) error {
+	const slice = 1000
+	old := fmt.Sprintf("%d.5", time.Now().Unix()-1000)
+	for end := first + jobs; first < end; first += slice {
+		err := rdb.Eval(ctx, loadScript, nil,
+			kind, queue, first, min(slice, end-first), data, old, throttles, group).Err()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

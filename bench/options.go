@@ -37,35 +37,35 @@ func parse(args []string) (*options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.Var(&o.workloads, "workload", "workloads, in order")
 	flags.Var(&o.redis, "redis", "settings of the servers, such as appendonly=yes")
-	flags.IntVar(&o.jobs, "jobs", 4000, "jobs of a run; 1000000 that wait take 2 GB of memory")
-	flags.IntVar(&o.rounds, "rounds", 5, "rounds of each run, where runs are compared")
+	flags.IntVar(&o.jobs, "jobs", 4000, "jobs per run; 1000000 waiting jobs take 2 GB of memory")
+	flags.IntVar(&o.rounds, "rounds", 5, "rounds of each run if runs are compared")
 	flags.BoolVar(&o.json, "json", false,
-		"print one JSON object per figure, after one that describes the run")
+		"print one JSON object per figure, after one that describes the bench")
 	flags.Var(&o.peers, "peers", "peers, in order; others are compared with the first\n"+
 		"(default all available, scripts of -script first)")
-	flags.Var(&o.against, "against", "more peers to compare with, besides the first")
-	flags.Var(&o.classic, "script", "files of classic scripts, named after their package")
+	flags.Var(&o.against, "against", "further peers to compare with, besides the first")
+	flags.Var(&o.classic, "script", "files of classic scripts, named after their packages")
 	flags.Var(&o.lua, "lua",
 		"folders of our script's sources; the first is named qless, others by path")
 	flags.Var(&o.concurrency, "concurrency",
-		"goroutines, and jobs that a worker runs at once, or clients of a gateway")
+		"goroutines, jobs that a worker runs at once, or clients of a gateway")
 	flags.Var(&o.payload, "payload", "bytes of JSON")
-	flags.Var(&o.waiting, "waiting", "jobs that wait, or are scheduled")
-	flags.Var(&o.kept, "kept", "completed jobs that are kept")
+	flags.Var(&o.waiting, "waiting", "waiting or scheduled jobs")
+	flags.Var(&o.kept, "kept", "kept completed jobs")
 	flags.BoolVar(&o.instructions, "instructions", false,
-		"count the server's instructions by callgrind instead of its time; needs valgrind")
+		"count the server's instructions with callgrind instead of its time; needs valgrind")
 	flags.StringVar(&o.profile, "profile", "",
 		"with -instructions: an existing folder for a profile of each phase")
 	flags.StringVar(&o.chart, "chart", "",
-		"an SVG file to draw the peers in, after job, pickup, rest and memory")
-	flags.Var(&o.clients, "clients", "how many clients the workers share, each number in turn;\n"+
+		"an SVG file for a chart of the peers, with job, pickup, rest and memory")
+	flags.Var(&o.clients, "clients", "numbers of clients that the workers share, measured in turn;\n"+
 		"0 gives each worker its own")
 	flags.IntVar(&o.workers, "workers", 100,
-		"workers, with one connection each, and three with a client of their own")
+		"workers, with one connection each, or three if each has its own client")
 	flags.IntVar(&o.queues, "queues", 1000, "queues")
 	flags.DurationVar(&o.poll, "poll", 2*time.Second,
-		"PollInterval of workers, and for how long idle ones are measured; 10s by default in the package")
-	flags.DurationVar(&o.lasting, "for", 5*time.Second, "how long to measure, in whole seconds")
+		"PollInterval of workers, and the time for measuring idle ones; the package defaults to 10s")
+	flags.DurationVar(&o.lasting, "for", 5*time.Second, "the time to measure, in whole seconds")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), aboutFigures)
 		for _, w := range workloads {
@@ -113,7 +113,7 @@ func (o *options) check(rest []string) error {
 	return nil
 }
 
-// any reports whether one of the chosen workloads is as it is asked for.
+// any reports whether is holds for any of the chosen workloads.
 func (o *options) any(is func(w workload) bool) bool {
 	return slices.ContainsFunc(o.workloads, func(name string) bool {
 		return is(workloads[workloadAt(name)])
@@ -152,29 +152,31 @@ the scale of a fleet, on servers that it starts.
 
 usage: go run . [flags]
 
-Compared runs take turns (A B C A B C ...), each on an empty server; the figures are medians of
-the rounds. Only work acknowledged by the server counts: a run in which a job is missing or done
-twice ends the bench with an error, and so does something that grows for ever.
+Compared runs take turns (A B C A B C ...), each on an empty server; the figures are medians over
+the rounds. Only work acknowledged by the server counts: if a run misses a job or does one twice,
+or if something grows without bound, the bench ends with an error.
 
-figures of runs that are compared
+figures of compared runs
   instr/job   instructions of the server process outside the kernel, with -instructions, which
-              leaves out all times. They are the same on a busy and on a quiet machine
-  instr/call  the same for each call of a script
+              omits all times. They do not depend on the load of the machine
+  instr/call  the same per call of a script
   CPU us/job  CPU time of the server process, user and system, from INFO cpu: the most important
-              figure, because one core of Redis is the limit of a queue
+              figure, because one core of Redis limits a queue
   client us/job
-              CPU time of the bench's own process, which puts and runs the jobs; not for BullMQ,
-              which runs in a process of node
-  cmds/job    commands that the server ran, from INFO commandstats, including those inside scripts
-              but not the script calls themselves or what opens a connection
+              CPU time of the bench's own process, which puts and runs the jobs; omitted for
+              BullMQ, which runs in a node process
+  cmds/job    commands run by the server, from INFO commandstats, including those inside scripts
+              but neither the script calls themselves nor the commands that open connections
   scripts/job calls of scripts
   jobs/s      by the clock of the client, which shares the machine with the server
   p50, p99 ms from just before the put to the start of the handler
   longest call
-              of the server, from SLOWLOG, if it takes a millisecond: so long, all others wait
+              the server's longest call, from SLOWLOG, if it takes a millisecond or more: it blocks
+              all other clients
   B/job       growth of used_memory
-  CPU x PEER  CPU us/job divided by PEER's in the same round: median (least-most); PEER is
-              the first of the group, and any named by -against. So are speed, instr and B
+  CPU x PEER  CPU us/job divided by PEER's in the same round: median (minimum-maximum); PEER is
+              the first of the group, or one named by -against. The same goes for speed, instr
+              and B
 
 workloads
 `
@@ -183,17 +185,17 @@ const aboutPeers = `
 peers of job, pickup, rest and memory
   NAME             a classic script given by -script (EVALSHA sha 0 COMMAND NOW ARG...), popped
                    and completed job by job, as its clients do
-  qless-single     this package, each job put, popped and completed with its own script
-  qless-unbatched  each job put with its own script, and run by the Worker
+  qless-single     this package; each job is put, popped and completed by its own script
+  qless-unbatched  each job is put by its own script, and run by the Worker
   qless-worker     the same, but the puts of several goroutines share scripts, as by default
-  qless-eager      the same, with workers that don't linger between calls
-  qless-bulk       jobs put by PutMany, 100 per call, and run by the Worker
+  qless-eager      the same, with workers that do not linger between calls
+  qless-bulk       jobs are put by PutMany, 100 per call, and run by the Worker
   qless-dropin     our script for clients in other languages, called like a classic one
-  asynq            hibiken/asynq with its defaults; jobs that are done are deleted
+  asynq            hibiken/asynq with its defaults; completed jobs are deleted
   bullmq           BullMQ with its defaults; needs node and npm, and is skipped without them
   bullmq-bulk      the same with addBulk of 100
   river            riverqueue/river on a Postgres that does not wait for its disk, fetching as often
-                   as it can; CPU us/job is of Postgres, B/job on its disk
+                   as possible; CPU us/job is Postgres's, B/job is on its disk
   river-bulk       the same with InsertManyFast of 100
 
 flags

@@ -18,7 +18,7 @@ type peer struct {
 	layout string    // peers with the same layout store jobs in the same way
 	waits  bool      // its workers wait for jobs when there are none
 	apart  bool      // its clients run in a process of their own
-	other  *postgres // has its jobs, in place of the Redis of the bench
+	other  *postgres // keeps the jobs, instead of the bench's Redis
 	open   func(ctx context.Context, s *server, l load) (session, error)
 }
 
@@ -26,9 +26,9 @@ type peer struct {
 type load struct {
 	jobs        int
 	concurrency int    // goroutines that put, and jobs that a worker runs at once
-	workers     int    // how many such workers there are
-	queues      int    // how many queues each of them has, if more than one
-	apart       bool   // each of them has connections of its own
+	workers     int    // the number of such workers
+	queues      int    // the number of queues of each, if more than one
+	apart       bool   // each worker has connections of its own
 	payload     string // the data of each job: JSON
 
 	poll time.Duration // our PollInterval, if not the default
@@ -36,27 +36,27 @@ type load struct {
 
 // A session is a peer running on an empty server.
 type session interface {
-	// enqueue puts jobs, and returns when all are acknowledged.
+	// enqueue puts jobs, and returns when all have been acknowledged.
 	enqueue(ctx context.Context, jobs int) error
 
-	// work starts the workers, and returns when they are running. They stop with the context.
+	// work starts the workers, and returns when they are running. They stop when the context ends.
 	work(ctx context.Context, to *crew) error
 
-	// done returns how many jobs are done according to the server.
+	// done returns the number of jobs that are done according to the server.
 	done(ctx context.Context) (int, error)
 
 	// close stops the workers.
 	close() error
 }
 
-// crew counts the jobs passed to handlers, and collects the errors of workers.
+// crew counts the jobs passed to handlers, and collects the workers' errors.
 type crew struct {
 	wanted  int64
 	started atomic.Int64
-	all     chan struct{} // closed when the wanted number of jobs were started
+	all     chan struct{} // closed when the wanted number of jobs has started
 	failed  chan error
-	taken   chan time.Time // when handlers were given jobs, if not nil
-	poll    time.Duration  // how often the server is asked how many jobs are done
+	taken   chan time.Time // if not nil, receives the times at which handlers are called
+	poll    time.Duration  // the interval at which the server is asked for the number of done jobs
 }
 
 func newCrew(wanted int) *crew {
@@ -82,8 +82,8 @@ func (c *crew) fail(err error) {
 	}
 }
 
-// wait returns when every job was handled and the server reports all of them as done. Anything else
-// is an error: a result that counts work not done is worthless.
+// wait waits until every job was handled and the server reports all of them as done. Anything else
+// is an error: a result that counts undone work is worthless.
 func (c *crew) wait(ctx context.Context, s session) error {
 	timeout := time.After(patience)
 	select {
@@ -113,16 +113,6 @@ func (c *crew) wait(ctx context.Context, s session) error {
 			return fmt.Errorf("only %d of %d jobs are done", done, c.wanted)
 		}
 	}
-}
-
-// batches calls do with one batch of the jobs at a time; the last one may be smaller.
-func batches(jobs, size int, do func(count int) error) error {
-	for left := jobs; left > 0; left -= size {
-		if err := do(min(left, size)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // findPeers selects the requested peers, or all available ones.
@@ -188,7 +178,7 @@ func isBullMQ(name string) bool { return strings.HasPrefix(name, "bullmq") }
 
 func isRiver(name string) bool { return strings.HasPrefix(name, "river") }
 
-// sample measures do with the server that has the jobs of a peer.
+// sample measures do on the server that keeps a peer's jobs.
 func (b *bench) sample(
 	ctx context.Context, p peer, phase string, jobs int, do func() error,
 ) (sample, error) {

@@ -74,7 +74,7 @@ func (s *classicSession) popSingly(ctx context.Context, worker string, to *crew)
 	}
 }
 
-// popped holds the needed fields of a job in the reply of pop.
+// popped holds the fields of interest of a job in pop's reply.
 type popped struct {
 	JID  string `json:"jid"`
 	Data string `json:"data"`
@@ -98,9 +98,11 @@ func (s *classicSession) close() error { return s.rdb.Close() }
 // scripts is one implementation of the commands, called without a client library.
 type scripts struct {
 	name string
-	own  bool // ours, as our client calls it: using the server's clock
+	own  bool // our script, called as our client does: with the server's clock
 	text string
 	sha  string
+
+	clock func() time.Time // gives the time of our calls, or nil for the server's clock
 }
 
 func newScripts(name string, own bool, text string) *scripts {
@@ -134,7 +136,7 @@ func scriptName(path string) string {
 	return name
 }
 
-// dropIn is all our commands in one classic script.
+// dropIn returns our drop-in script as a classic one.
 func dropIn() *scripts { return classic("qless-dropin", qless.DropInScript()) }
 
 // ownScripts bundles our commands from a folder of sources.
@@ -151,16 +153,18 @@ func (s *scripts) load(ctx context.Context, rdb *redis.Client) error {
 	return rdb.ScriptLoad(ctx, s.text).Err()
 }
 
-// call returns the words that run a command. Ours reads the server's clock, as our client
-// makes it do; classic ones take the time as an argument.
+// call returns the words that run a command. Ours uses the server's clock, as with our client,
+// unless there is another; classic scripts take the time as an argument.
 func (s *scripts) call(command string, args ...any) []any {
-	if s.own {
+	if s.clock != nil {
+		return s.callAt(s.clock(), command, args...)
+	} else if s.own {
 		return append([]any{"evalsha", s.sha, 1, "ql:", command, ""}, args...)
 	}
 	return s.callAt(time.Now(), command, args...)
 }
 
-// callAt returns the words that run a command as of a time.
+// callAt returns the words that run a command at a given time.
 func (s *scripts) callAt(at time.Time, command string, args ...any) []any {
 	now := fmt.Sprintf("%.6f", float64(at.UnixMicro())/1e6)
 	if s.own {

@@ -4,48 +4,49 @@ import (
 	"fmt"
 )
 
-// An extension is what a put and a complete say of an option that the layout of qless lacks.
+// An extension holds the arguments of put and complete for an option that the layout of qless
+// lacks.
 type extension struct {
 	name   string
 	put    func(n int64) []any // pairs; n is different for each job
 	finish []any               // pairs
 
-	onlyPut  bool  // the jobs are put beside the job other, and not run
-	other    []any // pairs of the job other
-	progress bool  // the worker says how far the jobs are
+	beside   bool  // the job other exists, in another queue
+	other    []any // pairs of other
+	waits    bool  // the jobs wait for other, and are not run
+	progress bool  // the worker reports the jobs' progress
 	limit    []any // the definition of the limit "limit", if there is one
 }
 
-// stored returns an extension that is options of a job, in the form of its field x:o.
+// stored returns an extension for options of a job, in the format of its field x:o.
 func stored(name, options string) extension {
 	return extension{name: name, put: func(int64) []any { return []any{"o", options} }}
 }
 
-// limited returns an extension for jobs that share a limit, which always has room.
+// limited returns an extension for jobs that share a limit, which always has free slots.
 func limited(name string, definition ...any) extension {
 	e := stored(name, `c|{"c":["limit"]}`)
 	e.limit = definition
 	return e
 }
 
-// claiming returns an extension that claims a key which nobody has, by pairs that follow.
+// claiming returns an extension that claims a free key, with further pairs.
 func claiming(name, mode string, pairs ...any) extension {
 	return extension{name: name, put: func(n int64) []any {
 		return append([]any{"o", fmt.Sprintf(`u|{"u":{"k":"[%d]"%s}}`, n, mode)}, pairs...)
 	}}
 }
 
-// other is a job that waits for the jobs of the workload, or that they wait for.
+// other is the jid of a job that waits for the jobs of the workload, or the other way round.
 const other = "other"
 
-// fairTenants is how many share a queue.
+// fairTenants is the number of tenants that share a queue.
 const fairTenants = 10
 
 func extensions() []extension {
-	none := func(int64) []any { return nil }
 	depends := []any{"depends", `["` + other + `"]`}
 	return []extension{
-		{name: "none", put: none},
+		{name: "none", put: plain},
 		stored("Header",
 			`h|{"h":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}`),
 		stored("LockTime", `l|{"l":60}`),
@@ -64,21 +65,22 @@ func extensions() []extension {
 		}},
 		limited("Limits, concurrency", 1_000_000, 0, 0),
 		limited("Limits, rate", 0, 1_000_000, 60),
-		{name: "SetResult", put: none, finish: []any{"result", `{"sum":42}`}},
-		{name: "SetProgress", put: none, progress: true},
+		{name: "SetResult", put: plain, finish: []any{"result", `{"sum":42}`}},
+		{name: "SetProgress", put: plain, progress: true},
 		stored("Wait", `w|{}`),
-		{name: "DependsOn", onlyPut: true, put: func(int64) []any { return depends }},
-		{name: "DependsOn, OnFailure", onlyPut: true, put: func(int64) []any {
+		{name: "DependsOn", beside: true, waits: true, put: func(int64) []any { return depends }},
+		{name: "DependsOn, OnFailure", beside: true, waits: true, put: func(int64) []any {
 			return append([]any{"o", `f|{"f":{"do":"run","of":["` + other + `"]}}`}, depends...)
 		}},
 		{
-			name: "Batch.Add", onlyPut: true, other: []any{"o", `b|{"b":{"n":0}}`, "depends", `["x:open"]`},
+			name: "Batch.Add", beside: true, other: []any{"o", `b|{"b":{"n":0}}`, "depends", `["x:open"]`},
 			put: func(int64) []any { return []any{"batch", other} },
 		},
 	}
 }
 
-// extensionsGroup measures what an option of a job adds to putting, reserving and completing it.
+// extensionsGroup measures the cost that each option of a job adds to putting, reserving and
+// completing it.
 func (b *bench) extensionsGroup() []group {
 	g := group{label: fmt.Sprintf("pipelines of %d", pipelined)}
 	for _, s := range b.scripts {
@@ -94,11 +96,9 @@ func (b *bench) extensionsGroup() []group {
 
 func (b *bench) extended(o *operations, e extension) {
 	jobs := b.operationJobs()
-	queue := queueName
-	if e.onlyPut {
-		queue = "others"
+	if e.beside {
 		o.send(1, func(int) []any {
-			return append(o.scripts.call("put", "w", queueName, other, klass, o.payload, 0), e.other...)
+			return append(o.scripts.call("put", "w", "others", other, klass, o.payload, 0), e.other...)
 		})
 	}
 	if e.limit != nil {
@@ -106,12 +106,13 @@ func (b *bench) extended(o *operations, e extension) {
 			return o.scripts.call("limit.set", append([]any{"limit"}, e.limit...)...)
 		})
 	}
-	put := func(int) []any { return append(o.putInto(queue), e.put(o.next)...) }
-	o.time("put", jobs, jobs, put)
-	if e.onlyPut {
+	o.time("put", jobs, jobs, func(int) []any {
+		return append(o.putCall(), e.put(o.next)...)
+	})
+	o.putMany(jobs, e.put)
+	if e.waits {
 		return
 	}
-	o.send(bulkSize, put) // some jobs are left over, so that every reserve does the same work
 	o.reserve(jobs, 16)
 	if e.progress {
 		o.progress(16)

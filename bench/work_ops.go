@@ -15,7 +15,7 @@ const batchUnit = 800
 
 func (b *bench) operationJobs() int { return (b.jobs + batchUnit - 1) / batchUnit * batchUnit }
 
-// operating returns a run of single commands.
+// operating returns a run with single commands.
 func (b *bench) operating(s *scripts, label string, do func(o *operations)) run {
 	return run{peer: s.name, label: label, do: func(ctx context.Context) ([]sample, error) {
 		o := &operations{
@@ -28,7 +28,7 @@ func (b *bench) operating(s *scripts, label string, do func(o *operations)) run 
 	}}
 }
 
-// opsGroup measures every command by itself.
+// opsGroup measures each command by itself.
 func (b *bench) opsGroup() []group {
 	g := group{label: fmt.Sprintf("pipelines of %d", pipelined)}
 	for _, s := range b.scripts {
@@ -49,14 +49,15 @@ func (b *bench) everyCommand(o *operations) {
 	if !o.scripts.own {
 		return
 	}
-	o.putMany(jobs+bulkSize, bulkSize) // some are left over, so that every reserve does the same work
+	// Some jobs are left over, so that every reserve does the same work.
+	o.putMany(jobs+bulkSize, plain)
 	o.reserve(jobs, 16)
 	o.finish(16)
 	if o.server.counter == nil {
 		return
 	}
-	// The worker's calls whose number is not worth measuring in time.
-	o.unmeasured(func() { o.putMany(jobs, bulkSize) })
+	// Calls of the worker whose times are not worth measuring.
+	o.unmeasured(func() { o.putMany(jobs, plain) })
 	o.reserve(jobs/2, 1)
 	o.finish(1)
 	o.turns(jobs/2, 16)
@@ -64,14 +65,13 @@ func (b *bench) everyCommand(o *operations) {
 	o.emptyReserve(jobs / 2)
 }
 
-// waitingGroups measures how the cost of commands grows with the number of waiting jobs.
+// waitingGroups measures how the costs of commands grow with the number of waiting jobs.
 func (b *bench) waitingGroups() []group { return b.filledGroups("waiting", b.waiting) }
 
-// scheduledGroups measures the same for jobs that are scheduled.
+// scheduledGroups measures the same for scheduled jobs.
 func (b *bench) scheduledGroups() []group { return b.filledGroups("scheduled", b.waiting) }
 
-// keptGroups measures the same for kept completed jobs. At the limit each complete has to remove
-// one.
+// keptGroups measures the same for completed jobs. At the limit, each complete has to remove one.
 func (b *bench) keptGroups() []group { return b.filledGroups("completed", b.kept) }
 
 func (b *bench) filledGroups(kind string, counts []int) []group {
