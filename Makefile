@@ -9,17 +9,17 @@ PACKAGES    ?= 3
 VERSION     ?= v0.1.0
 MODULES     := $(patsubst %/,%,$(dir $(shell git ls-files '*go.mod')))
 
-# The root module needs no other one, and is checked by its own go.mod, as its users get it. The
-# others find each other by go.work here; release-check checks them by their own.
+# The root module needs none of the others, and is checked with its own go.mod, like its users get
+# it. The others find each other through go.work; release-check checks them with their own go.mod.
 test lint cover fuzz model chaos interop run generate generated vet staticcheck: export GOWORK := off
 
 .DEFAULT_GOAL := help
 
-# Checks come in order, the quick ones first.
+# Checks run in order, the quick ones first.
 .NOTPARALLEL:
 
 .PHONY: help
-help: ## show what there is to make
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
@@ -27,36 +27,36 @@ test: lint ## check everything and run all tests, after installing what they nee
 	go test -race -timeout 30m -p $(PACKAGES) ./...
 
 .PHONY: cover
-cover: ## run the tests of the root package's code and print how much of it they reach
+cover: ## run the tests of the root package's code, and print its coverage
 	@mkdir -p .cache
 	go test -p $(PACKAGES) -coverpkg . -coverprofile .cache/cover.out . ./qlesstest ./tests/api ./tests/worker
 	@go tool cover -func .cache/cover.out | tail -n 1
 
 .PHONY: lint
-lint: install format tidied vet staticcheck luacheck generated ## all checks but the tests
+lint: install format tidied vet staticcheck luacheck generated ## run all checks but the tests
 
 .PHONY: run
 run: ## run the quickstart
 	go run ./examples/quickstart
 
 .PHONY: outbox
-outbox: ## check and test the outbox, which is a module of its own and needs PostgreSQL
+outbox: ## check and test the outbox, a module of its own that needs PostgreSQL
 	@.ci/install postgres
 	cd outbox && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
 
 .PHONY: examples
-examples: ## check and test the examples that are modules of their own, one of which needs Sidekiq
+examples: ## check and test the examples that are modules of their own; one needs Sidekiq
 	@.ci/install sidekiq
 	set -e; for example in moving service; do \
 		(cd examples/$$example && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...); \
 	done
 
 .PHONY: gateway
-gateway: ## check and test the servers for other protocols, which are a module of their own
+gateway: ## check and test the servers for other protocols, a module of their own
 	cd gateway && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
 
 .PHONY: cmd
-cmd: ## check and test the command line, which is a module of its own
+cmd: ## check and test the command line, a module of its own
 	cd cmd && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
 
 .PHONY: qlessprom
@@ -64,7 +64,7 @@ qlessprom: ## check and test the metrics for Prometheus, a module of their own, 
 	cd qlessprom && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
 
 .PHONY: qlessotel
-qlessotel: ## check and test the instrumentation for OpenTelemetry, which is a module of its own
+qlessotel: ## check and test the instrumentation for OpenTelemetry, a module of its own
 	cd qlessotel && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
 
 .PHONY: tracing
@@ -72,12 +72,12 @@ tracing: ## check and test traces that cross modules
 	cd tests/tracing && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
 
 .PHONY: web-browser
-web-browser: ## check the dashboard in Chromium, which .ci/run leaves out for its length
+web-browser: ## check the dashboard in Chromium, with axe and the HTML checker
 	@.ci/install browser || echo "left out: some of the tests in a browser, which lack a tool"
 	cd web/browsertest && go vet ./... && go run $(STATICCHECK) ./... && go test -race -timeout 20m -parallel 4 ./...
 
 .PHONY: screenshots
-screenshots: ## take the pictures of the dashboard: some in docs/images, of all pages in .cache/album
+screenshots: ## take pictures of the dashboard: some for docs/images, all pages in .cache/album
 	mkdir -p .cache/album
 	cd web/browsertest && go test -count 1 -run '^Test(Pictures|Album)$$' \
 	  -pictures -album $(CURDIR)/.cache/album .
@@ -107,7 +107,7 @@ chaos: ## kill, stop and cut off workers and servers, in rounds for CHAOS_FOR (6
 	done
 
 .PHONY: interop
-interop: ## share a Redis with clients of other languages, after installing them
+interop: ## share a Redis with clients in other languages, after installing them
 	@.ci/install interop
 	go test -race -tags interop ./tests/interop
 	go test -race -tags interop -run '^TestSharedWithOtherClients$$' ./compat/workqueue
@@ -125,7 +125,7 @@ instructions: ## check that no operation costs the server more instructions, aft
 		$(MAKE) --no-print-directory -C bench check
 
 .PHONY: instructions-update
-instructions-update: ## write what each operation costs now to bench/results
+instructions-update: ## write the present cost of each operation to bench/results
 	@.ci/install instructions
 	@$(MAKE) --no-print-directory -C bench update
 
@@ -136,7 +136,7 @@ test-servers: ## fetch every server people run, and run the tests on each, with 
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .PHONY: cross
-cross: ## compile the command line for every platform that a release has programs for
+cross: ## compile the command line for every platform of a release
 	@set -e; for platform in $(PLATFORMS); do \
 		echo "go build ./qless for $$platform"; \
 		(cd cmd && CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} \
@@ -144,14 +144,14 @@ cross: ## compile the command line for every platform that a release has program
 	done
 
 .PHONY: workflows
-workflows: ## check what GitHub and GoReleaser are to do, if the checkers can be fetched
+workflows: ## check the workflows of GitHub and GoReleaser, if the checkers can be fetched
 	go run $(ACTIONLINT) .github/workflows/*.yml
 	@mkdir -p .cache/bin
 	@GOBIN=$(CURDIR)/.cache/bin go install $(GORELEASER) || { echo "left out: goreleaser can't be had"; exit 0; }; \
 		.cache/bin/goreleaser check
 
 .PHONY: image
-image: ## build the program of the image as docker build does, from the last commit
+image: ## build the image's program like docker build, from the last commit
 	@.ci/image
 
 .PHONY: release
@@ -159,7 +159,7 @@ release: ## make the commit and the tags of VERSION, after all tests; push nothi
 	@.ci/release $(VERSION)
 
 .PHONY: release-check
-release-check: ## release to a copy, and install each module from there as a stranger does
+release-check: ## release to a copy, and install each module from there like a user
 	@.ci/release --check $(VERSION)
 
 .PHONY: install
@@ -178,7 +178,7 @@ vet:
 	go vet -tags interop ./...
 
 .PHONY: tidy
-tidy: ## tidy every go.mod, with the other modules as they are here
+tidy: ## tidy every go.mod, with the other modules from their folders
 	@.ci/tidy
 
 .PHONY: tidied
@@ -189,7 +189,7 @@ tidied:
 staticcheck:
 	go run $(STATICCHECK) ./...
 
-# Status 3 says that there is a vulnerability. Any other failure is that of a machine without network.
+# Status 3 means a vulnerability. Any other failure is due to a missing network.
 .PHONY: vuln
 vuln: ## look for known vulnerabilities in all modules, if the network can be reached
 	@mkdir -p .cache/bin
@@ -200,7 +200,7 @@ vuln: ## look for known vulnerabilities in all modules, if the network can be re
 			case $$status in 0) ;; 3) found=1;; *) echo "left out: govulncheck could not look";; esac; \
 		done; exit $$found
 
-# The generator refuses names that are not defined: see internal/luasrc.
+# The generator refuses undefined names: see internal/luasrc.
 .PHONY: luacheck
 luacheck:
 	luacheck -q --no-color lua/prologue.lua lua/commands lua/lib doctor/lua --config .luacheckrc
