@@ -114,7 +114,13 @@ func TestALostConnectionIsTold(t *testing.T) {
 	p := newTab(t, b.url)
 	p.open("/queues/mail")
 	p.until(`document.querySelector("#live-button.on")`)
+	before := value[[]string](p, places)
+	p.do(chromedp.Evaluate[chromedp.Void](`window.interrupted = new Promise((done) => {
+		const state = document.getElementById("live-state");
+		new MutationObserver(() => { if (state.textContent.startsWith("Interrupted")) done(` + places + `); })
+			.observe(state, { childList: true });
+	})`))
 	b.cut()
-	p.until(`document.getElementById("live-state").textContent.startsWith("Interrupted")`)
+	require.Equal(t, before, value[[]string](p, "interrupted"))
 	p.until(`document.getElementById("live-state").textContent === ""`) // it was opened again
 }
