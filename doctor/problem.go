@@ -86,8 +86,7 @@ func CompareProblems(a, b *Problem) int {
 func (s *Status) problems(late time.Duration) []Problem {
 	found := slices.Concat(
 		s.memoryProblems(), s.refusal(), s.damagedKeys(), s.queueProblems(late), s.heldKeys())
-	isFailing := func(p Problem) bool { return p.Code == "failing" }
-	if !slices.ContainsFunc(found, isFailing) {
+	if !has(found, "failing") {
 		found = append(found, s.manyFailed()...)
 	}
 	for i := range s.FullLimits {
@@ -98,6 +97,10 @@ func (s *Status) problems(late time.Duration) []Problem {
 	}
 	slices.SortStableFunc(found, func(a, b Problem) int { return CompareProblems(&a, &b) })
 	return found
+}
+
+func has(problems []Problem, code string) bool {
+	return slices.ContainsFunc(problems, func(p Problem) bool { return p.Code == code })
 }
 
 // manyFailures is the number of failed jobs that is a problem even if few jobs are failing.
@@ -279,7 +282,7 @@ func (q *QueueStatus) problems(late time.Duration, silent int) []Problem {
 			Sentence: fmt.Sprintf(sentence, args...), age: q.Oldest,
 		})
 	}
-	waiting, oldest := waits(q.Waiting), units.Age(q.Oldest)
+	waiting, oldest, lateness := waits(q.Waiting), units.Age(q.Oldest), ""
 	switch {
 	case q.Waiting <= 0 && q.Oldest <= 0:
 	case q.Paused:
@@ -295,6 +298,8 @@ func (q *QueueStatus) problems(late time.Duration, silent int) []Problem {
 	case q.rated:
 		add("max_rate", q.Oldest >= late, q.Waiting,
 			"is at its max-rate: %s, the oldest for %s", waiting, oldest)
+	case q.Oldest >= late && q.Stalled > 0: // The expired locks are the cause.
+		lateness = fmt.Sprintf(", and %s, the oldest for %s", waiting, oldest)
 	case q.Oldest >= late:
 		add("old", true, q.Waiting, "is late: %s, the oldest for %s", waiting, oldest)
 	}
@@ -302,8 +307,8 @@ func (q *QueueStatus) problems(late time.Duration, silent int) []Problem {
 		add("no_handler", true, 0, "has jobs of the klass %s, for which no worker has a handler",
 			q.unhandled)
 	}
-	if q.Stalled > 0 {
-		add("stalled", true, q.Stalled, "has %s: did workers die?", expired(q.Stalled))
+	if q.Stalled > 0 && !has(found, "no_workers") {
+		add("stalled", true, q.Stalled, "has %s%s: did workers die?", expired(q.Stalled), lateness)
 	}
 	failed, all := q.Rates.Failed, q.Rates.Completed+q.Rates.Failed+q.Rates.Retried
 	if failed >= failingRate && failed > failingShare*all {

@@ -74,6 +74,10 @@ func TestEachProblemOfAQueue(t *testing.T) {
 			o.Queues[0].MaxConcurrency = 2
 		}},
 		{"stalled", 0, qless.QueueCounts{Stalled: 1}, nil},
+		{"stalled", time.Hour, qless.QueueCounts{Waiting: 1, Stalled: 1}, nil},
+		{"no_workers", time.Hour, qless.QueueCounts{Waiting: 1, Stalled: 1}, func(o *Status) {
+			o.Queues[0].Workers = 0
+		}},
 		{"failed", 0, waiting, func(o *Status) {
 			o.Failures = []Group{{"timeout", 100}}
 			o.Queues[0].Rates, o.failing = Rates{Completed: 8, Failed: 0.2}, "timeout"
@@ -106,12 +110,16 @@ func TestEachProblemOfAQueue(t *testing.T) {
 
 func TestUrgentProblemsComeFirstThenTheGravest(t *testing.T) {
 	paused := queueOf(qless.QueueCounts{Waiting: 1, Paused: true}, 24*time.Hour)
-	late := queueOf(qless.QueueCounts{Waiting: 1, Stalled: 1}, time.Hour)
+	late := queueOf(qless.QueueCounts{Waiting: 1}, time.Hour)
 	later := queueOf(qless.QueueCounts{Waiting: 1}, 2*time.Hour)
 	later.Name = "later"
-	o := &Status{Queues: []QueueStatus{paused, late, later}}
+	dead := queueOf(qless.QueueCounts{Waiting: 1, Stalled: 1}, time.Hour)
+	o := &Status{Queues: []QueueStatus{paused, late, later, dead}}
 	require.Equal(t, "stalled old paused", codes(o))
-	require.Equal(t, []string{"later", "mail"}, o.problems(time.Minute)[1].Queues)
+	found := o.problems(time.Minute)
+	require.Equal(t, "queue mail has 1 job with an expired lock, and 1 job waits, the oldest for 1h00m: "+
+		"did workers die?", found[0].Sentence)
+	require.Equal(t, []string{"later", "mail"}, found[1].Queues)
 }
 
 func TestACauseThatQueuesShareIsOneProblem(t *testing.T) {
