@@ -235,7 +235,7 @@ func (d *serverData) Count(field string) string {
 // Bytes formats an amount of memory of INFO, or returns "" if it is 0.
 func (d *serverData) Bytes(field string) string {
 	if n := d.number(field); n > 0 {
-		return words.Bytes(n)
+		return units.Bytes(n)
 	}
 	return ""
 }

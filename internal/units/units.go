@@ -1,4 +1,4 @@
-// Package units formats durations and rates for people.
+// Package units formats durations, rates and amounts of memory for people.
 package units
 
 import (
@@ -63,6 +63,16 @@ func split(d time.Duration) (large, rest part) {
 		return part{d / time.Hour, "h"}, part{d % time.Hour / time.Minute, "m"}
 	}
 	return part{d / day, "d"}, part{d % day / time.Hour, "h"}
+}
+
+// Bytes formats an amount of memory.
+func Bytes(n float64) string {
+	names := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	i := 0
+	for ; n >= 1024 && i < len(names)-1; i++ {
+		n /= 1024
+	}
+	return strconv.FormatFloat(n, 'f', min(i, 1), 64) + " " + names[i]
 }
 
 // Rate formats a number per minute. It returns "-" for none.

@@ -41,3 +41,11 @@ func TestRatesAreShort(t *testing.T) {
 		require.Equal(t, want, units.Rate(r))
 	}
 }
+
+func TestAmountsOfMemoryAreRounded(t *testing.T) {
+	for want, n := range map[string]float64{
+		"0 B": 0, "1023 B": 1023, "1.0 KiB": 1024, "1.6 MiB": 1699832, "2048.0 TiB": 1 << 51,
+	} {
+		require.Equal(t, want, units.Bytes(n))
+	}
+}

@@ -92,16 +92,6 @@ func Exact(d time.Duration) string {
 	return text
 }
 
-// Bytes formats an amount of memory.
-func Bytes(n float64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	i := 0
-	for ; n >= 1024 && i < len(units)-1; i++ {
-		n /= 1024
-	}
-	return strconv.FormatFloat(n, 'f', min(i, 1), 64) + " " + units[i]
-}
-
 // Short returns the beginning of a text, at most n characters.
 func Short(text string, n int) string {
 	runes := []rune(text)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/internal/units"
 )
 
 // The exit statuses of a check, with the meanings that monitoring systems give them.
@@ -181,7 +183,7 @@ func (r *checkResult) text(style text.Style) string {
 		width = max(width, len(m.Name))
 	}
 	for _, m := range r.Metrics {
-		fmt.Fprintf(&lines, "  %s  %s", text.Pad(m.Name, width), m.number())
+		fmt.Fprintf(&lines, "  %s  %s", text.Pad(m.Name, width), figure(m.Value, m.Unit))
 		if m.Warn != nil {
 			fmt.Fprintf(&lines, "  warn %s", m.Warn)
 		}
@@ -193,8 +195,15 @@ func (r *checkResult) text(style text.Style) string {
 	return lines.String()
 }
 
-func (m *metric) number() string {
-	return formatNumber(m.Value) + m.Unit
+// figure formats a value for people.
+func figure(value float64, unit string) string {
+	switch unit {
+	case "s":
+		return units.Duration(time.Duration(value * float64(time.Second)))
+	case "B":
+		return units.Bytes(value)
+	}
+	return formatNumber(value) + unit
 }
 
 // nagios returns the output of a plug-in: the status, and performance data after a bar.

@@ -81,7 +81,8 @@ func TestCheckQueueInAllFormats(t *testing.T) {
 	e := newLiveEnv(t)
 	e.put(`ma"il`, "Welcome", 10*time.Minute)
 	out := e.formatted("queue", `ma"il`, "--crit", "waiting=0")
-	golden(t, "check_queue.txt", regexp.MustCompile(`\b60\d\.\d+`).ReplaceAllString(out, "600.25"))
+	out = regexp.MustCompile(`\b60\d\.\d+`).ReplaceAllString(out, "600.25")
+	golden(t, "check_queue.txt", regexp.MustCompile(`\b10m\ds\b`).ReplaceAllString(out, "10m"))
 }
 
 func TestWorkersAreChecked(t *testing.T) {

@@ -29,9 +29,9 @@ func (t *threshold) isPassed(value float64) bool {
 
 func (t *threshold) String() string {
 	if t.below {
-		return "< " + formatNumber(t.limit) + t.unit
+		return "< " + figure(t.limit, t.unit)
 	}
-	return "> " + formatNumber(t.limit) + t.unit
+	return "> " + figure(t.limit, t.unit)
 }
 
 // MarshalJSON writes only the limit.

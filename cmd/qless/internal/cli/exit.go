@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -93,8 +94,12 @@ func statusOf(err error) int {
 // isDamage reports whether a command met a key with a value of a wrong type.
 func isDamage(err error) bool { return strings.Contains(redisx.Answer(err), "WRONGTYPE ") }
 
-// hintFor returns a hint for an error of the server, or the empty string.
+// hintFor returns a hint for an error of the server or the network, or the empty string.
 func hintFor(err error) string {
+	var network *net.OpError
+	if errors.As(err, &network) && network.Op == "dial" {
+		return "hint: --redis, $QLESS_REDIS_URL or a context names another server"
+	}
 	if isDamage(err) {
 		return "hint: a key is damaged: qless doctor says which"
 	}

@@ -59,6 +59,14 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
+func TestAServerThatIsNotThereHasAHint(t *testing.T) {
+	e := newEnv(t)
+	r := e.fields("status --redis redis://127.0.0.1:1")
+	require.Equal(t, 5, r.status)
+	require.Contains(t, r.errors, "connection refused\n"+
+		"hint: --redis, $QLESS_REDIS_URL or a context names another server\n")
+}
+
 func TestJobsThatAreLeftAreNamed(t *testing.T) {
 	e := newEnv(t)
 	scene(t, e.Client())
