@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -211,25 +212,49 @@ func TestCostOfPages(t *testing.T) {
 		t.Run(page.path, func(t *testing.T) {
 			looker := *d
 			looker.t = t
-			loader := looker.fresh(rdb)
-			for range 2 { // loads the scripts
-				web.EndTurn(loader.handler.(*web.Handler))
-				loader.page(page.path)
-			}
-			fresh := looker.fresh(rdb)
-			first := fresh.costOf(rdb, func() { fresh.page(page.path) })
-			again := fresh.costOf(rdb, func() { fresh.page(page.path) })
-			web.EndTurn(fresh.handler.(*web.Handler))
-			next := fresh.costOf(rdb, func() { fresh.page(page.path) })
-			t.Logf("%d commands, %d bytes, %v; in the next turn %d commands, %d bytes, %v", first.commands,
-				first.bytes, first.time, next.commands, next.bytes, next.time)
-			for _, look := range []cost{first, next} {
-				require.LessOrEqual(t, look.commands, page.commands)
-				require.LessOrEqual(t, look.bytes, page.bytes)
-			}
-			require.LessOrEqual(t, again.commands, 10)
+			looker.requireCost(rdb, page.path, page.commands, page.bytes)
 		})
 	}
+}
+
+// requireCost requires that the first view of a page, and one in the next turn, cost the server at
+// most some commands and bytes, and a repeated view little.
+func (d *desk) requireCost(rdb *redis.Client, path string, commands, bytes int) {
+	d.t.Helper()
+	loader := d.fresh(rdb)
+	for range 2 { // loads the scripts
+		web.EndTurn(loader.handler.(*web.Handler))
+		loader.page(path)
+	}
+	fresh := d.fresh(rdb)
+	view := func() { fresh.page(path) }
+	first := fresh.costOf(rdb, view)
+	again := fresh.costOf(rdb, view)
+	web.EndTurn(fresh.handler.(*web.Handler))
+	next := fresh.costOf(rdb, view)
+	d.t.Logf("%d commands, %d bytes, %v; in the next turn %d commands, %d bytes, %v", first.commands,
+		first.bytes, first.time, next.commands, next.bytes, next.time)
+	for _, look := range []cost{first, next} {
+		require.LessOrEqual(d.t, look.commands, commands)
+		require.LessOrEqual(d.t, look.bytes, bytes)
+	}
+	require.LessOrEqual(d.t, again.commands, 10)
+}
+
+func TestCostOfLimitsThatJobsWaitFor(t *testing.T) {
+	d := newDesk(t, web.Options{Interval: time.Hour})
+	for i := range 30 {
+		name := "shop-" + strconv.Itoa(i)
+		limited := qless.JobSpec{Klass: "Ship", Options: []qless.PutOption{qless.Limits{name}}}
+		_, err := d.Queue(name).PutMany(t.Context(), slices.Repeat([]qless.JobSpec{limited}, 300))
+		require.NoError(t, err)
+		require.NoError(t, d.Limit(name).Set(t.Context(), qless.LimitConfig{Concurrency: 10}))
+		_, err = d.Queue(name).Pop(t.Context(), 20)
+		require.NoError(t, err)
+	}
+	rdb := d.server.Client(t)
+	d.requireCost(rdb, "/limits", 250, 110_000)
+	d.requireCost(rdb, "/limits/shop-0", 120, 22_000)
 }
 
 // fresh returns a desk with a new dashboard.
