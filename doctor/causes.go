@@ -13,14 +13,15 @@ func (l *look) causes() []Cause {
 	if l.isEmpty() {
 		return append(l.nothing(), l.unhandled()...)
 	}
-	outside := [][]Cause{l.paused(), l.concurrency(), l.rate(), l.fullLimits()}
+	futile, untried := l.noCompletions()
+	outside := [][]Cause{l.paused(), futile, l.concurrency(), l.rate(), l.fullLimits()}
 	workers := [][]Cause{l.workersPaused(), l.noWorkers(), l.workersBusy()}
 	own := [][]Cause{
 		l.untold(), l.unswept(), l.failedDependencies(), l.openBatches(), l.dependencies(),
 		l.scheduledOnly(), l.recurring(),
 	}
 	locks := [][]Cause{l.grace(), l.stalledLocks()}
-	other := [][]Cause{l.unhandled(), l.noCompletions()}
+	other := [][]Cause{l.unhandled(), untried}
 
 	if l.isReady() {
 		workers = append(workers, l.noHandler())

@@ -284,29 +284,58 @@ func (l *look) unhandled() []Cause {
 	return []Cause{c}
 }
 
-// longWait is the wait after which a lack of completions matters.
-const longWait = 10 * time.Minute
+// A lack of completions matters after a long wait, or if many runs were futile.
+const (
+	longWait = 10 * time.Minute
+	manyRuns = 10
+)
 
 // noCompletions reports the klasses whose jobs never complete although workers have handlers for
-// them.
-func (l *look) noCompletions() []Cause {
-	if l.latency.Oldest < longWait || len(l.workers.takers) == 0 {
-		return nil
+// them: those with many runs, and the others.
+func (l *look) noCompletions() (futile, untried []Cause) {
+	if len(l.workers.takers) == 0 {
+		return nil, nil
 	}
-	var found []Cause
-	for _, klass := range klassesOf(l.waiting) {
+	runnable := l.runnable()
+	for _, klass := range klassesOf(runnable) {
 		rates := l.rates[klass]
 		if rates.Completed > 0 || !l.workers.handles(klass) {
 			continue
 		}
-		jobs := withKlass(klass, l.waiting)
-		found = append(found, Cause{
+		jobs := withKlass(klass, runnable)
+		c := Cause{
 			Code: CodeNoCompletions, Klass: klass, Jobs: len(jobs),
 			Sampled: l.counts.Waiting > len(l.waiting), JIDs: first(jobs),
 			Failed: rates.Failed, Retried: rates.Retried,
 			Sentence: fmt.Sprintf("No Go worker has completed a job of the klass %q from this queue in the"+
-				" last hour: %d failed and %d were retried.", klass, rates.Failed, rates.Retried),
-		})
+				" last hour: %d failed and %d were retried", klass, rates.Failed, rates.Retried),
+		}
+		if last := lastFailure(klass, runnable); last != nil {
+			c.Sentence += ", the last in " + last.Group
+		}
+		c.Sentence += "."
+		if rates.Failed+rates.Retried >= manyRuns {
+			futile = append(futile, c)
+		} else if l.latency.Oldest >= longWait && len(withKlass(klass, l.waiting)) > 0 {
+			untried = append(untried, c)
+		}
 	}
-	return found
+	return futile, untried
+}
+
+// runnable returns the jobs that wait, and the scheduled and running ones that were retried.
+func (l *look) runnable() []inspect.Row {
+	isNew := func(r inspect.Row) bool { return r.Failure == nil }
+	return append(slices.DeleteFunc(slices.Concat(l.scheduled, l.running), isNew), l.waiting...)
+}
+
+// lastFailure returns the last reason why jobs of a klass were retried, or nil.
+func lastFailure(klass string, jobs []inspect.Row) (last *qless.Failure) {
+	for i := range jobs {
+		f := jobs[i].Failure
+		if jobs[i].Klass == klass && f != nil && (last == nil || f.When.After(last.When)) {
+			last = f
+		}
+	}
+	return last
 }

@@ -231,21 +231,19 @@ func (l *look) readGroups() error {
 	return nil
 }
 
-// readRates counts how the queue's jobs ended in the last hour, for the klasses of the waiting
-// ones.
+// readRates counts how the jobs of the queue ended in the last hour, for the klasses of runnable
+// jobs.
 func (l *look) readRates() error {
-	if l.counts.Waiting == 0 {
-		return nil
-	}
+	runnable := l.runnable()
 	// This does not use the client's clock. A machine whose clock is wrong finds nothing.
 	now := time.Now()
-	for i := range l.waiting {
-		if at := l.waiting[i].Since; at.After(now) {
+	for i := range runnable {
+		if at := runnable[i].Since; at.After(now) {
 			now = at
 		}
 	}
 	l.rates = map[string]inspect.Rates{}
-	klasses := klassesOf(l.waiting)
+	klasses := klassesOf(runnable)
 	if len(klasses) > maxRated {
 		klasses = []string{""} // all of them: this costs more
 	}

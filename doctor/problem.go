@@ -16,8 +16,8 @@ import (
 // is one problem.
 type Problem struct {
 	// Code is memory_full, refused, damaged, no_workers, no_handler, stalled, old, failing,
-	// failed_dependency, schedule_missed, memory_low, evicts, limit_full, max_rate, max_concurrency,
-	// paused, failed, unique_held or distant. Programs may rely on it.
+	// retrying, failed_dependency, schedule_missed, memory_low, evicts, limit_full, max_rate,
+	// max_concurrency, paused, failed, unique_held or distant. Programs may rely on it.
 	Code string `json:"code"`
 
 	// Queue is the queue that it harms most. Queues are set if it harms several, the most harmed
@@ -34,7 +34,7 @@ type Problem struct {
 	// holds a unique key, or a job that is distant.
 	JID string `json:"jid,omitempty"`
 
-	// Jobs is the number of jobs that wait because of it, or that fail per minute.
+	// Jobs is the number of jobs that wait because of it, or that fail or are retried per minute.
 	Jobs int `json:"jobs,omitempty"`
 
 	// Urgent means that jobs will be late or lost unless an operator acts.
@@ -47,14 +47,14 @@ type Problem struct {
 	Command []string `json:"command,omitempty"`
 
 	age  time.Duration // of the oldest waiting job
-	rate float64       // of failures per minute
+	rate float64       // of failures or retries per minute
 }
 
 // problemCodes are the codes of problems, the gravest first.
 var problemCodes = []string{
 	"memory_full", "refused", "damaged", "no_workers", "no_handler", "stalled", "old", "failing",
-	"failed_dependency", "schedule_missed", "memory_low", "evicts", "limit_full", "max_rate",
-	"max_concurrency", "paused", "failed", "unique_held", "distant",
+	"retrying", "failed_dependency", "schedule_missed", "memory_low", "evicts", "limit_full",
+	"max_rate", "max_concurrency", "paused", "failed", "unique_held", "distant",
 }
 
 // ProblemCodes returns the codes of problems, the gravest first.
@@ -66,6 +66,10 @@ const (
 	failingShare, failingRate = 0.1, 1
 	lostShare, lostRate       = 0.5, 10
 )
+
+// retriedShare is the share of the runs above which retries need attention, at the same rates. They
+// are urgent if nothing completes.
+const retriedShare = 0.5
 
 // unworked is the longest that jobs may wait without a worker: deploys replace workers.
 const unworked = time.Minute
@@ -253,7 +257,7 @@ func shared(some []Problem) Problem {
 		rate += p.rate
 		all.Urgent = all.Urgent || p.Urgent
 	}
-	if all.Code == "failing" {
+	if rate > 0 {
 		all.Jobs = int(math.Round(rate))
 	}
 	wait := fmt.Sprintf("%s, the oldest for %s", waits(all.Jobs), units.Age(all.age))
@@ -263,6 +267,7 @@ func shared(some []Problem) Problem {
 		"stalled":           fmt.Sprintf("have %s: did workers die?", expired(all.Jobs)),
 		"old":               "are late: " + wait,
 		"failing":           fmt.Sprintf("fail more than 10 %% of their jobs, %d a minute", all.Jobs),
+		"retrying":          fmt.Sprintf("retry more than half of their runs, %d a minute", all.Jobs),
 		"failed_dependency": fmt.Sprintf("have %s waiting for failed ones", count(all.Jobs, "job")),
 		"max_rate":          "are at their max-rate: " + waits(all.Jobs),
 		"max_concurrency":   "are at their max-concurrency: " + waits(all.Jobs),
@@ -310,12 +315,17 @@ func (q *QueueStatus) problems(late time.Duration, silent int) []Problem {
 	if q.Stalled > 0 && !has(found, "no_workers") {
 		add("stalled", true, q.Stalled, "has %s%s: did workers die?", expired(q.Stalled), lateness)
 	}
-	failed, all := q.Rates.Failed, q.Rates.Completed+q.Rates.Failed+q.Rates.Retried
+	failed, retried := q.Rates.Failed, q.Rates.Retried
+	all := q.Rates.Completed + failed + retried
 	if failed >= failingRate && failed > failingShare*all {
 		add("failing", failed >= lostRate || failed >= lostShare*all, int(math.Round(failed)),
 			"fails %.0f %% of its jobs, %s a minute", 100*failed/all, units.Rate(failed))
 		p := &found[len(found)-1]
 		p.rate, p.Command = failed, []string{"failed", "ls"}
+	} else if retried >= failingRate && retried > retriedShare*all {
+		add("retrying", retried >= lostRate && q.Rates.Completed == 0, int(math.Round(retried)),
+			"retries %.0f %% of its runs, %s a minute", 100*retried/all, units.Rate(retried))
+		found[len(found)-1].rate = retried
 	}
 	if c := q.blocked; c != nil {
 		add("failed_dependency", false, c.Jobs,

@@ -87,6 +87,10 @@ func TestEachProblemOfAQueue(t *testing.T) {
 			o.Queues[0].Rates = Rates{Completed: 8, Failed: 2}
 		}},
 		{"failing", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Completed: 8, Failed: 2} }},
+		{"failing", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Failed: 2, Retried: 8} }},
+		{"retrying", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Completed: 8, Retried: 9} }},
+		{"", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Completed: 9, Retried: 8} }},
+		{"", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Retried: 0.5} }},
 		{"", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Completed: 98, Failed: 2} }},
 		{"", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Failed: 0.5} }},
 		{"limit_full", 0, waiting, func(o *Status) {
@@ -120,6 +124,18 @@ func TestUrgentProblemsComeFirstThenTheGravest(t *testing.T) {
 	require.Equal(t, "queue mail has 1 job with an expired lock, and 1 job waits, the oldest for 1h00m: "+
 		"did workers die?", found[0].Sentence)
 	require.Equal(t, []string{"later", "mail"}, found[1].Queues)
+}
+
+func TestRetriesAreUrgentIfNothingCompletes(t *testing.T) {
+	for completed, urgent := range map[float64]bool{0: true, 1: false} {
+		q := queueOf(qless.QueueCounts{Waiting: 1}, 0)
+		q.Rates = Rates{Completed: completed, Retried: 19}
+		found := (&Status{Queues: []QueueStatus{q, q}}).problems(time.Minute)
+		require.Len(t, found, 1)
+		require.Equal(t, urgent, found[0].Urgent)
+		require.Equal(t, "2 queues (mail, mail) retry more than half of their runs, 38 a minute",
+			found[0].Sentence)
+	}
 }
 
 func TestACauseThatQueuesShareIsOneProblem(t *testing.T) {

@@ -79,8 +79,8 @@ const (
 	// the code for their klass.
 	CodeUnhandled Code = "unhandled"
 
-	// CodeNoCompletions means that jobs of a klass have waited for long, and that no Go worker has
-	// completed one of that klass recently.
+	// CodeNoCompletions means that jobs of a klass have waited for long or were retried often, and
+	// that no Go worker has completed one of that klass recently.
 	CodeNoCompletions Code = "no_completions"
 
 	// CodeRunning means that no job waits: all jobs of the queue are running.

@@ -376,6 +376,29 @@ func TestAKlassOfWhichNothingIsCompleted(t *testing.T) {
 	require.Equal(t, []any{false, 1, "K"}, []any{c.Certain, c.Jobs, c.Klass})
 }
 
+func TestAKlassWhoseJobsAreOnlyRetried(t *testing.T) {
+	e := newEnvWith(t, nil)
+	e.register("busy", `{"queues": ["q"], "slots": 1, "klasses": ["K"], "jobs": ["now"]}`)
+	e.put("q", "first second now")
+	for i, job := range e.pop("q", 3)[:2] {
+		_, err := job.Retry(e.ctx, time.Duration(i)*time.Hour, "bank", "no answer")
+		e.do(err)
+	}
+	minute := time.Now().Truncate(time.Minute).Unix()
+	e.redis(fmt.Sprintf("HSET x:rates:%d 1:q:K 0,2,8||", minute))
+	found := e.why()
+	require.Equal(t, doctor.CodeNoCompletions, found.Causes[0].Code)
+	require.Equal(t, []any{2, 2, 8},
+		[]any{found.Causes[0].Jobs, found.Causes[0].Failed, found.Causes[0].Retried})
+	require.Equal(t, `No Go worker has completed a job of the klass "K" from this queue in the last hour: `+
+		"2 failed and 8 were retried, the last in bank.", found.Causes[0].Sentence)
+
+	e.redis(fmt.Sprintf("HSET x:rates:%d 1:q:K 1,2,8||", minute))
+	require.NotContains(t, codes(e.why()), doctor.CodeNoCompletions)
+	e.redis(fmt.Sprintf("HSET x:rates:%d 1:q:K 0,1,8||", minute))
+	require.NotContains(t, codes(e.why()), doctor.CodeNoCompletions)
+}
+
 func TestAQueueThatWaitsForNothing(t *testing.T) {
 	e := newEnv(t)
 	e.register("free", free)

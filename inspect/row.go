@@ -118,9 +118,11 @@ func (s Selection) row(r *rowReply) Row {
 		JID: string(r.JID), Klass: string(r.Klass), Queue: string(r.Queue),
 		State: qless.State(wire.State(r.State)), Priority: r.Priority.LargeInt(),
 		Tags: wire.Strings(r.Tags), Retries: r.Retries.Int(), Remaining: r.Remaining.Int(),
-		Worker: string(r.Worker), Since: r.Since.Time(), Expires: r.Expires.Time(), Due: r.Due.Time(),
-		IsDue: r.IsDue, Parked: string(r.Parked), Interval: max(r.Interval.Duration(), 0),
-		DataSize: r.Size.Int(),
+		Since: r.Since.Time(), Expires: r.Expires.Time(), Due: r.Due.Time(), IsDue: r.IsDue,
+		Parked: string(r.Parked), Interval: max(r.Interval.Duration(), 0), DataSize: r.Size.Int(),
+	}
+	if row.State == qless.StateRunning { // A job that is retried keeps the name.
+		row.Worker = string(r.Worker)
 	}
 	if f := r.Failure; f != nil && f.Group != "" {
 		row.Failure = &qless.Failure{

@@ -137,7 +137,7 @@ func TestWithoutAServerTheStatusIs5(t *testing.T) {
 	r := e.run("", "queue", "ls", "--redis", "redis://:secret@127.0.0.1:1")
 	require.Equal(t, 5, r.status)
 	require.NotContains(t, r.errors, "secret")
-	require.Equal(t, 1, strings.Count(r.errors, "\n"), r.errors)
+	require.Equal(t, 2, strings.Count(r.errors, "\n"), r.errors)
 }
 
 func TestNothingAskedIsStatus2(t *testing.T) {

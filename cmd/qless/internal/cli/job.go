@@ -164,8 +164,10 @@ func jobTable(job *qless.Job) *table {
 	t.add("state", paintedState(job.State))
 	t.add("priority", job.Priority)
 	t.add("retries", retriesLeft(job.Remaining, job.Retries)+" left")
-	set("worker", job.Worker)
-	set(lockEnds(job.Expires), at(job.Expires))
+	if job.State == qless.StateRunning {
+		set("worker", job.Worker)
+		set(lockEnds(job.Expires), at(job.Expires))
+	}
 	if job.Parked == "" {
 		set("due", at(job.Due))
 	}

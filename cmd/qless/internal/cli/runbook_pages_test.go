@@ -123,6 +123,13 @@ var byPages = map[string][]deed{
 		{"press job.retry", "120 jobs retried."},
 		{"/", "Nothing does."},
 	},
+	"Jobs are retried again and again": {
+		{"/", "Urgent Queue pay retries 100 % of its runs"},
+		{"/queues/pay/why", "No Go worker has completed a job of the klass \"Sync\" from this queue"},
+		{"/jobs/charge", "no answer"},
+		{"/queues/pay", "scheduled 1"},
+		{"press queue.pause", "The queue is paused."},
+	},
 	"A job waits for one that has failed": {
 		{"/", "Warning Queue reports has 1 job waiting for failed ones, such as page-2"},
 		{"/queues/reports/why", "1 job waits for others, of which 1 has failed, in timeout"},

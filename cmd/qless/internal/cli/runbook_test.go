@@ -68,7 +68,7 @@ func (w *wreck) register(name, queue string, at time.Time) {
 	w.t.Helper()
 	client, err := qless.New(w.rdb, &qless.ClientConfig{Clock: func() time.Time { return at }})
 	require.NoError(w.t, err)
-	info := fmt.Sprintf(`{"queues":[%q],"slots":1,"language":"go","host":"h"}`, queue)
+	info := fmt.Sprintf(`{"queues":[%q],"slots":1,"klasses":["Sync"],"language":"go","host":"h"}`, queue)
 	_, err = client.Do(w.t.Context(), "worker.register", name, "0", info)
 	require.NoError(w.t, err)
 }
@@ -81,6 +81,15 @@ func (w *wreck) lose(queue, jid string) {
 		require.NoError(w.t, err)
 		return counts.Stalled == 1
 	})
+}
+
+// retried counts retries of the last minutes, like a worker.
+func (w *wreck) retried(queue string, each int) {
+	w.t.Helper()
+	for ago := range 5 {
+		minute := time.Now().Add(-time.Duration(ago) * time.Minute).Truncate(time.Minute).Unix()
+		w.redis(fmt.Sprintf("hset ql:x:rates:%d %d:%s:Sync 0,0,%d||", minute, len(queue), queue, each))
+	}
 }
 
 // situations make the situations of the parts of the runbook.
@@ -104,6 +113,13 @@ var situations = map[string]func(w *wreck){
 		for _, job := range w.jobs("crm", "", failures) {
 			require.NoError(w.t, job.Fail(w.t.Context(), "ConnectionError", "no route to 10.0.0.9"))
 		}
+	},
+	"Jobs are retried again and again": func(w *wreck) {
+		charge := w.jobs("pay", "charge", 1)[0]
+		_, err := charge.Retry(w.t.Context(), time.Minute, "bank", "no answer")
+		require.NoError(w.t, err)
+		w.register("pay-1", "pay", time.Now())
+		w.retried("pay", 50)
 	},
 	"A job waits for one that has failed": func(w *wreck) {
 		page := w.jobs("pages", "page-2", 1)[0]

@@ -103,7 +103,7 @@ func commandFor(queue string, cause *doctor.Cause) string {
 	switch cause.Code {
 	case doctor.CodeUnknown:
 		return "qless queue ls"
-	case doctor.CodeEmpty, doctor.CodeNoCompletions:
+	case doctor.CodeEmpty:
 		return "qless failed ls"
 	case doctor.CodePaused:
 		return "qless queue unpause " + quoted
@@ -131,7 +131,9 @@ func commandFor(queue string, cause *doctor.Cause) string {
 // commandForJobs is commandFor for causes whose commands name jobs or groups.
 func commandForJobs(cause *doctor.Cause) string {
 	switch {
-	case cause.Code == doctor.CodeLimit && cause.Certain:
+	case cause.Code == doctor.CodeNoCompletions && cause.Failed > 0:
+		return "qless failed ls"
+	case cause.Code == doctor.CodeNoCompletions, cause.Code == doctor.CodeLimit && cause.Certain:
 		return showJob(cause.JIDs)
 	case cause.Code == doctor.CodeUnhandled && len(cause.Groups) > 0:
 		return "qless failed retry " + text.Quote(cause.Groups[0])

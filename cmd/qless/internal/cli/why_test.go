@@ -169,8 +169,8 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 		}, "workers in other languages fail jobs this way", "qless failed retry mail-method-missing"},
 		{doctor.CodeNoCompletions, func(w why) {
 			w.worker(free)
-			w.put("mail", "Welcome", time.Hour)
-		}, "No Go worker has completed a job", "qless failed ls"},
+			w.put("mail", "Welcome", time.Hour, qless.JID("a"))
+		}, "No Go worker has completed a job", "qless job show a"},
 		{doctor.CodeRunning, func(w why) {
 			w.worker(free)
 			w.jobs("a")
