@@ -74,7 +74,7 @@ tracing: ## check and test traces that cross modules
 .PHONY: web-browser
 web-browser: ## check the dashboard in Chromium, with axe and the HTML checker
 	@.ci/install browser || echo "left out: some of the tests in a browser, which lack a tool"
-	cd web/browsertest && go vet ./... && go run $(STATICCHECK) ./... && go test -race -timeout 20m -parallel 4 ./...
+	cd web/browsertest && go vet ./... && go run $(STATICCHECK) ./... && go test -race -timeout 20m ./...
 
 .PHONY: screenshots
 screenshots: ## take pictures of the dashboard: some for docs/images, all pages in .cache/album

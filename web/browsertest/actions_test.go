@@ -38,7 +38,7 @@ func inForms(action web.Action) (button, form string) {
 func (p *tab) act(try trial) {
 	p.t.Helper()
 	button, form := inForms(try.action)
-	testkit.Until(p.t, "the page has the button", func() bool {
+	testkit.Until(p.t, "the page has the button of "+string(try.action), func() bool {
 		p.open(try.path)
 		return value[bool](p, `Boolean(document.querySelector('`+button+`'))`)
 	})
@@ -210,7 +210,8 @@ func TestPageShowsProgressWhileAllFoundAreCanceled(t *testing.T) {
 	p.do(chromedp.Click(chromedp.CSS("#all > summary")))
 	button := `.all-actions button[formaction$="/actions/job.cancel"]`
 	p.leave(chromedp.Click(chromedp.CSS(button)))
-	require.Contains(t, value[string](p, `document.querySelector("h1").textContent`), "1\u202f501 jobs?")
+	// A slow server counts only some of them.
+	require.Regexp(t, "1\u202f50[01] jobs\\?", value[string](p, `document.querySelector("h1").textContent`))
 	p.do(chromedp.SetValue(chromedp.CSS("#f-typed"), "Send"))
 	p.leave(chromedp.Click(chromedp.CSS("form.ask button")))
 	require.Contains(t, p.path(), "/runs/")
