@@ -116,7 +116,7 @@ var situations = map[string]func(w *wreck){
 	},
 	"Jobs are retried again and again": func(w *wreck) {
 		charge := w.jobs("pay", "charge", 1)[0]
-		_, err := charge.Retry(w.t.Context(), time.Minute, "bank", "no answer")
+		_, err := charge.Retry(w.t.Context(), time.Hour, "bank", "no answer")
 		require.NoError(w.t, err)
 		w.register("pay-1", "pay", time.Now())
 		w.retried("pay", 50)
