@@ -280,33 +280,44 @@ func shared(some []Problem) Problem {
 
 // problems returns the problems of a queue; silent is the number of unregistered workers.
 func (q *QueueStatus) problems(late time.Duration, silent int) []Problem {
+	return slices.Concat(q.waitProblems(late, silent), q.runProblems(), q.jobProblems())
+}
+
+// problem returns a problem of the queue, which qless why explains.
+func (q *QueueStatus) problem(
+	code string, urgent bool, jobs int, sentence string, args ...any,
+) Problem {
+	return Problem{
+		Code: code, Urgent: urgent, Jobs: jobs, Command: []string{"why", q.Name},
+		Sentence: fmt.Sprintf(sentence, args...), age: q.Oldest,
+	}
+}
+
+// waitProblems returns the problems of jobs that wait for workers.
+func (q *QueueStatus) waitProblems(late time.Duration, silent int) []Problem {
 	var found []Problem
 	add := func(code string, urgent bool, jobs int, sentence string, args ...any) {
-		found = append(found, Problem{
-			Code: code, Urgent: urgent, Jobs: jobs, Command: []string{"why", q.Name},
-			Sentence: fmt.Sprintf(sentence, args...), age: q.Oldest,
-		})
+		found = append(found, q.problem(code, urgent, jobs, sentence, args...))
 	}
-	waiting, oldest, lateness := waits(q.Waiting), units.Age(q.Oldest), ""
+	wait, lateness := fmt.Sprintf("%s, the oldest for %s", waits(q.Waiting), units.Age(q.Oldest)), ""
 	switch {
 	case q.Waiting <= 0 && q.Oldest <= 0:
 	case q.Paused:
-		add("paused", false, q.Waiting, "is paused: %s, the oldest for %s", waiting, oldest)
+		add("paused", false, q.Waiting, "is paused: %s", wait)
 		found[0].Command = []string{"queue", "unpause", q.Name}
 	case q.Workers == 0 && q.Running == 0 && silent == 0:
 		if q.Oldest >= unworked {
-			add("no_workers", true, q.Waiting, "has no workers: %s, the oldest for %s", waiting, oldest)
+			add("no_workers", true, q.Waiting, "has no workers: %s", wait)
 		}
 	case q.MaxConcurrency > 0 && q.Running >= q.MaxConcurrency:
 		add("max_concurrency", q.Oldest >= late, q.Waiting,
-			"is at its max-concurrency of %d: %s, the oldest for %s", q.MaxConcurrency, waiting, oldest)
+			"is at its max-concurrency of %d: %s", q.MaxConcurrency, wait)
 	case q.rated:
-		add("max_rate", q.Oldest >= late, q.Waiting,
-			"is at its max-rate: %s, the oldest for %s", waiting, oldest)
+		add("max_rate", q.Oldest >= late, q.Waiting, "is at its max-rate: %s", wait)
 	case q.Oldest >= late && q.Stalled > 0: // The expired locks are the cause.
-		lateness = fmt.Sprintf(", and %s, the oldest for %s", waiting, oldest)
+		lateness = ", and " + wait
 	case q.Oldest >= late:
-		add("old", true, q.Waiting, "is late: %s, the oldest for %s", waiting, oldest)
+		add("old", true, q.Waiting, "is late: %s", wait)
 	}
 	if q.unhandled != "" {
 		add("no_handler", true, 0, "has jobs of the klass %s, for which no worker has a handler",
@@ -315,30 +326,44 @@ func (q *QueueStatus) problems(late time.Duration, silent int) []Problem {
 	if q.Stalled > 0 && !has(found, "no_workers") {
 		add("stalled", true, q.Stalled, "has %s%s: did workers die?", expired(q.Stalled), lateness)
 	}
-	failed, retried := q.Rates.Failed, q.Rates.Retried
-	all := q.Rates.Completed + failed + retried
-	if failed >= failingRate && failed > failingShare*all {
-		add("failing", failed >= lostRate || failed >= lostShare*all, int(math.Round(failed)),
-			"fails %.0f %% of its jobs, %s a minute", 100*failed/all, units.Rate(failed))
-		p := &found[len(found)-1]
+	return found
+}
+
+// runProblems returns the problem of jobs that run and don't complete.
+func (q *QueueStatus) runProblems() []Problem {
+	completed, failed, retried := q.Rates.Completed, q.Rates.Failed, q.Rates.Retried
+	all := completed + failed + retried
+	switch {
+	case failed >= failingRate && failed > failingShare*all:
+		p := q.problem("failing", failed >= lostRate || failed >= lostShare*all,
+			int(math.Round(failed)), "fails %.0f %% of its jobs, %s a minute",
+			100*failed/all, units.Rate(failed))
 		p.rate, p.Command = failed, []string{"failed", "ls"}
-	} else if retried >= failingRate && retried > retriedShare*all {
-		add("retrying", retried >= lostRate && q.Rates.Completed == 0, int(math.Round(retried)),
+		return []Problem{p}
+	case retried >= failingRate && retried > retriedShare*all:
+		p := q.problem("retrying", retried >= lostRate && completed == 0, int(math.Round(retried)),
 			"retries %.0f %% of its runs, %s a minute", 100*retried/all, units.Rate(retried))
-		found[len(found)-1].rate = retried
+		p.rate = retried
+		return []Problem{p}
 	}
+	return nil
+}
+
+// jobProblems returns the problems of single jobs of the queue.
+func (q *QueueStatus) jobProblems() []Problem {
+	var found []Problem
 	if c := q.blocked; c != nil {
-		add("failed_dependency", false, c.Jobs,
+		p := q.problem("failed_dependency", false, c.Jobs,
 			"has %s waiting for failed ones, such as %s", count(c.Jobs, "job"), c.Blockers[0].JID)
-		p := &found[len(found)-1]
 		p.JID, p.Group = c.Blockers[0].JID, c.Blockers[0].Group
 		p.Command = []string{"job", "show", p.JID}
+		found = append(found, p)
 	}
 	if q.distant != nil {
-		add("distant", false, 0, "has a job that is not due until %s: is that intended?",
+		p := q.problem("distant", false, 0, "has a job that is not due until %s: is that intended?",
 			q.distant.due.UTC().Format(time.DateOnly))
-		p := &found[len(found)-1]
 		p.JID, p.Command = q.distant.jid, []string{"job", "show", q.distant.jid}
+		found = append(found, p)
 	}
 	return found
 }
