@@ -297,6 +297,8 @@ func (l *look) noCompletions() (futile, untried []Cause) {
 		return nil, nil
 	}
 	runnable := l.runnable()
+	read := len(l.waiting) + len(l.scheduled) + len(l.running)
+	isSampled := l.counts.Waiting+l.counts.Scheduled+l.counts.Running > read
 	for _, klass := range klassesOf(runnable) {
 		rates := l.rates[klass]
 		if rates.Completed > 0 || !l.workers.handles(klass) {
@@ -305,8 +307,7 @@ func (l *look) noCompletions() (futile, untried []Cause) {
 		jobs := withKlass(klass, runnable)
 		c := Cause{
 			Code: CodeNoCompletions, Klass: klass, Jobs: len(jobs),
-			Sampled: l.counts.Waiting > len(l.waiting), JIDs: first(jobs),
-			Failed: rates.Failed, Retried: rates.Retried,
+			Sampled: isSampled, JIDs: first(jobs), Failed: rates.Failed, Retried: rates.Retried,
 			Sentence: fmt.Sprintf("No Go worker has completed a job of the klass %q from this queue in the"+
 				" last hour: %d failed and %d were retried", klass, rates.Failed, rates.Retried),
 		}

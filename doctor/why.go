@@ -152,7 +152,7 @@ type Cause struct {
 	Blockers []Blocker `json:"blockers,omitempty"`
 
 	// Completed, Failed and Retried count the runs by Go workers in the last hour, of jobs with the
-	// klasses of the waiting ones.
+	// klasses of the waiting and the retried jobs.
 	Completed int `json:"completed,omitempty"`
 	Failed    int `json:"failed,omitempty"`
 	Retried   int `json:"retried,omitempty"`

@@ -392,6 +392,11 @@ func TestAKlassWhoseJobsAreOnlyRetried(t *testing.T) {
 		[]any{found.Causes[0].Jobs, found.Causes[0].Failed, found.Causes[0].Retried})
 	require.Equal(t, `No Go worker has completed a job of the klass "K" from this queue in the last hour: `+
 		"2 failed and 8 were retried, the last in bank.", found.Causes[0].Sentence)
+	require.False(t, found.Causes[0].Sampled)
+	for i := range 100 {
+		e.put("q", fmt.Sprint("later-", i), qless.Delay(2*time.Hour))
+	}
+	require.True(t, e.why().Causes[0].Sampled)
 
 	e.redis(fmt.Sprintf("HSET x:rates:%d 1:q:K 1,2,8||", minute))
 	require.NotContains(t, codes(e.why()), doctor.CodeNoCompletions)
