@@ -182,7 +182,7 @@ func (r *RecurringJob) Update(ctx context.Context) error {
 	return nil
 }
 
-// remember records the fields as those of the server.
+// remember records the fields as they are on the server.
 func (r *RecurringJob) remember() {
 	was := *r
 	was.Data, was.Tags, was.was = slices.Clone(r.Data), slices.Clone(r.Tags), nil

@@ -34,7 +34,7 @@ type metrics struct {
 	processDuration   messagingconv.ProcessDuration
 }
 
-// The labels of the metrics specific to qless, which are those of the metrics for Prometheus.
+// The labels of the metrics specific to qless. Package qlessprom uses the same names.
 const (
 	queueLabel   = attribute.Key("queue")
 	klassLabel   = attribute.Key("klass")

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/qlessprom"
 )
 
-// This worker exports its own metrics and those of the server.
+// This worker exports its own metrics and the server's.
 func Example() {
 	calls := qlessprom.NewClientMetrics(qlessprom.ProcessOptions{})
 	jobs := qlessprom.NewWorkerMetrics(qlessprom.ProcessOptions{})

@@ -27,8 +27,8 @@ func (t *turns) next(atOnce int) (from, count int) {
 	return t.from, min(atOnce, known-t.from)
 }
 
-// add adds the queues that were read, and sets those of the overview to all known ones. It returns
-// false if all queues must be read because some are new or gone.
+// add adds the queues that were read, and puts all known queues into the overview. It returns false
+// if all queues must be read because some are new or gone.
 func (t *turns) add(from int, overview *inspect.Overview) bool {
 	read := overview.Queues
 	to := from + len(read)

@@ -15,8 +15,8 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// growth keeps the sizes of the failure groups at recent views: those of the last minutes, or the
-// last one.
+// growth keeps the sizes of the failure groups at the views of the last minutes, or at least at the
+// last view.
 type growth struct {
 	mu    sync.Mutex
 	sizes []sizes // in the order of time; the last one may be of this moment

@@ -624,9 +624,9 @@ func (h *hotPart) declared(c *copier) []stat {
 	return all
 }
 
-// hotBranch returns the branch of hot commands: it has their functions and those of the library
-// that are not cold, with the bodies of many in place of their calls. It also reports whether the
-// branch needs the library.
+// hotBranch returns the branch of hot commands. It contains their functions and the library's
+// functions that are not cold, many of them inlined. It also reports whether the branch needs the
+// library.
 func (b *builder) hotBranch(commands []string) ([]stat, bool, error) {
 	var bodies [][]stat
 	for _, command := range commands {

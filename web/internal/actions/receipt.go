@@ -177,7 +177,7 @@ func (restore) Do(ctx context.Context, r *Run, _ []*qless.Job) (inspect.Result, 
 type restoring struct {
 	run    *Run
 	jobs   map[string]*qless.Job
-	levels map[string]int  // of jobs, higher than those of the jobs they wait for
+	levels map[string]int  // of jobs; a job is above all jobs that it waits for
 	left   map[string]bool // jobs that could not be put
 }
 

@@ -69,7 +69,7 @@ func onRecurring(do func(ctx context.Context, r *Run, job *qless.RecurringJob) e
 	})
 }
 
-// runRecurring puts a job like those of the recurring job.
+// runRecurring puts a job as the recurring job would.
 func runRecurring(ctx context.Context, r *Run, job *qless.RecurringJob) error {
 	return r.put(r.Space.Client.Queue(job.Queue).Put(ctx, job.Klass, slices.Clone(job.Data),
 		qless.Priority(job.Priority), qless.Retries(job.Retries), qless.Tags(job.Tags)))

@@ -43,7 +43,7 @@ type Node struct {
 
 	job         *qless.Job
 	needs, next []*Node // the jobs that it needs, and the jobs that need it
-	open, held  []*Node // those of them whose wait is not over
+	open, held  []*Node // the ones whose wait is not over
 	isDown      bool    // the jobs that wait for it belong to the graph
 	isPlaced    bool
 	layer, row  int

@@ -166,8 +166,8 @@ func (c *checker) failuresCommand() *cobra.Command {
 	var group string
 	var since time.Duration
 	command := c.command("failures", "Check how many jobs have failed, and how many recently",
-		"Thresholds: failed is the number of failed jobs, and new the number of those that failed in\n"+
-			"the time of --since. Larger figures alert. The check reads the latest 1000 jobs of each\n"+
+		"Thresholds: failed is the number of failed jobs, and new the number that failed in the\n"+
+			"time of --since. Larger figures alert. The check reads the latest 1000 jobs of each\n"+
 			"group, and 10,000 in all, with 2 commands on the server for each.",
 		"  qless check failures --warn 0 --crit 50 --since 10m\n"+
 			"  qless check failures --group timeout --crit new=50,failed=10000",
