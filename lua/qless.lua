@@ -2920,12 +2920,12 @@ local function library(stamp, now)
 			end
 		elseif name == 'slot_ends' then
 			function lib.slot_ends(jid)
-				local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+				local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o', 'expires')
 				if job[1] ~= 'running' or not job[2] then
 					return
 				end
 				local ends = lib.finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-				if not ends or ends > now or tonumber(job[3]) == 1 or string.find(job[4] or '', '^%a*l') ~= nil then
+				if not ends or ends > now or (job[3] == '1.0' or job[4] and string.find(job[4], '^%a*l') ~= nil) or tonumber(job[3]) == 1 and ends ~= lib.finite(job[5]) then
 					return ends
 				end
 				return ends + lib.finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -3925,7 +3925,9 @@ local function library(stamp, now)
 		elseif name == 'expire_lock' then
 			function lib.expire_lock(queue, jid, settings)
 				local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts')
-				local worker, warned, grace = job[1] or '', tonumber(job[2]) == 1, settings.grace
+				local worker, grace = job[1] or '', settings.grace
+				local ends = job[2] and lib.finite(try('zscore', prefix .. 'q:' .. queue .. '-locks', jid))
+				local warned = tonumber(job[2]) == 1 and ends ~= lib.finite(job[11])
 				if not job[1] and not job[6] then
 					call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
 					return nil
@@ -3940,7 +3942,7 @@ local function library(stamp, now)
 					return nil
 				end
 				try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
-				local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and string.find(job[9], '^%a*l') ~= nil)
+				local sudden = grace <= 0 or not warned and (job[2] == '1.0' or job[9] and string.find(job[9], '^%a*l') ~= nil)
 				if sudden or not warned then
 					local cap = settings.cap
 					if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then

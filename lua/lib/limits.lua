@@ -146,12 +146,13 @@ end
 
 -- The time at which a worker loses a job, or nil if the job does not run.
 local function slot_ends(jid) -- cold
-  local job = try('hmget', job_key(jid), 'state', 'queue', 'grace', 'x:o')
+  local job = try('hmget', job_key(jid), 'state', 'queue', 'grace', 'x:o', 'expires')
   if job[1] ~= 'running' or not job[2] then
     return
   end
   local ends = finite(try('zscore', queue_key(job[2], 'locks'), jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', LOCK_TIME) then
+  if not ends or ends > now or is_sudden(job[3], job[4])
+    or in_grace(job[3], job[5], ends) then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), DEFAULT_GRACE_PERIOD)

@@ -107,9 +107,16 @@ local function put_back(queue, jid, stored) -- cold
   return true
 end
 
+-- Whether the worker of a job with these fields, and a lock that ends at a time, has been given its
+-- grace period: then the lock is longer than the job says. If it is not, the field grace is left
+-- from the previous worker, which was timed out during its own.
+local function in_grace(grace, expires, ends)
+  return tonumber(grace) == 1 and ends ~= finite(expires)
+end
+
 -- Whether the worker of a lost job, with these fields, gets no grace period.
 local function is_sudden(grace, stored)
-  return grace == NO_GRACE or not grace and stored and has_option(stored, LOCK_TIME)
+  return grace == NO_GRACE or stored and has_option(stored, LOCK_TIME)
 end
 
 -- Decides about a job whose worker has lost it. Returns the jid if it can be taken now.
@@ -143,7 +150,9 @@ end
 local function expire_lock(queue, jid, settings)
   local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
     'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts')
-  local worker, warned, grace = job[1] or '', tonumber(job[2]) == 1, settings.grace
+  local worker, grace = job[1] or '', settings.grace
+  local ends = job[2] and finite(try('zscore', queue_key(queue, 'locks'), jid))
+  local warned = in_grace(job[2], job[11], ends)
   if not job[1] and not job[6] then
     call('zrem', queue_key(queue, 'locks'), jid)
     return nil
@@ -153,7 +162,7 @@ local function expire_lock(queue, jid, settings)
     return nil
   end
   try('zrem', worker_key(worker), jid)
-  local sudden = grace <= 0 or is_sudden(job[2], job[9])
+  local sudden = grace <= 0 or not warned and is_sudden(job[2], job[9])
   if sudden or not warned then
     warn(queue, jid, worker, grace, settings.cap)
   end

@@ -21,7 +21,7 @@ func offList(m *queues, worker, jid string) bool { return m.forgotten[handleKey{
 
 // leftGrace: a job that is timed out in its grace period keeps the field "grace" until it is
 // popped, or its priority changes: then it is no longer among the first jobs of its queue, where
-// pop expects such fields.
+// pop expects such fields. Its next worker still gets a grace period: see inGrace.
 func leftGrace(t *told) bool { return t.state == "stalled" }
 
 // leftBehind: a stalled job is the first in its queue, unless its priority was changed, which
@@ -48,6 +48,15 @@ var pinned = []struct {
 		{Do: "SetPriority", Worker: "c", JID: "j1", Read: true, Priority: ptr(1)},
 		{Do: "Pop", Worker: "b", Queue: "q1", Count: 1},
 		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1, Tick: 61 * time.Second},
+		{Do: "Heartbeat", Worker: "b", JID: "j1"},
+	}},
+	{"after a timeout in a grace period, the next worker has its own", []step{
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}"},
+		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
+		{Do: "Pop", Worker: "b", Queue: "q1", Count: 1, Tick: 61 * time.Second},
+		{Do: "Timeout", Worker: "c", JIDs: []string{"j1"}},
+		{Do: "Pop", Worker: "b", Queue: "q1", Count: 1},
+		{Do: "Pop", Worker: "c", Queue: "q1", Count: 1, Tick: 61 * time.Second},
 		{Do: "Heartbeat", Worker: "b", JID: "j1"},
 	}},
 	{"a lost job is popped once, although the life of another is over", []step{

@@ -159,6 +159,10 @@ func (m *queues) dropDead(j *job, state qless.State) bool {
 	return m.isDead(j, state) && m.endLife(j.jid, state)
 }
 
+// inGrace reports whether the worker of a job has got its grace period, which made the lock longer.
+// The field grace alone may be left from the worker before.
+func (j *job) inGrace() bool { return j.grace && j.score != j.expires }
+
 // expire handles up to limit expired locks, besides those of jobs whose lives are over, and returns
 // the jobs to hand out. A worker that lost its lock first gets the grace period; then the job loses
 // a retry.
@@ -174,7 +178,7 @@ func (m *queues) expire(queue string, limit int) []*job {
 		}
 		limit--
 		m.letGo(j.worker, j.jid)
-		warned := j.grace
+		warned := j.inGrace()
 		sudden := grace <= 0 || !warned && j.options.lockTime > 0
 		if sudden || !warned {
 			m.record(j, "timed-out", m.now)

@@ -42,7 +42,7 @@ local function check_lock(job, key)
   if worker == '' then
     diagnose('no_worker', key, '', '', false)
     return
-  elseif in_grace(job) then
+  elseif is_graced(job) then
     return -- the worker's list has a check of its own
   end
   local held, expires = score_at(queue_key(job.queue, 'locks'), job.id), finite(job.expires, 0)

@@ -17,7 +17,7 @@ end
 
 local function check_job(key, worker, jid)
   local job = fields_of(jid)
-  local has = job and job.state == 'running' and job.worker == worker and not in_grace(job)
+  local has = job and job.state == 'running' and job.worker == worker and not is_graced(job)
   if not has and score_at(key, jid) then
     diagnose('lock_left', key, jid, job and job.state or 'gone', function()
       call('zrem', key, jid)

@@ -81,11 +81,10 @@ local function fields_of(jid)
   return (any or is_there(job_key(jid))) and job or nil
 end
 
--- Whether the worker of a running job has lost its lock, and the grace period lasts. A job that
--- timed out in one keeps the field.
-local function in_grace(job)
-  local ends = job.grace == '1' and job.queue and score_at(queue_key(job.queue, 'locks'), job.id)
-  return ends and math.abs(ends - finite(job.expires, 0)) > 0.001
+-- Whether the worker of a running job has lost its lock, and the grace period lasts.
+local function is_graced(job)
+  local ends = job.grace and job.queue and score_at(queue_key(job.queue, 'locks'), job.id)
+  return ends and in_grace(job.grace, job.expires, ends)
 end
 
 -- The state of a job, nil if there is no such job.
