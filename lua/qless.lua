@@ -2408,7 +2408,7 @@ local function library(stamp, now)
 				end
 				local count = #jids
 				if count == 0 then
-					return not lost and its.parked and lib.bring_more(queue, its, more)
+					return not lost and its.places and lib.bring_more(queue, its, more)
 				end
 				its.direct = direct
 				local lasts = ask.lock_time or its.heartbeat
@@ -2590,7 +2590,7 @@ local function library(stamp, now)
 						until true
 					end
 				end
-				return not its.stopped and (count >= more or count >= 500 or its.parked or var.dropped > 0)
+				return not its.stopped and (count >= more or count >= 500 or its.places or var.dropped > 0)
 			end
 		elseif name == 'lock_lost' then
 			function lib.lock_lost(jid, worker)
@@ -2632,7 +2632,7 @@ local function library(stamp, now)
 				local found, refused = lib.admit(jid, stored, settings.most or 1)
 				if refused then
 					var.parked_here = var.parked_here + 1
-					job.refused, settings.parked = refused, true
+					job.refused, settings.places = refused, true
 				else
 					job.limits = found
 				end
@@ -3127,7 +3127,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'bring_more' then
 			function lib.bring_more(queue, settings, limit)
-				settings.parked = false
+				settings.places = false
 				if not (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
 					return false
 				end
@@ -4031,16 +4031,6 @@ local function library(stamp, now)
 				end
 				return true
 			end
-		elseif name == 'is_left_due' then
-			function lib.is_left_due(ask)
-				for i = 1, #ask.queues do
-					local its = ask.settings[i]
-					if its and its.parked and call('zcount', prefix .. 'q:' .. ask.queues[i] .. '-scheduled', '-inf', stamp) > 0 then
-						return true
-					end
-				end
-				return false
-			end
 		elseif name == 'is_selected' then
 			function lib.is_selected(list, filters, jid)
 				local key = list.kind == 'recurring' and prefix .. 'r:' .. jid or prefix .. 'j:' .. jid
@@ -4651,9 +4641,10 @@ local function library(stamp, now)
 					more[#more + 1] = 'x:place'
 					more[#more + 1] = job[8] or stamp
 				end
-				local ends = string.format('%.17g', now + (seconds or lib.own_lock_time(stored) or settings.heartbeat))
-				call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp, unpack(more))
-				return ends
+				local ends = now + (seconds or lib.own_lock_time(stored) or settings.heartbeat)
+				var.first_own_end = math.min(var.first_own_end, ends)
+				call('hset', key, 'state', 'running', 'worker', worker, 'expires', string.format('%.17g', ends), 'time', stamp, unpack(more))
+				return string.format('%.17g', ends)
 			end
 		elseif name == 'move_history' then
 			function lib.move_history(jid, text)
@@ -5663,6 +5654,19 @@ local function library(stamp, now)
 					return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, lasts, job[10] or false, job[11] or false, stored or nil}
         end
 			end
+		elseif name == 'settle_and_look' then
+			function lib.settle_and_look(ask)
+				if lib.settle_limits() > 0 then
+					return true
+				end
+				for i = 1, #ask.queues do
+					local its = ask.settings[i]
+					if its and its.places and call('zcount', prefix .. 'q:' .. ask.queues[i] .. '-scheduled', '-inf', stamp) > 0 then
+						return true
+					end
+				end
+				return false
+			end
 		elseif name == 'uncount_failure' then
 			function lib.uncount_failure(queue, failure)
 				local at
@@ -6665,7 +6669,7 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 	end
 	return
 elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
-	var = {droppable = 1000, dropped = 0, none = {}, parked_here = 0, taken_bytes = 0}
+	var = {droppable = 1000, dropped = 0, first_own_end = math.huge, none = {}, parked_here = 0, taken_bytes = 0}
 	local none = var.none
 	local function are_short(durations)
 		for i = 1, #durations do
@@ -7034,13 +7038,13 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			end
 			local count = #jids
 			if count == 0 then
-				return not lost and its.parked and library(stamp, now).bring_more(queue, its, more)
+				return not lost and its.places and library(stamp, now).bring_more(queue, its, more)
 			end
 			its.direct = direct
 			local lasts = ask.lock_time or its.heartbeat
 			local values = reserved_values(lasts == 60 and '60' or string.format('%.17g', lasts))
 			lock(queue, jids, ask.owner, its, values, out, take)
-			return not its.stopped and (count >= more or count >= 500 or its.parked or var.dropped > 0)
+			return not its.stopped and (count >= more or count >= 500 or its.places or var.dropped > 0)
 		end
 		local function add_first(key, score, member)
 			local reply = try('zadd', key, score, member)
@@ -7050,17 +7054,9 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			end
 			return reply
 		end
-		local function stays_quiet(ask, out)
-			local its = ask.settings[1]
-			if not its then
-				return true
-			end
-			for i = 1, #out do
-				if type(out[i]) ~= 'string' then
-					return false
-				end
-			end
-			return var.dropped == 0 and not its.parked and not its.max_rate and not ask.lock_time and its.heartbeat > ask.poll
+		local function stays_quiet(ask)
+			local its, asks_again = ask.settings[1], now + ask.poll
+			return not its or var.parked_here == 0 and var.dropped == 0 and not its.max_rate and now + its.heartbeat > asks_again and var.first_own_end > asks_again
 		end
 		local function is_open(ask, i)
 			local known = ask.known
@@ -7278,17 +7274,17 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				library(stamp, now).take_round_robin(ask, out)
 			end
 		end
-		local may_be_more = ask.left or var.droppable <= 0
-		if var.met_limits and (library(stamp, now).settle_limits() > 0 or var.parked_here > 0 and library(stamp, now).is_left_due(ask)) then
-			may_be_more = true
+		ask.left = ask.left or var.droppable <= 0
+		if var.met_limits then
+			ask.left = library(stamp, now).settle_and_look(ask) or ask.left
 		end
 		if not ask.brief and add_first(prefix .. 'workers', stamp, ask.owner) == 1 then
 			library(stamp, now).unlist(prefix .. 'workers')
 		end
-		ask.quiet = ask.quiet and stays_quiet(ask, out)
+		ask.quiet = ask.quiet and stays_quiet(ask)
 		local wait, claimed, polled, listens = 0, '', false, true
 		local listeners = 2
-		if #out < ask.count and not may_be_more then
+		if #out < ask.count and not ask.left then
 			do
 				local wait2, claimed4
 				do
@@ -7573,7 +7569,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 					break
 				end
 				jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
-				if #jids == 0 and not (settings.parked and library(stamp, now).bring_more(queue, settings, more)) then
+				if #jids == 0 and not (settings.places and library(stamp, now).bring_more(queue, settings, more)) then
 					break
 				end
 			end

@@ -71,7 +71,7 @@ if count > 0 then
       break
     end
     jids, run = best_of_work(call, queue, more), call
-    if #jids == 0 and not (settings.parked and bring_more(queue, settings, more)) then
+    if #jids == 0 and not (settings.places and bring_more(queue, settings, more)) then
       break
     end
   end

@@ -74,7 +74,7 @@ ask.limit = ask.count
 if ask.quiet and ask.count > 0 then
   ask.first = best_of_work(call, ask.queues[1], ask.count + ask.ahead)
 end
-if ask.ahead > 0 and not (ask.others and is_more(ask) and others_idle(ask)) then
+if ask.ahead > 0 and not (ask.others and exceeds_slots(ask) and others_idle(ask)) then
   ask.limit = ask.count + ask.ahead
 end
 
@@ -98,17 +98,17 @@ if known and #out < ask.count and not ask.left and string.find(known.marks, '1',
   known.chosen = '1'
   take_all(ask, out) -- before the worker becomes idle
 end
-local may_be_more = ask.left or droppable <= 0
-if met_limits and (settle_limits() > 0 or parked_here > 0 and is_left_due(ask)) then
-  may_be_more = true
+ask.left = ask.left or droppable <= 0
+if met_limits then
+  ask.left = settle_and_look(ask) or ask.left
 end
 if not ask.brief and add_first(prefix .. 'workers', stamp, ask.owner) == 1 then
   unlist(prefix .. 'workers')
 end
-ask.quiet = ask.quiet and stays_quiet(ask, out)
+ask.quiet = ask.quiet and stays_quiet(ask)
 local wait, claimed, polled, listens = 0, '', false, true
 local listeners = 2
-if #out < ask.count and not may_be_more then
+if #out < ask.count and not ask.left then
   wait, claimed, polled = become_idle(ask)
   if not ask.brief then
     listeners, listens = count_listeners(worker)

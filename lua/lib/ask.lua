@@ -19,13 +19,13 @@
 --
 --   others    whether there are idle workers
 --   tracked   whether a single queue may have recurring, scheduled or tracked jobs
---   quiet     whether a single queue has neither these nor locks, is not paused, and nothing in it
---             falls due soon
+--   quiet     whether a single queue is quiet: lib/quiet.lua
 --   paused    1 for each queue that is paused, by its number
 --   settings  the settings of the opened queues, by their numbers
 --   known     the empty queues among several: lib/known.lua
 --   first     the jids of its best jobs, if they were read before anything was written
---   left      whether jobs remain that can be taken at once
+--   left      whether there may be more: jobs that remain, and that the worker could take at once.
+--             One that has free slots then asks again instead of becoming idle
 
 -- Several queues, and their names as one text.
 local function read_many(first) -- cold
@@ -109,54 +109,7 @@ local function read_ask(worker)
   }
 end
 
--- Checks for rare states: paused queues, idle workers, and in a single queue, anything besides
--- work. Usually, one command finds none, or a second one finds only idle workers or locks.
-local function look_around(ask)
-  local idle, paused, unrelayed = idle_key(), prefix .. 'paused_queues', unrelayed_key()
-  if ask.known then
-    ask.others = call('exists', idle) == 1
-    ask.brief = ask.brief and call('exists', unrelayed) == 0
-    if (#ask.queues > FEW_QUEUES or not ask.others) and call('exists', paused) == 0 then
-      return
-    end
-  else
-    local queue = ask.queues[1]
-    local locks = queue_key(queue, 'locks')
-    local found = call('exists', paused, idle, prefix .. 'tracked', queue_key(queue, 'recur'),
-      queue_key(queue, 'scheduled'), locks, unrelayed)
-    if found == 0 then
-      ask.quiet = true
-      return
-    end
-    local common = call('exists', locks, idle, idle) -- counts idle workers twice
-    ask.others = common > 1
-    ask.quiet = common == 2 and found == 1
-    if found == common - (ask.others and 1 or 0) then
-      return
-    end
-    ask.brief = ask.brief and call('exists', unrelayed) == 0
-    ask.tracked = true
-  end
-  ask.paused = call('smismember', paused, unpack(ask.queues))
-end
-
--- Whether there may be more jobs than the worker has slots for.
-local function is_more(ask)
+-- Whether the queues may have more jobs than the worker has slots for.
+local function exceeds_slots(ask)
   return not ask.first or #ask.first > ask.count
-end
-
--- Whether a single queue is still quiet after jobs were taken: none of them has options or a lock
--- that ends before the worker asks again.
-local function stays_quiet(ask, out)
-  local its = ask.settings[1]
-  if not its then
-    return true
-  end
-  for i = 1, #out do
-    if type(out[i]) ~= 'string' then
-      return false
-    end
-  end
-  return dropped == 0 and not its.parked and not its.max_rate and not ask.lock_time
-    and its.heartbeat > ask.poll
 end

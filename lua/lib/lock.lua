@@ -13,6 +13,9 @@ local SLICE = 500
 local MAX_PARKED = 200
 local parked_here = 0
 
+-- When the first lock ends of those that this call has taken for another time than the queue's.
+local first_own_end = math.huge
+
 -- The maximum number of bytes of data that a call returns, unless one job has more, and the number
 -- so far. Most calls have no such limit.
 local most_bytes
@@ -56,16 +59,17 @@ local function lock_special(key, job, worker, settings) -- cold
     more[#more + 1] = 'x:place'
     more[#more + 1] = job[TIME] or stamp
   end
-  local ends = exact(now + (seconds or own_lock_time(stored) or settings.heartbeat))
-  call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
+  local ends = now + (seconds or own_lock_time(stored) or settings.heartbeat)
+  first_own_end = math.min(first_own_end, ends)
+  call('hset', key, 'state', 'running', 'worker', worker, 'expires', exact(ends), 'time', stamp,
     unpack(more))
-  return ends
+  return exact(ends)
 end
 
 -- Decides whether a job with limits may start. Returns false if it stays where it is, with all that
 -- follow: the call may park no more, or the job would wait for its worker and hold slots that
 -- others could use. run is as in lock_some, and ready is the number of jobs that the call starts
--- before this one.
+-- before this one. settings.places is set when a job is parked: others may take its place.
 local function may_start(jid, job, ready, settings, run) -- cold
   local stored = job[OPTIONS]
   if not job[KLASS] or job.over then
@@ -84,7 +88,7 @@ local function may_start(jid, job, ready, settings, run) -- cold
   local found, refused = admit(jid, stored, settings.most or 1)
   if refused then
     parked_here = parked_here + 1
-    job.refused, settings.parked = refused, true
+    job.refused, settings.places = refused, true
   else
     job.limits = found
   end

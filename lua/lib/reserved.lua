@@ -99,13 +99,13 @@ local function lock_from(ask, i, lost, more, direct, out)
   end
   local count = #jids
   if count == 0 then
-    return not lost and its.parked and bring_more(queue, its, more)
+    return not lost and its.places and bring_more(queue, its, more)
   end
   its.direct = direct
   local lasts = ask.lock_time or its.heartbeat
   local values = reserved_values(lasts == DEFAULT_HEARTBEAT and '60' or exact(lasts))
   lock(queue, jids, ask.owner, its, values, out, take)
-  return not its.stopped and (count >= more or count >= SLICE or its.parked or dropped > 0)
+  return not its.stopped and (count >= more or count >= SLICE or its.places or dropped > 0)
 end
 
 -- Takes the missing jobs from one queue when n jobs were taken, or as if n were.
@@ -121,11 +121,15 @@ local function take_from(ask, i, n, out)
   end
 end
 
--- Whether a queue of which jobs were parked has others that have fallen due.
-local function is_left_due(ask) -- cold
+-- Settles the limits of a call's jobs. Returns whether there may be more: it has returned jobs to
+-- work, or a queue of which jobs were parked has others that have fallen due.
+local function settle_and_look(ask) -- cold
+  if settle_limits() > 0 then
+    return true
+  end
   for i = 1, #ask.queues do
     local its = ask.settings[i]
-    if its and its.parked and is_due(ask.queues[i], 'scheduled') then
+    if its and its.places and is_due(ask.queues[i], 'scheduled') then
       return true
     end
   end

@@ -90,10 +90,9 @@ local function open_queue(queue, settings, wanted)
   return none
 end
 
--- Moves more due jobs into work, after jobs that had fallen due were parked. Returns whether there
--- are any.
+-- Moves more due jobs into work, to take the places of parked ones. Returns whether there are any.
 local function bring_more(queue, settings, limit) -- cold
-  settings.parked = false
+  settings.places = false
   if not is_due(queue, 'scheduled') then
     return false
   end

@@ -122,6 +122,25 @@ func ways() []way {
 			h.hold("q", "first", qless.Limits{"api"})(e)
 			e.put("q", "j", qless.Limits{"api"})
 		}, func(*env) {}},
+		{"a hold that ends, in a queue with nothing else", nil, func(e *env) {
+			must(e, e.Limit("api").Hold(e.T.Context(), soon))
+			e.put("q", "j", qless.Limits{"api"})
+		}},
+		{"a rate, in a queue with nothing else", nil, func(e *env) {
+			must(e, e.Limit("api").Set(e.T.Context(), qless.LimitConfig{Rate: 1, Per: time.Second}))
+			h.hold("p", "first", qless.Limits{"api"})(e)
+			e.put("q", "j", qless.Limits{"api"})
+		}},
+		{"a dead worker's slot, in a queue with nothing else", nil, func(e *env) {
+			must(e, e.Limit("api").Set(e.T.Context(), qless.LimitConfig{Concurrency: 1}))
+			h.hold("p", "first", qless.Limits{"api"}, qless.LockTime(time.Second))(e)
+			e.put("q", "j", qless.Limits{"api"})
+		}},
+		{"a max-rate, in a queue with nothing else", func(e *env) {
+			e.Set("q-max-rate", "1/2")
+			h.hold("q", "first")(e)
+			must(e, h.job.Complete(e.T.Context()))
+		}, func(e *env) { e.put("q", "j") }},
 		{"a max-rate that allows the next start", func(e *env) {
 			e.Set("q-max-rate", "1/2")
 			h.hold("q", "first")(e)
