@@ -138,6 +138,19 @@ func TestNamesOfTestsAreShort(t *testing.T) {
 	}
 }
 
+// Clients in other languages read the script as text.
+func TestGeneratedFilesAreASCII(t *testing.T) {
+	found, err := exec.Command("git", "grep", "-lE", `^(//|--) Code generated .*DO NOT EDIT`).Output()
+	require.NoError(t, err)
+	files := strings.Fields(string(found))
+	require.Subset(t, files, []string{"commands_gen.go", "lua/qless.lua"})
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.NotRegexp(t, `[^\x00-\x7f]`, string(text), file)
+	}
+}
+
 func TestThePackageStaysSmall(t *testing.T) {
 	files, tests := goFiles(t)
 	isBelow := func(file string) bool { return path.Dir(file) != "." }

@@ -3379,7 +3379,7 @@ local function library(stamp, now)
 				local next_byte = string.byte(line, 200 + 1)
 				line = string.sub(line, 1, 200)
 				if next_byte and next_byte >= 128 and next_byte < 192 then
-					line = string.gsub(line, '[À-ÿ][€-¿]*$', '')
+					line = string.gsub(line, '[\192-\255][\128-\191]*$', '')
 				end
 				return line
 			end

@@ -1,11 +1,13 @@
 package luasrc
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -352,6 +354,38 @@ func TestSinglesAreMerged(t *testing.T) {
 	compiles(t, script)
 	require.Contains(t, script, "function lib.both(n)\n")
 	require.NotContains(t, script, "see")
+}
+
+// Clients of other languages read the script as text in UTF-8.
+func TestScriptsAreASCII(t *testing.T) {
+	var all strings.Builder
+	for c := range 256 {
+		fmt.Fprintf(&all, "\\%03d", c)
+	}
+	script, err := Build(tiny("", header("get")+"return call('get', '"+all.String()+"')\n"))
+	require.NoError(t, err)
+	compiles(t, script)
+	again, err := tokens("script.lua", script)
+	require.NoError(t, err)
+	at := slices.IndexFunc(again, func(t token) bool { return t.kind == stringToken && len(t.text) == 256 })
+	require.GreaterOrEqual(t, at, 0)
+	for c := range 256 {
+		require.EqualValues(t, c, again[at].text[c])
+	}
+	own, err := Build(sources)
+	require.NoError(t, err)
+	classic, err := BuildClassic(sources)
+	require.NoError(t, err)
+	for _, text := range []string{script, own, classic} {
+		require.NotRegexp(t, `[^\x00-\x7f]`, text)
+	}
+}
+
+func TestSourcesAreASCII(t *testing.T) {
+	for _, line := range []string{"-- caf\u00e9", "call('get', '\u00e9')", "call('get', '\xc0')"} {
+		_, err := Build(tiny("", header("get")+"call('get', 'x')\n"+line+"\n"))
+		require.ErrorContains(t, err, "commands/a.lua:10: a byte above 127", line)
+	}
 }
 
 // A file of the sources can be read at once.

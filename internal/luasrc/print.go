@@ -252,14 +252,14 @@ func isName(s string) bool {
 	return true
 }
 
-// quoted returns a string as a literal.
+// quoted returns a string as a literal in ASCII, so that any client can read the script as text.
 func quoted(s string) string {
 	b := []byte{'\''}
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c == '\'' || c == '\\':
 			b = append(b, '\\', c)
-		case c < ' ' || c == 0x7f:
+		case c < ' ' || c >= 0x7f:
 			b = fmt.Appendf(b, "\\%03d", c)
 		default:
 			b = append(b, c)

@@ -60,9 +60,13 @@ func (s *scanner) fail(format string, args ...any) error {
 	return &Problem{s.file, s.line, fmt.Sprintf(format, args...)}
 }
 
-// tokens returns all tokens of a text; the last one is its end.
+// tokens returns all tokens of a text in ASCII; the last one is its end.
 func tokens(file, text string) ([]token, error) {
 	s := &scanner{file: file, text: text, line: 1}
+	if at := strings.IndexFunc(text, func(r rune) bool { return r > 0x7f }); at >= 0 {
+		s.line += strings.Count(text[:at], "\n")
+		return nil, s.fail("a byte above 127, for which a text has an escape such as \\%d", text[at])
+	}
 	var all []token
 	for {
 		comment, err := s.skip()
