@@ -4673,8 +4673,8 @@ local function library(stamp, now)
 			end
 		elseif name == 'must_publish' then
 			function lib.must_publish()
-				if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-					error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+				if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+					error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 				end
 			end
 		elseif name == 'note_options' then
@@ -6411,8 +6411,8 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 		if n > 1000 then
 			error('Finish(): More than 1000 jobs')
 		end
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		var.releasable = math.max(250, n)
 		if completed == n then
@@ -6537,8 +6537,8 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 		if given.result then
 			item.result = given.result
 		end
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		if given.checked then
 			var.releasable = 250
@@ -6607,8 +6607,8 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 		local _, values = library(stamp, now).split_options(job[7])
 		local calls = finite(values.n, 0) + 1
 		local held = state == 'running' or state == 'stalled'
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		if state == 'depends' and calls >= tries and call('scard', key .. '-dependencies') > (classic and 1000000000 or 1000) then
 			library(stamp, now).unlink_some(jid)
@@ -7139,8 +7139,8 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			end
 			ask = {worker = worker, owner = given.owner and required('Reserve', 'owner', given.owner ~= '' and given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, weights = order == 'weighted' and library(stamp, now).read_weights(given.weights or '', #queues), cursor = given.cursor and whole('Reserve', 'cursor', given.cursor) or 0, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false}
 		end
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		if ask.polls and ask.claim == '' and ask.count > 0 then
 			local wait = library(stamp, now).stay_idle(ask)
@@ -7493,8 +7493,8 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			count = amount + 0
 		end
 		local timed = ARGV[6] == 'timed'
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		local settings
 		do
@@ -7607,8 +7607,8 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 		if not worker then
 			error('Pop(): Arg "worker" missing')
 		end
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'x:o')
 		if job[1] ~= 'waiting' or job[2] ~= queue or call('sismember', prefix .. 'paused_queues', queue) == 1 then
@@ -7780,8 +7780,8 @@ elseif command == 'put.many' then
 		local left
 		do
 			local items, groups = puts.items, puts.groups
-			if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-				error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+			if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+				error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 			end
 			local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
 			local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
@@ -8026,8 +8026,8 @@ elseif command == 'put' then
 		local left
 		do
 			local items, groups = puts.items, puts.groups
-			if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-				error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+			if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+				error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 			end
 			local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
 			local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
@@ -8285,8 +8285,8 @@ elseif command == 'fail' or command == 'retry' then
 		if ARGV[9] and ARGV[9] ~= '' then
 			item.since = ARGV[9]
 		end
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		local problem
 		do
@@ -8425,8 +8425,8 @@ elseif command == 'fail' or command == 'retry' then
 				end
 			end
 		end
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-			error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		local problem
 		repeat
@@ -8569,8 +8569,8 @@ elseif command == 'cancel' then
 		end
 		return jobs
 	end
-	if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-		error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+	if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
 	local jobs, jids = read_jobs(), {}
 	if not jobs then
@@ -9013,8 +9013,8 @@ elseif command == 'timeout' then
 			jids[#jids + 1] = jid
 		end
 	end
-	if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-		error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+	if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
 	for _, jid in ipairs(jids) do
 		do

@@ -2,10 +2,11 @@
 -- do not publish them. Changes of tracked jobs are published on more channels.
 
 -- Refuses a user who may not publish, before anything is written. Servers before 7.0 can't tell:
--- there, the change is made without an event.
+-- there, the change is made without an event. Patched ones want to be asked about a whole command,
+-- with a message.
 local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+    error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
   end
 end
 

@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/luasrc"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 const root = "../.."
@@ -53,4 +55,27 @@ func TestNoSourceUsesAForbiddenCommand(t *testing.T) {
 		}
 	}
 	require.Greater(t, looked, 60)
+}
+
+// asked matches a question whether the user may run a command.
+var asked = regexp.MustCompile(`redis\.acl_check_cmd\('(\w+)', ([^()]*)\)`)
+
+// Patched servers answer such a question with an error if the command lacks an argument.
+func TestQuestionsAboutCommandsAreComplete(t *testing.T) {
+	rdb := testkit.Start(t).Client(t)
+	questions := asked.FindAllStringSubmatch(qless.DropInScript(), -1)
+	require.NotEmpty(t, questions)
+	require.Len(t, questions, strings.Count(qless.DropInScript(), "acl_check_cmd("), "not all match")
+	for _, question := range questions {
+		known, err := rdb.Command(t.Context()).Result()
+		require.NoError(t, err)
+		command := known[question[1]]
+		require.NotNil(t, command, question[0])
+		words := 2 + strings.Count(question[2], ",")
+		if command.Arity < 0 {
+			require.GreaterOrEqual(t, words, -int(command.Arity), question[0])
+		} else {
+			require.EqualValues(t, command.Arity, words, question[0])
+		}
+	}
 }
