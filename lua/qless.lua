@@ -14,6 +14,9 @@
 -- unfail.job unpause unrecur wake withdraw worker.deregister worker.register workerJobs workers
 -- workersCount
 
+if not redis.acl_check_cmd and redis.replicate_commands then
+	redis.replicate_commands()
+end
 local call = redis.call
 local try = redis.pcall
 local classic = not KEYS[1]
