@@ -11,7 +11,8 @@ MODULES     := $(patsubst %/,%,$(dir $(shell git ls-files '*go.mod')))
 
 # The root module needs none of the others, and is checked with its own go.mod, like its users get
 # it. The others find each other through go.work; release-check checks them with their own go.mod.
-test lint cover fuzz model chaos interop run generate generated vet staticcheck: export GOWORK := off
+test test-servers test-newest lint cover fuzz model chaos interop run generate generated vet \
+	staticcheck: export GOWORK := off
 
 .DEFAULT_GOAL := help
 
@@ -131,7 +132,13 @@ instructions-update: ## write the present cost of each operation to bench/result
 
 .PHONY: test-servers
 test-servers: ## fetch every server people run, and run the tests on each, with RESP2 and RESP3
-	@tests/servers/matrix.sh
+	@.ci/install interop
+	@FRESH=1 tests/servers/matrix.sh
+
+.PHONY: test-newest
+test-newest: ## fetch the newest Redis and Valkey, and run the tests of the script and the API on them
+	@FRESH=1 OPTIONAL=1 PROTOCOLS=3 SUITES="./tests/conformance ./tests/atomic ./tests/wake ./tests/api" \
+		tests/servers/matrix.sh redis-newest valkey-newest
 
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 

