@@ -58,8 +58,9 @@ type Schedule struct {
 	//	"@hourly", "@daily", "@weekly"       and so on
 	//	"@every 90s"                         at whole multiples of 90 s since 1970
 	//
-	// A time that does not exist, because clocks in the zone are put forward, is due an hour later.
-	// One that occurs twice, because they are put back, is due twice.
+	// If both day and weekday are restricted, a day that matches either is due, as in POSIX. A time
+	// that does not exist, because clocks in the zone are put forward, is due when that happens. One
+	// that occurs twice, because they are put back, is due twice.
 	Spec string
 
 	// Queue, Klass, Data and Options describe the job, as for [Queue.Put].

@@ -95,6 +95,22 @@ func TestRecurWaitsForItsOffset(t *testing.T) {
 	require.Equal(t, "r-1", e.Pop("q").JID)
 }
 
+// Nothing is lost if the server's clock is set back, but recurring jobs, and the jobs of dead
+// workers, wait until it has caught up.
+func TestAClockThatIsSetBackDelaysJobs(t *testing.T) {
+	e := newEnv(t)
+	e.Set(qless.ConfigGracePeriod, 0)
+	e.recur(time.Minute)
+	e.Pop("q") // by a worker that dies
+	e.Clock.Advance(-time.Hour)
+	require.Empty(t, e.Pops("q", 5))
+	e.Clock.Advance(time.Hour)
+	require.Empty(t, e.Pops("q", 5))
+	e.Clock.Advance(time.Minute)
+	require.Equal(t, "r-1", e.Pop("q").JID)
+	require.Equal(t, "r-2", e.Pop("q").JID)
+}
+
 func TestMissedJobsAreAllPut(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Minute)
