@@ -61,7 +61,8 @@ func parseClock(spec string) (Schedule, error) {
 
 // Letters of a spec that are not part of the name of a month or a day.
 var (
-	names     = regexp.MustCompile(`(?i)jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat`)
+	names = regexp.MustCompile(
+		`(?i)jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat`)
 	extension = regexp.MustCompile(`(?i)[LWH#]`)
 )
 
