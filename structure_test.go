@@ -42,7 +42,7 @@ var lightImports = []string{
 }
 
 const (
-	bottom = "internal/redisx internal/units internal/wire "
+	bottom = "internal/keys internal/redisx internal/units internal/wire "
 	parts  = "internal/ahead internal/batch internal/calls internal/cron internal/dial " +
 		"internal/histogram internal/hub internal/jobopts internal/leases internal/line " +
 		"internal/linger internal/queues internal/runs internal/script internal/settings " +

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/keys"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -20,6 +21,7 @@ type exam struct {
 	batches map[check][]item
 	filed   map[member]bool // failed jobs that were found in their groups
 	failed  []item          // failed jobs that were not found there so far
+	inner   map[string]bool // the namespaces that were found within this one
 }
 
 // A member is an entry of a failure group.
@@ -38,7 +40,7 @@ func newExam(ctx context.Context, rdb redis.UniversalClient, options Options) (*
 	e := &exam{
 		Options: options, ctx: ctx, rdb: server,
 		report:  &Report{Namespace: options.Namespace, Findings: []Finding{}, Skipped: []string{}},
-		batches: map[check][]item{}, filed: map[member]bool{},
+		batches: map[check][]item{}, filed: map[member]bool{}, inner: map[string]bool{},
 	}
 	return e, coded(err)
 }
@@ -61,17 +63,21 @@ func (e *exam) pace() error {
 
 // lookAtKey examines a key of a type and its members.
 func (e *exam) lookAtKey(key, kind string) error {
-	e.report.Keys++
 	name := strings.TrimPrefix(key, e.Namespace)
-	c := classOf(name)
+	if inner, is := keys.Inner(name); is {
+		e.hasInner(inner)
+		return nil
+	}
+	e.report.Keys++
+	c := classOf(name, kind)
 	switch {
 	case kind == "none":
 		return nil // by now
-	case c.kind == "":
+	case c.Kind == nil:
 		e.record(newFinding(e.Namespace, KindUnknownKey, name, "", "", false))
 		return nil
-	case c.kind != kind:
-		e.record(newFinding(e.Namespace, KindWrongType, name, "", "a "+kind+", not a "+c.kind, false))
+	case c.Type != kind:
+		e.record(newFinding(e.Namespace, KindWrongType, name, "", "a "+kind+", not a "+c.Type, false))
 		return nil
 	}
 	if c.itself == checkJob {
@@ -82,10 +88,18 @@ func (e *exam) lookAtKey(key, kind string) error {
 			return err
 		}
 	}
-	if c.check == "" {
+	if c.members == "" {
 		return nil
 	}
-	return e.members(key, kind, func(m string) error { return e.lookAtMember(c.check, item{name, m}) })
+	return e.members(key, kind, func(m string) error { return e.lookAtMember(c.members, item{name, m}) })
+}
+
+// hasInner reports a namespace whose name begins with that of this one, once.
+func (e *exam) hasInner(rest string) {
+	if !e.inner[rest] && !e.report.Truncated {
+		e.inner[rest] = true
+		e.record(newFinding(e.Namespace, KindInnerNamespace, rest, "", "", false))
+	}
 }
 
 // lookAtMember examines a member of a key.
@@ -102,14 +116,14 @@ func (e *exam) lookAtMember(c check, i item) error {
 
 // members calls visit for each member of a key, in steps.
 func (e *exam) members(key, kind string, visit func(string) error) error {
-	if kind == typeList {
+	if kind == keys.List {
 		return e.entries(key, visit)
 	}
 	scan, stride := e.rdb.SScan, 1
 	switch kind {
-	case typeZSet:
+	case keys.ZSet:
 		scan, stride = e.rdb.ZScan, 2
-	case typeHash:
+	case keys.Hash:
 		scan, stride = e.rdb.HScan, 2
 	}
 	for cursor := uint64(0); ; {

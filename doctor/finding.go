@@ -3,6 +3,8 @@ package doctor
 import (
 	"fmt"
 	"strings"
+
+	"github.com/qless/qless-go/internal/keys"
 )
 
 // A Kind is the kind of damage or danger of a [Finding]. Programs may rely on it: it does not
@@ -79,6 +81,8 @@ const (
 	KindWrongType Kind = "wrong_type"
 	// KindUnknownKey is a key that no known program uses.
 	KindUnknownKey Kind = "unknown_key"
+	// KindInnerNamespace is another namespace whose name begins with that of this one.
+	KindInnerNamespace Kind = "inner_namespace"
 
 	// KindLifeOver is a job that still exists a minute after its life was over.
 	KindLifeOver Kind = "life_over"
@@ -214,6 +218,8 @@ var meanings = map[Kind]meaning{
 	KindScheduleEmpty: {Broken, "The schedule MEMBER is registered but has no data."},
 	KindWrongType:     {Broken, "KEY holds DETAILS."},
 	KindUnknownKey:    {Warning, "KEY is a key that no known program uses."},
+	KindInnerNamespace: {Warning, "The keys that begin with KEY look like another namespace:" +
+		" its name should not begin with the name of this one."},
 
 	KindLifeOver: {Leftover, "The life of the job MEMBER, which is DETAILS, is over:" +
 		" a sweep deletes it, or fails it if others depend on it."},
@@ -261,8 +267,8 @@ func newFinding(prefix string, kind Kind, key, member, details string, fixable b
 		member = ""
 	}
 	f := Finding{
-		Kind: kind, Severity: meanings[kind].severity, Member: member, JID: jidIn(key, member),
-		Fixable: fixable,
+		Kind: kind, Severity: meanings[kind].severity, Member: member,
+		JID: kind.jidIn(key, member), Fixable: fixable,
 	}
 	if key != "" {
 		f.Key = prefix + key
@@ -286,30 +292,33 @@ func (f *Finding) item(prefix string) item {
 	case KindDuplicate:
 		i.member = twice + i.member
 	case KindNoExpiry:
-		i.member = classOf(i.key).seconds
+		i.member = classOf(i.key, "").seconds
 	}
 	return i
 }
 
-// jidIn returns the jid that a key, without the prefix, or its member names, or the empty string.
-func jidIn(key, member string) string {
-	area, rest, _ := strings.Cut(key, ":")
-	switch area {
-	case "j":
-		for _, list := range []string{historySuffix, dependentsSuffix, dependenciesSuffix} {
-			rest = strings.TrimSuffix(rest, list)
-		}
-		return rest
-	case "r":
-		return rest
-	case "q", "f", "t", "w", "completed", "tracked", "failed-jobs-list":
-		return member
-	case "x":
-		if rest == "until" || rest == "rest" || strings.HasPrefix(rest, "limit:") {
-			return member
-		}
+// keyType returns the type of the keys of findings of a kind, as far as it tells a job from its
+// lists.
+func (k Kind) keyType() string {
+	switch k {
+	case KindOrphan:
+		return keys.List
+	case KindDependencyOneSided, KindDependencyOver, KindDependencyLeft:
+		return keys.Set
+	case KindWrongType:
+		return ""
 	}
-	return ""
+	return keys.Hash
+}
+
+// jidIn returns the jid that a key, without the prefix, or its member names, or the empty string.
+func (k Kind) jidIn(key, member string) string {
+	found, _ := keys.Of(key, k.keyType())
+	jid := found.Name("jid")
+	if jid == "" && found.Kind != nil && found.Members == "jid" {
+		return member
+	}
+	return jid
 }
 
 // String returns the kind and the sentence.

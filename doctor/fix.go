@@ -61,7 +61,7 @@ func (e *exam) fix(f *Finding) ([]Finding, error) {
 		return nil, nil
 	}
 	i := f.item(e.Namespace)
-	c := checkOf(i)
+	c := checkOf(i, f.Kind.keyType())
 	if c == "" {
 		return nil, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/keys"
 	"github.com/qless/qless-go/internal/units"
 )
 
@@ -205,12 +206,11 @@ func (s *Status) damagedKeys() []Problem {
 
 // queueOfKey returns the queue whose jobs a key holds, or the empty string.
 func queueOfKey(namespace, key string) string {
-	rest, isQueues := strings.CutPrefix(key, namespace+"q:")
-	at := strings.LastIndexByte(rest, '-')
-	if !isQueues || at < 0 {
+	found, known := keys.Of(strings.TrimPrefix(key, namespace), keys.ZSet)
+	if !known || !strings.HasPrefix(found.Pattern, "q:") {
 		return ""
 	}
-	return rest[:at]
+	return found.Name("queue")
 }
 
 // queueProblems returns the problems of the queues, each cause once.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/keys"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -36,16 +37,16 @@ func (e *exam) sample() (sample, error) {
 	var figures []string
 	cursor := uint64(0)
 	for range maxSampleScans {
-		keys, next, err := e.rdb.Scan(e.ctx, cursor, "", int64(e.Step)).Result()
+		found, next, err := e.rdb.Scan(e.ctx, cursor, "", int64(e.Step)).Result()
 		if err != nil {
 			return seen, err
 		}
-		seen.keys += len(keys)
-		for _, key := range keys {
+		seen.keys += len(found)
+		for _, key := range found {
 			name, is := strings.CutPrefix(key, e.Namespace)
-			if c := classOf(name); is && c.check != "" {
+			if c := classOf(name, ""); is && c.members != "" {
 				seen.walked++
-				if c.check == checkFigures && c.kind == typeHash {
+				if c.members == checkFigures && c.Type == keys.Hash {
 					figures = append(figures, key)
 				}
 			}

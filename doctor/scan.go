@@ -26,6 +26,13 @@ func newWalk(exams []*exam) *walk {
 	slices.Sort(w.lengths)
 	w.lengths = slices.Compact(w.lengths)
 	slices.Reverse(w.lengths)
+	for _, outer := range exams {
+		for _, e := range exams {
+			if rest, is := strings.CutPrefix(e.Namespace, outer.Namespace); is && rest != "" {
+				outer.hasInner(rest)
+			}
+		}
+	}
 	return w
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/keys"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -85,7 +86,7 @@ const maxSkew = 5 * time.Second
 // own time.
 func (e *exam) clocks() error {
 	key := e.Namespace + "workers"
-	if kind, err := e.rdb.Type(e.ctx, key).Result(); err != nil || kind != typeZSet {
+	if kind, err := e.rdb.Type(e.ctx, key).Result(); err != nil || kind != keys.ZSet {
 		return err
 	}
 	now, err := e.now()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/keys"
 )
 
 // A setting has the least sensible value of a setting, and the danger of a lower one. The names of
@@ -46,7 +47,7 @@ const (
 // settings examines the settings of the namespace.
 func (e *exam) settings() error {
 	key := e.Namespace + "config"
-	if kind, err := e.rdb.Type(e.ctx, key).Result(); err != nil || kind != typeHash {
+	if kind, err := e.rdb.Type(e.ctx, key).Result(); err != nil || kind != keys.Hash {
 		return err
 	}
 	for cursor := uint64(0); ; {

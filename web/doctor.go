@@ -148,9 +148,11 @@ func (s *site) runExam(
 
 // advice is for findings that can't be repaired here.
 var advice = map[doctor.Kind]string{
-	doctor.KindIncomplete:       "Read the job by its key, put it again, and delete the key.",
-	doctor.KindWrongType:        "Another program has written the key. Rename it, then examine again.",
-	doctor.KindUnknownKey:       "Find out which program writes it, and give that another prefix.",
+	doctor.KindIncomplete: "Read the job by its key, put it again, and delete the key.",
+	doctor.KindWrongType:  "Another program has written the key. Rename it, then examine again.",
+	doctor.KindUnknownKey: "Find out which program writes it, and give that another prefix.",
+	doctor.KindInnerNamespace: "Give one of them another name: qless dump, and qless restore with " +
+		"another --namespace.",
 	doctor.KindSettingUnknown:   "Reset it among the settings, unless another client reads it.",
 	doctor.KindSettingInvalid:   "Set another value, or reset it, among the settings.",
 	doctor.KindSettingDangerous: "Set another value, or reset it, among the settings.",
