@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/keys"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -22,32 +23,34 @@ var classes = strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`)
 func IsPattern(namespace string) bool { return strings.ContainsAny(namespace, "*?") }
 
 // Namespaces returns the namespaces that match a pattern and have queues, sorted by name. In a
-// pattern, * stands for any text, and ? for one character. On a cluster, it asks all masters. It
-// walks through all keys of the database with SCAN, about 1000 in a round trip. If it fails, or the
+// pattern, * stands for any text, and ? for one byte. On a cluster, it asks all masters. It walks
+// through all keys of the database with SCAN, about 1000 in a round trip. If it fails, or the
 // context ends, it returns the names found so far with the error.
+//
+// The keys of ql: may look like lists of queues of another namespace: the tag old-queues is in
+// ql:t:old-queues. If a namespace exists with whose name such a key begins, the key is its own. To
+// know that costs 2 commands for each such key.
 func Namespaces(
 	ctx context.Context, rdb redis.UniversalClient, pattern string,
 ) ([]string, error) {
-	const list = "queues"
 	var mu sync.Mutex
-	found := map[string]bool{}
-	scan := func(ctx context.Context, server *redis.Client) error {
-		return scanKeys(ctx, server, classes.Replace(pattern)+list, func(keys []string) {
+	var names []string
+	err := onMasters(ctx, rdb, func(ctx context.Context, server *redis.Client) error {
+		lists := classes.Replace(pattern) + "*" + listedQueues
+		return scanKeys(ctx, server, lists, func(sets []string) error {
+			found, err := namespacesOf(ctx, rdb, sets)
 			mu.Lock()
 			defer mu.Unlock()
-			for _, key := range keys {
-				found[strings.TrimSuffix(key, list)] = true
+			for _, name := range found {
+				if matches(pattern, name) {
+					names = append(names, name)
+				}
 			}
+			return err
 		})
-	}
-	err := onMasters(ctx, rdb, scan)
-	var names []string
-	for name := range found {
-		if above, isPart := strings.CutSuffix(name, "x:"); !isPart || !found[above] {
-			names = append(names, name) // otherwise it is x:queues of another one
-		}
-	}
+	})
 	slices.Sort(names)
+	names = slices.Compact(names)
 	if err == nil {
 		return names, nil
 	}
@@ -56,6 +59,66 @@ func Namespaces(
 		code = qless.ErrUnavailable
 	}
 	return names, &qless.Error{Op: "namespaces", Code: code, Message: err.Error(), Err: err}
+}
+
+// The sorted sets with the queues of a namespace, of which clients in other languages know one.
+const listedQueues, otherQueues = "queues", "x:queues"
+
+// namespacesOf returns the namespaces whose queues are in some sorted sets.
+func namespacesOf(
+	ctx context.Context, rdb redis.UniversalClient, sets []string,
+) ([]string, error) {
+	type candidate struct {
+		namespace string
+		others    []*redis.IntCmd // whether a namespace exists that has the set as another key
+	}
+	var candidates []candidate
+	pipe := rdb.Pipeline()
+	for _, set := range sets {
+		var c candidate
+		for namespace, key := range keys.Readings(set, keys.ZSet) {
+			if key.Pattern == listedQueues || key.Pattern == otherQueues {
+				c.namespace = namespace
+				candidates = append(candidates, c)
+				break
+			}
+			if key.Type != keys.ZSet {
+				continue
+			}
+			c.others = append(c.others, pipe.Exists(ctx, namespace+listedQueues),
+				pipe.Exists(ctx, namespace+otherQueues))
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, c := range candidates {
+		exists := func(found *redis.IntCmd) bool { return found.Val() > 0 }
+		if !slices.ContainsFunc(c.others, exists) {
+			names = append(names, c.namespace)
+		}
+	}
+	return names, nil
+}
+
+// matches reports whether a name matches a pattern.
+func matches(pattern, name string) bool {
+	for i := range len(pattern) {
+		switch {
+		case pattern[i] == '*':
+			for skipped := range len(name) + 1 {
+				if matches(pattern[i+1:], name[skipped:]) {
+					return true
+				}
+			}
+			return false
+		case name == "" || pattern[i] != '?' && pattern[i] != name[0]:
+			return false
+		}
+		name = name[1:]
+	}
+	return name == ""
 }
 
 // onMasters calls a function for the server, or for each master of a cluster.
@@ -74,14 +137,16 @@ func onMasters(
 
 // scanKeys calls a function with the sorted sets of a server whose names match a pattern.
 func scanKeys(
-	ctx context.Context, server *redis.Client, pattern string, found func(keys []string),
+	ctx context.Context, server *redis.Client, pattern string, found func(keys []string) error,
 ) error {
 	for cursor := uint64(0); ; {
 		keys, next, err := server.ScanType(ctx, cursor, pattern, namespacesStep, "zset").Result()
 		if err != nil {
 			return err
 		}
-		found(keys)
+		if err := found(keys); err != nil {
+			return err
+		}
 		if cursor = next; cursor == 0 {
 			return nil
 		}
