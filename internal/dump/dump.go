@@ -12,11 +12,11 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/keys"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -73,17 +73,10 @@ const first = "paused_queues"
 // unfinished is the key into which a large key is restored before it is renamed.
 const unfinished = "x:restored"
 
-// passing are the prefixes of keys that running workers write again: about idle and registered
-// workers, followers of schedules, and the last seconds.
-var passing = []string{
-	"x:due:", "x:empty", "x:filled", "x:follow:", "x:idle", "x:list:", "x:listed:", "x:looked:",
-	"x:relay", "x:swept", "x:worker:", unfinished,
-}
-
+// isPassing reports whether running workers write a key again, or Restore has left it.
 func isPassing(name string) bool {
-	return slices.ContainsFunc(passing, func(begin string) bool {
-		return strings.HasPrefix(name, begin)
-	})
+	key, known := keys.Of(name, "")
+	return known && key.Passing || name == unfinished
 }
 
 // A Namespace is a namespace on a server.
@@ -91,6 +84,7 @@ type Namespace struct {
 	prefix string
 	rdb    redis.UniversalClient // of the server that has it
 	step   func()
+	inner  map[string]bool // the rest of the names of namespaces whose keys were left out
 }
 
 // Open returns a namespace. It calls step after each answer of the server.
@@ -98,10 +92,21 @@ func Open(
 	ctx context.Context, rdb redis.UniversalClient, prefix string, step func(),
 ) (*Namespace, error) {
 	server, err := redisx.ServerOf(ctx, rdb, prefix)
-	return &Namespace{prefix, server, step}, err
+	return &Namespace{prefix, server, step, map[string]bool{}}, err
 }
 
-// atOnce is the number of keys, and of members of a large one, that are read or written at once.
+// Inner returns the names of the namespaces that begin with the name of this one. Write and Compare
+// leave their keys out.
+func (n *Namespace) Inner() []string {
+	var names []string
+	for rest := range n.inner {
+		names = append(names, n.prefix+rest)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// atOnce is the number of keys that are read or written at once.
 const atOnce = 100
 
 // Write writes a dump, and returns its number of keys.
@@ -117,20 +122,17 @@ func (n *Namespace) Write(ctx context.Context, to io.Writer) (int, error) {
 		return 0, err
 	}
 	written := 0
-	for some := range slices.Chunk(names, atOnce) {
-		entries, err := n.read(ctx, some)
+	for e, err := range n.read(ctx, names) {
 		if err != nil {
 			return written, err
 		}
-		for _, e := range entries {
-			if e.Kind == "none" {
-				continue // it is gone by now
-			}
-			if err := encoder.Encode(e); err != nil {
-				return written, err
-			}
-			written++
+		if e.Kind == "none" {
+			continue // it is gone by now
 		}
+		if err := encoder.Encode(e); err != nil {
+			return written, err
+		}
+		written++
 	}
 	if err := encoder.Encode(end{&written}); err != nil {
 		return written, err
@@ -143,13 +145,16 @@ func (n *Namespace) names(ctx context.Context) ([]string, error) {
 	var names []string
 	pattern := redisx.EscapeGlob(n.prefix) + "*"
 	for cursor := uint64(0); ; {
-		keys, next, err := n.rdb.Scan(ctx, cursor, pattern, 10*atOnce).Result()
+		found, next, err := n.rdb.Scan(ctx, cursor, pattern, 10*atOnce).Result()
 		if err != nil {
 			return nil, err
 		}
 		n.step()
-		for _, key := range keys {
-			if name := key[len(n.prefix):]; !isPassing(name) {
+		for _, key := range found {
+			name := key[len(n.prefix):]
+			if inner, is := keys.Inner(name); is {
+				n.inner[inner] = true
+			} else if !isPassing(name) {
 				names = append(names, name)
 			}
 		}
@@ -177,7 +182,7 @@ type FormatError struct {
 
 func (e *FormatError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Reason) }
 
-// each calls a function with the keys of a dump, some at a time.
+// each calls a function with the keys of a dump, some at a time, and large ones by themselves.
 func each(from io.Reader, visit func([]*entry) error) error {
 	decoder := json.NewDecoder(bufio.NewReader(from))
 	decoder.DisallowUnknownFields()
@@ -188,7 +193,7 @@ func each(from io.Reader, visit func([]*entry) error) error {
 	if h.Version != version {
 		return &FormatError{1, fmt.Sprintf("the format is version %d, not %d", h.Version, version)}
 	}
-	var some []*entry
+	b := batch{visit: visit}
 	for number := 2; ; number++ {
 		var l struct {
 			entry
@@ -202,17 +207,46 @@ func each(from io.Reader, visit func([]*entry) error) error {
 		case l.Keys != nil && *l.Keys != number-2:
 			return &FormatError{number, fmt.Sprintf("%d keys are there, not %d", number-2, *l.Keys)}
 		case l.Keys != nil:
-			return visit(some)
+			if _, err := decoder.Token(); err != io.EOF {
+				return &FormatError{number + 1, "there is more after the end of the dump"}
+			}
+			return b.flush()
 		case !l.valid():
 			return &FormatError{number, "this is not a key"}
 		}
-		if some = append(some, &l.entry); len(some) == atOnce {
-			if err := visit(some); err != nil {
-				return err
-			}
-			some = nil
+		if err := b.add(&l.entry); err != nil {
+			return err
 		}
 	}
+}
+
+// A batch collects keys for a function.
+type batch struct {
+	visit   func([]*entry) error
+	entries []*entry
+	bytes   int
+}
+
+func (b *batch) add(e *entry) error {
+	if e.isLarge() {
+		if err := b.flush(); err != nil {
+			return err
+		}
+	}
+	b.entries, b.bytes = append(b.entries, e), b.bytes+e.size()
+	if len(b.entries) == atOnce || b.bytes >= enough || e.isLarge() {
+		return b.flush()
+	}
+	return nil
+}
+
+func (b *batch) flush() error {
+	if len(b.entries) == 0 {
+		return nil
+	}
+	err := b.visit(b.entries)
+	b.entries, b.bytes = nil, 0
+	return err
 }
 
 // valid reports whether a key can be restored.

@@ -114,6 +114,9 @@ func TestARestoreThatBrokeOffIsDoneAgain(t *testing.T) {
 			}
 		}).Restore(ctx, strings.NewReader(text))
 		cancel()
+		if n := s.DBSize(t.Context()).Val(); n > 0 {
+			require.EqualValues(t, 1, s.Exists(t.Context(), "ql:paused_queues").Val(), "the first of %d", n)
+		}
 		found := s.compare("ql:", text)
 		require.Empty(t, found.Differing)
 		require.Empty(t, found.Extra)
@@ -167,6 +170,9 @@ func TestDumpsThatAreNoneAreRefused(t *testing.T) {
 		head + pair("zset", `"a","b"`):   "line 2: this is not a key",
 		head + pair("stream", `"a"`):     "line 2: this is not a key",
 		head + pair("list", ``):          "line 2: this is not a key",
+
+		head + key + `{"keys":1}` + "\n" + head + key + `{"keys":1}`: "line 4: there is more after the end of the dump",
+		head + `{"keys":0} x`: "line 3: there is more after the end of the dump",
 	} {
 		for _, err := range []error{
 			s.open("ql:", func() {}).Restore(t.Context(), strings.NewReader(text)),
@@ -184,6 +190,116 @@ func second(_ dump.Comparison, err error) error { return err }
 
 func pair(kind, values string) string {
 	return fmt.Sprintf(`{"key":"a","type":%q,"values":[%s]}`, kind, values)
+}
+
+// A meter measures commands and pipelines.
+type meter struct{ args, reply int } // the most bytes of one
+
+func (m *meter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (m *meter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		err := next(ctx, command)
+		m.measure(command)
+		return err
+	}
+}
+
+func (m *meter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		err := next(ctx, commands)
+		m.measure(commands...)
+		return err
+	}
+}
+
+func (m *meter) measure(commands ...redis.Cmder) {
+	args, reply := 0, 0
+	for _, command := range commands {
+		args += bytesOf(command.Args())
+		if with, ok := command.(*redis.Cmd); ok {
+			reply += bytesOf(with.Val())
+		}
+	}
+	m.args, m.reply = max(m.args, args), max(m.reply, reply)
+}
+
+// bytesOf returns the bytes of the texts in a value.
+func bytesOf(value any) int {
+	switch value := value.(type) {
+	case string:
+		return len(value)
+	case []any:
+		sum := 0
+		for _, item := range value {
+			sum += bytesOf(item)
+		}
+		return sum
+	}
+	return 0
+}
+
+// Large values are read and written a few at a time, and small ones many at a time.
+func TestStepsAreBoundedByBytes(t *testing.T) {
+	s := newStore(t)
+	const large = 700_000
+	value := strings.Repeat("v", large)
+	for i := range 20 {
+		s.do("hset", fmt.Sprint("ql:j:", i), "data", value, "state", "waiting")
+		s.do("rpush", "ql:j:0-history", value+fmt.Sprint(i))
+		s.do("sadd", "ql:failures", value+fmt.Sprint(i))
+		s.do("set", fmt.Sprint("ql:x:unique:", i), value)
+	}
+	for i := range 200 {
+		s.do("rpush", "ql:j:1-history", "small")
+		s.do("hset", "ql:config", i, value[:10_000])
+	}
+	s.do("rpush", "ql:j:1-history", value, value, value, value)
+	_, err := s.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
+		for i := range 30_000 {
+			pipe.ZAdd(t.Context(), "ql:completed", redis.Z{Score: float64(i), Member: i})
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	before := testkit.Dump(t, s.Client, "ql:*")
+
+	const most = 1<<20 + 4*large // of a step, with the values that end it
+	m := &meter{}
+	s.AddHook(m)
+	steps := 0
+	var out bytes.Buffer
+	_, err = s.open("ql:", func() { steps++ }).Write(t.Context(), &out)
+	require.NoError(t, err)
+	require.Less(t, m.reply, most)
+	require.Less(t, steps, 80, "small values are read together")
+	s.do("flushdb")
+	m.args = 0
+	s.restore("ql:", out.String())
+	require.Less(t, m.args, most)
+	require.Equal(t, before, testkit.Dump(t, s.Client, "ql:*"))
+	m.reply = 0
+	require.Equal(t, dump.Comparison{Same: 45}, s.compare("ql:", out.String()))
+	require.Less(t, m.reply, most)
+}
+
+func TestInnerNamespacesAreNotDumped(t *testing.T) {
+	s := newStore(t)
+	s.do("zadd", "ql:queues", "1", "mail")
+	s.do("zadd", "ql:t:eu:queues", "1", "a")
+	s.do("hset", "ql:x:later-versions-know-it", "f", "1")
+	own := s.dump("ql:")
+	s.do("zadd", "ql:eu:queues", "1", "mail")
+	s.do("hset", "ql:eu:j:a", "data", "1")
+	s.do("sadd", "ql:west:failures", "g")
+	require.Equal(t, own, s.dump("ql:"))
+	require.Equal(t, dump.Comparison{Same: 3}, s.compare("ql:", own))
+	n := s.open("ql:", func() {})
+	require.Empty(t, n.Inner())
+	_, err := n.Write(t.Context(), &bytes.Buffer{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"ql:eu:", "ql:west:"}, n.Inner())
+	require.Contains(t, s.dump("ql:eu:"), `"key":"j:a"`)
 }
 
 func TestKeysOfOtherTypesAreNotDumped(t *testing.T) {

@@ -3,111 +3,158 @@ package dump
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/keys"
 )
 
-// readSome reads keys with their expiry times, but not the values of a large key.
+// enough is the number of bytes after which a step reads or writes no more.
+const enough = 1 << 20
+
+// readSome reads keys with their expiry times until it has read enough bytes, counting 100 for each
+// value. It begins at a cursor within the first key, and may stop within the last one: the last
+// item of its row is the next cursor. Small hashes, such as the records of jobs, are read whole.
 var readSome = redis.NewScript(`
-local how = {
-  string = {'exists', 'get'}, hash = {'hlen', 'hgetall'}, list = {'llen', 'lrange', 0, -1},
-  set = {'scard', 'smembers'}, zset = {'zcard', 'zrange', 0, -1, 'withscores'},
-}
-local time, out = redis.call('time'), {}
-local now, room = time[1] * 1000 + math.floor(time[2] / 1000), tonumber(ARGV[1])
-for i, key in ipairs(KEYS) do
-  local kind, lasts = redis.call('type', key).ok, redis.call('pttl', key)
-  local its, values = how[kind], false
-  if its then
-    local size = redis.call(its[1], key)
-    if size <= room then
-      room, values = room - size, redis.call(its[2], key, unpack(its, 3))
-    end
+local enough, cursor, bytes, out = tonumber(ARGV[1]), ARGV[2], 0, {}
+
+local function clock()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- The time at which a key expires, in milliseconds, or 0.
+local function expires(key)
+  local at, lasts
+  repeat
+    at, lasts = clock(), redis.call('pttl', key)
+  until lasts < 0 or clock() == at -- it goes on while a script runs
+  return lasts < 0 and 0 or at + lasts
+end
+
+local function add(values, some)
+  for i = 1, #some do
+    values[#values + 1] = some[i]
+    bytes = bytes + #some[i] + 100
   end
-  out[i] = {kind, lasts < 0 and 0 or now + lasts, type(values) == 'string' and {values} or values}
+end
+
+-- The number of values to read after some others.
+local function count_after(values)
+  local last = values[#values]
+  return last and #last < 4096 and 10 or 1
+end
+
+-- These return the next cursor.
+local function read_list(key, values)
+  local from = tonumber(cursor) or 0
+  repeat
+    local n = count_after(values)
+    local some = redis.call('lrange', key, from, from + n - 1)
+    add(values, some)
+    if #some < n then
+      return ''
+    end
+    from = from + n
+  until bytes >= enough
+  return string.format('%d', from)
+end
+
+local function scan(command, key, values)
+  local at = cursor == '' and '0' or cursor
+  repeat
+    local reply = redis.call(command, key, at, 'count', count_after(values))
+    at = reply[1]
+    add(values, reply[2])
+  until at == '0' or bytes >= enough
+  return at == '0' and '' or at
+end
+
+local readers = {
+  string = function(key, values)
+    add(values, {redis.call('get', key)})
+    return ''
+  end,
+  list = read_list,
+  set = function(key, values) return scan('sscan', key, values) end,
+  zset = function(key, values) return scan('zscan', key, values) end,
+  hash = function(key, values)
+    if cursor ~= '' or redis.call('hlen', key) > 100 then
+      return scan('hscan', key, values)
+    end
+    add(values, redis.call('hgetall', key))
+    return ''
+  end,
+}
+
+for i = 1, #KEYS do
+  local kind, values = redis.call('type', KEYS[i]).ok, {}
+  local read = readers[kind]
+  out[i] = {kind, expires(KEYS[i]), values, read and read(KEYS[i], values) or ''}
+  cursor = ''
+  if bytes >= enough then
+    break
+  end
 end
 return out`)
 
-// read reads keys. A missing one is of the type none.
-func (n *Namespace) read(ctx context.Context, names []string) ([]*entry, error) {
-	keys := make([]string, len(names))
-	for i, name := range names {
-		keys[i] = n.prefix + name
-	}
-	const room = 20 * atOnce
-	reply, err := readSome.Run(ctx, n.rdb, keys, room).Slice()
-	if err != nil {
-		return nil, err
-	}
-	n.step()
-	entries := make([]*entry, len(names))
-	for i, name := range names {
-		row := reply[i].([]any)
-		e := &entry{Key: text(name), Kind: row[0].(string), Expires: row[1].(int64)}
+// read reads keys, some at a time. A missing one is of the type none.
+func (n *Namespace) read(ctx context.Context, names []string) iter.Seq2[*entry, error] {
+	return func(yield func(*entry, error) bool) {
 		var values []string
-		if all, ok := row[2].([]any); ok {
-			for _, value := range all {
-				values = append(values, value.(string))
+		for cursor := ""; len(names) > 0; {
+			some := make([]string, min(len(names), atOnce))
+			for i := range some {
+				some[i] = n.prefix + names[i]
 			}
-		} else if values, err = n.readLarge(ctx, keys[i], e.Kind); err != nil {
-			return nil, err
-		}
-		if e.Values, err = inOrder(e.Kind, values); err != nil {
-			return nil, fmt.Errorf("%s: %w", keys[i], err)
-		}
-		if e.Kind != "none" && len(values) == 0 {
-			e.Kind = "none" // it vanished after its type was read
-		}
-		entries[i] = e
-	}
-	return entries, nil
-}
-
-// readLarge reads the values of a key in steps.
-func (n *Namespace) readLarge(ctx context.Context, key, kind string) ([]string, error) {
-	var values []string
-	scan := n.rdb.SScan
-	switch kind {
-	case "none":
-		return nil, nil
-	case "list":
-		for {
-			from := int64(len(values))
-			some, err := n.rdb.LRange(ctx, key, from, from+10*atOnce-1).Result()
-			if err != nil || len(some) == 0 {
-				return values, err
+			rows, err := readSome.Run(ctx, n.rdb, some, enough, cursor).Slice()
+			if err != nil {
+				yield(nil, err)
+				return
 			}
 			n.step()
-			values = append(values, some...)
+			for _, reply := range rows {
+				row := reply.([]any)
+				for _, value := range row[2].([]any) {
+					values = append(values, value.(string))
+				}
+				if cursor = row[3].(string); cursor != "" {
+					break // the next step goes on with this key
+				}
+				e, err := newEntry(names[0], row[0].(string), row[1].(int64), values)
+				if err != nil {
+					err = fmt.Errorf("%s%w", n.prefix, err)
+				}
+				if !yield(e, err) || err != nil {
+					return
+				}
+				names, values = names[1:], nil
+			}
 		}
-	case "string": // there was no room for one more
-		value, err := n.rdb.Get(ctx, key).Result()
-		if err == redis.Nil {
-			return nil, nil
-		}
-		return []string{value}, err
-	case "hash":
-		scan = n.rdb.HScan
-	case "zset":
-		scan = n.rdb.ZScan
-	case "set":
+	}
+}
+
+// newEntry returns the content of a key.
+func newEntry(name, kind string, expires int64, values []string) (*entry, error) {
+	switch kind {
+	case keys.String, keys.Hash, keys.List, keys.Set, keys.ZSet:
+	case "none":
+		values = nil // a key that was read in part has vanished since
 	default:
-		return nil, fmt.Errorf("%s has the type %s, which no client of qless uses", key, kind)
+		return nil, fmt.Errorf("%s has the type %s, which no client of qless uses", name, kind)
 	}
-	for cursor := uint64(0); ; {
-		some, next, err := scan(ctx, key, cursor, "", 10*atOnce).Result()
-		if err != nil {
-			return nil, err
-		}
-		n.step()
-		values = append(values, some...)
-		if cursor = next; cursor == 0 {
-			return values, nil
-		}
+	if len(values) == 0 {
+		kind = "none"
 	}
+	ordered, err := inOrder(kind, values)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &entry{text(name), kind, expires, ordered}, nil
 }
 
 // inOrder returns the values of a key, each once, in an order that is the same for equal keys.

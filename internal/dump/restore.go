@@ -3,11 +3,14 @@ package dump
 import (
 	"context"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/keys"
 )
 
 // A Comparison describes how the keys of a dump and a namespace differ. Keys have no prefix.
@@ -40,11 +43,12 @@ func (n *Namespace) Compare(ctx context.Context, from io.Reader) (Comparison, er
 			asked[i] = string(e.Key)
 			delete(extra, asked[i])
 		}
-		there, err := n.read(ctx, asked)
-		if err != nil {
-			return err
-		}
-		for i, e := range there {
+		i := -1
+		for e, err := range n.read(ctx, asked) {
+			if err != nil {
+				return err
+			}
+			i++
 			switch {
 			case e.Kind == "none" && some[i].isOver(now):
 			case e.Kind == "none":
@@ -82,10 +86,10 @@ func (e *entry) isOver(now time.Time) bool {
 // that an interrupted Restore can be repeated.
 func (n *Namespace) Restore(ctx context.Context, from io.Reader) error {
 	return each(from, func(some []*entry) error {
-		keys := make([]*redis.IntCmd, len(some))
+		there := make([]*redis.IntCmd, len(some))
 		_, err := n.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i, e := range some {
-				keys[i] = pipe.Exists(ctx, n.prefix+string(e.Key))
+				there[i] = pipe.Exists(ctx, n.prefix+string(e.Key))
 			}
 			return nil
 		})
@@ -94,7 +98,7 @@ func (n *Namespace) Restore(ctx context.Context, from io.Reader) error {
 		}
 		_, err = n.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i, e := range some {
-				if err := n.restore(ctx, pipe, e, keys[i].Val() == 1); err != nil {
+				if err := n.restore(ctx, pipe, e, there[i].Val() == 1); err != nil {
 					return err
 				}
 			}
@@ -112,16 +116,16 @@ func (n *Namespace) restore(
 	key := n.prefix + string(e.Key)
 	switch {
 	case isThere:
-	case len(e.Values) <= 10*atOnce:
+	case !e.isLarge():
 		if err := e.add(ctx, pipe, key, e.Values); err != nil {
 			return err
 		}
 	default:
 		temporary := n.prefix + unfinished
-		if err := n.rdb.Del(ctx, temporary).Err(); err != nil {
+		if err := n.rdb.Unlink(ctx, temporary).Err(); err != nil {
 			return err
 		}
-		for values := range slices.Chunk(e.Values, 10*atOnce) {
+		for values := range e.parts() {
 			if err := e.add(ctx, n.rdb, temporary, values); err != nil {
 				return err
 			}
@@ -135,6 +139,46 @@ func (n *Namespace) restore(
 		pipe.PExpireAt(ctx, key, time.UnixMilli(e.Expires))
 	}
 	return nil
+}
+
+// mostValues is the number of values that are written at once.
+const mostValues = 1000
+
+// size returns the bytes of the values.
+func (e *entry) size() int {
+	bytes := 0
+	for _, value := range e.Values {
+		bytes += len(value)
+	}
+	return bytes
+}
+
+// isLarge reports whether a key is written in parts.
+func (e *entry) isLarge() bool {
+	return e.Kind != keys.String && (len(e.Values) > mostValues || e.size() > enough)
+}
+
+// parts divides the values.
+func (e *entry) parts() iter.Seq[[]text] {
+	stride := 1
+	if e.Kind == keys.Hash || e.Kind == keys.ZSet {
+		stride = 2
+	}
+	return func(yield func([]text) bool) {
+		first, bytes := 0, 0
+		for i, value := range e.Values {
+			bytes += len(value)
+			next := i + 1
+			isFull := next%stride == 0 && (next-first >= mostValues || bytes >= enough)
+			if !isFull && next < len(e.Values) {
+				continue
+			}
+			if !yield(e.Values[first:next]) {
+				return
+			}
+			first, bytes = next, 0
+		}
+	}
 }
 
 // add adds values to a key of the entry's type.

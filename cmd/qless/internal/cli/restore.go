@@ -58,10 +58,15 @@ func (a *app) dumpAll(ctx context.Context, client *qless.Client, _ []string) err
 		return err
 	}
 	n, err := namespace.Write(ctx, a.out)
-	if err == nil {
-		a.say("dumped %s", text.Count(n, "key"))
+	if err != nil {
+		return err
 	}
-	return err
+	a.say("dumped %s", text.Count(n, "key"))
+	for _, inner := range namespace.Inner() {
+		a.say("left out the keys of %s: it looks like another namespace, to be dumped by itself",
+			text.Clean(inner))
+	}
+	return nil
 }
 
 // A restored counts the keys that were restored, or would be with --dry-run.

@@ -245,3 +245,28 @@ func TestANamespaceMovesWhileItWorks(t *testing.T) {
 	}
 	to.ok("doctor")
 }
+
+func TestADumpIsOfOneNamespace(t *testing.T) {
+	e, client := newReal(t)
+	scene(t, client)
+	text := e.ok("dump")
+	inner, err := qless.New(client.Redis(), &qless.ClientConfig{Namespace: client.Namespace() + "eu:"})
+	require.NoError(t, err)
+	_, err = inner.Queue("mail").Put(t.Context(), "Welcome", nil, qless.JID("inner"))
+	require.NoError(t, err)
+	r := e.run("", "dump")
+	require.Equal(t, 0, r.status)
+	require.Equal(t, text, r.out)
+	require.Contains(t, r.errors, "left out the keys of ql:eu:")
+
+	file := filepath.Join(t.TempDir(), "two.dump")
+	require.NoError(t, os.WriteFile(file, []byte(text+text), 0o600))
+	other := *e
+	other.environ = []string{"QLESS_NAMESPACE={other}:"}
+	for _, args := range [][]string{{"restore", file}, {"restore", file, "--dry-run"}} {
+		r := other.run("", args...)
+		require.Equal(t, 2, r.status)
+		require.Contains(t, r.errors, "there is more after the end of the dump")
+	}
+	require.Equal(t, 2, strings.Count(other.ok("dump"), "\n"), "nothing was restored")
+}
