@@ -91,7 +91,9 @@ func (e *exam) lookAtKey(key, kind string) error {
 	if c.members == "" {
 		return nil
 	}
-	return e.members(key, kind, func(m string) error { return e.lookAtMember(c.members, item{name, m}) })
+	return e.members(key, kind, func(member string) error {
+		return e.lookAtMember(c.members, item{name, member})
+	})
 }
 
 // hasInner reports a namespace whose name begins with that of this one, once.

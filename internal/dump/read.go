@@ -123,7 +123,7 @@ func (n *Namespace) read(ctx context.Context, names []string) iter.Seq2[*entry, 
 					values = append(values, value.(string))
 				}
 				if cursor = row[3].(string); cursor != "" {
-					break // the next step goes on with this key
+					break // the next step continues with this key
 				}
 				e, err := newEntry(names[0], row[0].(string), row[1].(int64), values)
 				if err != nil {

@@ -140,8 +140,8 @@ func keysIn(code string) (found []string) {
 	return found
 }
 
-// Each key that a script names is of a kind, and scripts name keys of each kind, but for those that
-// are written elsewhere.
+// Each key in a script is of a kind, and scripts name keys of each kind, unless others write
+// them.
 func TestAllKeysOfTheScriptsAreKnown(t *testing.T) {
 	code := map[string]string{}
 	require.NoError(t, fs.WalkDir(lua.Sources(), ".", func(file string, d fs.DirEntry, err error) error {
