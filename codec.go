@@ -78,11 +78,14 @@ func openEnvelope(data string) *envelope {
 // encode returns the stored form of the data or the result of a job. An envelope that could not be
 // decoded is stored as it is, and so is text that is not JSON.
 func (c *Client) encode(op, jid, klass, what, data string) (string, error) {
+	if openEnvelope(data) != nil {
+		return data, nil
+	}
 	if c.maxData != noLimit && len(data) > c.maxData {
 		return "", invalid(op, jid, "the %s has %d bytes of JSON, which is more than %d (MaxData)",
 			what, len(data), c.maxData)
 	}
-	if c.codec == nil || openEnvelope(data) != nil || !json.Valid([]byte(data)) {
+	if c.codec == nil || !json.Valid([]byte(data)) {
 		return data, nil
 	}
 	encoded, key, err := safeEncode(c.codec, klass, []byte(data))

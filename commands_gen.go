@@ -47,6 +47,7 @@ var commandFacts = map[string]script.Facts{
 	"progress":          {Repeatable: true},
 	"put":               {RepeatableNew: true, Replicated: true},
 	"put.many":          {RepeatableNew: true, Replicated: true},
+	"put.settled":       {Repeatable: true},
 	"queue.forget":      {Repeatable: true},
 	"queue.settings":    {Repeatable: true},
 	"queues":            {Repeatable: true},

@@ -43,7 +43,10 @@ type recurOptions struct {
 }
 
 // waitOptions holds the options of a wait.
-type waitOptions struct{ onProgress OnProgress }
+type waitOptions struct {
+	progress *progressNotifier // of OnProgress, or nil
+	awaitPut time.Duration
+}
 
 // applyOptions applies the options of a call to given, using the method of their interface.
 func applyOptions[O, G any](

@@ -141,7 +141,11 @@ func (r *progressReply) progress() *Progress {
 // runs, it is next called with the latest. After a broken connection, calls resume within seconds.
 type OnProgress func(Progress)
 
-func (o OnProgress) applyWait(given *waitOptions) { given.onProgress = o }
+func (o OnProgress) applyWait(given *waitOptions) {
+	if o != nil {
+		given.progress = &progressNotifier{call: o}
+	}
+}
 
 // A progressNotifier calls an OnProgress with each progress once. A nil one does nothing.
 type progressNotifier struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/qless/qless-go/internal/batch"
+	"github.com/qless/qless-go/internal/inside"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/script"
@@ -261,7 +262,7 @@ func (c *Client) putAll(
 	var alone error // the jobs are put, but too few replicas may have them
 	for from, n := 0, 0; from < len(puts); from += n {
 		n = countTogether(puts[from:])
-		found, err := c.putMany(ctx, puts[from:from+n])
+		found, err := c.putMany(ctx, "1", puts[from:from+n])
 		if errors.Is(err, ErrNotReplicated) {
 			alone = err
 		} else if err != nil {
@@ -279,9 +280,10 @@ func (c *Client) putAll(
 }
 
 // putMany puts jobs with one script: all or none, except for jobs that an [If] or [Unique] refuses.
-// It returns the existing jobs that refused a put or were replaced, by their index in puts.
-func (c *Client) putMany(ctx context.Context, puts []*put) ([]conflict, error) {
-	checked, run := "1", c.run
+// It returns the existing jobs that refused a put or were replaced, by their index. checked is 1, or
+// once if the server shall remember the puts.
+func (c *Client) putMany(ctx context.Context, checked string, puts []*put) ([]conflict, error) {
+	run := c.run
 	allNew := !slices.ContainsFunc(puts, func(p *put) bool { return !p.isNew })
 	if allNew {
 		checked, run = "new", c.runNew
@@ -298,6 +300,40 @@ func (c *Client) putMany(ctx context.Context, puts []*put) ([]conflict, error) {
 		}
 	}
 	return found, err
+}
+
+func init() { inside.Prepare, inside.PutOnce = prepareFor, putOnce }
+
+func prepareFor(ctx context.Context, client any, queue string, spec any) (inside.Put, error) {
+	none, job := &Client{connection: &connection{maxData: defaultMaxData}}, spec.(JobSpec)
+	c := cmp.Or(client.(*Client), none)
+	p, err := newPut(queue, job.Klass, job.Data, job.Options)
+	if err == nil {
+		err = c.prepare(ctx, p)
+	}
+	return inside.Put{Queue: queue, JID: p.jid, Klass: p.klass, Data: p.data, Options: p.options}, err
+}
+
+func putOnce(ctx context.Context, client any, jobs []inside.Put) (int, []inside.Found, error) {
+	c, puts := client.(*Client), make([]*put, len(jobs))
+	for i, j := range jobs {
+		puts[i] = &put{queue: j.Queue, jid: j.JID, klass: j.Klass, data: j.Data, options: j.Options}
+		if err := puts[i].check(); err != nil {
+			return 0, nil, puts[i].failure(i, err)
+		}
+	}
+	if err := c.prepareAll(ctx, puts); err != nil {
+		return 0, nil, err
+	}
+	puts = puts[:countTogether(puts)]
+	ctx, done := c.beginPut(ctx, "put.many", puts...)
+	existing, err := c.putMany(ctx, "once", puts)
+	done("", err)
+	var found []inside.Found
+	for _, f := range existing {
+		found = append(found, inside.Found{At: f.at, JID: f.jid, State: string(f.state)})
+	}
+	return len(puts), found, err
 }
 
 // putManyArgs appends the jobs to the arguments of the command put.many. If the jobs differ only in
@@ -401,7 +437,7 @@ func (b *putBatcher) send(ctx context.Context, calls []*waitingPut) {
 	for i, w := range calls {
 		puts[i] = w.Request
 	}
-	found, err := b.client.putMany(ctx, puts)
+	found, err := b.client.putMany(ctx, "1", puts)
 	if isSinglePut(err) {
 		half := len(calls) / 2
 		b.send(ctx, calls[:half])

@@ -157,6 +157,11 @@ type endReply struct {
 	Failure wire.Text  `json:"failure"`
 
 	Progress *progressReply `json:"progress"` // of a job that has not ended, if it was asked for
+
+	// Why an outbox has not put the job. JID is the job that holds its unique key, if that is why.
+	Code    Code      `json:"code"`
+	JID     wire.Text `json:"jid"`
+	Message wire.Text `json:"message"`
 }
 
 // decodeEnd decodes a reply about the end of a job. A nil reply is [ErrNotFound].
@@ -164,7 +169,16 @@ func decodeEnd(op, jid string, reply any) (endReply, error) {
 	if reply == nil {
 		return endReply{}, noSuchJob(op, jid)
 	}
-	return decode[endReply](op, reply)
+	end, err := decode[endReply](op, reply)
+	return end, cmp.Or(err, end.unput(op, jid))
+}
+
+// unput returns the error of a job that an outbox has not put, and nil for others.
+func (r *endReply) unput(op, jid string) error {
+	if r.Code == "" {
+		return nil
+	}
+	return &Error{Op: op, Code: r.Code, JID: cmp.Or(string(r.JID), jid), Message: string(r.Message)}
 }
 
 // isFinal reports whether the job is complete or failed.
@@ -195,9 +209,10 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 //   - ctx ends: [ErrUnavailable], which wraps the error of ctx.
 //
 // If there is no such job to begin with, the error is [ErrNotFound], even if it is in another
-// shard, where [Shards.Wait] finds it. Any number of callers may wait for a job. All waits of a
-// client share one subscription with its workers. Without workers, the subscription ends some
-// seconds after the last wait, or with [Client.Close].
+// shard, where [Shards.Wait] finds it. [AwaitPut] waits for it. If an outbox will not put it, the
+// error is that of the put. Any number of callers may wait for a job. All waits of a client share
+// one subscription with its workers. Without workers, the subscription ends some seconds after the
+// last wait, or with [Client.Close].
 //
 // Meanwhile, [OnProgress] is called with the job's progress. A wait costs the server 3 commands
 // when it begins, and 2 when the job ends; it also asks again after 1, 2, 4 and at most 15 seconds.
@@ -208,34 +223,39 @@ func (c *Client) Wait(ctx context.Context, jid string, options ...WaitOption) (R
 	if err := checkJobName("wait", jid); err != nil {
 		return Result{}, err
 	}
-	progress, err := readWaitOptions(jid, options)
+	o, err := readWaitOptions(jid, options)
 	if err != nil {
 		return Result{}, err
 	}
-	return c.joinAndWait(ctx, jid, false, progress)
+	return c.joinAndWait(ctx, jid, false, o)
 }
 
-// readWaitOptions returns the notifier of a wait's OnProgress, or nil if it has none.
-func readWaitOptions(jid string, options []WaitOption) (*progressNotifier, error) {
-	var o waitOptions
-	err := applyOptions("wait", jid, &o, options, WaitOption.applyWait)
-	if err != nil || o.onProgress == nil {
-		return nil, err
-	}
-	return &progressNotifier{call: o.onProgress}, nil
+func readWaitOptions(jid string, options []WaitOption) (o waitOptions, err error) {
+	err = applyOptions("wait", jid, &o, options, WaitOption.applyWait)
+	return o, err
 }
+
+// AwaitPut is an option of [Client.Wait]: how long to wait for a job that does not exist yet, for
+// instance because it is still in an outbox. After that, the error is [ErrNotFound]. Until then, the
+// server is asked for it after 20 ms, then after twice as long each time, up to a second.
+type AwaitPut time.Duration
+
+func (o AwaitPut) applyWait(given *waitOptions) { given.awaitPut = time.Duration(o) }
+
+// untilPut returns the time to wait before asking for a job again that does not exist yet.
+var untilPut = redisx.Backoff{First: 20 * time.Millisecond, Longest: time.Second}
 
 // joinAndWait subscribes to a job and waits until it has ended. known means that it has existed.
 func (c *Client) joinAndWait(
-	ctx context.Context, jid string, known bool, progress *progressNotifier,
+	ctx context.Context, jid string, known bool, o waitOptions,
 ) (Result, error) {
 	channels := []string{c.prefix + channelDone + jid}
-	if progress != nil {
+	if o.progress != nil {
 		channels = append(channels, c.prefix+channelProgress+jid)
 	}
 	w := c.waits.Join(channels...)
 	defer c.waits.Leave(w)
-	return c.wait(ctx, jid, w, known, progress)
+	return c.wait(ctx, jid, w, known, o)
 }
 
 // WaitAll waits for several jobs as [Client.Wait] does, and returns their results in the order of
@@ -250,7 +270,9 @@ func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) 
 	var unfinished sync.WaitGroup
 	for i, err := range errs {
 		if errors.Is(err, ErrUnfinished) {
-			unfinished.Go(func() { results[i], errs[i] = c.joinAndWait(ctx, jids[i], true, nil) })
+			unfinished.Go(func() {
+				results[i], errs[i] = c.joinAndWait(ctx, jids[i], true, waitOptions{})
+			})
 		}
 	}
 	unfinished.Wait()
@@ -263,15 +285,19 @@ var asksAgain = redisx.Backoff{First: time.Second, Longest: 15 * time.Second}
 
 // wait waits until the job has ended, and reports its progress. known means that it has existed.
 func (c *Client) wait(
-	ctx context.Context, jid string, w *hub.Waiter, known bool, progress *progressNotifier,
+	ctx context.Context, jid string, w *hub.Waiter, known bool, o waitOptions,
 ) (Result, error) {
 	args := []any{jid}
-	if progress != nil {
+	if o.progress != nil {
 		args = append(args, "progress")
 	}
-	missing := false
+	missing, unput, putBy := false, 0, time.Now().Add(o.awaitPut)
 	for asked := 1; ; asked++ {
-		if message, heard := w.Listen(ctx, asksAgain.After(asked), progress.receive); heard {
+		patience := asksAgain.After(asked)
+		if !known && unput > 0 {
+			patience = min(untilPut.After(unput), time.Until(putBy))
+		}
+		if message, heard := w.Listen(ctx, patience, o.progress.receive); heard {
 			if result, err, over := c.endOf(jid, message); over {
 				return result, err
 			}
@@ -286,6 +312,8 @@ func (c *Client) wait(
 			return Result{}, err
 		}
 		switch end, err := decodeEnd("wait", jid, reply); {
+		case reply == nil && !known && time.Now().Before(putBy):
+			unput, asked = unput+1, 0
 		case errors.Is(err, ErrNotFound) && known && !missing:
 			missing, asked = true, 0 // a message may be on its way
 		case errors.Is(err, ErrNotFound) && known:
@@ -296,7 +324,7 @@ func (c *Client) wait(
 			return c.toResult(&end, jid), nil
 		default:
 			known = true
-			progress.notify(end.Progress)
+			o.progress.notify(end.Progress)
 		}
 	}
 }
@@ -336,6 +364,8 @@ func (c *Client) endOf(jid, message string) (result Result, err error, over bool
 		return Result{}, nil, false
 	case end.isFinal():
 		return c.toResult(&end.endReply, jid), nil, true
+	case end.Code != "":
+		return Result{}, end.unput("wait", jid), true
 	case end.Cause == "expired":
 		return Result{}, expiredError(jid), true
 	}
@@ -409,7 +439,7 @@ func (c *Client) putAndWait(ctx context.Context, p *put) (Result, error) {
 		}
 		return Result{}, c.giveUp(ctx, jid, "it is not known whether the job was put")
 	}
-	result, err := c.wait(ctx, jid, w, true, nil)
+	result, err := c.wait(ctx, jid, w, true, waitOptions{})
 	if err == nil || ctx.Err() == nil || !errors.Is(err, ErrUnavailable) {
 		return result, err
 	}

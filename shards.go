@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/qless/qless-go/internal/together"
 )
@@ -138,18 +139,23 @@ func (s *Shards) Result(ctx context.Context, jid string) (Result, error) {
 func (s *Shards) Wait(
 	ctx context.Context, jid string, options ...WaitOption,
 ) (Result, error) {
-	progress, err := readWaitOptions(jid, options)
+	o, err := readWaitOptions(jid, options)
 	if err != nil {
 		return Result{}, err
 	}
+	putBy := time.Now().Add(o.awaitPut)
 	found, err := s.result(ctx, "wait", jid)
+	for n := 1; errors.Is(err, ErrNotFound) && time.Now().Before(putBy); n++ {
+		untilPut.Wait(ctx, n)
+		found, err = s.result(ctx, "wait", jid)
+	}
 	if err != nil {
 		return Result{}, err
 	}
 	if found.err == nil {
 		return found.result, nil
 	}
-	return found.shard.joinAndWait(ctx, jid, true, progress)
+	return found.shard.joinAndWait(ctx, jid, true, o)
 }
 
 // WaitAll waits for several jobs, whichever shards have them, as [Client.WaitAll] does.

@@ -7,12 +7,12 @@
 -- await batch.commit batch.status cancel cancel.all complete config.get config.set config.unset
 -- depart depends end fail failed failures find finish forget get heartbeat holder jobs latency
 -- length limit.delete limit.hold limit.info limit.list limit.set list log multiget overview pause
--- peek pop popByJid priority progress put put.many queue.forget queue.settings queues queues.ready
--- rates rates.add recur recur.get recur.tag recur.untag recur.update relations release renew repair
--- requeue reschedule reserve result retry schedule schedule.forget schedule.last schedule.leave
--- schedule.register schedules stats subscription sweep tag tags timeout track tracked unfail
--- unfail.job unpause unrecur wake withdraw worker.deregister worker.register workerJobs workers
--- workersCount
+-- peek pop popByJid priority progress put put.many put.settled queue.forget queue.settings queues
+-- queues.ready rates rates.add recur recur.get recur.tag recur.untag recur.update relations release
+-- renew repair requeue reschedule reserve result retry schedule schedule.forget schedule.last
+-- schedule.leave schedule.register schedules stats subscription sweep tag tags timeout track
+-- tracked unfail unfail.job unpause unrecur wake withdraw worker.deregister worker.register
+-- workerJobs workers workersCount
 
 if not redis.acl_check_cmd and redis.replicate_commands then
 	redis.replicate_commands()
@@ -1986,6 +1986,50 @@ local function library(stamp, now)
 				call('hset', prefix .. 'j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
 				lib.wake_for(queue, 0)
 				return true
+			end
+		elseif name == 'put_once' then
+			function lib.put_once(puts)
+				local key, items, positions, left = prefix .. 'x:outbox:put', puts.items, {}, {}
+				local jids = {}
+				for i = 1, #items do
+					jids[i] = items[i].jid
+				end
+				local ends = call('zmscore', key, unpack(jids))
+				for i = 1, #items do
+					if ends[i] then
+						items[i].left = 'put'
+						left[#left + 1] = {i - 1, jids[i], 'put'}
+					else
+						positions[#positions + 1] = i - 1
+					end
+				end
+				for g = 1, #puts.groups do
+					lib.drop_left(puts.groups[g])
+				end
+				if puts.groups[1] ~= items then
+					lib.drop_left(items)
+				end
+				local refused = {}
+				for _, found in ipairs(#positions > 0 and lib.put(puts) or var.none) do
+					found[1] = positions[found[1] + 1]
+					refused[found[1]] = found[3] ~= 'replaced'
+					left[#left + 1] = found
+				end
+				local receipts = {}
+				for _, place in ipairs(positions) do
+					if not refused[place] then
+						receipts[#receipts + 1] = string.format('%.17g', now + 604800)
+						receipts[#receipts + 1] = jids[place + 1]
+					end
+				end
+				for from = 1, #receipts, 1000 do
+					try('zadd', key, unpack(receipts, from, math.min(from + 999, #receipts)))
+				end
+				local over = try('zrangebyscore', key, '-inf', stamp, 'limit', 0, 1000)
+				if over[1] then
+					try('zrem', key, unpack(over))
+				end
+				return left
 			end
 		elseif name == 'read_end' then
 			function lib.read_end(run, jid)
@@ -7672,9 +7716,178 @@ elseif command == 'put.many' then
 		end
 		return amount + 0
 	end
+	local function put(puts)
+		local items, groups = puts.items, puts.groups
+		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+		end
+		local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+		local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
+		for i = 1, #items do
+			local item = items[i]
+			local key = prefix .. 'j:' .. item.jid
+			item.key, keys[i + 3] = key, key
+			if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
+				plain = false
+			end
+		end
+		local existing = 0
+		for from = 1, #keys, 1000 do
+			existing = existing + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+		end
+		local tracked, known_empty = false, false
+		if existing > 0 then
+			idle = call('exists', prefix .. 'x:idle') == 1
+			existing = existing - (idle and 1 or 0)
+			tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
+			existing = existing - (tracked and 1 or 0)
+			known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+			plain = plain and existing == (known_empty and 1 or 0)
+		end
+		local found
+		if not plain then
+			found = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
+		end
+		for g = 1, #groups do
+			if groups[g][1] then
+				local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
+				local queue = group[1].queue
+				local quoted = cjson.encode(queue)
+				local details = '{"q":' .. quoted .. '}'
+				local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
+				local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+				if idle2 or not classic then
+					first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+				end
+				do
+					local first
+					if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+						first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+					end
+					local digits = first and #group > 1 and string.sub(first, 4) + 0
+					local work, n = none, 0
+					for i = 1, #group do
+						local item = group[i]
+						if item.waits then
+							call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+							item.state = 'depends'
+						elseif item.delay > 0 then
+							call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
+							item.state = 'scheduled'
+						else
+							local score = item.score or item.at and library(stamp, now).past_score(item) or false
+							local share = puts.turns and (item.share or item.given and item.given.share)
+							if share and not score then
+								score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
+							end
+							if not score and (item.priority or not first) then
+								score = library(stamp, now).fractional_score(n, item.priority)
+							elseif not score then
+								score = n == 0 and first or string.format('-0.%016d', digits + n)
+							end
+							if n == 0 then
+								work = {score, item.jid}
+							else
+								work[2 * n + 1], work[2 * n + 2] = score, item.jid
+							end
+							n = n + 1
+							item.state = 'waiting'
+						end
+					end
+					do
+						local key, list = prefix .. 'q:' .. queue .. '-work', work
+						for from = 1, #list, 1000 do
+							call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+						end
+					end
+					if puts.turns then
+						library(stamp, now).write_later(puts.turns)
+					end
+				end
+				local heard = #group < 5 or library(stamp, now).is_heard()
+				for i = 1, #group do
+					local item = group[i]
+					do
+						local key, retries, tags = item.key, item.retries or '5', '[]'
+						do
+							local length = try('rpush', key .. '-history', text)
+							if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
+								library(stamp, now).trim_history(key .. '-history', length, nil)
+							end
+						end
+						if item.tags and #item.tags > 0 then
+							library(stamp, now).add_tags(item.jid, item.tags, 1)
+							tags = cjson.encode(item.tags)
+						end
+						call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
+						if item.waits then
+							library(stamp, now).keep_delay(key, item.delay, item.checked)
+						end
+					end
+					if heard then
+						try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+					end
+					if item.old and item.old.lost then
+						local jid, worker = item.jid, item.old.worker
+						local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+						try('publish', prefix .. 'w:' .. worker, message)
+						try('publish', prefix .. 'log', message)
+					end
+				end
+				do
+					local queues = prefix .. 'queues'
+					if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+						try('zrem', prefix .. 'x:queues', queue)
+						repeat
+							if classic then
+								local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+								if not heard.err and heard[2] == 0 then
+									break
+								end
+							end
+							try('publish', prefix .. 'x:queues', queue)
+						until true
+					end
+				end
+				if tracked2 then
+					local jids = library(stamp, now).jids_of(group)
+					local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+					for i = 1, #scores do
+						if scores[i] then
+							try('publish', prefix .. 'put', jids[i])
+						end
+					end
+				end
+				if known_empty2 then
+					if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+						call('expire', prefix .. 'x:filled', 1)
+					end
+				end
+				if idle2 and #group == 1 and group[1].delay == 0 then
+					local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
+					if name then
+						local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
+						if woken == 0 or type(woken) ~= 'number' then
+							library(stamp, now).wake(queue)
+						end
+					end
+				elseif idle2 then
+					library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
+				end
+			end
+		end
+		if puts.watching or puts.batches then
+			library(stamp, now).watch_all(puts)
+		end
+		if puts.mortal then
+			library(stamp, now).enter_lives(items)
+		end
+		return found
+	end
 	local puts, seen = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}, {}
 	local items = puts.items
-	local checked, several = ARGV[4] ~= '' and ARGV[4], false
+	local once = ARGV[4] == 'once'
+	local checked, several = ARGV[4] ~= '' and (once and '1' or ARGV[4]), false
 	local at, n = 5, 0
 	local function add(queue, jid, klass, data, delay, first, last)
 		local item
@@ -7780,173 +7993,7 @@ elseif command == 'put.many' then
 	end
 	if n > 0 then
 		puts.groups = several and library(stamp, now).grouped(items) or {items}
-		local left
-		do
-			local items, groups = puts.items, puts.groups
-			if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
-				error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-			end
-			local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-			local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
-			for i = 1, #items do
-				local item = items[i]
-				local key = prefix .. 'j:' .. item.jid
-				item.key, keys[i + 3] = key, key
-				if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
-					plain = false
-				end
-			end
-			local existing = 0
-			for from = 1, #keys, 1000 do
-				existing = existing + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-			end
-			local tracked, known_empty = false, false
-			if existing > 0 then
-				idle = call('exists', prefix .. 'x:idle') == 1
-				existing = existing - (idle and 1 or 0)
-				tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
-				existing = existing - (tracked and 1 or 0)
-				known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-				plain = plain and existing == (known_empty and 1 or 0)
-			end
-			if not plain then
-				left = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
-			end
-			for g = 1, #groups do
-				if groups[g][1] then
-					local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
-					local queue = group[1].queue
-					local quoted = cjson.encode(queue)
-					local details = '{"q":' .. quoted .. '}'
-					local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
-					local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-					if idle2 or not classic then
-						first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-					end
-					do
-						local first
-						if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-							first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-						end
-						local digits = first and #group > 1 and string.sub(first, 4) + 0
-						local work, n = none, 0
-						for i = 1, #group do
-							local item = group[i]
-							if item.waits then
-								call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-								item.state = 'depends'
-							elseif item.delay > 0 then
-								call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
-								item.state = 'scheduled'
-							else
-								local score = item.score or item.at and library(stamp, now).past_score(item) or false
-								local share = puts.turns and (item.share or item.given and item.given.share)
-								if share and not score then
-									score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
-								end
-								if not score and (item.priority or not first) then
-									score = library(stamp, now).fractional_score(n, item.priority)
-								elseif not score then
-									score = n == 0 and first or string.format('-0.%016d', digits + n)
-								end
-								if n == 0 then
-									work = {score, item.jid}
-								else
-									work[2 * n + 1], work[2 * n + 2] = score, item.jid
-								end
-								n = n + 1
-								item.state = 'waiting'
-							end
-						end
-						do
-							local key, list = prefix .. 'q:' .. queue .. '-work', work
-							for from = 1, #list, 1000 do
-								call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-							end
-						end
-						if puts.turns then
-							library(stamp, now).write_later(puts.turns)
-						end
-					end
-					local heard = #group < 5 or library(stamp, now).is_heard()
-					for i = 1, #group do
-						local item = group[i]
-						do
-							local key, retries, tags = item.key, item.retries or '5', '[]'
-							do
-								local length = try('rpush', key .. '-history', text)
-								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
-									library(stamp, now).trim_history(key .. '-history', length, nil)
-								end
-							end
-							if item.tags and #item.tags > 0 then
-								library(stamp, now).add_tags(item.jid, item.tags, 1)
-								tags = cjson.encode(item.tags)
-							end
-							call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
-							if item.waits then
-								library(stamp, now).keep_delay(key, item.delay, item.checked)
-							end
-						end
-						if heard then
-							try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
-						end
-						if item.old and item.old.lost then
-							local jid, worker = item.jid, item.old.worker
-							local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-							try('publish', prefix .. 'w:' .. worker, message)
-							try('publish', prefix .. 'log', message)
-						end
-					end
-					do
-						local queues = prefix .. 'queues'
-						if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-							try('zrem', prefix .. 'x:queues', queue)
-							repeat
-								if classic then
-									local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-									if not heard.err and heard[2] == 0 then
-										break
-									end
-								end
-								try('publish', prefix .. 'x:queues', queue)
-							until true
-						end
-					end
-					if tracked2 then
-						local jids = library(stamp, now).jids_of(group)
-						local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-						for i = 1, #scores do
-							if scores[i] then
-								try('publish', prefix .. 'put', jids[i])
-							end
-						end
-					end
-					if known_empty2 then
-						if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-							call('expire', prefix .. 'x:filled', 1)
-						end
-					end
-					if idle2 and #group == 1 and group[1].delay == 0 then
-						local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
-						if name then
-							local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
-							if woken == 0 or type(woken) ~= 'number' then
-								library(stamp, now).wake(queue)
-							end
-						end
-					elseif idle2 then
-						library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
-					end
-				end
-			end
-			if puts.watching or puts.batches then
-				library(stamp, now).watch_all(puts)
-			end
-			if puts.mortal then
-				library(stamp, now).enter_lives(items)
-			end
-		end
+		local left = once and library(stamp, now).put_once(puts) or not once and put(puts)
 		if left and left[1] then
 			return left
 		end
@@ -9261,7 +9308,7 @@ if command == 'await' then
 			found = string.sub(found, 1, -2) .. lib.progress_member(jid, stored) .. '}'
 		end
 	end
-	return found
+	return found or call('get', prefix .. 'x:outbox:not:' .. jid)
 elseif command == 'rates' then
 	library(stamp, now)
 	local first
@@ -11114,7 +11161,21 @@ elseif command == 'workerJobs' then
 	end
 end
 elseif #command == 11 then
-if command == 'recur.untag' then
+if command == 'put.settled' then
+	library(stamp, now)
+	lib.required('Put', 'jid', ARGV[3])
+	do
+		local jids = {unpack(ARGV, 3)}
+		local receipts = {}
+		for i = 1, #jids do
+			receipts[2 * i - 1], receipts[2 * i] = string.format('%.17g', now + 60), jids[i]
+		end
+		for from = 1, #receipts, 1000 do
+			call('zadd', prefix .. 'x:outbox:put', 'XX', unpack(receipts, from, math.min(from + 999, #receipts)))
+		end
+	end
+	return
+elseif command == 'recur.untag' then
 	library(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
 	local tags = call('hget', prefix .. 'r:' .. jid, 'tags')

@@ -4,12 +4,13 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, jid [, 'progress']
 -- Returns  as result does. With 'progress', the JSON of a job that has not ended and has reported
---          progress has a member for that; PREFIX x:progress:<jid> has the later ones
+--          progress has a member for that; PREFIX x:progress:<jid> has the later ones. If there is
+--          no job because an outbox has not put it, what the outbox has left in x:outbox:not:<jid>
 -- Errors   Job()
--- Cost     1 command; 3 if the job has not ended, 4 with its progress
+-- Cost     1 command; 2 if there is no job; 3 if it has not ended, 4 with its progress
 -- For      Go
 -- Repeat   safe
--- Needs    hget hmget hset time
+-- Needs    get hget hmget hset time
 
 local jid = required('Job', 'jid', ARGV[3])
 local found, ended = read_end(call, jid)
@@ -23,4 +24,4 @@ if found and not ended then
     found = string.sub(found, 1, -2) .. progress_member(jid, stored) .. '}'
   end
 end
-return found
+return found or call('get', prefix .. 'x:outbox:not:' .. jid)

@@ -2,12 +2,14 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, worker, checked ('1' from a caller that has checked that all JSON is JSON,
---          'new' if besides all jids are fresh random ones, or ''),
+--          'new' if besides all jids are fresh random ones, 'once' if besides no job may be put
+--          twice: see lib/receipts.lua; or ''),
 --          then for each job, at most 1000: queue, jid, klass, data, delay, n, and n arguments:
 --          the other pairs of put. The last jobs may say the rest once: '', queue, klass, delay,
 --          n, n arguments, then jid and data for each
 -- Returns  nil, or an array with an array for each put that has left a job as it is, or replaced
---          one: its place among the jobs from 0, and the two values that put returns
+--          one: its place among the jobs from 0, and the two values that put returns. The state of
+--          a job that was put before by a call with 'once' is "put"
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     of new jobs: 3 commands a queue, and 3 for each, 3 more for each tag or dependency
 -- For      Go
@@ -37,7 +39,8 @@ end
 
 local puts, seen = new_puts(ARGV[3]), {}
 local items = puts.items
-local checked, several = ARGV[4] ~= '' and ARGV[4], false
+local once = ARGV[4] == 'once'
+local checked, several = ARGV[4] ~= '' and (once and '1' or ARGV[4]), false
 local at, n = 5, 0
 
 -- Adds a job to put.
@@ -86,7 +89,7 @@ if n > 1000 then
 end
 if n > 0 then
   puts.groups = several and grouped(items) or {items}
-  local left = put(puts)
+  local left = once and put_once(puts) or not once and put(puts)
   if left and left[1] then
     return left
   end

@@ -23,6 +23,7 @@ var commands = []string{
 	"requeue|30|w1|a|waiting|K|{}|0",
 	"put.many|30|w1||a|new 1|K|{}|0|0|b|new 2|K|{}|0|2|tags|[\"red\"]|a|new 3|K|{}|10|0" +
 		"|b|new 4|K|{}|0|2|depends|[\"new 1\", \"waiting\"]|b|waiting too|K|{}|0|0",
+	"put.many|30|w1|once|a|new 1|K|{}|0|0|b|new 2|K|{}|0|2|depends|[\"new 1\"]|a|failed|K|{}|0|2|if|absent",
 	"put|30|w1|a|new|K|{}|0|o|u¦{\"u\":{\"k\":\"new\"}}",
 	"put|30|w1|a|failed|K|{}|0|o|u¦{\"u\":{\"k\":\"new\",\"m\":\"for\",\"d\":60}}",
 	"put|30|w1|a|unique|K|{}|0|o|u¦{\"u\":{\"k\":\"another\"}}",

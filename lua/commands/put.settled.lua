@@ -1,0 +1,13 @@
+-- put.settled: lets the receipts of jobs end a minute from now, because nobody will put them again.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     COMMAND, NOW, jid...
+-- Returns  nil
+-- Errors   Put() when none is named
+-- Cost     1 command for 500 jobs
+-- For      Go
+-- Repeat   safe
+-- Needs    time zadd
+
+required('Put', 'jid', ARGV[3])
+end_receipts({unpack(ARGV, 3)})

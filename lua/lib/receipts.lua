@@ -1,0 +1,63 @@
+-- Receipts: jobs that were put once, such as those of an outbox. x:outbox:put has their jids, by the
+-- times at which the receipts end. A job with a receipt is not put again, even if its record is
+-- gone.
+
+-- How long a receipt is kept: until its sender has settled the job, and then for as long as a copy
+-- of the call may be on its way.
+local RECEIPT, SETTLED = 604800, 60
+
+-- Puts jobs that have no receipts, with receipts. Returns what put returns, with "put" as the state
+-- of the jobs that have them.
+local function put_once(puts) -- cold
+  local key, items, positions, left = prefix .. 'x:outbox:put', puts.items, {}, {}
+  local jids = {}
+  for i = 1, #items do
+    jids[i] = items[i].jid
+  end
+  local ends = call('zmscore', key, unpack(jids))
+  for i = 1, #items do
+    if ends[i] then
+      items[i].left = 'put'
+      left[#left + 1] = {i - 1, jids[i], 'put'}
+    else
+      positions[#positions + 1] = i - 1
+    end
+  end
+  for g = 1, #puts.groups do
+    drop_left(puts.groups[g])
+  end
+  if puts.groups[1] ~= items then
+    drop_left(items)
+  end
+  local refused = {}
+  for _, found in ipairs(#positions > 0 and put(puts) or none) do
+    found[1] = positions[found[1] + 1]
+    refused[found[1]] = found[3] ~= 'replaced'
+    left[#left + 1] = found
+  end
+  local receipts = {}
+  for _, place in ipairs(positions) do
+    if not refused[place] then
+      receipts[#receipts + 1] = exact(now + RECEIPT)
+      receipts[#receipts + 1] = jids[place + 1]
+    end
+  end
+  each_slice(try, 'zadd', key, receipts)
+  local over = try('zrangebyscore', key, '-inf', stamp, 'limit', 0, 1000)
+  if over[1] then
+    try('zrem', key, unpack(over))
+  end
+  return left
+end
+
+-- Lets receipts end soon.
+local function end_receipts(jids) -- cold
+  local receipts = {}
+  for i = 1, #jids do
+    receipts[2 * i - 1], receipts[2 * i] = exact(now + SETTLED), jids[i]
+  end
+  for from = 1, #receipts, 1000 do
+    call('zadd', prefix .. 'x:outbox:put', 'XX',
+      unpack(receipts, from, math.min(from + 999, #receipts)))
+  end
+end
