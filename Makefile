@@ -41,8 +41,8 @@ run: ## run the quickstart
 	go run ./examples/quickstart
 
 .PHONY: outbox
-outbox: ## check and test the outbox, a module of its own that needs PostgreSQL
-	@.ci/install postgres
+outbox: ## check and test the outbox, a module of its own that needs PostgreSQL and MariaDB
+	@.ci/install databases
 	cd outbox && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
 
 .PHONY: examples

@@ -11,45 +11,63 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
+	_ "github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A cluster is a PostgreSQL server that all tests share. Each test has a database of its own.
+// A cluster is a server of a database that all tests share. Each test has a database of its own.
 type cluster struct {
-	folder string
-	port   int
-	server *exec.Cmd
-	log    bytes.Buffer
-	count  int
+	dialect Dialect
+	folder  string
+	port    int
+	program []string
+	server  *exec.Cmd
+	log     bytes.Buffer
+	count   int
 }
 
 var started struct {
 	sync.Mutex
-	cluster *cluster
+	clusters map[Dialect]*cluster
 }
 
-// postgres returns the URL of a new database.
-func postgres(t *testing.T) string {
+// clusterOf returns the server of a dialect, which it starts for the first test.
+func clusterOf(t *testing.T, dialect Dialect) *cluster {
+	t.Helper()
+	if c := started.clusters[dialect]; c != nil {
+		return c
+	}
+	start := startPostgres
+	if dialect == MySQL {
+		start = startMariaDB
+	}
+	c, err := start()
+	require.NoError(t, err)
+	if started.clusters == nil {
+		started.clusters = map[Dialect]*cluster{}
+	}
+	started.clusters[dialect] = c
+	return c
+}
+
+// newDatabase returns the URL of a new database.
+func newDatabase(t *testing.T, dialect Dialect) string {
 	t.Helper()
 	started.Lock()
 	defer started.Unlock()
-	if started.cluster == nil {
-		c, err := startCluster()
-		require.NoError(t, err)
-		started.cluster = c
-	}
-	c := started.cluster
-	admin, err := sql.Open("pgx", c.url("postgres"))
+	c := clusterOf(t, dialect)
+	admin, err := sql.Open(drivers[dialect], c.url(map[Dialect]string{Postgres: "postgres", MySQL: "mysql"}[dialect]))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, admin.Close()) }()
-	testkit.Until(t, "postgres answers", func() bool { return admin.PingContext(t.Context()) == nil })
+	testkit.Until(t, "the database answers", func() bool { return admin.PingContext(t.Context()) == nil })
 	c.count++
 	name := fmt.Sprintf("test%d", c.count)
 	_, err = admin.ExecContext(t.Context(), "CREATE DATABASE "+name)
@@ -58,11 +76,76 @@ func postgres(t *testing.T) string {
 }
 
 func (c *cluster) url(database string) string {
+	if c.dialect == MySQL {
+		return fmt.Sprintf("root@tcp(127.0.0.1:%d)/%s", c.port, database)
+	}
 	return fmt.Sprintf("postgres://qless@127.0.0.1:%d/%s?sslmode=disable", c.port, database)
 }
 
-// startCluster starts a server in a folder of its own.
-func startCluster() (c *cluster, err error) {
+// run starts the server.
+func (c *cluster) run() error {
+	c.server = exec.Command(c.program[0], c.program[1:]...)
+	as, err := c.owner()
+	if err != nil {
+		return err
+	}
+	c.server.SysProcAttr, c.server.Dir = as, c.folder
+	c.server.Stdout, c.server.Stderr = &c.log, &c.log
+	return c.server.Start()
+}
+
+// kill kills the server.
+func (c *cluster) kill() {
+	signal := syscall.SIGQUIT // PostgreSQL also ends its other processes
+	if c.dialect == MySQL {
+		signal = syscall.SIGKILL
+	}
+	_ = c.server.Process.Signal(signal)
+	_ = c.server.Wait()
+}
+
+// prepare makes the folder of the server, with a command, and chooses its port.
+func (c *cluster) prepare(command ...string) (err error) {
+	if c.folder, err = os.MkdirTemp("", "outbox-"+string(c.dialect)); err != nil {
+		return err
+	}
+	as, err := c.owner()
+	if err != nil {
+		return err
+	}
+	for i := range command {
+		command[i] = strings.ReplaceAll(command[i], "FOLDER", c.folder)
+	}
+	make := exec.Command(command[0], command[1:]...)
+	make.SysProcAttr, make.Dir = as, c.folder
+	if text, err := make.CombinedOutput(); err != nil {
+		_ = os.RemoveAll(c.folder)
+		return fmt.Errorf("%s: %w: %s", command[0], err, text)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	c.port = free.Addr().(*net.TCPAddr).Port
+	return free.Close()
+}
+
+func startMariaDB() (*cluster, error) {
+	if _, err := exec.LookPath("mariadbd"); err != nil {
+		return nil, errors.New("the tests need MariaDB: run .ci/install databases")
+	}
+	c := &cluster{dialect: MySQL}
+	if err := c.prepare("mariadb-install-db", "--no-defaults", "--datadir=FOLDER/data",
+		"--auth-root-authentication-method=normal", "--skip-test-db"); err != nil {
+		return nil, err
+	}
+	c.program = []string{"mariadbd", "--no-defaults", "--datadir=" + c.folder + "/data",
+		"--port=" + strconv.Itoa(c.port), "--bind-address=127.0.0.1", "--socket=" + c.folder + "/socket",
+		"--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M"}
+	return c, c.run()
+}
+
+func startPostgres() (*cluster, error) {
 	programs, err := filepath.Glob("/usr/lib/postgresql/*/bin")
 	if err != nil {
 		return nil, err
@@ -71,37 +154,15 @@ func startCluster() (c *cluster, err error) {
 		_ = os.Setenv("PATH", os.Getenv("PATH")+":"+folder)
 	}
 	if _, err := exec.LookPath("initdb"); err != nil {
-		return nil, errors.New("the tests need PostgreSQL: run .ci/install postgres")
+		return nil, errors.New("the tests need PostgreSQL: run .ci/install databases")
 	}
-	c = &cluster{}
-	if c.folder, err = os.MkdirTemp("", "outbox-postgres"); err != nil {
+	c := &cluster{dialect: Postgres}
+	if err := c.prepare("initdb", "-D", "FOLDER/data", "-U", "qless", "-A", "trust", "-E", "UTF8", "-N"); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			_ = os.RemoveAll(c.folder)
-		}
-	}()
-	as, err := c.owner()
-	if err != nil {
-		return nil, err
-	}
-	make := exec.Command("initdb", "-D", c.folder+"/data", "-U", "qless", "-A", "trust", "-E", "UTF8", "-N")
-	make.SysProcAttr, make.Dir = as, c.folder
-	if text, err := make.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w: %s", err, text)
-	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	c.port = free.Addr().(*net.TCPAddr).Port
-	_ = free.Close()
-	c.server = exec.Command("postgres", "-D", c.folder+"/data", "-p", strconv.Itoa(c.port),
-		"-k", c.folder, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off")
-	c.server.SysProcAttr, c.server.Dir = as, c.folder
-	c.server.Stdout, c.server.Stderr = &c.log, &c.log
-	return c, c.server.Start()
+	c.program = []string{"postgres", "-D", c.folder + "/data", "-p", strconv.Itoa(c.port),
+		"-k", c.folder, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"}
+	return c, c.run()
 }
 
 // owner returns the user of the server, who owns its folder: PostgreSQL refuses to run as root.
@@ -126,11 +187,10 @@ func (c *cluster) owner() (*syscall.SysProcAttr, error) {
 	}, os.Chown(c.folder, uid, gid)
 }
 
-// stopCluster stops the server, if there is one.
-func stopCluster() {
-	if c := started.cluster; c != nil {
-		_ = c.server.Process.Signal(syscall.SIGQUIT) // at once, as nothing is kept
-		_ = c.server.Wait()
+// stopServers stops the servers at once, as nothing is kept.
+func stopServers() {
+	for _, c := range started.clusters {
+		c.kill()
 		_ = os.RemoveAll(c.folder)
 	}
 }

@@ -1,28 +1,27 @@
 // Package outbox puts jobs as part of database transactions: either the transaction is committed
-// and its jobs run, or neither happens.
+// and its jobs run, or neither happens. A job that was committed is put once, and no earlier than
+// the jobs that it depends on.
 //
-// [Outbox.Put] writes a job to the table qless_outbox in the transaction of the caller. A [Relay]
-// moves the rows to Redis; any number of processes may run one. The package supports PostgreSQL 12
-// or later and SQLite 3.35 or later, with any driver for database/sql. [Migrate] creates the table.
-// [Migrations] has the same statements as files for other tools.
+// [Outbox.Put] writes a job to a table in the transaction of the caller. A [Relay] moves the rows
+// to Redis; any number of processes may run one. The package supports PostgreSQL 13 or later and
+// SQLite 3.35 or later, with any driver for database/sql, MySQL 8 and MariaDB 10.6 or later with
+// github.com/go-sql-driver/mysql. [Migrate] creates the tables.
 //
 // # Once
 //
-// A job gets its jid when its row is written, and a relay never replaces a job with that jid. The
-// row records the time at which a relay first took it, and is deleted once the server has the job.
-// If the relay dies in between, the row is in doubt. After [RelayConfig].Lease, another relay looks
-// for the job:
+// A job gets its jid when its row is written. The script that puts it also leaves a receipt in
+// Redis, and never puts a job that has one. So a relay may send a row again after any failure, even
+// if the job has run and its record is gone. A receipt is kept for a week if the row is never
+// deleted, and for a minute after that.
 //
-//   - If it exists, in any state, the row is deleted.
-//   - If it does not exist, and the server can't have deleted its record since then, the job is
-//     put. That depends on the settings of the server: jobs-history (a week),
-//     jobs-history-count (the last 50,000 complete jobs), and those for failed jobs.
-//   - Otherwise the job may have run. The row stays, with a problem, until a person decides.
+// The rows are lost with the database, and the jobs with Redis. If Redis loses its data while a row
+// still exists, the job is put again, and may run again. A job that is put once may also run more
+// than once because workers run jobs at least once.
 //
-// So no row is lost, and no row becomes two jobs, with two exceptions. A job that is canceled or
-// forgotten while its row is in doubt is put again. A job with [qless.UniqueOption.Replace] has no
-// jid of its own, and is put again like a later put of its key. The clocks of the programs and of
-// Redis may differ by up to a minute.
+// # Order
 //
-// A job that is put once may still run more than once, because workers run jobs at least once.
+// A row whose job depends on others ([qless.DependsOn]) is put after their rows, whatever their
+// queues and whichever relays have them. All other rows are put independently. A single relay puts
+// the jobs of a queue in the order of their rows. With several relays, a batch may overtake
+// another.
 package outbox

@@ -25,11 +25,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(thenStop{m})
 }
 
-// thenStop stops the server of PostgreSQL after the tests.
+// thenStop stops the servers of the databases after the tests.
 type thenStop struct{ m *testing.M }
 
 func (s thenStop) Run() int {
-	defer stopCluster()
+	defer stopServers()
 	return s.m.Run()
 }
 
@@ -45,18 +45,18 @@ type shop struct {
 	jids    []string // of all jobs of the queue q, in the order of their transactions
 }
 
-// onEach runs a test on both kinds of databases.
+// onEach runs a test on all kinds of databases.
 func onEach(t *testing.T, test func(s *shop)) {
-	for _, dialect := range []Dialect{SQLite, Postgres} {
+	for _, dialect := range []Dialect{SQLite, Postgres, MySQL} {
 		t.Run(string(dialect), func(t *testing.T) { test(newShop(t, dialect)) })
 	}
 }
 
 func newShop(t *testing.T, dialect Dialect) *shop {
 	t.Helper()
-	s := &shop{T: t, dialect: dialect}
-	if dialect == Postgres {
-		s.url = postgres(t)
+	s := &shop{T: t, dialect: dialect, box: Outbox{Dialect: dialect}}
+	if dialect != SQLite {
+		s.url = newDatabase(t, dialect)
 	} else {
 		s.url = "file:" + filepath.Join(t.TempDir(), "shop.db") +
 			"?_pragma=busy_timeout(20000)&_pragma=journal_mode(WAL)&_txlock=immediate"
@@ -70,9 +70,10 @@ func newShop(t *testing.T, dialect Dialect) *shop {
 	return s
 }
 
+var drivers = map[Dialect]string{SQLite: "sqlite", Postgres: "pgx", MySQL: "mysql"}
+
 func open(t testing.TB, dialect Dialect, url string) *sql.DB {
-	driver := map[Dialect]string{SQLite: "sqlite", Postgres: "pgx"}[dialect]
-	db, err := sql.Open(driver, url)
+	db, err := sql.Open(drivers[dialect], url)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return db
@@ -130,17 +131,26 @@ func (s *shop) stats() Stats {
 	return stats
 }
 
+// isEmpty reports whether the outbox has no rows.
+func (s *shop) isEmpty() bool {
+	stats := s.stats()
+	return stats.Waiting+stats.Problems == 0
+}
+
+// aside are the stats of an outbox with rows of one kind of problem.
+func aside(n int, kind string) Stats { return Stats{Problems: n, Kinds: map[string]int{kind: n}} }
+
 // exec runs a statement.
 func (s *shop) exec(statement string, args ...any) {
 	s.Helper()
-	_, err := s.db.ExecContext(s.Context(), statement, args...)
+	_, err := s.db.ExecContext(s.Context(), s.dialect.statement(statement), args...)
 	require.NoError(s, err)
 }
 
 // problem returns the problem of the only row that has one.
 func (s *shop) problem() (problem string) {
 	s.Helper()
-	row := s.db.QueryRowContext(s.Context(), `SELECT problem FROM qless_outbox WHERE problem IS NOT NULL`)
+	row := s.db.QueryRowContext(s.Context(), `SELECT problem FROM qless_outbox_rows WHERE problem IS NOT NULL`)
 	require.NoError(s, row.Scan(&problem))
 	return problem
 }

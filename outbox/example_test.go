@@ -3,15 +3,63 @@ package outbox_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log"
 	"os"
 	"path/filepath"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/qless/qless-go/outbox"
 	"github.com/qless/qless-go/qlesstest"
 )
+
+// pgxTx makes a Tx of a transaction of pgx.
+type pgxTx struct{ pgx.Tx }
+
+func (t pgxTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	tag, err := t.Exec(ctx, query, args...)
+	return driver.RowsAffected(tag.RowsAffected()), err
+}
+
+// Transactions of pgx need a method.
+func ExampleTx() {
+	var box outbox.Outbox
+	order := func(ctx context.Context, conn *pgx.Conn, item string) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, `INSERT INTO orders VALUES ($1)`, item); err != nil {
+				return err
+			}
+			_, err := box.Put(ctx, pgxTx{tx}, "pack", "Pack", item)
+			return err
+		})
+	}
+	_ = order
+}
+
+// With pgx, a relay of PostgreSQL moves each row at once.
+func ExampleRelayConfig_listen() {
+	const url = "postgres://localhost/shop"
+	config := outbox.RelayConfig{Dialect: outbox.Postgres}
+	config.Listen = func(ctx context.Context, notify func()) error {
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+		if _, err := conn.Exec(ctx, "LISTEN qless_outbox"); err != nil {
+			return err
+		}
+		for {
+			notify() // also about rows that were written before
+			if _, err := conn.WaitForNotification(ctx); err != nil {
+				return err // the relay calls it again
+			}
+		}
+	}
+}
 
 // An order and the job that packs it are stored together, or neither is.
 func Example() {

@@ -2,131 +2,331 @@ package outbox
 
 import (
 	"context"
-	"crypto/rand"
-	"database/sql"
-	"encoding/hex"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/inside"
+	"github.com/qless/qless-go/internal/jobopts"
 )
 
-// An Outbox writes jobs in transactions. The zero value is ready to use. All outboxes write to the
-// same table.
+// An Outbox writes jobs in transactions. The zero value is ready to use with PostgreSQL and SQLite.
+// All outboxes of a database write to the same tables. It is safe for concurrent use.
 type Outbox struct {
+	// Client, if set, is a client with the config of the relay's. Its Codec encodes the data before
+	// it is written, its Headers are added, and MaxData applies. It is never connected. Without a
+	// Client, MaxData has its default, and the client of the relay encodes the data.
+	Client *qless.Client
+
+	// Dialect is only needed for MySQL and MariaDB.
+	Dialect Dialect
+
 	// Headers, if set, returns headers for each job, like Headers of [qless.ClientConfig]: the
 	// context of a trace belongs to the job, not to the relay.
 	Headers func(ctx context.Context) map[string]string
-
-	// Clock returns the time from which delays and lifetimes count. Defaults to [time.Now].
-	Clock func() time.Time
-}
-
-// A Tx is a transaction, such as *sql.Tx.
-type Tx interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
 // Put writes a job to the outbox as part of the transaction, and returns its jid. The job is put
 // into its queue once the transaction is committed. Put takes the options of [qless.Queue.Put].
-// Times count from now: a delay begins with the call, not when a relay puts the job.
+// Delays and lifetimes count from the call, by the clock of the database.
 //
 // Every job is put as with [qless.IfAbsent]. With a [qless.JID], it is put unless a job with that
-// jid exists, or is in the outbox; other conditions are [qless.ErrInvalid]. If another job holds
-// the [qless.Unique] key of a job when the relay puts it, the job is dropped, as by a put.
+// jid exists, or has a row that is not set aside; other conditions are [qless.ErrInvalid]. If
+// another job holds the [qless.Unique] key of a job when the relay puts it, the job is dropped.
+// [qless.Client.Wait] with [qless.AwaitPut] waits for a job from the moment of the commit.
 //
-// If the options, data or names of a job are invalid, Put returns [qless.ErrInvalid] and writes
-// nothing. Any other error comes from the database.
+// If the put would be refused, the error is that of Queue.Put, [qless.ErrInvalid], and nothing is
+// written. So is a job that depends on itself by way of others in the outbox. Any other error comes
+// from the database. A put costs one statement, or two with dependencies.
 func (o *Outbox) Put(
 	ctx context.Context, tx Tx, queue, klass string, data any, options ...qless.PutOption,
 ) (jid string, err error) {
-	if o.Headers != nil {
-		options = append([]qless.PutOption{qless.Headers(o.Headers(ctx))}, options...)
-	}
-	if queue == "" {
-		return "", invalid("", "the queue name is empty")
-	}
-	text, err := qless.JobSpec{Klass: klass, Data: data, Options: options}.MarshalJSON()
+	spec := qless.JobSpec{Klass: klass, Data: data, Options: options}
+	e, err := o.prepare(ctx, queue, spec)
 	if err != nil {
 		return "", err
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return "", err
-	}
-	stored := string(fields["data"])
-	delete(fields, "klass")
-	delete(fields, "data")
-	now := time.Now()
-	if o.Clock != nil {
-		now = o.Clock()
-	}
-	if jid, err = complete(fields, now); err != nil {
-		return "", err
-	}
-	text, err = json.Marshal(fields)
+	return e.JID, o.write(ctx, tx, []*entry{e})
+}
+
+// PutMany writes jobs as Put does, up to 500 with one statement, and returns their jids in order.
+// All jobs are checked before the first is written, as by [qless.Queue.PutMany].
+func (o *Outbox) PutMany(
+	ctx context.Context, tx Tx, queue string, jobs []qless.JobSpec,
+) (jids []string, err error) {
+	entries, err := o.prepareAll(ctx, queue, jobs)
 	if err != nil {
-		return "", err
-	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO qless_outbox (jid, queue, klass, data, options, created)
-		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (jid) DO NOTHING`,
-		jid, queue, klass, stored, string(text), now.UnixMicro())
-	return jid, err
-}
-
-// complete adds a jid and the condition of a put to the options of a job, and turns durations into
-// times. It returns the jid, or the id of the row of a job that replaces another one.
-func complete(fields map[string]json.RawMessage, now time.Time) (jid string, err error) {
-	if given, ok := fields["jid"]; ok {
-		if err := json.Unmarshal(given, &jid); err != nil {
-			return "", err
-		}
-	} else {
-		jid = newJID()
-	}
-	if condition, ok := fields["if"]; ok && string(condition) != `["absent"]` {
-		return "", invalid(jid,
-			"the outbox puts a job if it is absent, not under the condition %s", condition)
-	}
-	if _, replaces := fields["replace"]; !replaces {
-		fields["jid"], err = json.Marshal(jid)
-		fields["if"] = json.RawMessage(`"absent"`)
-	}
-	for name, as := range map[string]string{"delay": "at", "start_by": "start_by", "ttl": "ttl"} {
-		given, ok := fields[name]
-		if !ok || err != nil {
-			continue
-		}
-		delete(fields, name)
-		fields[as], err = timeAfter(now, given)
-	}
-	return jid, err
-}
-
-// timeAfter turns a duration into a time after now. A time stays the same, and so does an infinite
-// duration.
-func timeAfter(now time.Time, value json.RawMessage) (json.RawMessage, error) {
-	var text string
-	if err := json.Unmarshal(value, &text); err != nil {
 		return nil, err
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return value, nil
+	for _, e := range entries {
+		jids = append(jids, e.JID)
 	}
-	return json.Marshal(now.Add(d))
+	return jids, o.write(ctx, tx, entries)
 }
 
-// newJID returns a random jid in the form that clients in all languages use.
-func newJID() string {
-	var raw [16]byte
-	_, _ = rand.Read(raw[:]) // never fails
-	return hex.EncodeToString(raw[:])
+// Members are jobs of a batch in one queue.
+type Members struct {
+	Queue string
+	Jobs  []qless.JobSpec
+}
+
+// PutBatch writes a whole [qless.Batch]: its callback and its members. It returns the id of the
+// batch, which is the jid of the callback. The callback takes the options of
+// [qless.Client.NewBatch] except Unique. The batch is committed after all members were put; running
+// members can add more.
+func (o *Outbox) PutBatch(
+	ctx context.Context, tx Tx, queue string, callback qless.JobSpec, members ...Members,
+) (id string, err error) {
+	first, err := o.prepare(ctx, queue, callback)
+	if err != nil {
+		return "", err
+	}
+	if len(first.Options.DependsOn) > 0 || first.Options.Unique != nil {
+		return "", invalid(first.JID, "the callback of a batch can't have DependsOn or Unique")
+	}
+	first.Options.OpensBatch, first.Options.Batch = true, &jobopts.Batch{}
+	last := &entry{commits: true}
+	last.JID, last.Queue, last.Klass, last.Data = first.JID+":commit", queue, first.Klass, "{}"
+	last.batch = first.JID
+	entries := []*entry{first}
+	for _, m := range members {
+		some, err := o.prepareAll(ctx, m.Queue, m.Jobs)
+		if err != nil {
+			return "", err
+		}
+		for _, e := range some {
+			if e.JID == first.JID || slices.Contains(e.needs, first.JID) {
+				return "", invalid(e.JID, "the job would wait for its own batch")
+			}
+			e.batch = first.JID
+			e.needs = append(e.needs, first.JID)
+			last.needs = append(last.needs, e.JID)
+		}
+		entries = append(entries, some...)
+	}
+	last.needs = append(last.needs, first.JID)
+	return first.JID, o.write(ctx, tx, append(entries, last))
+}
+
+// prepare checks and encodes a job.
+func (o *Outbox) prepare(
+	ctx context.Context, queue string, spec qless.JobSpec,
+) (*entry, error) {
+	if o.Headers != nil {
+		own := []qless.PutOption{qless.Headers(o.Headers(ctx))}
+		spec.Options = append(own, spec.Options...)
+	}
+	put, err := inside.Prepare(ctx, o.Client, queue, spec)
+	if err != nil {
+		return nil, err
+	}
+	e := &entry{Put: put, needs: put.Options.DependsOn}
+	return e, e.check(time.Now())
+}
+
+// check returns an error if a job can't be in an outbox, or the server would refuse it.
+func (e *entry) check(now time.Time) error {
+	o := &e.Options
+	switch {
+	case len(o.If) > 0 && o.If[0] != "absent":
+		return invalid(e.JID, "an outbox puts a job if it is absent, not under the condition %q",
+			o.If[0])
+	case len(e.JID) > maxJID:
+		return invalid(e.JID, "the jid has %d bytes, which is more than %d", len(e.JID), maxJID)
+	case strings.Contains(e.Queue+e.Klass+e.JID, "\x00"):
+		return invalid(e.JID, "a name has a zero byte, which databases can't store")
+	case strings.ToValidUTF8(e.Data, "") != e.Data:
+		return invalid(e.JID, "the data is not UTF-8")
+	}
+	if o.At == nil {
+		return nil
+	}
+	for _, end := range []struct {
+		name string
+		at   *jobopts.Deadline
+	}{{"StartBy", o.StartBy}, {"TTL", o.TTL}} {
+		if end.at != nil && !end.at.IsTime && now.Add(end.at.Seconds.Duration()).Before(*o.At) {
+			return invalid(e.JID, "%s(%v) is over before At(%v)", end.name,
+				end.at.Seconds.Duration(), *o.At)
+		}
+	}
+	return nil
+}
+
+// maxJID is the maximum size of a jid, in bytes.
+const maxJID = 512
+
+// prepareAll checks and encodes jobs, which are in the order of their dependencies.
+func (o *Outbox) prepareAll(
+	ctx context.Context, queue string, jobs []qless.JobSpec,
+) ([]*entry, error) {
+	entries, places := make([]*entry, len(jobs)), map[string]int{}
+	for i, job := range jobs {
+		e, err := o.prepare(ctx, queue, job)
+		if err == nil {
+			if first, found := places[e.JID]; found {
+				err = invalid(e.JID, "jobs[%d] has the same jid", first)
+			}
+		}
+		if err != nil {
+			return nil, atIndex(i, err)
+		}
+		entries[i], places[e.JID] = e, i
+	}
+	for i, e := range entries {
+		for _, parent := range e.needs {
+			if at := places[parent]; at > i {
+				return nil, atIndex(i, invalid(e.JID, "depends on jobs[%d], which comes after it", at))
+			}
+		}
+	}
+	return entries, nil
+}
+
+// atIndex adds the index of a job to an error about it.
+func atIndex(i int, err error) error {
+	var cause *qless.Error
+	if !errors.As(err, &cause) {
+		return err
+	}
+	own := *cause
+	own.Message = fmt.Sprintf("jobs[%d]: %s", i, own.Message)
+	return &own
+}
+
+// write writes rows, and which rows they need.
+func (o *Outbox) write(ctx context.Context, tx Tx, entries []*entry) error {
+	var needs, named []*entry
+	for _, e := range entries {
+		if len(e.needs) == 0 {
+			continue
+		}
+		needs = append(needs, e)
+		if e.Options.JID != "" { // earlier rows may need it
+			named = append(named, e)
+		}
+	}
+	for _, e := range named {
+		if err := o.forget(ctx, tx, e); err != nil {
+			return err
+		}
+	}
+	for some := range slices.Chunk(entries, maxBatch) {
+		if err := o.insert(ctx, tx, some); err != nil {
+			return err
+		}
+	}
+	if err := o.insertNeeds(ctx, tx, needs); err != nil {
+		return err
+	}
+	for _, e := range named {
+		if err := o.refuseCircle(ctx, tx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exec runs a statement.
+func (o *Outbox) exec(ctx context.Context, tx Tx, text string, args ...any) (int64, error) {
+	result, err := tx.ExecContext(ctx, o.Dialect.statement(text), args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// insert writes rows. Those with known jids replace rows that are set aside, and no others.
+func (o *Outbox) insert(ctx context.Context, tx Tx, entries []*entry) error {
+	columns := []string{"jid", "queue", "klass", "data", "options", "bytes"}
+	values := make([]any, 0, len(entries)*len(columns))
+	for _, e := range entries {
+		options, err := e.encode()
+		if err != nil {
+			return err
+		}
+		values = append(values, e.JID, e.Queue, e.Klass, e.Data, options,
+			int64(len(e.Data)+len(options)))
+	}
+	text := "INSERT INTO qless_outbox_rows (" + strings.Join(columns, ", ") + ") VALUES " +
+		strings.TrimSuffix(strings.Repeat(list(len(columns))+", ", len(entries)), ", ")
+	change := append(columns[1:len(columns):len(columns)], "created")
+	for i, name := range change {
+		if o.Dialect == MySQL {
+			change[i] = fmt.Sprintf("%[1]s = IF(problem IS NULL, %[1]s, VALUES(%[1]s))", name)
+		} else {
+			change[i] = name + " = excluded." + name
+		}
+	}
+	set := strings.Join(change, ", ")
+	if o.Dialect == MySQL {
+		text += " ON DUPLICATE KEY UPDATE " + set + ", due = IF(problem IS NULL, due, 0), " +
+			"tries = IF(problem IS NULL, tries, 0), kind = NULL, problem = NULL"
+	} else {
+		text += " ON CONFLICT (jid) DO UPDATE SET " + set + ", due = 0, tries = 0, kind = NULL, " +
+			"problem = NULL WHERE qless_outbox_rows.problem IS NOT NULL"
+	}
+	_, err := o.exec(ctx, tx, text, values...)
+	return err
+}
+
+// insertNeeds writes which rows are put before others.
+func (o *Outbox) insertNeeds(ctx context.Context, tx Tx, entries []*entry) error {
+	var pairs [][2]string
+	for _, e := range entries {
+		for _, parent := range e.needs {
+			pairs = append(pairs, [2]string{e.JID, parent})
+		}
+	}
+	for some := range slices.Chunk(pairs, maxBatch) {
+		var values []any
+		for _, pair := range some {
+			values = append(values, pair[0], pair[1])
+		}
+		text := "INSERT INTO qless_outbox_needs (jid, parent) VALUES " +
+			strings.TrimSuffix(strings.Repeat("(?, ?), ", len(some)), ", ")
+		if o.Dialect == MySQL {
+			text = strings.Replace(text, "INSERT", "INSERT IGNORE", 1)
+		} else {
+			text += " ON CONFLICT DO NOTHING"
+		}
+		if _, err := o.exec(ctx, tx, text, values...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget deletes what a row needs that is set aside and will be replaced.
+func (o *Outbox) forget(ctx context.Context, tx Tx, e *entry) error {
+	_, err := o.exec(ctx, tx, `DELETE FROM qless_outbox_needs WHERE jid = ? AND EXISTS
+		(SELECT 1 FROM qless_outbox_rows WHERE jid = ? AND problem IS NOT NULL)`, e.JID, e.JID)
+	return err
+}
+
+// above are the jids that a row needs, and that those need in turn.
+const above = `WITH RECURSIVE above (parent) AS (
+	SELECT parent FROM qless_outbox_needs WHERE jid = ?
+	UNION SELECT n.parent FROM qless_outbox_needs n JOIN above ON n.jid = above.parent)`
+
+// refuseCircle deletes a row that needs itself, and returns an error if there is one.
+func (o *Outbox) refuseCircle(ctx context.Context, tx Tx, e *entry) error {
+	n, err := o.exec(ctx, tx, `DELETE FROM qless_outbox_rows WHERE jid = ? AND ? IN
+		(`+above+` SELECT parent FROM above)`, e.JID, e.JID, e.JID)
+	if err != nil || n == 0 {
+		return err
+	}
+	if _, err := o.exec(ctx, tx, `DELETE FROM qless_outbox_needs WHERE jid = ?`, e.JID); err != nil {
+		return err
+	}
+	return invalid(e.JID, "the job depends on itself, by way of others in the outbox")
 }
 
 func invalid(jid, format string, args ...any) error {
 	return &qless.Error{
-		Op: "outbox.put", Code: qless.ErrInvalid, JID: jid, Message: fmt.Sprintf(format, args...),
+		Op: "put", Code: qless.ErrInvalid, JID: jid, Message: fmt.Sprintf(format, args...),
 	}
 }

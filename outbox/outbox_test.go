@@ -50,24 +50,33 @@ func TestAJobIsPutWithAllItsOptions(t *testing.T) {
 	})
 }
 
+// wrote makes all rows older.
+func (s *shop) wrote(ago time.Duration) {
+	s.Helper()
+	s.exec(`UPDATE qless_outbox_rows SET created = created - ?`, ago.Microseconds())
+}
+
 // Times count from the write of the row, however late a relay reads it.
 func TestTimesCountFromThePutIntoTheOutbox(t *testing.T) {
 	onEach(t, func(s *shop) {
-		wrote := time.Now().Add(-time.Hour)
-		s.box.Clock = func() time.Time { return wrote }
 		delayed := s.put("q", nil, qless.Delay(2*time.Hour), qless.StartBy(3*time.Hour), qless.TTL(4*time.Hour))
+		past := s.put("q", nil, qless.Delay(time.Minute))
 		endless := s.put("q", nil, qless.StartBy(qless.Forever), qless.TTL(qless.Forever))
 		late := s.put("q", nil, qless.StartBy(time.Minute))
 		gone := s.put("q", nil, qless.TTL(time.Minute))
-		require.Equal(s, Pass{Put: 2, Expired: 2}, s.pass(s.relay()))
-		job := s.job(delayed)
-		require.WithinDuration(s, wrote.Add(2*time.Hour), job.Due, time.Millisecond)
-		require.WithinDuration(s, wrote.Add(3*time.Hour), job.Options.StartBy, time.Millisecond)
-		require.WithinDuration(s, wrote.Add(4*time.Hour), job.Options.GoneBy, time.Millisecond)
+		s.wrote(time.Hour)
+		require.Equal(s, Pass{Put: 3, Expired: 2}, s.pass(s.relay()))
+		job, put := s.job(delayed), time.Now().Add(-time.Hour)
+		require.WithinDuration(s, put.Add(2*time.Hour), job.Due, 30*time.Second)
+		require.WithinDuration(s, put.Add(3*time.Hour), job.Options.StartBy, 30*time.Second)
+		require.WithinDuration(s, put.Add(4*time.Hour), job.Options.GoneBy, 30*time.Second)
+		require.Equal(s, qless.StateWaiting, s.job(past).State)
 		require.Zero(s, s.job(endless).Options)
 		for _, jid := range []string{late, gone} {
 			_, err := s.client.Job(s.Context(), jid)
 			require.ErrorIs(s, err, qless.ErrNotFound)
+			_, err = s.client.Wait(s.Context(), jid)
+			require.ErrorIs(s, err, qless.ErrCanceled)
 		}
 		require.Zero(s, s.stats())
 	})
@@ -139,9 +148,8 @@ func TestUniqueKeysInTheOutbox(t *testing.T) {
 
 func TestStatsOfAnOutbox(t *testing.T) {
 	onEach(t, func(s *shop) {
-		s.box.Clock = func() time.Time { return time.Now().Add(-time.Hour) }
 		s.put("q", 1)
-		s.box.Clock = nil
+		s.wrote(time.Hour)
 		s.put("q", 2)
 		stats, err := ReadStats(s.Context(), s.db)
 		require.NoError(s, err)
@@ -153,7 +161,7 @@ func TestStatsOfAnOutbox(t *testing.T) {
 func TestConfigsThatMeanNothing(t *testing.T) {
 	s := newShop(t, SQLite)
 	for _, config := range []RelayConfig{
-		{}, {Dialect: "mysql"}, {Dialect: SQLite, Batch: 501}, {Dialect: SQLite, Batch: -1},
+		{}, {Dialect: "oracle"}, {Dialect: SQLite, Batch: 501}, {Dialect: SQLite, Batch: -1},
 		{Dialect: SQLite, Lease: -1}, {Dialect: SQLite, Poll: -1},
 	} {
 		_, err := NewRelay(s.db, s.client, config)
@@ -161,7 +169,7 @@ func TestConfigsThatMeanNothing(t *testing.T) {
 	}
 	_, err := NewRelay(nil, nil, RelayConfig{Dialect: SQLite})
 	require.ErrorContains(s, err, "needs a database")
-	require.ErrorContains(s, Migrate(s.Context(), s.db, "mysql"), `"mysql"`)
+	require.ErrorContains(s, Migrate(s.Context(), s.db, "oracle"), `"oracle"`)
 }
 
 // pass makes a pass, and returns its counts.

@@ -7,20 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A RelayConfig configures a [Relay]. Only Dialect is required.
 type RelayConfig struct {
-	// Batch is the number of rows that are moved at once, from 1 to 500. Defaults to 500.
+	// Batch is the number of rows that are moved at once, from 1 to 500. A batch also ends after
+	// 4 MiB. Defaults to 500.
 	Batch int
-
-	// Clock returns the time, which should be that of Redis. Defaults to [time.Now].
-	Clock func() time.Time
 
 	// Dialect is the kind of database.
 	Dialect Dialect
@@ -29,14 +27,19 @@ type RelayConfig struct {
 	// than a relay needs for a batch. Defaults to 30 s.
 	Lease time.Duration
 
-	// Listen returns when there may be new rows, or with an error, and is then called again. For
-	// PostgreSQL, it waits for a notification on the channel qless_outbox. With pgx, for instance, it
-	// calls WaitForNotification of a connection after a LISTEN. If Listen is nil, rows are found by
-	// [Relay.Notify] and by polling.
-	Listen func(ctx context.Context) error
+	// Listen calls notify when there may be new rows, until the context ends or it fails. It is then
+	// called again, after a pause, so it should connect anew each time. In PostgreSQL, each commit
+	// with new rows notifies the channel qless_outbox: see docs/outbox.md. If Listen is nil, rows are
+	// found by [Relay.Notify] and by polling.
+	Listen func(ctx context.Context, notify func()) error
 
 	// Logger defaults to [slog.Default].
 	Logger *slog.Logger
+
+	// Name is the name of the outbox in the reports of the relay, which `qless status`, the dashboard
+	// and the metrics show. Outboxes in several databases need different names if they share a
+	// namespace. Defaults to "outbox".
+	Name string
 
 	// Observer, if set, is called after each pass that found rows or failed.
 	Observer func(Pass)
@@ -48,21 +51,26 @@ type RelayConfig struct {
 // A Pass is the result of one pass of a relay.
 type Pass struct {
 	Put      int           // jobs that were put
-	Known    int           // rows whose jobs, or others with their unique keys, existed
+	Known    int           // rows whose jobs had been put, or whose jids or unique keys were in use
 	Expired  int           // rows whose StartBy or TTL was over
 	Problems int           // rows that were set aside
-	Left     int           // rows that will be tried again
+	Left     int           // rows that will be tried again, or that wait for others
 	Duration time.Duration // of the pass
-	Err      error         // the reason that rows are left, or nil
+	Err      error         // the reason that rows will be tried again, or nil
 }
 
 // A Relay moves jobs from an outbox into their queues. Any number of relays may run, in any
-// processes. A single relay puts the jobs of a queue in the order of their rows.
+// processes. Run and Pass must not be called at once; all other methods may.
 type Relay struct {
 	table  table
 	client *qless.Client
 	config RelayConfig
 	wake   chan struct{}
+
+	away     bool      // the server did not answer the last pass
+	told     string    // the problem that was logged last
+	imported time.Time // when rows of the first version of the table were last looked for
+	reported time.Time
 
 	step func(name string) // called before each step of a pass, for tests that end the process there
 }
@@ -78,15 +86,13 @@ func NewRelay(db *sql.DB, client *qless.Client, config RelayConfig) (*Relay, err
 	}
 	config.Batch = cmp.Or(config.Batch, maxBatch)
 	config.Lease = cmp.Or(config.Lease, 30*time.Second)
+	config.Name = cmp.Or(config.Name, "outbox")
 	config.Poll = cmp.Or(config.Poll, time.Second)
 	if config.Batch < 1 || config.Batch > maxBatch {
 		return nil, fmt.Errorf("outbox: the Batch %d is not from 1 to %d", config.Batch, maxBatch)
 	}
 	if config.Lease < 0 || config.Poll < 0 {
 		return nil, errors.New("outbox: a Lease or Poll is negative")
-	}
-	if config.Clock == nil {
-		config.Clock = time.Now
 	}
 	if config.Logger == nil {
 		config.Logger = slog.Default()
@@ -103,6 +109,9 @@ const patience = 5 * time.Second
 // maxBatch is the maximum number of jobs that one script puts.
 const maxBatch = 500
 
+// longestPause is the longest time between two passes while the server or the database is away.
+const longestPause = 10 * time.Second
+
 // Notify makes the relay look for rows at once. It may be called after a commit in the same
 // process.
 func (r *Relay) Notify() {
@@ -112,40 +121,60 @@ func (r *Relay) Notify() {
 	}
 }
 
-// Run moves jobs until the context ends. It logs errors, and tries again after Poll.
+// Run moves jobs until the context ends. A problem that concerns all rows is logged once, and tried
+// again after Poll, then less and less often, up to every 10 s. Call Run once.
 func (r *Relay) Run(ctx context.Context) {
 	var listener sync.WaitGroup
 	defer listener.Wait()
 	if r.config.Listen != nil {
 		listener.Go(func() { r.listen(ctx) })
 	}
-	timer := time.NewTicker(r.config.Poll)
-	defer timer.Stop()
+	failures := 0
 	for ctx.Err() == nil {
-		if pass := r.Pass(ctx); pass.Err == nil && pass.moved() > 0 {
-			continue // there may be more
+		pass := r.Pass(ctx)
+		r.report(ctx)
+		if pass.Err == nil {
+			failures = 0
+			if pass.moved() > 0 {
+				continue // there may be more
+			}
+			r.sleep(ctx, r.config.Poll, r.wake)
+			continue
 		}
-		select {
-		case <-timer.C:
-		case <-r.wake:
-		case <-ctx.Done():
-		}
+		failures++
+		backoff := redisx.Backoff{First: r.config.Poll, Longest: max(longestPause, r.config.Poll)}
+		r.sleep(ctx, backoff.After(failures), nil)
+	}
+}
+
+// sleep waits for a time, until it is woken, or until the context ends.
+func (r *Relay) sleep(ctx context.Context, d time.Duration, wake chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-ctx.Done():
 	}
 }
 
 // listen notifies the relay of new rows until the context ends.
 func (r *Relay) listen(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := r.config.Listen(ctx)
-		r.Notify()
-		if err == nil || ctx.Err() != nil {
-			continue
+	backoff := redisx.Backoff{First: r.config.Poll, Longest: max(30*time.Second, r.config.Poll)}
+	for failures := 0; ctx.Err() == nil; {
+		began := time.Now()
+		err := r.config.Listen(ctx, r.Notify)
+		if ctx.Err() != nil {
+			return
 		}
-		r.config.Logger.WarnContext(ctx, "outbox: can't listen, so the relay polls", "error", err)
-		select {
-		case <-time.After(r.config.Poll):
-		case <-ctx.Done():
+		if time.Since(began) > backoff.Longest {
+			failures = 0 // it had listened
 		}
+		if failures++; failures == 1 {
+			r.config.Logger.WarnContext(ctx, "outbox: can't listen, so the relay polls until it can",
+				"error", err)
+		}
+		backoff.Wait(ctx, failures)
 	}
 }
 
@@ -155,10 +184,7 @@ func (r *Relay) Pass(ctx context.Context) Pass {
 	began := time.Now()
 	pass := r.pass(ctx)
 	pass.Duration = time.Since(began)
-	if pass.Err != nil && ctx.Err() == nil {
-		r.config.Logger.ErrorContext(ctx, "outbox: rows will be tried again",
-			"rows", pass.Left, "error", pass.Err)
-	}
+	r.tell(ctx, &pass)
 	if r.config.Observer != nil && (pass.Err != nil || pass.moved() > 0) {
 		r.config.Observer(pass)
 	}
@@ -168,133 +194,62 @@ func (r *Relay) Pass(ctx context.Context) Pass {
 // moved returns the number of rows that the pass has settled.
 func (p *Pass) moved() int { return p.Put + p.Known + p.Expired + p.Problems }
 
-func (r *Relay) pass(ctx context.Context) (pass Pass) {
+// tell logs a problem of all rows when it begins and when it is over.
+func (r *Relay) tell(ctx context.Context, pass *Pass) {
+	problem := ""
+	switch {
+	case pass.Err != nil && ctx.Err() != nil:
+		return
+	case pass.Err != nil:
+		problem = kindOf(pass.Err)
+	case pass.moved() == 0:
+		return // it may not be over
+	}
+	if problem == r.told {
+		return
+	}
+	r.told = problem
+	if problem != "" {
+		r.config.Logger.ErrorContext(ctx, "outbox: no rows are moved for now",
+			redisx.WithHint(pass.Err, "rows", pass.Left)...)
+	} else {
+		r.config.Logger.InfoContext(ctx, "outbox: rows are moved again")
+	}
+}
+
+// kindOf returns the kind of a problem: the first word of the server's refusal, or a code.
+func kindOf(err error) string {
+	var cause *qless.Error
+	if !errors.As(err, &cause) {
+		return "database"
+	}
+	if cause.Code == qless.ErrServer && redisx.IsServerWide(err) {
+		return redisx.Refusal(err)
+	}
+	return string(cause.Code)
+}
+
+// pass claims rows and moves them.
+func (r *Relay) pass(ctx context.Context) Pass {
+	if r.away {
+		if err := r.client.Redis().Ping(ctx).Err(); err != nil && !redisx.IsAnswer(err) {
+			return Pass{Err: unavailable(err)} // no row needs to be claimed
+		}
+	}
+	if err := r.importOld(ctx); err != nil {
+		return Pass{Err: err}
+	}
 	r.step("claim")
-	now := r.config.Clock()
-	rows, err := r.table.claim(ctx, now, now.Add(r.config.Lease), r.config.Batch)
+	c, rows, err := r.table.claim(ctx, r.config.Batch, r.config.Lease)
 	if err != nil || len(rows) == 0 {
 		return Pass{Err: err}
 	}
-	m := move{Relay: r, now: now}
-	r.step("settle")
-	if rows, err = m.settleDoubts(ctx, rows); err != nil {
-		return m.end(ctx, rows, err)
-	}
-	for _, group := range byQueue(m.dropExpired(rows)) {
-		r.step("put")
-		m.put(ctx, group)
-	}
-	return m.end(ctx, nil, nil)
-}
-
-// A move is one pass, with its rows by outcome.
-type move struct {
-	*Relay
-	now    time.Time
-	pass   Pass
-	done   []row // their jobs exist
-	unsent []row // the server is unavailable: they are tried again at once
-}
-
-// dropExpired drops the rows whose jobs have expired, and returns the others.
-func (m *move) dropExpired(rows []row) []row {
-	return slices.DeleteFunc(rows, func(r row) bool {
-		over := r.isOver(m.now)
-		if over {
-			m.done = append(m.done, r)
-			m.pass.Expired++
-		}
-		return over
-	})
-}
-
-// end deletes the rows that are done, and releases the others.
-func (m *move) end(ctx context.Context, left []row, err error) Pass {
-	m.note(err)
-	m.pass.Left += len(left)
-	m.step("delete")
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
-	m.note(m.table.remove(ctx, m.done))
-	if m.unsent = append(m.unsent, left...); len(m.unsent) > 0 {
-		m.note(m.table.release(ctx, m.unsent))
-	}
+	m := newMove(r, c)
+	m.run(ctx, rows)
+	r.away = errors.Is(m.pass.Err, qless.ErrUnavailable)
 	return m.pass
 }
 
-// note records the first error of the pass.
-func (m *move) note(err error) {
-	if m.pass.Err == nil {
-		m.pass.Err = err
-	}
-}
-
-// setAside excludes a row from further passes.
-func (m *move) setAside(ctx context.Context, r row, problem string) {
-	m.config.Logger.ErrorContext(ctx, "outbox: a job is set aside",
-		"jid", r.jid, "queue", r.queue, "klass", r.klass, "problem", problem)
-	m.pass.Problems++
-	m.note(m.table.setAside(ctx, r, problem))
-}
-
-// put puts the jobs of one queue, in order, in one step on the server. If that is refused, it puts
-// each half, so that in the end only the invalid jobs are not put.
-func (m *move) put(ctx context.Context, rows []row) {
-	specs := make([]qless.JobSpec, len(rows))
-	for i := range rows {
-		spec, err := rows[i].spec()
-		if err != nil {
-			m.setAside(ctx, rows[i], err.Error())
-			m.putHalves(ctx, rows[:i], rows[i+1:])
-			return
-		}
-		specs[i] = spec
-	}
-	_, err := m.client.Queue(rows[0].queue).PutMany(ctx, specs)
-	var failed *qless.Error
-	switch {
-	case err == nil:
-		m.done = append(m.done, rows...)
-		m.pass.Put += len(rows)
-	case errors.Is(err, qless.ErrExists) && !errors.Is(err, qless.ErrNotReplicated):
-		m.done = append(m.done, rows...)
-		if errors.As(err, &failed) {
-			m.pass.Known += len(failed.Indices)
-			m.pass.Put += len(rows) - len(failed.Indices)
-		}
-	case len(rows) > 1 && (errors.Is(err, qless.ErrInvalid) || errors.Is(err, qless.ErrServer)):
-		m.putHalves(ctx, rows[:len(rows)/2], rows[len(rows)/2:])
-	case errors.Is(err, qless.ErrInvalid):
-		m.setAside(ctx, rows[0], err.Error())
-	default:
-		m.note(err)
-		m.pass.Left += len(rows)
-		if errors.Is(err, qless.ErrUnavailable) {
-			m.unsent = append(m.unsent, rows...)
-		} // others, such as a damaged queue, wait until the lease ends
-	}
-}
-
-func (m *move) putHalves(ctx context.Context, halves ...[]row) {
-	for _, half := range halves {
-		if len(half) > 0 {
-			m.put(ctx, half)
-		}
-	}
-}
-
-// byQueue groups rows by queue and keeps their order.
-func byQueue(rows []row) [][]row {
-	var groups [][]row
-	places := map[string]int{}
-	for _, row := range rows {
-		i, found := places[row.queue]
-		if !found {
-			i = len(groups)
-			places[row.queue] = i
-			groups = append(groups, nil)
-		}
-		groups[i] = append(groups[i], row)
-	}
-	return groups
+func unavailable(err error) error {
+	return &qless.Error{Op: "put", Code: qless.ErrUnavailable, Message: err.Error(), Err: err}
 }

@@ -1,12 +1,15 @@
 package outbox
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,15 +42,15 @@ func (r *Relay) dieAt(ctx context.Context, step string, n int) (err error) {
 	return r.Pass(ctx).Err
 }
 
-// expireLeases ends the leases of all relays.
+// expireLeases ends the leases of all relays, and the pauses of refused rows.
 func (s *shop) expireLeases() {
 	s.Helper()
-	s.exec(`UPDATE qless_outbox SET claimed = 0`)
+	s.exec(`UPDATE qless_outbox_rows SET due = 1 WHERE due > 0`)
 }
 
 func TestARelayThatIsKilledAtAnyStep(t *testing.T) {
 	onEach(t, func(s *shop) {
-		for _, step := range []string{"claim", "settle", "put", "delete"} {
+		for _, step := range []string{"claim", "put", "delete"} {
 			s.fill(5)
 			waiting := s.stats().Waiting
 			require.ErrorIs(s, s.relay().dieAt(s.Context(), step, 1), errDied)
@@ -58,22 +61,7 @@ func TestARelayThatIsKilledAtAnyStep(t *testing.T) {
 			s.expireLeases()
 		}
 		s.fill(5)
-		require.Equal(s, Pass{Put: 5, Known: 20}, s.pass(s.relay()))
-		s.requireAll(true)
-	})
-}
-
-// Between two queues, one has its jobs and the other does not.
-func TestARelayThatIsKilledBetweenQueues(t *testing.T) {
-	onEach(t, func(s *shop) {
-		s.fill(1)
-		other := s.put("other", nil)
-		require.ErrorIs(s, s.relay().dieAt(s.Context(), "put", 2), errDied)
-		_, err := s.client.Job(s.Context(), other)
-		require.ErrorIs(s, err, qless.ErrNotFound)
-		s.expireLeases()
-		require.Equal(s, Pass{Put: 1, Known: 1}, s.pass(s.relay()))
-		s.job(other)
+		require.Equal(s, Pass{Put: 5, Known: 15}, s.pass(s.relay()))
 		s.requireAll(true)
 	})
 }
@@ -92,94 +80,65 @@ func TestAJobThatIsDoneBeforeItsRowIsGone(t *testing.T) {
 	})
 }
 
-// If the record of the job may have been deleted, the row waits for a person.
+// A job is not put again even if nothing of it is left.
 func TestAJobOfWhichNothingIsLeftIsNotPutAgain(t *testing.T) {
-	hour := time.Hour
-	for name, c := range map[string]struct {
-		setting string
-		value   any
-		option  qless.PutOption
-		tried   time.Duration // how long ago
-		asks    bool
-	}{
-		"nothing happened":     {"jobs-history", 7200, nil, 0, false},
-		"too long ago":         {"jobs-history", 7200, nil, 2 * hour, true},
-		"long ago":             {"jobs-history", 7200, nil, hour, false},
-		"not kept":             {"jobs-history", 0, nil, 0, true},
-		"too many since":       {"jobs-history-count", 2, nil, hour, true},
-		"none kept":            {"jobs-history-count", 0, nil, 0, true},
-		"its own time":         {"jobs-history", 7200, qless.KeepFor(time.Minute), 0, true},
-		"its own longer time":  {"jobs-history", 7200, qless.KeepFor(time.Hour), 0, false},
-		"failed ones go":       {"jobs-failed-history", 60, nil, 0, true},
-		"few failed ones stay": {"jobs-failed-history-count", 5, nil, 0, true},
-		"this one stays":       {"jobs-failed-history", 60, qless.KeepFailedFor(qless.Forever), 0, false},
-		"this one fails soon":  {"jobs-history", 7200, qless.KeepFailedFor(time.Second), 0, true},
-		"a job that replaces":  {"jobs-history", 0, qless.Unique("k").Replace(), 0, false},
+	for name, option := range map[string]qless.PutOption{
+		"not kept": qless.KeepFor(0), "replacing": qless.Unique("k").Replace(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newShop(t, SQLite)
-			ctx := s.Context()
-			options := []qless.PutOption{}
-			if c.option != nil {
-				options = append(options, c.option)
-			}
-			require.NoError(s, s.client.Config().Set(ctx, c.setting, c.value))
-			for range 3 { // other jobs
-				_, err := s.client.Queue("q").Put(ctx, "K", nil)
+			onEach(t, func(s *shop) {
+				s.put("q", nil, option)
+				require.ErrorIs(s, s.relay().dieAt(s.Context(), "delete", 1), errDied)
+				jobs, err := s.client.Queue("q").Pop(s.Context(), 1)
 				require.NoError(s, err)
-			}
-			s.complete(3)
-			s.put("q", nil, options...)
-			require.ErrorIs(s, s.relay().dieAt(ctx, "put", 1), errDied)
-			s.expireLeases()
-			s.exec(`UPDATE qless_outbox SET tried = tried - $1`, c.tried.Microseconds())
-			if !c.asks {
-				require.Equal(s, Pass{Put: 1}, s.pass(s.relay()))
-				return
-			}
-			require.Equal(s, Pass{Problems: 1}, s.pass(s.relay()))
-			require.Contains(s, s.problem(), "a relay may have put the job at ")
-			require.Equal(s, Stats{Problems: 1}, s.stats())
-			s.exec(`UPDATE qless_outbox SET problem = NULL, tried = 0`) // as a person decides
-			require.Equal(s, Pass{Put: 1}, s.pass(s.relay()))
+				require.Len(s, jobs, 1)
+				require.NoError(s, s.client.Cancel(s.Context(), jobs[0].JID))
+				s.expireLeases()
+				require.Equal(s, Pass{Known: 1}, s.pass(s.relay()))
+				_, err = s.client.Job(s.Context(), jobs[0].JID)
+				require.ErrorIs(s, err, qless.ErrNotFound)
+			})
 		})
 	}
 }
 
-// As many jobs have ended as are kept, but all of them after the row was tried.
-func TestTheOldestRecordTellsWhatIsKept(t *testing.T) {
+// A receipt ends soon after the row is deleted.
+func TestReceiptsDoNotStay(t *testing.T) {
 	s := newShop(t, SQLite)
-	require.NoError(s, s.client.Config().Set(s.Context(), qless.ConfigJobsHistoryCount, 2))
-	for range 2 {
-		_, err := s.client.Queue("q").Put(s.Context(), "K", nil)
-		require.NoError(s, err)
-	}
-	s.complete(2)
-	s.put("q", nil)
-	require.ErrorIs(s, s.relay().dieAt(s.Context(), "put", 1), errDied)
+	rdb := s.redis.Client(s.T)
+	s.fill(3)
+	require.ErrorIs(s, s.relay().dieAt(s.Context(), "delete", 1), errDied)
+	require.Equal(s, int64(3), rdb.ZCard(s.Context(), "ql:x:outbox:put").Val())
 	s.expireLeases()
-	s.exec(`UPDATE qless_outbox SET tried = tried + $1`, (2 * time.Minute).Microseconds())
+	require.Equal(s, Pass{Known: 3}, s.pass(s.relay()))
+	late := float64(time.Now().Add(2 * time.Minute).Unix())
+	for _, receipt := range rdb.ZRangeWithScores(s.Context(), "ql:x:outbox:put", 0, -1).Val() {
+		require.Less(s, receipt.Score, late)
+		require.NoError(s, rdb.ZAdd(s.Context(), "ql:x:outbox:put", redis.Z{Score: 1, Member: receipt.Member}).Err())
+	}
+	s.put("q", nil)
 	require.Equal(s, Pass{Put: 1}, s.pass(s.relay()))
+	require.Equal(s, int64(1), rdb.ZCard(s.Context(), "ql:x:outbox:put").Val())
 }
 
 func TestARowThatIsRefusedIsSetAside(t *testing.T) {
-	for name, damage := range map[string]string{
-		"data":          `UPDATE qless_outbox SET data = '{' WHERE jid = $1`,
-		"options":       `UPDATE qless_outbox SET options = '{' WHERE jid = $1`,
-		"an option":     `UPDATE qless_outbox SET options = '{"retries": -1}' WHERE jid = $1`,
-		"by the server": `UPDATE qless_outbox SET options = '{"start_by": "1999-01-01T00:00:00Z", "at": "1998-01-01T00:00:00Z"}' WHERE jid = $1`,
+	for name, damage := range map[string]struct{ kind, statement string }{
+		"data":          {"invalid", `UPDATE qless_outbox_rows SET queue = '' WHERE jid = ?`},
+		"options":       {"damaged", `UPDATE qless_outbox_rows SET options = '{' WHERE jid = ?`},
+		"an option":     {"invalid", `UPDATE qless_outbox_rows SET options = '{"options": {"retries": -1}}' WHERE jid = ?`},
+		"by the server": {"invalid", `UPDATE qless_outbox_rows SET options = '{"options": {"ttl": "1h", "at": "2999-01-01T00:00:00Z"}}' WHERE jid = ?`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(s *shop) {
 				s.fill(9)
-				s.exec(damage, s.jids[4])
-				r := s.relay(func(c *RelayConfig) {
-					c.Clock = func() time.Time { return time.Date(1998, 1, 1, 0, 0, 0, 0, time.UTC) }
-				})
-				require.Equal(s, Pass{Put: 8, Problems: 1}, s.pass(r), "the others follow at once")
-				require.Equal(s, Stats{Problems: 1}, s.stats())
+				s.exec(damage.statement, s.jids[4])
+				require.Equal(s, Pass{Put: 8, Problems: 1}, s.pass(s.relay()), "the others follow at once")
+				require.Equal(s, aside(1, damage.kind), s.stats())
 				require.NotEmpty(s, s.problem())
 				require.Equal(s, Pass{}, s.pass(s.relay()))
+				_, err := s.client.Wait(s.Context(), s.jids[4], qless.AwaitPut(time.Minute))
+				require.ErrorIs(s, err, qless.ErrInvalid)
+				require.ErrorContains(s, err, "the outbox has set the job aside: ")
 			})
 		})
 	}
@@ -193,14 +152,14 @@ func TestAQueueThatRefusesHoldsUpNoOther(t *testing.T) {
 		s.put("broken", nil)
 		s.put("broken", nil)
 		s.fill(2)
-		pass := s.relay().Pass(s.Context())
-		require.ErrorIs(s, pass.Err, qless.ErrServer)
-		require.Equal(s, 2, pass.Put)
-		require.Equal(s, 2, pass.Left)
-		require.Equal(s, Pass{}, s.pass(s.relay()), "it waits until the lease ends")
+		r := s.relay()
+		require.Equal(s, Pass{Put: 2, Left: 2}, s.pass(r))
+		require.Equal(s, Pass{}, s.pass(s.relay()), "they wait a little")
+		s.expireLeases()
+		require.Equal(s, Pass{Left: 2}, s.pass(r))
 		require.NoError(s, rdb.Del(s.Context(), "ql:q:broken-work").Err())
 		s.expireLeases()
-		require.Equal(s, Pass{Put: 2}, s.pass(s.relay()))
+		require.Equal(s, Pass{Put: 2}, s.pass(r))
 		s.requireAll(true)
 	})
 }
@@ -249,7 +208,7 @@ func TestSeveralRelaysAtOnce(t *testing.T) {
 			relays.Go(func() { r.Run(ctx) })
 		}
 		s.fill(100)
-		testkit.Until(s, "the outbox is empty", func() bool { return s.stats() == Stats{} })
+		testkit.Until(s, "the outbox is empty", func() bool { return s.isEmpty() })
 		stop()
 		relays.Wait()
 		s.requireAll(false)
@@ -265,47 +224,70 @@ func TestANotifiedRelayDoesNotWaitForItsPoll(t *testing.T) {
 		s.fill(1)
 		r.Notify()
 		r.Notify()
-		testkit.Until(s, "the outbox is empty", func() bool { return s.stats() == Stats{} })
+		testkit.Until(s, "the outbox is empty", func() bool { return s.isEmpty() })
 		stop()
 		relay.Wait()
 		s.requireAll(true)
 	})
 }
 
-// PostgreSQL notifies the relay when a transaction with a row is committed. The relay never polls
-// in this test.
+// listenTo returns a Listen for a PostgreSQL database.
+func listenTo(url string) func(ctx context.Context, notify func()) error {
+	return func(ctx context.Context, notify func()) error {
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+		if _, err := conn.Exec(ctx, "LISTEN qless_outbox"); err != nil {
+			return err
+		}
+		for {
+			notify() // also about the rows written before
+			if _, err := conn.WaitForNotification(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// PostgreSQL notifies the relay when a transaction with a row is committed, and the relay connects
+// again if the connection is lost. It never polls in this test.
 func TestARelayListensToPostgres(t *testing.T) {
 	s := newShop(t, Postgres)
-	conn, err := pgx.Connect(s.Context(), s.url)
-	require.NoError(s, err)
-	defer func() { require.NoError(s, conn.Close(context.Background())) }()
-	_, err = conn.Exec(s.Context(), "LISTEN qless_outbox")
-	require.NoError(s, err)
 	ctx, stop := context.WithCancel(s.Context())
+	listened := make(chan struct{}, 100)
+	listen := listenTo(s.url)
 	r := s.relay(func(c *RelayConfig) {
-		c.Listen = func(ctx context.Context) error {
-			_, err := conn.WaitForNotification(ctx)
-			return err
+		c.Poll = 50 * time.Millisecond
+		c.Listen = func(ctx context.Context, notify func()) error {
+			return listen(ctx, func() { notify(); listened <- struct{}{} })
 		}
 	})
 	var relay sync.WaitGroup
-	relay.Go(func() { r.Run(ctx) })
+	relay.Go(func() { r.listen(ctx) })
+	testkit.Soon(s, "it listens", listened)
 	for range 3 {
 		s.fill(1)
-		testkit.Until(s, "the outbox is empty", func() bool { return s.stats() == Stats{} })
+		testkit.Soon(s, "it is notified", listened)
+		testkit.Soon(s, "it wakes the relay", r.wake)
+		s.exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'`)
+		testkit.Soon(s, "it listens again", listened)
 	}
 	stop()
 	relay.Wait()
-	s.requireAll(true)
 }
 
+// A relay that can't listen polls, and tells that once.
 func TestARelayThatCanNotListenPolls(t *testing.T) {
 	s := newShop(t, SQLite)
 	ctx, stop := context.WithCancel(s.Context())
 	calls := make(chan struct{})
+	var log syncBuffer
 	r := s.relay(func(c *RelayConfig) {
 		c.Poll = time.Millisecond
-		c.Listen = func(ctx context.Context) error {
+		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		c.Listen = func(ctx context.Context, _ func()) error {
 			select {
 			case calls <- struct{}{}:
 			case <-ctx.Done():
@@ -315,13 +297,32 @@ func TestARelayThatCanNotListenPolls(t *testing.T) {
 	})
 	var relay sync.WaitGroup
 	relay.Go(func() { r.Run(ctx) })
-	for range 3 {
+	for range 4 {
 		testkit.Soon(s, "it listens again", calls)
 	}
 	s.fill(1)
-	testkit.Until(s, "the outbox is empty", func() bool { return s.stats() == Stats{} })
+	testkit.Until(s, "the outbox is empty", func() bool { return s.isEmpty() })
 	stop()
 	relay.Wait()
+	require.Equal(s, 1, strings.Count(log.String(), "can't listen"))
+}
+
+// A syncBuffer is a buffer that goroutines share.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(text)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }
 
 // asRelay and the others make the test's own program a relay of a database.
@@ -330,7 +331,7 @@ const asRelay, asRelayOf, asRelayTo = "OUTBOX_DIALECT", "OUTBOX_DATABASE", "OUTB
 // relayUntilKilled relays in small batches and prints each step.
 func relayUntilKilled() {
 	dialect := Dialect(os.Getenv(asRelay))
-	db, err := sql.Open(map[Dialect]string{SQLite: "sqlite", Postgres: "pgx"}[dialect], os.Getenv(asRelayOf))
+	db, err := sql.Open(drivers[dialect], os.Getenv(asRelayOf))
 	if err != nil {
 		panic(err)
 	}
@@ -367,7 +368,7 @@ func TestRelaysThatAreKilled(t *testing.T) {
 				running = running[1:]
 			}
 		}
-		testkit.Until(s, "the outbox is empty", func() bool { return s.stats() == Stats{} })
+		testkit.Until(s, "the outbox is empty", func() bool { return s.isEmpty() })
 		running[0].kill()
 		s.requireAll(false)
 	})

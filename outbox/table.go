@@ -1,111 +1,27 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
-	"embed"
-	"encoding/json"
-	"fmt"
-	"io/fs"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/qless/qless-go"
 )
 
-// Migrations has SQL files, numbered in their order, in the folders postgres and sqlite. Each may
-// be run repeatedly. The file named notify is optional: see [RelayConfig].Listen.
-//
-//go:embed migrations
-var Migrations embed.FS
-
-// A Dialect is a kind of database.
-type Dialect string
-
-// The supported databases.
-const (
-	Postgres Dialect = "postgres"
-	SQLite   Dialect = "sqlite"
-)
-
-func (d Dialect) check() error {
-	if d != Postgres && d != SQLite {
-		return fmt.Errorf("outbox: the dialect %q is neither postgres nor sqlite", string(d))
-	}
-	return nil
-}
-
-// Migrate runs all migrations of the dialect. Running one again changes nothing.
-func Migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
-	if err := dialect.check(); err != nil {
-		return err
-	}
-	files, err := fs.Glob(Migrations, "migrations/"+string(dialect)+"/*.sql")
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		text, err := Migrations.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		if _, err := db.ExecContext(ctx, string(text)); err != nil {
-			return fmt.Errorf("outbox: %s: %w", file, err)
-		}
-	}
-	return nil
-}
-
-// Stats are counts of the rows in an outbox.
-type Stats struct {
-	Waiting  int           // rows whose jobs no relay has put
-	Problems int           // rows that no relay takes: see the column problem
-	Oldest   time.Duration // the age of the oldest waiting row, or 0
-}
-
-// ReadStats counts the rows of an outbox. If Oldest keeps growing, no relay is working.
-func ReadStats(ctx context.Context, db *sql.DB) (Stats, error) {
-	var all, problems int
-	var oldest sql.NullInt64
-	err := db.QueryRowContext(ctx, `SELECT count(*), count(problem),
-		min(CASE WHEN problem IS NULL THEN created END) FROM qless_outbox`).
-		Scan(&all, &problems, &oldest)
-	stats := Stats{Waiting: all - problems, Problems: problems}
-	if oldest.Valid {
-		stats.Oldest = max(time.Since(time.UnixMicro(oldest.Int64)), 0)
-	}
-	return stats, err
-}
-
-// A row is a job in the outbox that a relay has claimed.
+// A row is an entry that a relay has claimed.
 type row struct {
-	number                           int64
-	jid, queue, klass, data, options string
-	tried                            time.Time // when a relay first took it
-	isDoubtful                       bool      // it was taken before, so the job may have been put
+	entry
+	number  int64
+	created time.Time
+	tries   int   // how often it was refused
+	broken  error // why its options can't be read
+
+	parents []parent // the rows that it needs
 }
 
-// spec returns the job of a row.
-func (r *row) spec() (qless.JobSpec, error) {
-	var spec qless.JobSpec
-	if err := json.Unmarshal([]byte(r.options), &spec); err != nil {
-		return qless.JobSpec{}, err
-	}
-	spec.Klass, spec.Data = r.klass, json.RawMessage(r.data)
-	return spec, nil
-}
-
-// isOver reports whether the life of the job ended before it was put.
-func (r *row) isOver(now time.Time) bool {
-	var options struct {
-		StartBy time.Time `json:"start_by"`
-		TTL     time.Time `json:"ttl"`
-	}
-	_ = json.Unmarshal([]byte(r.options), &options) // if damaged, the put reports it
-	over := func(t time.Time) bool { return !t.IsZero() && t.Before(now) }
-	return over(options.StartBy) || over(options.TTL)
+// A parent is a row that another one needs.
+type parent struct {
+	jid     string
+	problem bool // it is set aside
 }
 
 // A table is the outbox of a database.
@@ -114,70 +30,204 @@ type table struct {
 	dialect Dialect
 }
 
-// claim claims up to limit of the oldest unclaimed rows until a time.
-func (t *table) claim(ctx context.Context, now, until time.Time, limit int) ([]row, error) {
-	var any int
-	err := t.db.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM qless_outbox
-		WHERE problem IS NULL AND claimed < $1 LIMIT 1) AS found`, now.UnixMicro()).Scan(&any)
-	if err != nil || any == 0 {
-		return nil, err // without a lock, as there is nothing to write
-	}
-	skip := ""
-	if t.dialect == Postgres {
-		skip = "FOR UPDATE SKIP LOCKED"
-	}
-	found, err := t.db.QueryContext(ctx, `WITH picked(n) AS MATERIALIZED (
-			SELECT number FROM qless_outbox WHERE problem IS NULL AND claimed < $1
-			ORDER BY number LIMIT $2 `+skip+`)
-		UPDATE qless_outbox SET claimed = $3, tried = CASE tried WHEN 0 THEN $1 ELSE tried END
-		FROM picked WHERE number = n
-		RETURNING number, jid, queue, klass, data, options, tried`,
-		now.UnixMicro(), limit, until.UnixMicro())
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = found.Close() }()
-	var rows []row
-	for found.Next() {
-		var r row
-		var tried int64
-		err := found.Scan(&r.number, &r.jid, &r.queue, &r.klass, &r.data, &r.options, &tried)
-		if err != nil {
-			return nil, err
-		}
-		r.tried, r.isDoubtful = time.UnixMicro(tried), tried != now.UnixMicro()
-		rows = append(rows, r)
-	}
-	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.number, b.number) })
-	return rows, found.Err()
-}
+// maxBytes is the size at which a batch of rows ends, unless a single one is larger.
+const maxBytes = 4 << 20
 
-// remove deletes rows.
-func (t *table) remove(ctx context.Context, rows []row) error {
-	return t.each(ctx, `DELETE FROM qless_outbox WHERE number IN `, rows)
-}
-
-// release releases rows, so that they can be claimed at once.
-func (t *table) release(ctx context.Context, rows []row) error {
-	return t.each(ctx, `UPDATE qless_outbox SET claimed = 0 WHERE number IN `, rows)
-}
-
-// each runs a statement for the numbers of rows.
-func (t *table) each(ctx context.Context, statement string, rows []row) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	places, numbers := make([]string, len(rows)), make([]any, len(rows))
-	for i, r := range rows {
-		places[i], numbers[i] = fmt.Sprintf("$%d", i+1), r.number
-	}
-	_, err := t.db.ExecContext(ctx, statement+"("+strings.Join(places, ", ")+")", numbers...)
+// exec runs a statement with a list of values in place of each ??.
+func (t *table) exec(ctx context.Context, s session, text string, args ...any) error {
+	text, args = spread(text, args)
+	_, err := s.ExecContext(ctx, t.dialect.statement(text), args...)
 	return err
 }
 
-// setAside keeps a row from being claimed.
-func (t *table) setAside(ctx context.Context, r row, problem string) error {
-	_, err := t.db.ExecContext(ctx, `UPDATE qless_outbox SET problem = $1, claimed = 0
-		WHERE number = $2`, problem, r.number)
+// query runs a query, and calls scan for each row.
+func (t *table) query(
+	ctx context.Context, s session, scan func(scan func(...any) error) error, text string, args ...any,
+) error {
+	text, args = spread(text, args)
+	rows, err := s.QueryContext(ctx, t.dialect.statement(text), args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := scan(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// texts runs a query for one text per row.
+func (t *table) texts(
+	ctx context.Context, s session, text string, args ...any,
+) (found []string, err error) {
+	err = t.query(ctx, s, func(scan func(...any) error) error {
+		var one string
+		err := scan(&one)
+		found = append(found, one)
+		return err
+	}, text, args...)
+	return found, err
+}
+
+// A claim is a time until which rows belong to a relay.
+type claim struct{ now, until int64 }
+
+// time returns the time at which the claim was made, by the database.
+func (c claim) time() time.Time { return time.UnixMicro(c.now) }
+
+// claim claims up to limit rows, in their order. A relay with nothing to do reads one index, and
+// changes nothing.
+func (t *table) claim(
+	ctx context.Context, limit int, lease time.Duration,
+) (c claim, rows []*row, err error) {
+	err = t.query(ctx, t.db, func(scan func(...any) error) error { return scan(&c.now) },
+		"SELECT "+t.dialect.now()+" FROM qless_outbox_rows WHERE due <= "+t.dialect.now()+" LIMIT 1")
+	if err != nil || c.now == 0 {
+		return c, nil, err
+	}
+	c.until = c.now + lease.Microseconds()
+	var numbers []any
+	err = t.write(ctx, func(s session) error {
+		numbers, err = t.pick(ctx, s, c.now, limit)
+		if err != nil || len(numbers) == 0 {
+			return err
+		}
+		return t.exec(ctx, s, `UPDATE qless_outbox_rows SET due = ? WHERE number IN ??`,
+			c.until, numbers)
+	})
+	if err != nil || len(numbers) == 0 {
+		return c, nil, err
+	}
+	err = t.query(ctx, t.db, func(scan func(...any) error) error {
+		r, options, created := &row{}, "", int64(0)
+		err := scan(&r.number, &r.JID, &r.Queue, &r.Klass, &r.Data, &options, &created, &r.tries)
+		r.created, r.broken = time.UnixMicro(created), r.decode(options)
+		rows = append(rows, r)
+		return err
+	}, `SELECT number, jid, queue, klass, data, options, created, tries FROM qless_outbox_rows
+		WHERE number IN ?? ORDER BY number`, numbers)
+	return c, rows, err
+}
+
+// pick returns the numbers of the next rows. Rows that are tried again get up to half of a batch, so
+// that neither they nor new ones hold up the others.
+func (t *table) pick(
+	ctx context.Context, s session, now int64, limit int,
+) (numbers []any, err error) {
+	bytes := 0
+	add := func(scan func(...any) error) error {
+		var number int64
+		var size int
+		err := scan(&number, &size)
+		if bytes += size; bytes <= maxBytes || len(numbers) == 0 {
+			numbers = append(numbers, number)
+		}
+		return err
+	}
+	err = t.query(ctx, s, add, `SELECT number, bytes FROM qless_outbox_rows WHERE due > 0 AND due <= ?
+		ORDER BY due LIMIT ?`+t.dialect.skipLocked(), now, (limit+1)/2)
+	if err != nil || len(numbers) == limit {
+		return numbers, err
+	}
+	// With due = 0, PostgreSQL would sort all rows until the table was analyzed.
+	err = t.query(ctx, s, add, `SELECT number, bytes FROM qless_outbox_rows WHERE due >= 0 AND due < 1
+		ORDER BY due, number LIMIT ?`+t.dialect.skipLocked(), limit-len(numbers))
+	return numbers, err
+}
+
+// readParents reads the rows that others need, and returns those that the claim still holds. One
+// statement reads both, so that no row is put after the fate of its parent has decided about it.
+func (t *table) readParents(ctx context.Context, c claim, rows []*row) ([]*row, error) {
+	byNumber, numbers := map[int64]*row{}, []any{}
+	for _, r := range rows {
+		byNumber[r.number] = r
+		numbers = append(numbers, r.number)
+	}
+	held := map[int64]bool{}
+	err := t.query(ctx, t.db, func(scan func(...any) error) error {
+		var number int64
+		var jid, problem sql.NullString
+		err := scan(&number, &jid, &problem)
+		held[number] = true
+		if r := byNumber[number]; jid.Valid {
+			r.parents = append(r.parents, parent{jid.String, problem.Valid})
+		}
+		return err
+	}, `SELECT r.number, p.jid, p.problem FROM qless_outbox_rows r
+		LEFT JOIN qless_outbox_needs n ON n.jid = r.jid LEFT JOIN qless_outbox_rows p ON p.jid = n.parent
+		WHERE r.number IN ?? AND r.due = ?`, numbers, c.until)
+	return slices.DeleteFunc(rows, func(r *row) bool { return !held[r.number] }), err
+}
+
+// release gives rows back, so that they can be claimed at once, in their order.
+func (t *table) release(ctx context.Context, c claim, rows []*row) error {
+	return t.change(ctx, rows, `UPDATE qless_outbox_rows SET due = 0
+		WHERE number IN ?? AND due = ?`, c.until)
+}
+
+// postpone gives rows back that were refused, for later.
+func (t *table) postpone(ctx context.Context, c claim, rows []*row) error {
+	for _, r := range rows {
+		err := t.change(ctx, []*row{r}, `UPDATE qless_outbox_rows SET due = ?, tries = tries + 1
+			WHERE number IN ?? AND due = ?`, c.now+untilRetry(r.tries).Microseconds(), c.until)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// change runs a statement for the numbers of rows, which come after the first of two arguments.
+func (t *table) change(ctx context.Context, rows []*row, text string, args ...any) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	numbers := make([]any, len(rows))
+	for i, r := range rows {
+		numbers[i] = r.number
+	}
+	args = slices.Insert(args, len(args)-1, any(numbers))
+	return t.write(ctx, func(s session) error { return t.exec(ctx, s, text, args...) })
+}
+
+// finish deletes rows, decides about the rows that need those that were not put, and sets rows
+// aside.
+func (t *table) finish(ctx context.Context, gone []*row, lost []fate) (condemned []fate, err error) {
+	jids := make([]any, len(gone))
+	numbers := make([]any, len(gone))
+	for i, r := range gone {
+		jids[i], numbers[i] = r.JID, r.number
+	}
+	err = t.write(ctx, func(s session) error {
+		if len(gone) > 0 {
+			err := t.exec(ctx, s, `DELETE FROM qless_outbox_rows WHERE number IN ??`, numbers)
+			if err != nil {
+				return err
+			}
+		}
+		condemned, err = t.condemn(ctx, s, lost)
+		if err != nil || len(gone) == 0 {
+			return err
+		}
+		return t.exec(ctx, s, `DELETE FROM qless_outbox_needs WHERE jid IN ??`, jids)
+	})
+	return condemned, err
+}
+
+// wake lets rows be claimed that may have waited for others.
+func (t *table) wake(ctx context.Context, jids []any) error {
+	waiting, err := t.texts(ctx, t.db,
+		`SELECT DISTINCT jid FROM qless_outbox_needs WHERE parent IN ??`, jids)
+	for some := range slices.Chunk(waiting, maxBatch) {
+		if err != nil {
+			break
+		}
+		err = t.write(ctx, func(s session) error {
+			return t.exec(ctx, s, `UPDATE qless_outbox_rows SET due = 0 WHERE jid IN ?? AND due > 0`,
+				values(some))
+		})
+	}
 	return err
 }

@@ -49,7 +49,12 @@ func (s *service) handleSignUp(w http.ResponseWriter, r *http.Request) {
 func (s *service) handleJob(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
 	defer cancel()
-	result, err := s.client.Wait(ctx, r.PathValue("jid"))
+	result, err := s.client.Wait(ctx, r.PathValue("jid"), qless.AwaitPut(time.Second))
+	if errors.Is(err, qless.ErrNotFound) {
+		w.Header().Set("Retry-After", "1") // it may still be in the outbox
+		reply(w, http.StatusAccepted, struct{}{}, nil)
+		return
+	}
 	reply(w, http.StatusOK, result, err)
 }
 

@@ -30,7 +30,7 @@ func newService(
 	ctx context.Context, cfg config, client *qless.Client, db *sql.DB, t *telemetry,
 ) (s *service, err error) {
 	s = &service{config: cfg, client: client, db: db, telemetry: t}
-	s.box = outbox.Outbox{Headers: t.Headers, Clock: cfg.clock}
+	s.box = outbox.Outbox{Client: client} // with its headers, for the traces
 	_, people := db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS people (email TEXT PRIMARY KEY)`)
 	limit := qless.LimitConfig{Concurrency: 4, Rate: 600, Per: time.Minute}
 	err = errors.Join(
@@ -38,7 +38,7 @@ func newService(
 	if err != nil {
 		return nil, err
 	}
-	relay := outbox.RelayConfig{Dialect: outbox.SQLite, Clock: cfg.clock}
+	relay := outbox.RelayConfig{Dialect: outbox.SQLite}
 	if s.relay, err = outbox.NewRelay(db, client, relay); err != nil {
 		return nil, err
 	}

@@ -120,6 +120,21 @@ func TestNobodySignsUpTwice(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, status)
 }
 
+// A client may ask for the result before a relay has put the job.
+func TestTheResultOfASignupThatIsOnItsWay(t *testing.T) {
+	f := newFixture(t)
+	status, body := f.call("POST", "/signups", `{"email":"ann@example.com"}`)
+	require.Equal(t, http.StatusAccepted, status, body)
+	var posted struct{ JID string }
+	require.NoError(t, json.Unmarshal([]byte(body), &posted))
+	status, _ = f.call("GET", "/jobs/"+posted.JID, "")
+	require.Equal(t, http.StatusAccepted, status)
+	require.Equal(t, 1, f.relay.Pass(t.Context()).Put)
+	qlesstest.Drain(t, f.worker)
+	status, _ = f.call("GET", "/jobs/"+posted.JID, "")
+	require.Equal(t, http.StatusOK, status)
+}
+
 func TestReportAtNight(t *testing.T) {
 	f := newFixture(t)
 	qlesstest.Drain(t, f.worker)

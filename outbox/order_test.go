@@ -1,0 +1,290 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// In one pass, in batches of one row, and by relays that take turns.
+func TestAJobIsPutAfterTheOneItDependsOn(t *testing.T) {
+	onEach(t, func(s *shop) {
+		for _, batch := range []int{500, 1, 2} {
+			relays := make([]*Relay, 2)
+			for i := range relays {
+				relays[i] = s.relay(func(c *RelayConfig) { c.Batch = batch })
+			}
+			s.put("mail", nil)
+			charge := s.put("pay", nil)
+			receipt := s.put("mail", nil, qless.DependsOn{charge})
+			last := s.put("a", nil, qless.DependsOn{receipt, charge})
+			for i := 0; !s.isEmpty(); i++ {
+				s.pass(relays[i%2])
+				for _, jid := range []string{receipt, last} {
+					if job, err := s.client.Job(s.Context(), jid); err == nil {
+						require.Equal(s, qless.StateDepends, job.State)
+					}
+				}
+				require.Less(s, i, 20, "rows are woken")
+			}
+			require.Equal(s, []string{charge}, s.job(receipt).Dependencies)
+			require.ElementsMatch(s, []string{receipt, charge}, s.job(last).Dependencies)
+		}
+	})
+}
+
+// The relay that has the parent's row has died before or after its put.
+func TestAJobWaitsForARowThatARelayHas(t *testing.T) {
+	onEach(t, func(s *shop) {
+		for _, step := range []string{"put", "delete"} {
+			charge := s.put("pay", nil)
+			require.ErrorIs(s, s.relay().dieAt(s.Context(), step, 1), errDied)
+			receipt := s.put("mail", nil, qless.DependsOn{charge})
+			other := s.put("mail", nil)
+			require.Equal(s, Pass{Put: 1, Left: 1}, s.pass(s.relay()))
+			s.job(other)
+			_, err := s.client.Job(s.Context(), receipt)
+			require.ErrorIs(s, err, qless.ErrNotFound)
+			s.expireLeases()
+			s.pass(s.relay())
+			s.pass(s.relay())
+			require.Equal(s, qless.StateDepends, s.job(receipt).State)
+			require.True(s, s.isEmpty())
+		}
+	})
+}
+
+// What becomes of a job whose parent is not put, by its OnFailure.
+func TestAJobWhoseParentIsNotPut(t *testing.T) {
+	for name, prevent := range map[string]func(s *shop) (parent string){
+		"set aside": func(s *shop) string {
+			jid := s.put("pay", nil)
+			s.exec(`UPDATE qless_outbox_rows SET options = '{' WHERE jid = ?`, jid)
+			return jid
+		},
+		"expired": func(s *shop) string {
+			jid := s.put("pay", nil, qless.TTL(time.Minute))
+			s.wrote(time.Hour)
+			return jid
+		},
+		"its key is held": func(s *shop) string {
+			_, err := s.client.Queue("pay").Put(s.Context(), "K", nil, qless.Unique("k"))
+			require.NoError(s, err)
+			return s.put("pay", nil, qless.Unique("k"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(s *shop) {
+				for _, batch := range []int{500, 1} {
+					parent := prevent(s)
+					waits := s.put("mail", nil, qless.DependsOn{parent})
+					fails := s.put("mail", nil, qless.DependsOn{parent}, qless.OnFailureFail)
+					runs := s.put("mail", nil, qless.DependsOn{parent}, qless.OnFailureRun)
+					grandchild := s.put("mail", nil, qless.DependsOn{waits})
+					for range 8 {
+						s.pass(s.relay(func(c *RelayConfig) { c.Batch = batch }))
+					}
+					require.Equal(s, qless.StateWaiting, s.job(runs).State)
+					problems, err := s.relay().Problems(s.Context(), 10)
+					require.NoError(s, err)
+					found := map[string]string{}
+					for _, p := range problems {
+						found[p.JID] = p.Message
+					}
+					for child, parent := range map[string]string{waits: parent, fails: parent, grandchild: waits} {
+						require.Contains(s, found[child], "the job "+parent+", which it depends on, ")
+						_, err := s.client.Wait(s.Context(), child)
+						require.ErrorIs(s, err, qless.ErrInvalid)
+					}
+					s.exec(`DELETE FROM qless_outbox_rows`)
+					s.exec(`DELETE FROM qless_outbox_needs`)
+					require.NoError(s, s.redis.Client(s.T).FlushDB(s.Context()).Err())
+				}
+			})
+		})
+	}
+}
+
+// A problem of a parent is repaired: its children follow.
+func TestRetryAndDrop(t *testing.T) {
+	onEach(t, func(s *shop) {
+		r := s.relay()
+		first, second := s.put("pay", nil), s.put("pay", nil)
+		child := s.put("mail", nil, qless.DependsOn{first})
+		grandchild := s.put("mail", nil, qless.DependsOn{child})
+		orphan := s.put("mail", nil, qless.DependsOn{second})
+		s.exec(`UPDATE qless_outbox_rows SET klass = '' WHERE queue = 'pay'`)
+		require.Equal(s, Pass{Problems: 5}, s.pass(r))
+		s.exec(`UPDATE qless_outbox_rows SET klass = 'K' WHERE queue = 'pay'`)
+		stats, err := r.Stats(s.Context())
+		require.NoError(s, err)
+		require.Equal(s, map[string]int{"invalid": 2, "parent": 3}, stats.Kinds)
+
+		n, err := r.Retry(s.Context(), first, "unknown")
+		require.NoError(s, err)
+		require.Equal(s, 3, n)
+		require.Equal(s, Pass{Put: 3}, s.pass(r))
+		require.Equal(s, []string{child}, s.job(grandchild).Dependencies)
+		n, err = r.Drop(s.Context(), second)
+		require.NoError(s, err)
+		require.Equal(s, 1, n)
+		_, err = s.client.Wait(s.Context(), second)
+		require.ErrorIs(s, err, qless.ErrCanceled)
+		n, err = r.Retry(s.Context(), orphan)
+		require.NoError(s, err)
+		require.Equal(s, 1, n, "it has waited for nobody else")
+		require.Equal(s, Pass{Put: 1}, s.pass(r))
+		s.job(orphan)
+		n, err = r.Retry(s.Context(), first, second)
+		require.NoError(s, err)
+		require.Zero(s, n)
+		require.Zero(s, s.stats())
+	})
+}
+
+// A job that is set aside is put when it is put again.
+func TestAJidThatIsSetAsideCanBePutAgain(t *testing.T) {
+	onEach(t, func(s *shop) {
+		gone := s.put("q", nil, qless.TTL(time.Minute), qless.JID("gone"))
+		s.put("q", 1, qless.JID("a"), qless.DependsOn{gone})
+		s.wrote(time.Hour)
+		require.Equal(s, Pass{Expired: 1, Problems: 1}, s.pass(s.relay()))
+		s.put("p", 2, qless.JID("a"), qless.Priority(7))
+		require.Equal(s, Pass{Put: 1}, s.pass(s.relay()))
+		job := s.job("a")
+		require.Equal(s, "p", job.Queue)
+		require.Equal(s, "2", string(job.Data))
+		require.Equal(s, 7, job.Priority)
+	})
+}
+
+func TestCirclesAreRefused(t *testing.T) {
+	onEach(t, func(s *shop) {
+		s.put("q", nil, qless.JID("a"), qless.DependsOn{"b"})
+		s.put("q", nil, qless.JID("b"), qless.DependsOn{"c"})
+		tx, err := s.db.BeginTx(s.Context(), nil)
+		require.NoError(s, err)
+		_, err = s.box.Put(s.Context(), tx, "q", "K", nil, qless.JID("c"), qless.DependsOn{"a"})
+		require.ErrorIs(s, err, qless.ErrInvalid)
+		require.ErrorContains(s, err, "depends on itself")
+		require.NoError(s, tx.Commit())
+		require.Equal(s, Pass{Put: 2}, s.pass(s.relay()))
+		require.Equal(s, []string{"b"}, s.job("a").Dependencies, "the first was put after the second")
+
+		for i, batch := range []int{500, 1} { // transactions that did not see each other
+			one, other := fmt.Sprint("one", i), fmt.Sprint("other", i)
+			s.put("q", nil, qless.JID(one), qless.DependsOn{other})
+			s.put("q", nil, qless.JID(other))
+			s.exec(`INSERT INTO qless_outbox_needs (jid, parent) VALUES (?, ?)`, other, one)
+			s.wrote(time.Hour)
+			r := s.relay(func(c *RelayConfig) { c.Batch = batch })
+			for range 4 {
+				s.pass(r)
+			}
+			require.Contains(s, s.problem(), "depends on itself")
+			s.exec(`DELETE FROM qless_outbox_rows`)
+		}
+	})
+}
+
+func TestPutManyAndABatch(t *testing.T) {
+	onEach(t, func(s *shop) {
+		job := func(data any, options ...qless.PutOption) qless.JobSpec {
+			return qless.JobSpec{Klass: "K", Data: data, Options: options}
+		}
+		tx, err := s.db.BeginTx(s.Context(), nil)
+		require.NoError(s, err)
+		_, err = s.box.PutMany(s.Context(), tx, "q", []qless.JobSpec{
+			job(1, qless.DependsOn{"b"}), job(2, qless.JID("b"))})
+		require.ErrorContains(s, err, "jobs[0]: depends on jobs[1], which comes after it")
+		_, err = s.box.PutMany(s.Context(), tx, "q", []qless.JobSpec{job(1), job(2, qless.Retries(-1))})
+		require.ErrorContains(s, err, "jobs[1]: ")
+		var specs []qless.JobSpec
+		for i := range 1100 {
+			specs = append(specs, job(i))
+		}
+		s.jids, err = s.box.PutMany(s.Context(), tx, "q", specs)
+		require.NoError(s, err)
+		id, err := s.box.PutBatch(s.Context(), tx, "done", job("all"),
+			Members{"members", []qless.JobSpec{job(1), job(2)}}, Members{"others", []qless.JobSpec{job(3)}})
+		require.NoError(s, err)
+		none, err := s.box.PutBatch(s.Context(), tx, "done", job("none"))
+		require.NoError(s, err)
+		require.NoError(s, tx.Commit())
+		r := s.relay()
+		for !s.isEmpty() {
+			require.NotZero(s, s.pass(r))
+		}
+		s.requireAll(true)
+		status, err := s.client.Batch(id).Status(s.Context())
+		require.NoError(s, err)
+		require.Equal(s, qless.BatchStatus{Pending: 3, Total: 3, State: qless.StateDepends}, status)
+		require.Equal(s, qless.StateWaiting, s.job(none).State)
+		for _, queue := range []string{"members", "others"} {
+			jobs, err := s.client.Queue(queue).Pop(s.Context(), 5)
+			require.NoError(s, err)
+			for _, job := range jobs {
+				require.NoError(s, job.Complete(s.Context()))
+			}
+		}
+		require.Equal(s, qless.StateWaiting, s.job(id).State)
+	})
+}
+
+// A member that is refused keeps the batch open until someone decides.
+func TestABatchWithARefusedMember(t *testing.T) {
+	onEach(t, func(s *shop) {
+		tx, err := s.db.BeginTx(s.Context(), nil)
+		require.NoError(s, err)
+		spec := qless.JobSpec{Klass: "K"}
+		id, err := s.box.PutBatch(s.Context(), tx, "done", spec, Members{"q", []qless.JobSpec{spec, spec}})
+		require.NoError(s, err)
+		require.NoError(s, tx.Commit())
+		s.exec(`UPDATE qless_outbox_rows SET klass = '' WHERE number =
+			(SELECT * FROM (SELECT max(number) FROM qless_outbox_rows WHERE queue = 'q') AS n)`)
+		r := s.relay()
+		require.Equal(s, Pass{Put: 2, Problems: 1, Left: 1}, s.pass(r))
+		status, err := s.client.Batch(id).Status(s.Context())
+		require.NoError(s, err)
+		require.True(s, status.Open)
+		problems, err := r.Problems(s.Context(), 5)
+		require.NoError(s, err)
+		n, err := r.Drop(s.Context(), problems[0].JID)
+		require.NoError(s, err)
+		require.Equal(s, 1, n)
+		require.Equal(s, Pass{Put: 1}, s.pass(r))
+		status, err = s.client.Batch(id).Status(s.Context())
+		require.NoError(s, err)
+		require.False(s, status.Open)
+	})
+}
+
+// A wait that begins before a relay has the row, for a job that another process completes.
+func TestAJobInTheOutboxCanBeWaitedFor(t *testing.T) {
+	onEach(t, func(s *shop) {
+		jid := s.put("q", nil)
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.client.Wait(s.Context(), jid, qless.AwaitPut(time.Minute))
+			done <- err
+		}()
+		s.pass(s.relay())
+		s.complete(1)
+		require.NoError(s, <-done)
+		_, err := s.client.Wait(s.Context(), "never", qless.AwaitPut(50*time.Millisecond))
+		require.ErrorIs(s, err, qless.ErrNotFound)
+
+		s.put("q", nil, qless.Unique("k"), qless.JID("holder"))
+		dropped := s.put("q", nil, qless.Unique("k"))
+		s.pass(s.relay())
+		_, err = s.client.Wait(context.Background(), dropped, qless.AwaitPut(time.Minute))
+		require.ErrorIs(s, err, qless.ErrExists)
+		require.True(s, strings.Contains(err.Error(), "holder"))
+	})
+}
