@@ -72,10 +72,10 @@ func (o *Options) DelayText() string {
 // StoredArgs appends the pairs of arguments for the options that the server stores, and the letters
 // of the options that an existing job loses.
 func (o *Options) StoredArgs(args []any) []any {
-	if o.OnFailure != nil {
-		o.OnFailure = &Policy{Do: o.OnFailure.Do, Of: o.DependsOn}
-	}
 	letters, values := o.given()
+	if o.OnFailure != nil {
+		values["f"] = Policy{Do: o.OnFailure.Do, Of: o.DependsOn}
+	}
 	if letters != "" {
 		args = append(args, "o", storedText(letters, values))
 	}

@@ -52,6 +52,18 @@ func TestAJobLosesOptionsThatAreClearedAndNotGiven(t *testing.T) {
 	require.Equal(t, []any{"o", `ht|{"h":{"a":"b"},"t":60}`, "drop", "q"}, o.StoredArgs(nil))
 }
 
+func TestEncodingOptionsLeavesThemAsTheyAre(t *testing.T) {
+	o := Options{OnFailure: &Policy{Do: "run"}, DependsOn: []string{"a"}}
+	before := *o.OnFailure
+	want := []any{"depends", `["a"]`, "o", `f|{"f":{"do":"run","of":["a"]}}`}
+	require.Equal(t, want, o.PutArgs(nil, false))
+	require.Equal(t, before, *o.OnFailure)
+	o.DependsOn = []string{"b"}
+	want = []any{"delay", "0", "depends", `["b"]`, "o", `f|{"f":{"do":"run","of":["b"]}}`}
+	require.Equal(t, want, o.NextArgs(nil))
+	require.Equal(t, before, *o.OnFailure)
+}
+
 func TestAJIDThatIsGivenIsNotEmpty(t *testing.T) {
 	set := func(raw string) error {
 		return new(Options).Set(map[string]json.RawMessage{"jid": json.RawMessage(raw)})
