@@ -192,6 +192,34 @@ func goFiles(t *testing.T) (files, tests []string) {
 	return files, tests
 }
 
+// A loop over the literal of a map has no order, so that of several faults, any may be reported.
+func TestNoLoopIsOverALiteralMap(t *testing.T) {
+	files, _ := goFiles(t)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if !strings.HasPrefix(file, "tests/") {
+			assert.NotContains(t, string(text), ":= range map[", file)
+		}
+	}
+}
+
+// actionRows matches the constants of actions, and the rows of their table.
+var actionRows = regexp.MustCompile(`(?m)^\t(Action\w+)(?: +Action = |: +\{)`)
+
+func TestEachActionHasARow(t *testing.T) {
+	text, err := os.ReadFile("outcome.go")
+	require.NoError(t, err)
+	seen := map[string]int{}
+	for _, found := range actionRows.FindAllStringSubmatch(string(text), -1) {
+		seen[found[1]]++
+	}
+	require.Len(t, seen, 4)
+	for name, times := range seen {
+		require.Equal(t, 2, times, name)
+	}
+}
+
 // imports returns the paths that a file imports.
 func imports(t *testing.T, file string) (paths []string) {
 	t.Helper()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -557,14 +558,15 @@ func (c WorkerConfig) check() error {
 	if c.Prefetch < -1 {
 		return badConfig("Prefetch %d is negative, and not -1", c.Prefetch)
 	}
-	for name, d := range map[string]time.Duration{
-		"Linger":            c.Linger,
-		"MaxRunTime":        c.MaxRunTime,
-		"ShutdownTimeout":   c.ShutdownTimeout,
-		"UnknownKlassDelay": c.UnknownKlassDelay,
+	for _, d := range []struct {
+		name string
+		time.Duration
+	}{
+		{"Linger", c.Linger}, {"MaxRunTime", c.MaxRunTime}, {"ShutdownTimeout", c.ShutdownTimeout},
+		{"UnknownKlassDelay", c.UnknownKlassDelay},
 	} {
-		if d < 0 && d != none {
-			return badConfig("%s %v is negative, and not -1", name, d)
+		if d.Duration < 0 && d.Duration != none {
+			return badConfig("%s %v is negative, and not -1", d.name, d.Duration)
 		}
 	}
 	if !utf8.ValidString(c.Name) {
@@ -583,7 +585,8 @@ func (c WorkerConfig) checkWeights() error {
 	if len(c.Weights) > 0 && c.Order != "" {
 		return badConfig("Order %q is set beside Weights", c.Order)
 	}
-	for name, weight := range c.Weights {
+	for _, name := range slices.Sorted(maps.Keys(c.Weights)) {
+		weight := c.Weights[name]
 		if strings.HasPrefix(name, "!") || !slices.Contains(c.Queues, name) {
 			return badConfig("Weights has %q, which Queues has not", name)
 		}

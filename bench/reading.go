@@ -65,16 +65,19 @@ func parseReading(text string) (reading, error) {
 		}
 		r.CPU += time.Duration(seconds * float64(time.Second))
 	}
-	for name, to := range map[string]*int64{
-		"used_memory": &r.Memory, "used_memory_peak": &r.Peak,
-		"connected_clients": &r.Connections, "total_connections_received": &r.Connected,
-		"pubsub_channels": &r.Channels, "total_net_output_bytes": &r.Sent,
+	for _, field := range []struct {
+		name string
+		to   *int64
+	}{
+		{"used_memory", &r.Memory}, {"used_memory_peak", &r.Peak},
+		{"connected_clients", &r.Connections}, {"total_connections_received", &r.Connected},
+		{"pubsub_channels", &r.Channels}, {"total_net_output_bytes", &r.Sent},
 	} {
-		number, err := strconv.ParseInt(infoField(text, name), 10, 64)
+		number, err := strconv.ParseInt(infoField(text, field.name), 10, 64)
 		if err != nil {
-			return reading{}, fmt.Errorf("INFO: %s: %w", name, err)
+			return reading{}, fmt.Errorf("INFO: %s: %w", field.name, err)
 		}
-		*to = number
+		*field.to = number
 	}
 	var err error
 	r.Commands, r.Scripts, err = countCalls(text)

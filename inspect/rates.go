@@ -32,9 +32,9 @@ const maxRateMinutes = 60
 
 // check returns an error if the query can't be used.
 func (q RateQuery) check() error {
-	for what, name := range map[string]string{"queue": q.Queue, "klass": q.Klass} {
-		if name != "" {
-			if err := checkName("rates", what, name); err != nil {
+	for _, of := range []struct{ what, name string }{{"queue", q.Queue}, {"klass", q.Klass}} {
+		if of.name != "" {
+			if err := checkName("rates", of.what, of.name); err != nil {
 				return err
 			}
 		}

@@ -124,12 +124,12 @@ func (s Selection) Where(filter Filter) Selection {
 	if filter == (Filter{}) {
 		return s.with(invalid("find", "the filter is empty"))
 	}
-	for what, text := range map[string]string{
-		"Filter.Klass": filter.Klass, "Filter.Tag": filter.Tag, "Filter.JID": filter.JID,
-		"Filter.Data": filter.Data,
+	for _, part := range []struct{ what, text string }{
+		{"Filter.Klass", filter.Klass}, {"Filter.Tag", filter.Tag}, {"Filter.JID", filter.JID},
+		{"Filter.Data", filter.Data},
 	} {
-		if text != "" {
-			if err := checkName("find", what, text); err != nil {
+		if part.text != "" {
+			if err := checkName("find", part.what, part.text); err != nil {
 				return s.with(err)
 			}
 		}

@@ -113,8 +113,8 @@ func (c *Config) check() error {
 	if _, found := c.Pools[DefaultPool]; !found {
 		return invalid("Config.Pools has no pool %q", DefaultPool)
 	}
-	for name, p := range c.Pools {
-		if err := c.checkPool(name, p); err != nil {
+	for _, name := range sortedKeys(c.Pools) {
+		if err := c.checkPool(name, c.Pools[name]); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package jobopts
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -190,7 +191,8 @@ func checkHeaders(o *Options) error { return CheckHeaders(o.Headers) }
 // CheckHeaders returns an error if no job can have the headers.
 func CheckHeaders(headers map[string]string) error {
 	size := 0
-	for key, value := range headers {
+	for _, key := range slices.Sorted(maps.Keys(headers)) {
+		value := headers[key]
 		if err := CheckName("key of a header", key); err != nil {
 			return err
 		}

@@ -191,14 +191,14 @@ func similarSetting(name string) string {
 			similar, least = candidate, d
 		}
 	}
-	for known := range all {
+	for _, known := range slices.Sorted(maps.Keys(all)) {
 		consider(known, name, known)
 	}
 	for i, r := range name {
 		if r != '-' || i == 0 {
 			continue
 		}
-		for suffix := range ofQueues {
+		for _, suffix := range slices.Sorted(maps.Keys(ofQueues)) {
 			consider(name[:i]+suffix, name[i:], suffix)
 		}
 	}

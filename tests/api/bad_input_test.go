@@ -316,3 +316,37 @@ func TestUnknownJIDs(t *testing.T) {
 		require.NoError(t, job.Cancel(t.Context()), "it is gone, as requested")
 	})
 }
+
+func TestOfSeveralFaultsTheSameIsReported(t *testing.T) {
+	e := newEnv(t)
+	in, ctx := inspect.New(e.Client), t.Context()
+	bad := "\xff"
+	for name, run := range map[string]func() error{
+		"Filter": func() error {
+			f := inspect.Filter{Klass: bad, Tag: bad, JID: bad, Data: bad}
+			return errOf(in.Completed().Where(f).Count(ctx))
+		},
+		"Headers": func() error {
+			return errOf(e.Queue("q").Put(ctx, "K", 1, qless.JID("j"), qless.Headers{"a": bad, "b": bad, "c": bad, "d": bad}))
+		},
+		"RateQuery": func() error {
+			return errOf(in.Rates(ctx, inspect.RateQuery{Queue: bad, Klass: bad}))
+		},
+		"Weights": func() error {
+			return errOf(qless.NewWorker(e.Client, qless.WorkerConfig{
+				Queues: []string{"a", "b", "c"}, Weights: map[string]int{"a": -1, "b": -1, "c": -1},
+			}))
+		},
+		"WorkerConfig": func() error {
+			return errOf(qless.NewWorker(e.Client, qless.WorkerConfig{
+				Queues: []string{"q"}, Linger: -5, MaxRunTime: -5, ShutdownTimeout: -5, UnknownKlassDelay: -5,
+			}))
+		},
+	} {
+		first := run()
+		requireCode(t, qless.ErrInvalid, first)
+		for range 50 {
+			require.EqualError(t, run(), first.Error(), name)
+		}
+	}
+}

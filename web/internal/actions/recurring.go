@@ -96,11 +96,12 @@ func setRecurring(ctx context.Context, r *Run, job *qless.RecurringJob) error {
 	if f.has("interval") && words.Exact(interval) != words.Exact(job.Interval) {
 		job.Interval = interval
 	}
-	for name, field := range map[string]*int{
-		"priority": &job.Priority, "retries": &job.Retries, "backlog": &job.Backlog,
-	} {
-		if f.has(name) {
-			*field = f.number(name)
+	for _, field := range []struct {
+		name  string
+		value *int
+	}{{"priority", &job.Priority}, {"retries", &job.Retries}, {"backlog", &job.Backlog}} {
+		if f.has(field.name) {
+			*field.value = f.number(field.name)
 		}
 	}
 	if data := f.data("data"); data != nil && !isSame(job.Data, data) {
