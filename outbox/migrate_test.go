@@ -1,0 +1,121 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	_ "github.com/lib/pq"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// Eight programs start at once, while a transaction with a put is open.
+func TestMigrateAtOnce(t *testing.T) {
+	onEach(t, func(s *shop) {
+		for _, table := range []string{"rows", "needs", "version"} {
+			s.exec("DROP TABLE qless_outbox_" + table)
+		}
+		if s.dialect == Postgres {
+			s.exec("DROP FUNCTION qless_outbox_notify")
+		}
+		errs := make([]error, 8)
+		var programs sync.WaitGroup
+		for i := range errs {
+			db := open(s.T, s.dialect, s.url)
+			programs.Go(func() { errs[i] = Migrate(s.Context(), db, s.dialect) })
+		}
+		programs.Wait()
+		for _, err := range errs {
+			require.NoError(s, err)
+		}
+		tx, err := s.db.BeginTx(s.Context(), nil)
+		require.NoError(s, err)
+		_, err = s.box.Put(s.Context(), tx, "q", "K", nil)
+		require.NoError(s, err)
+		require.NoError(s, Migrate(s.Context(), open(s.T, s.dialect, s.url), s.dialect))
+		require.NoError(s, tx.Commit())
+		text, err := Migrations.ReadFile("migrations/" + string(s.dialect) + "/001_outbox.sql")
+		require.NoError(s, err)
+		require.NoError(s, (&table{s.db, s.dialect}).create(s.Context(), string(text)))
+		require.Equal(s, Pass{Put: 1}, s.pass(s.relay()))
+	})
+}
+
+// Programs with the first version of the package write to another table.
+func TestRowsOfTheFirstTableArePut(t *testing.T) {
+	for _, dialect := range []Dialect{SQLite, Postgres} {
+		t.Run(string(dialect), func(t *testing.T) {
+			s := newShop(t, dialect)
+			number := map[Dialect]string{SQLite: "INTEGER PRIMARY KEY AUTOINCREMENT",
+				Postgres: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"}[dialect]
+			s.exec(`CREATE TABLE qless_outbox (number ` + number + `, jid TEXT UNIQUE, queue TEXT, klass TEXT,
+				data TEXT, options TEXT, created BIGINT, claimed BIGINT DEFAULT 0, tried BIGINT DEFAULT 0, problem TEXT)`)
+			insert := `INSERT INTO qless_outbox (jid, queue, klass, data, options, created, problem)
+				VALUES (?, 'q', 'K', '7', ?, 1, ?)`
+			s.exec(insert, "a", `{"jid": "a", "if": "absent", "priority": 3, "start_by": "2999-01-01T00:00:00Z"}`, nil)
+			s.exec(insert, "b", `{"jid": "b", "if": "absent", "depends": ["a"]}`, nil)
+			s.exec(insert, "c", `{"jid": "c", "if": "absent"}`, "it may have run")
+			require.Equal(s, Pass{Put: 2}, s.pass(s.relay()))
+			require.Equal(s, 3, s.job("a").Priority)
+			require.Equal(s, []string{"a"}, s.job("b").Dependencies)
+			require.Equal(s, aside(1, "old"), s.stats())
+		})
+	}
+}
+
+// A pgxTx is a transaction of pgx.
+type pgxTx struct{ pgx.Tx }
+
+func (t pgxTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	_, err := t.Exec(ctx, query, args...)
+	return rows(0), err
+}
+
+type rows int64
+
+func (r rows) LastInsertId() (int64, error) { return 0, nil }
+func (r rows) RowsAffected() (int64, error) { return int64(r), nil }
+
+func TestOtherDriversOfPostgres(t *testing.T) {
+	s := newShop(t, Postgres)
+	conn, err := pgx.Connect(s.Context(), s.url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.Background())) }()
+	require.NoError(t, pgx.BeginFunc(s.Context(), conn, func(tx pgx.Tx) error {
+		_, err := s.box.Put(s.Context(), pgxTx{tx}, "q", "K", nil, qless.DependsOn{"x"})
+		return err
+	}))
+	s.db, err = sql.Open("postgres", s.url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.db.Close()) }()
+	s.exec(`ALTER DATABASE ` + s.url[strings.LastIndex(s.url, "/")+1:strings.Index(s.url, "?")] +
+		` SET default_transaction_isolation = 'serializable'`)
+	require.NoError(t, Migrate(s.Context(), s.db, Postgres))
+	s.put("q", nil, qless.Tags{"a"})
+	require.Equal(t, Pass{Put: 2}, s.pass(s.relay()))
+}
+
+// Data is refused that the client of a relay would refuse, and a codec encodes it before it is
+// written.
+func TestDataIsCheckedByTheClientOfTheOutbox(t *testing.T) {
+	onEach(t, func(s *shop) {
+		large := json.RawMessage(`"` + strings.Repeat("x", 9<<20) + `"`)
+		_, want := s.client.Queue("q").Put(s.Context(), "K", large)
+		_, err := s.box.Put(s.Context(), s.db, "q", "K", large)
+		require.ErrorIs(s, err, qless.ErrInvalid)
+		require.Equal(s, want.(*qless.Error).Message, err.(*qless.Error).Message)
+
+		// Unless rows are read in batches of some megabytes, these need much memory.
+		for range 5 {
+			s.put("q", json.RawMessage(`"`+strings.Repeat("x", 1<<20)+`"`))
+		}
+		require.Equal(s, Pass{Put: 3}, s.pass(s.relay()))
+		require.Equal(s, Pass{Put: 2}, s.pass(s.relay()))
+	})
+}
