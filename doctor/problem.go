@@ -17,7 +17,7 @@ import (
 // is one problem.
 type Problem struct {
 	// Code is memory_full, refused, damaged, no_workers, no_handler, stalled, old, failing,
-	// retrying, failed_dependency, schedule_missed, memory_low, evicts, limit_full, max_rate,
+	// retrying, failed_dependency, schedule_missed, outbox, memory_low, evicts, limit_full, max_rate,
 	// max_concurrency, paused, failed, unique_held or distant. Programs may rely on it.
 	Code string `json:"code"`
 
@@ -54,7 +54,7 @@ type Problem struct {
 // problemCodes are the codes of problems, the gravest first.
 var problemCodes = []string{
 	"memory_full", "refused", "damaged", "no_workers", "no_handler", "stalled", "old", "failing",
-	"retrying", "failed_dependency", "schedule_missed", "memory_low", "evicts", "limit_full",
+	"retrying", "failed_dependency", "schedule_missed", "outbox", "memory_low", "evicts", "limit_full",
 	"max_rate", "max_concurrency", "paused", "failed", "unique_held", "distant",
 }
 
@@ -90,7 +90,8 @@ func CompareProblems(a, b *Problem) int {
 // problems returns the problems of the namespace, in order.
 func (s *Status) problems(late time.Duration) []Problem {
 	found := slices.Concat(
-		s.memoryProblems(), s.refusal(), s.damagedKeys(), s.queueProblems(late), s.heldKeys())
+		s.memoryProblems(), s.refusal(), s.damagedKeys(), s.queueProblems(late), s.heldKeys(),
+		s.outboxProblems(late))
 	if !has(found, "failing") {
 		found = append(found, s.manyFailed()...)
 	}

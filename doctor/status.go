@@ -55,11 +55,12 @@ type Status struct {
 	// Listed are the workers, one by one.
 	Listed []inspect.Worker `json:"-"`
 
-	asOf    time.Time // by the server's clock
-	master  string    // the address of the master if the server is a replica
-	overdue []inspect.Schedule
-	failing string       // the failure group that most of the failing jobs enter
-	held    []*qless.Job // scheduled jobs whose unique keys refuse puts, the last one due first
+	asOf     time.Time // by the server's clock
+	outboxes []outbox
+	master   string // the address of the master if the server is a replica
+	overdue  []inspect.Schedule
+	failing  string       // the failure group that most of the failing jobs enter
+	held     []*qless.Job // scheduled jobs whose unique keys refuse puts, the last one due first
 }
 
 // Failed returns the number of failed jobs, in all groups.
@@ -160,12 +161,12 @@ func ReadStatus(
 // one per minute of the rates, and one script per limit that keeps jobs waiting. It also costs one
 // call for each of the 20 queues that have waited longest, three for each of the 10 with the most
 // jobs that depend on others, and while jobs fail, one for each of the 5 largest failure groups.
-// The jobs whose unique keys have refused puts cost a command and a script.
+// The jobs whose unique keys have refused puts cost a command and a script, and outboxes a command.
 func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
 	steps := []func(context.Context, *StatusReader) error{
 		s.readOverview, s.readRefusal, s.readWorkers, s.readRates, s.readSchedules,
-		s.readMaxRates, s.readDependencies, s.readFailing, s.readDistant, s.readHeld,
+		s.readMaxRates, s.readDependencies, s.readFailing, s.readDistant, s.readHeld, s.readOutboxes,
 	}
 	for _, step := range steps {
 		if err := step(ctx, r); err != nil {

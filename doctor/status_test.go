@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -179,6 +180,17 @@ func TestAStatusKnowsUniqueKeysThatRefusePuts(t *testing.T) {
 	e.do(e.Cancel(ctx, "later", "soon", "timed"))
 	e.clock.Advance(55 * time.Minute)
 	require.Empty(t, held(), "it is due soon")
+}
+
+func TestAStatusHasTheReportsOfOutboxes(t *testing.T) {
+	e := newEnv(t)
+	ctx, key := t.Context(), e.Namespace()+"x:outbox"
+	report := fmt.Sprintf(`{"time": %d, "rows": 3, "oldest": 2, "problems": {"invalid": 2}}`, e.clock.Now().Unix())
+	e.do(e.rdb.HSet(ctx, key, "shop", report, "broken", "{").Err())
+	status, err := doctor.ReadStatus(ctx, e.Client, time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, []doctor.Problem{{Code: "outbox", Jobs: 2,
+		Sentence: "the outbox shop has set 2 jobs aside, which wait for Relay.Retry or Drop"}}, status.Attention)
 }
 
 func TestAStatusNamesTheDamagedListOfSchedules(t *testing.T) {
