@@ -163,8 +163,7 @@ func steps[T any](
 					seen[jid], fresh = true, append(fresh, item)
 				}
 			}
-			isOver := next == "" || s.atMost > 0 && len(seen) >= s.atMost ||
-				len(found.Items) > 0 && len(fresh) == 0
+			isOver := next == "" || s.atMost > 0 && len(seen) >= s.atMost
 			if len(fresh) > 0 && !yield(fresh, nil) || isOver {
 				return
 			}

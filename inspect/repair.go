@@ -15,8 +15,12 @@ import (
 // A Result is the result of a repair. It is valid even with an error: it then describes the steps
 // before the failed one, which may also have been done.
 //
-// A repair examines no more jobs than the list had at its start. Each step finds and changes 100
-// jobs, or moves 50, in one script. Calling the repair again continues it.
+// A repair reads the jids of the list first, and then changes each of these jobs once, 100 at a
+// time, or 50 if it moves them, in one script. Jobs that have left the list by then are neither
+// changed nor counted, and jobs that have come since are not looked at. With [Selection.AtMost], it
+// reads 1000 jids at a time, as far as necessary. Cancel, Unfail and Move find the jobs of a failure
+// group and change them in one script; calls of others that take older jobs out of the group may
+// then hide as many. Calling the repair again continues it.
 type Result struct {
 	Changed int                     `json:"changed"`       // jobs changed, or already as wanted
 	Left    int                     `json:"left"`          // jobs that could not be changed
@@ -53,10 +57,11 @@ func (s Selection) Cancel(ctx context.Context) (Result, error) {
 		if len(blocked) == 0 {
 			break
 		}
-		again := s.bare(blocked)
-		again.onStep = s.onStep
-		again.atMost = s.atMost
-		if err = r.run(ctx, again); err == nil {
+		again := s
+		if s.list == failedList {
+			again.list = jidsList
+		}
+		if err = r.runJIDs(ctx, again, blocked); err == nil {
 			err = r.cancelLong(ctx, s)
 		}
 	}
@@ -240,52 +245,113 @@ func (r *repair) run(ctx context.Context, s Selection) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	if s.list == Recurring {
+	switch s.list {
+	case Recurring:
 		return invalid("repair", "recurring jobs are not repaired")
+	case failedList:
+		if slices.Contains([]string{"cancel", "move", "unfail"}, r.action) {
+			return r.runGroup(ctx, s)
+		}
+	case jidsList:
+		return r.runJIDs(ctx, s, s.jids)
 	}
-	step := changedAtOnce
-	if r.action == "move" {
-		step = movedAtOnce
-	}
-	total, cursor := len(s.jids), ""
-	for looked := 0; ; {
-		name, count := s.name, step
-		if s.list == jidsList {
-			name = jidsJSON(s.jids[looked:min(looked+step, total)])
-		} else if looked > 0 {
-			count = min(step, total-looked)
-		}
-		part, err := do[repairReply](ctx, s.client, "repair", r.args(s, name, cursor, count)...)
-		if err == nil {
-			err = r.add(part)
-		}
-		if err == nil {
-			err = s.stepped(r.done)
-		}
+	all := s
+	all.filters = nil
+	jids := []string{}
+	seen := map[string]bool{}
+	for after := Cursor(""); ; {
+		found, next, err := search[wire.Raw](ctx, all, after, 0, "jid")
 		if err != nil {
 			return err
 		}
-		if s.list != jidsList {
-			cursor = string(part.Cursor)
+		for _, jid := range found.Items {
+			if jid := string(jid); !seen[jid] {
+				seen[jid], jids = true, append(jids, jid)
+			}
+		}
+		isOver := next == ""
+		if isOver && s.list == failedList {
+			slices.Reverse(jids)
+		}
+		if isOver || s.atMost > 0 && s.list != failedList {
+			if err := r.runJIDs(ctx, s, jids); err != nil {
+				return err
+			}
+			jids = jids[:0]
+		}
+		if isOver || !r.isWanted(s) {
+			return nil
+		}
+		after = next
+	}
+}
+
+// runJIDs changes the jobs with these jids that are still in the list of the selection.
+func (r *repair) runJIDs(ctx context.Context, s Selection, jids []string) error {
+	for isFirst := true; isFirst || len(jids) > 0 && r.isWanted(s); isFirst = false {
+		count := min(r.step(), max(len(jids), 1))
+		some := jidsJSON(jids[:min(count, len(jids))])
+		name, cursor := s.name, some
+		if s.list == jidsList {
+			name, cursor = some, ""
+		}
+		part, err := r.change(ctx, s, name, cursor, count)
+		if err != nil {
+			return err
+		}
+		looked := part.Looked.Int()
+		if looked < 1 && len(jids) > 0 || looked > len(jids) {
+			return unexpected("repair", part)
+		}
+		jids = jids[looked:]
+	}
+	return nil
+}
+
+// runGroup changes the jobs of a failure group, the oldest first, so that they leave it. Its cursor
+// is the number of older jobs that are left there.
+func (r *repair) runGroup(ctx context.Context, s Selection) error {
+	for looked, total, cursor := 0, r.step(), ""; ; {
+		part, err := r.change(ctx, s, s.name, cursor, min(r.step(), total-looked))
+		if err != nil {
+			return err
 		}
 		if looked == 0 {
-			total = max(len(s.jids), part.Total.Int())
+			total = part.Total.Int()
 		}
+		cursor = string(part.Cursor)
 		looked += part.Looked.Int()
-		isOver := looked >= total || part.Looked == 0 || s.list != jidsList && cursor == ""
-		if isOver || !r.isWanted(s) {
+		if looked >= total || part.Looked == 0 || cursor == "" || !r.isWanted(s) {
 			return nil
 		}
 	}
 }
 
-// args returns the arguments of a step that examines count jobs.
-func (r *repair) args(s Selection, name, cursor string, count int) []any {
+// step returns the maximum number of jobs that a script changes.
+func (r *repair) step() int {
+	if r.action == "move" {
+		return movedAtOnce
+	}
+	return changedAtOnce
+}
+
+// change runs a step, which examines count jobs.
+func (r *repair) change(
+	ctx context.Context, s Selection, name, cursor string, count int,
+) (repairReply, error) {
 	filters := s.filterArgs()
 	args := []any{
 		r.action, r.value, string(s.list), name, cursor, count, s.rest(r.done.Changed, 0), len(filters),
 	}
-	return append(append(args, filters...), r.pairs...)
+	args = append(append(args, filters...), r.pairs...)
+	part, err := do[repairReply](ctx, s.client, "repair", args...)
+	if err == nil {
+		err = r.add(part)
+	}
+	if err == nil {
+		err = s.stepped(r.done)
+	}
+	return part, err
 }
 
 // add adds the result of a step.
@@ -316,6 +382,9 @@ const codeLong qless.Code = "long"
 // cancelLong cancels the jobs that wait for too many others, each in several steps.
 func (r *repair) cancelLong(ctx context.Context, s Selection) error {
 	for _, jid := range r.long {
+		if !r.isWanted(s) {
+			break
+		}
 		err := s.client.Cancel(ctx, jid)
 		var own *qless.Error
 		switch {

@@ -2121,6 +2121,19 @@ local function library(stamp, now)
 				end
 				return minded
 			end
+		elseif name == 'these_of' then
+			function lib.these_of(list, jids)
+				local scores, present, at = var.none, {}, {}
+				if jids[1] and list.kind ~= 'oldest' then
+					scores = call('zmscore', list.key, unpack(jids))
+				end
+				for i = 1, #jids do
+					if lib.is_listed(list, jids[i], scores[i]) then
+						present[#present + 1], at[#at + 1] = jids[i], i
+					end
+				end
+				return {kind = 'jids', jids = present, at = at, total = #present}
+			end
 		elseif name == 'throttle' then
 			function lib.throttle(stored, named_limits, seconds)
 				local wanted, found = {}, false
@@ -2370,6 +2383,16 @@ local function library(stamp, now)
 					end
 				end
 				return batch.waiting[item.jid]
+			end
+		elseif name == 'is_listed' then
+			function lib.is_listed(list, jid, score)
+				if list.kind == 'oldest' then
+					local group = list.name
+					local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'failure')
+					return job[1] == 'failed' and lib.list_of(job[2]).group == group
+				end
+				local at = score and tonumber(score)
+				return at and not (list.kind == 'running' and at < tonumber(stamp) or list.kind == 'stalled' and at > tonumber(stamp) or list.kind == 'worker' and not lib.is_held(list.name, jid))
 			end
 		elseif name == 'is_strict' then
 			function lib.is_strict(text)
@@ -9827,6 +9850,10 @@ elseif command == 'repair' then
 	end
 	local filters = lib.read_filters('Repair', 11, last)
 	local list = lib.open_list('Repair', kind, ARGV[6])
+	local named_jids = kind ~= 'jids' and string.sub(cursor, 1, 1) == '[' and lib.names('Repair', 'cursor', cursor)
+	if named_jids then
+		list, kind, cursor = lib.these_of(list, named_jids), 'jids', ''
+	end
 	local function within_groups()
 		local mixed = kind == 'jids' or kind == 'tagged' or kind == 'tracked'
 		if action == 'move' or mixed and (action == 'cancel' or action == 'unfail') then
@@ -10153,6 +10180,9 @@ elseif command == 'repair' then
 			gone = done
 		end
 		next_cursor = string.format('%d', next_cursor - #strays - gone)
+	end
+	if named_jids then
+		looked = next_cursor == '' and #named_jids or list.at[tonumber(next_cursor)]
 	end
 	return '{"count":' .. done .. ',"left":' .. lib.array(var.left_alone) .. (',"looked":' .. looked .. ',"total":' .. list.total .. ',"cursor":' .. cjson.encode(next_cursor) or '') .. '}'
 elseif command == 'result' then

@@ -9,7 +9,9 @@
 --                         number; tag or untag, a JSON array of tags; move, a queue
 --          list, name     as in find, but not recurring; failed begins with the oldest failure, and
 --                         removes jobs that are in the group by mistake
---          cursor         what the last call returned, or ''
+--          cursor         what the last call returned, or ''; or, unless list is jids, a JSON
+--                         array of jids: only these are looked at, and the ones that have left the
+--                         list are passed over
 --          count          how many jobs to look at, at most 500
 --          limit          how many jobs to find before it stops, or 0
 --          pairs          of unfail: retries n, ttl seconds; of move: worker, delay, and those of
@@ -42,6 +44,11 @@ elseif kind == 'recurring' then
 end
 local filters = read_filters('Repair', 11, last)
 local list = open_list('Repair', kind, ARGV[6])
+local named_jids = kind ~= 'jids' and string.sub(cursor, 1, 1) == '[' and
+  names('Repair', 'cursor', cursor)
+if named_jids then
+  list, kind, cursor = these_of(list, named_jids), 'jids', ''
+end
 
 -- The number of jobs to examine, so that taking them out of failure groups needs no long searches.
 local function within_groups()
@@ -238,6 +245,9 @@ if kind == 'oldest' and next_cursor ~= '' then
     gone = done
   end
   next_cursor = string.format('%d', next_cursor - #strays - gone)
+end
+if named_jids then
+  looked = next_cursor == '' and #named_jids or list.at[tonumber(next_cursor)]
 end
 return report(done, ',"looked":' .. looked .. ',"total":' .. list.total .. ',"cursor":' ..
   cjson.encode(next_cursor))

@@ -72,6 +72,37 @@ local function is_held(worker, jid) -- cold
   return job[1] == worker and job[2] == 'running'
 end
 
+local function has_failed_in(group, jid) -- cold
+  local job = try('hmget', job_key(jid), 'state', 'failure')
+  return job[1] == 'failed' and list_of(job[2]).group == group
+end
+
+-- Whether a jid with this score, or false, is in a list.
+local function is_listed(list, jid, score) -- cold
+  if list.kind == 'oldest' then
+    return has_failed_in(list.name, jid)
+  end
+  local at = score and tonumber(score)
+  return at and not (list.kind == 'running' and at < tonumber(stamp)
+    or list.kind == 'stalled' and at > tonumber(stamp)
+    or list.kind == 'worker' and not is_held(list.name, jid))
+end
+
+-- The list of these jids that are in a list, and their places among them. A change of a job changes
+-- its place in a list, so that is no place from which to go on.
+local function these_of(list, jids) -- cold
+  local scores, present, at = none, {}, {}
+  if jids[1] and list.kind ~= 'oldest' then
+    scores = call('zmscore', list.key, unpack(jids))
+  end
+  for i = 1, #jids do
+    if is_listed(list, jids[i], scores[i]) then
+      present[#present + 1], at[#at + 1] = jids[i], i
+    end
+  end
+  return {kind = 'jids', jids = present, at = at, total = #present}
+end
+
 local function reversed(list) -- cold
   local all = {}
   for i = #list, 1, -1 do

@@ -192,7 +192,8 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 		"cancel of a list": {func(e *env, c *qless.Client) (inspect.Result, error) {
 			require.NoError(e.T, errOf(inspect.New(e.Client).Failed("g").Unfail(e.T.Context())))
 			return inspect.New(c).Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "K"}).Cancel(e.T.Context())
-		}, " j0"},
+		},
+			"\r\n$2\r\n50\r\n"},
 	} {
 		for _, ran := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ran), func(t *testing.T) {
