@@ -9523,12 +9523,6 @@ elseif command == 'stats' then
 elseif command == 'sweep' then
 	var = {droppable = 1000, dropped = 0, left_groups = {}, made_last = 0, met_letters = {}, met_lives = {}, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
 	library(stamp, now)
-	local function some_groups(cursor)
-		local reply = try('sscan', prefix .. 'failures', cursor, 'COUNT', 100)
-		local groups = reply[2] or {}
-		table.sort(groups)
-		return groups, reply[1] or '0'
-	end
 	local function tell_group(group, from, limit)
 		local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
 		for i = 1, #jids do
@@ -9551,7 +9545,11 @@ elseif command == 'sweep' then
 			done = lib.clear_list(keep.seconds)
 		end
 		if #groups == 0 then
-			groups, cursor = some_groups(cursor)
+			local cursor2 = cursor
+			local reply = try('sscan', prefix .. 'failures', cursor2, 'COUNT', 100)
+			local groups2 = reply[2] or {}
+			table.sort(groups2)
+			groups, cursor = groups2, reply[1] or '0'
 		end
 		repeat
 			for i = 1, #groups do
@@ -9566,69 +9564,66 @@ elseif command == 'sweep' then
 			end
 			local ended = cursor == '0'
 			if not ended then
-				groups, cursor = some_groups(cursor)
+				local cursor2 = cursor
+				local reply = try('sscan', prefix .. 'failures', cursor2, 'COUNT', 100)
+				local groups2 = reply[2] or {}
+				table.sort(groups2)
+				groups, cursor = groups2, reply[1] or '0'
 			end
 		until ended
 		try('hdel', sweep, 'cursor', 'groups', 'from')
 		return done
 	end
 	local room = 100
-	local function count_due(queue, part)
-		return call('zcount', prefix .. 'q:' .. queue .. '-' .. part, '-inf', stamp)
-	end
-	local function hand_back_lost(queue, jids)
-		for i = 1, #jids do
-			call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jids[i])
-			call('zrem', prefix .. 'q:' .. queue .. '-locks', jids[i])
-			call('hset', prefix .. 'j:' .. jids[i], 'state', 'waiting', 'worker', '', 'expires', '0')
-			lib.stop_limited(jids[i], try('hget', prefix .. 'j:' .. jids[i], 'x:o'))
-		end
-	end
-	local function move_due(queue, lost, recur, scheduled)
-		call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-		if lost > 0 then
-			local cap = lib.read_failing()
-			hand_back_lost(queue, lib.expire(queue, math.min(lost, room), lib.read_lost_settings(cap)))
-		end
-		local locks = lost - count_due(queue, 'locks')
-		lib.bring_due(queue, recur > 0, scheduled > 0, room - locks)
-		lib.wake(queue)
-		return locks + recur - count_due(queue, 'recur') + scheduled - count_due(queue, 'scheduled')
-	end
 	local function sweep_queue(queue)
-		local lost, recur = count_due(queue, 'locks'), count_due(queue, 'recur')
-		local scheduled = count_due(queue, 'scheduled')
+		local lost, recur = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp), call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp)
+		local scheduled = call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp)
 		if room <= 0 or lost + recur + scheduled == 0 then
 			return 0
 		end
-		return move_due(queue, lost, recur, scheduled)
-	end
-	local function next_queues()
-		local at = lib.finite(try('hget', prefix .. 'x:sweep', 'at'), 0)
-		local queues = try('zrange', prefix .. 'queues', at, at + 100 - 1)
-		if #queues < 100 then
-			local first = math.max(0, at - lib.finite(try('zcard', prefix .. 'queues'), 0))
-			local unlisted = try('zrange', prefix .. 'x:queues', first, first + 100 - #queues - 1)
-			for i = 1, #unlisted do
-				queues[#queues + 1] = unlisted[i]
+		do
+			call('zrem', prefix .. 'q:' .. queue .. '-work', '')
+			if lost > 0 then
+				local cap = lib.read_failing()
+				local jids = lib.expire(queue, math.min(lost, room), lib.read_lost_settings(cap))
+				for i = 1, #jids do
+					call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jids[i])
+					call('zrem', prefix .. 'q:' .. queue .. '-locks', jids[i])
+					call('hset', prefix .. 'j:' .. jids[i], 'state', 'waiting', 'worker', '', 'expires', '0')
+					lib.stop_limited(jids[i], try('hget', prefix .. 'j:' .. jids[i], 'x:o'))
+				end
 			end
+			local locks = lost - call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp)
+			lib.bring_due(queue, recur > 0, scheduled > 0, room - locks)
+			lib.wake(queue)
+			return locks + recur - call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) + scheduled - call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp)
 		end
-		if #queues == 100 then
-			try('hset', prefix .. 'x:sweep', 'at', at + 100)
-		elseif at > 0 then
-			try('hdel', prefix .. 'x:sweep', 'at')
-		end
-		return queues
 	end
 	local function sweep_queues(queues)
 		if queues[1] == '*' then
-			queues = next_queues()
+			local at = lib.finite(try('hget', prefix .. 'x:sweep', 'at'), 0)
+			local queues2 = try('zrange', prefix .. 'queues', at, at + 100 - 1)
+			if #queues2 < 100 then
+				local first = math.max(0, at - lib.finite(try('zcard', prefix .. 'queues'), 0))
+				local unlisted = try('zrange', prefix .. 'x:queues', first, first + 100 - #queues2 - 1)
+				for i = 1, #unlisted do
+					queues2[#queues2 + 1] = unlisted[i]
+				end
+			end
+			if #queues2 == 100 then
+				try('hset', prefix .. 'x:sweep', 'at', at + 100)
+			elseif at > 0 then
+				try('hdel', prefix .. 'x:sweep', 'at')
+			end
+			queues = queues2
 		end
 		local done = 0
 		for i = 1, #queues do
 			local fine, moved = pcall(sweep_queue, queues[i])
 			if fine then
 				done, room = done + moved, room - moved
+			else
+				call('del', prefix .. 'x:none')
 			end
 		end
 		return done
@@ -10254,12 +10249,10 @@ if command == 'depends' then
 		local left = math.max(0, call('scard', key) - 1000)
 		do
 			local ended, is_free = (call('srandmember', key, 1000)), left == 0
-			if is_free then
-				local problem = lib.free(jid, false)
-				if problem then
-					call('del', prefix .. 'x:none')
-					error('Depends(): ' .. problem)
-				end
+			call('del', prefix .. 'x:none')
+			local problem = is_free and lib.free(jid, false)
+			if problem then
+				error('Depends(): ' .. problem)
 			end
 			for _, other in ipairs(ended) do
 				lib.undepend(jid, other)
@@ -10268,12 +10261,10 @@ if command == 'depends' then
 		return left
 	elseif action == 'off' and ARGV[5] == 'all' then
 		local ended = call('smembers', prefix .. 'j:' .. jid .. '-dependencies')
-		if true then
-			local problem = lib.free(jid, false)
-			if problem then
-				call('del', prefix .. 'x:none')
-				error('Depends(): ' .. problem)
-			end
+		call('del', prefix .. 'x:none')
+		local problem = true and lib.free(jid, false)
+		if problem then
+			error('Depends(): ' .. problem)
 		end
 		for _, other in ipairs(ended) do
 			lib.undepend(jid, other)
@@ -10284,12 +10275,10 @@ if command == 'depends' then
 			ended[i - 4] = ARGV[i]
 		end
 		local is_free = #ended > 0 and are_all(ended)
-		if is_free then
-			local problem = lib.free(jid, false)
-			if problem then
-				call('del', prefix .. 'x:none')
-				error('Depends(): ' .. problem)
-			end
+		call('del', prefix .. 'x:none')
+		local problem = is_free and lib.free(jid, false)
+		if problem then
+			error('Depends(): ' .. problem)
 		end
 		for _, other in ipairs(ended) do
 			lib.undepend(jid, other)
@@ -10689,6 +10678,9 @@ elseif command == 'priority' then
 	if not job[1] then
 		local message = 'Job ' .. jid .. ' does not exist'
 		error('Priority(): ' .. message)
+	end
+	if job[1] == '' then
+		call('del', prefix .. 'x:none')
 	end
 	lib.set_priority(call, jid, job, priority)
 	return priority
@@ -11235,10 +11227,10 @@ if command == 'batch.commit' then
 	if call('sismember', dependencies, 'x:open') == 0 then
 		return left
 	end
+	call('del', prefix .. 'x:none')
 	if left == 1 and job[1] == 'depends' then
 		local problem = lib.free(jid, true)
 		if problem then
-			call('del', prefix .. 'x:none')
 			error('Batch.commit(): ' .. problem)
 		end
 	end

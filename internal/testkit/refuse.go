@@ -43,13 +43,22 @@ func (s *Server) Refuse(t testing.TB, refusal string) (allow func()) {
 	case "OOM":
 		set("maxmemory", "1")
 		return func() { set("maxmemory", "0"); _ = rdb.Close() }
+	case "READONLY":
+		follow := func(host, port string) {
+			t.Helper()
+			if err := rdb.SlaveOf(ctx, host, port).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		follow("127.0.0.1", "1") // nothing listens there, so it keeps its keys
+		return func() { follow("no", "one"); _ = rdb.Close() }
 	}
 	t.Fatalf("unknown refusal %q", refusal)
 	return nil
 }
 
 // Refusals are the errors with which [Server.Refuse] can make a server refuse.
-var Refusals = []string{"BUSY", "MISCONF", "NOREPLICAS", "OOM"}
+var Refusals = []string{"BUSY", "MISCONF", "NOREPLICAS", "OOM", "READONLY"}
 
 // beBusy runs a script that does not end by itself.
 func (s *Server) beBusy(

@@ -5,7 +5,7 @@
 -- ARGV     COMMAND, NOW, jid
 -- Returns  how many members it waits for
 -- Errors   Batch.commit() when there is no such job, or it is not a batch
--- Cost     5 commands, 8 more if the batch is ready
+-- Cost     6 commands, 8 more if the batch is ready
 -- For      Go
 -- Repeat   safe
 -- Needs    del exists expire hdel hmget hset publish sadd scard sismember srem time unlink zadd
@@ -23,10 +23,10 @@ local left = call('scard', dependencies)
 if call('sismember', dependencies, OPEN) == 0 then
   return left
 end
+must_write()
 if left == 1 and job[1] == 'depends' then
   local problem = free(jid, true)
   if problem then
-    must_write()
     reject('Batch.commit', problem)
   end
 end

@@ -5,7 +5,7 @@
 --          ends 1,000
 -- Returns  1; of 'fewer', how many are left
 -- Errors   Depends() when the job's state is not depends, or a jid is none
--- Cost     2 commands, 3 for each jid
+-- Cost     2 commands, 3 for each jid, 1 more to remove some
 -- For      classic
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
@@ -54,14 +54,12 @@ local function are_all(ended)
   return count == call('scard', key)
 end
 
--- Moving a job without dependencies to its place is the first write, because it may fail.
+-- A job without dependencies is moved to its place first, because that may fail.
 local function remove(ended, is_free)
-  if is_free then
-    local problem = free(jid, false)
-    if problem then
-      must_write()
-      reject('Depends', problem)
-    end
+  must_write()
+  local problem = is_free and free(jid, false)
+  if problem then
+    reject('Depends', problem)
   end
   for _, other in ipairs(ended) do
     undepend(jid, other)

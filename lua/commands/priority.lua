@@ -4,10 +4,10 @@
 -- ARGV     COMMAND, NOW, jid, n
 -- Returns  n
 -- Errors   Priority() when there is no such job
--- Cost     3 commands
+-- Cost     3 commands, 4 if the job is complete
 -- For      classic
 -- Repeat   safe
--- Needs    exists expire get hdel hget hmget hset lrange publish sadd sismember srem time unlink
+-- Needs    del exists expire get hdel hget hmget hset lrange publish sadd sismember srem time unlink
 --          zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 local jid = required('Job', 'jid', ARGV[3])
@@ -15,6 +15,9 @@ local priority = number('Priority', 'priority', ARGV[4])
 local job = call('hmget', job_key(jid), unpack(PRIORITY_FIELDS))
 if not job[1] then
   reject('Priority', 'Job ' .. jid .. ' does not exist')
+end
+if job[1] == '' then
+  must_write() -- a complete job has no place whose change would be the first write
 end
 set_priority(call, jid, job, priority)
 return priority

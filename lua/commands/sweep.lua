@@ -163,6 +163,8 @@ local function sweep_queues(queues)
     local fine, moved = pcall(sweep_queue, queues[i])
     if fine then
       done, room = done + moved, room - moved
+    else
+      must_write() -- unlike a damaged queue, a server that takes no writes is an error
     end
   end
   return done

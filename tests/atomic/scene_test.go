@@ -75,6 +75,8 @@ var scene = []string{
 	"put|23|w1|b|later in b|K|{}|5000",
 	"put|23|w1|a|soon|K|{}|100",
 	"put|23|w1|b|batch|K|{}|0|depends|[\"x:open\"]|o|bf¦{\"b\":{\"n\":0},\"f\":{\"do\":\"run\"}}",
+	"put|23|w1|b|batch of one|K|{}|0|depends|[\"x:open\"]|o|bf¦{\"b\":{\"n\":0},\"f\":{\"do\":\"run\"}}",
+	"put|23|w1|b|member|K|{}|5000|batch|batch of one",
 	"recur|24|a|r|K|{}|interval|60|20|tags|[\"blue\"]",
 	"recur|24|b|r in b|K|{}|interval|60|9000",
 	"track|25|track|parent",
