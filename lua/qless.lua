@@ -161,6 +161,7 @@ local function library(stamp, now)
 		return lib
 	end
 	var = var or {}
+	var.followable = var.followable or 1000
 	var.large_bytes = var.large_bytes or 0
 	var.left_groups = var.left_groups or {}
 	var.made_last = var.made_last or 0
@@ -1440,6 +1441,19 @@ local function library(stamp, now)
 				for g = 1, #puts.groups do
 					lib.drop_left(puts.groups[g])
 				end
+				if not fresh then
+					local items = puts.items
+					local changes
+					for _, item in ipairs(items) do
+						if item.old and item.checked and #item.others > 0 then
+							changes = changes or lib.changes_of(items)
+							if lib.closes_circle(item.jid, item.others, changes) then
+								local message = 'Job ' .. item.jid .. ' would wait for itself'
+								error('Put(): ' .. message)
+							end
+						end
+					end
+				end
 				if puts.batches then
 					local batches, items = puts.batches, puts.items
 					for _, item in ipairs(items) do
@@ -1447,7 +1461,7 @@ local function library(stamp, now)
 						if jid then
 							local batch = batches[jid]
 							batch.stored = batch.stored or lib.read_batch('Put', jid)
-							if lib.is_circle(item, jid, batch) then
+							if lib.is_circle(item, jid, batch, items) then
 								local message = 'Job ' .. item.jid .. ' would wait for its own batch'
 								error('Put(): ' .. message)
 							end
@@ -2372,16 +2386,11 @@ local function library(stamp, now)
 				return lib.kept_before(name, claim)
 			end
 		elseif name == 'is_circle' then
-			function lib.is_circle(item, jid, batch)
+			function lib.is_circle(item, jid, batch, items)
 				if not item.old and #item.depends == 0 then
 					return false
 				end
-				batch.waiting = batch.waiting or lib.waiting_for(jid)
-				for _, other in ipairs(item.depends) do
-					if batch.waiting[other] then
-						return true
-					end
-				end
+				batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
 				return batch.waiting[item.jid]
 			end
 		elseif name == 'is_listed' then
@@ -3265,6 +3274,26 @@ local function library(stamp, now)
 						lib.leave_turns(queue, job[7])
 					end
 				end
+			end
+		elseif name == 'changes_of' then
+			function lib.changes_of(items)
+				local waiters, ended = {}, {}
+				for _, item in ipairs(items) do
+					for _, other in ipairs(item.others) do
+						waiters[other] = waiters[other] or {}
+						table.insert(waiters[other], item.jid)
+					end
+					local batch = item.given.batch
+					if batch then
+						waiters[item.jid] = waiters[item.jid] or {}
+						table.insert(waiters[item.jid], batch)
+					end
+					ended[item.jid] = {}
+					for _, other in ipairs(item.old and item.old.ended or var.none) do
+						ended[item.jid][other] = true
+					end
+				end
+				return {waiters = waiters, ended = ended}
 			end
 		elseif name == 'clear_list' then
 			function lib.clear_list(seconds)
@@ -4479,15 +4508,20 @@ local function library(stamp, now)
 				lib.link(jid, {'x:open'}, {})
 			end
 		elseif name == 'waiting_for' then
-			function lib.waiting_for(jid)
+			function lib.waiting_for(jid, changes)
 				local list, found, at = {jid}, {[jid] = true}, 1
-				while list[at] and #list < 1000 do
-					local key = prefix .. 'j:' .. list[at] .. '-dependents'
-					for _, other in ipairs(try('srandmember', key, 1000 - #list)) do
-						if not found[other] then
+				local function add(some, but)
+					for _, other in ipairs(some) do
+						if not found[other] and not (but[other] and but[other][list[at]]) then
 							list[#list + 1], found[other] = other, true
 						end
 					end
+				end
+				while list[at] and var.followable > 0 do
+					local stored = try('srandmember', prefix .. 'j:' .. list[at] .. '-dependents', var.followable)
+					var.followable = var.followable - math.max(1, #stored)
+					add(stored, changes.ended)
+					add(changes.waiters[list[at]] or var.none, var.none)
 					at = at + 1
 				end
 				return found
@@ -4775,6 +4809,8 @@ local function library(stamp, now)
 				local others, problem = lib.needed(item.jid, item.depends, 1, {})
 				if problem then
 					return problem
+				elseif item.checked and lib.closes_circle(item.jid, others) then
+					return 'Job ' .. item.jid .. ' would wait for itself'
 				end
 				item.priority = call('hget', item.key, 'priority')
 				local change = item.change
@@ -5189,6 +5225,19 @@ local function library(stamp, now)
 					end
 				end
 				return over[1] ~= nil
+			end
+		elseif name == 'closes_circle' then
+			function lib.closes_circle(jid, others, changes)
+				if #others == 0 then
+					return false
+				end
+				local found = lib.waiting_for(jid, changes or {waiters = var.none, ended = var.none})
+				for i = 1, #others do
+					if found[others[i]] then
+						return true
+					end
+				end
+				return false
 			end
 		elseif name == 'delete_failed' then
 			function lib.delete_failed(jid, forced)
@@ -9830,7 +9879,7 @@ elseif command == 'queues' then
 	end
 	return lib.joined(all)
 elseif command == 'repair' then
-	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, halved = 0, left_alone = {}, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, places = {}, searched = 0, tellable = 200, unheard = 0}
+	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, followable = 1000, halved = 0, left_alone = {}, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, places = {}, searched = 0, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local action, value = lib.required('Repair', 'action', ARGV[3]), lib.required('Repair', 'value', ARGV[4])
 	local kind = ARGV[5] == 'failed' and 'oldest' or ARGV[5]
@@ -10209,7 +10258,7 @@ elseif command == 'unfail' then
 end
 elseif #command == 7 then
 if command == 'depends' then
-	var = {left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local action = lib.required('Depends', 'command', ARGV[4])
@@ -10228,10 +10277,13 @@ if command == 'depends' then
 		end
 		return count == call('scard', key)
 	end
-	if action == 'on' then
+	if action == 'on' or action == 'upon' then
 		local others, problem = lib.needed(jid, lib.check_dependencies('Depends', ARGV, 5), 5, {})
 		if problem then
 			error('Depends(): ' .. problem)
+		elseif action == 'upon' and lib.closes_circle(jid, others) then
+			local message = 'Job ' .. jid .. ' would wait for itself'
+			error('Depends(): ' .. message)
 		end
 		local watches = job[2] and string.find(job[2], '^%a*f') ~= nil
 		if watches then
@@ -10333,7 +10385,7 @@ elseif command == 'release' then
 	end
 	return jid
 elseif command == 'requeue' then
-	var = {left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	if call('exists', prefix .. 'j:' .. lib.required('Put', 'jid', ARGV[5])) == 0 then
 		local message = 'Job ' .. ARGV[5] .. ' does not exist'
@@ -10734,7 +10786,7 @@ elseif command == 'progress' then
 	end
 	return outcomes
 elseif command == 'schedule' then
-	var = {left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local id = lib.required('Schedule', 'id', ARGV[3])
 	local due
@@ -11291,8 +11343,24 @@ elseif command == 'limit.delete' then
 	return
 elseif command == 'queue.forget' then
 	library(stamp, now)
-	lib.required('Queue.forget', 'queue', ARGV[3])
-	for i = 3, #ARGV do
+	local empty = ARGV[3] == ''
+	local first = empty and 4 or 3
+	lib.required('Queue.forget', 'queue', ARGV[first])
+	for i = first, empty and #ARGV or 0 do
+		do
+			local queue = ARGV[i]
+			local count = 0
+			for _, part in ipairs({'work', 'locks', 'scheduled', 'depends', 'recur'}) do
+				count = count + call('zcard', prefix .. 'q:' .. queue .. '-' .. part)
+			end
+			if count > 0 then
+				local noun = count == 1 and ' job' or ' jobs'
+				local message = 'Queue ' .. queue .. ' has ' .. count .. noun
+				error('Queue.forget(): ' .. message)
+			end
+		end
+	end
+	for i = first, #ARGV do
 		call('zrem', prefix .. 'queues', ARGV[i])
 		try('zrem', prefix .. 'x:queues', ARGV[i])
 	end
