@@ -229,15 +229,15 @@ func (q *Queue) Pause(ctx context.Context) error { return q.do(ctx, "pause") }
 // Resume lets jobs of the queue be popped again.
 func (q *Queue) Resume(ctx context.Context) error { return q.do(ctx, "unpause") }
 
-// Forget removes the queue from the list of known queues until a job is put into it; its jobs are
-// kept.
-func (q *Queue) Forget(ctx context.Context) error { return q.do(ctx, "queue.forget") }
+// Forget removes the queue from the list of known queues until a job is put into it. A queue that
+// has jobs is [ErrInvalid], with their number: workers of a pattern would not find them.
+func (q *Queue) Forget(ctx context.Context) error { return q.do(ctx, "queue.forget", "") }
 
-func (q *Queue) do(ctx context.Context, op string) error {
+func (q *Queue) do(ctx context.Context, op string, before ...any) error {
 	if err := q.check(op); err != nil {
 		return err
 	}
-	_, err := q.client.run(ctx, op, "", q.name)
+	_, err := q.client.run(ctx, op, "", append(before, q.name)...)
 	return err
 }
 

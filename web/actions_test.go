@@ -255,8 +255,11 @@ func trials() map[web.Action]trial {
 				require.Equal(t, 5, settings.MaxRate)
 				require.Equal(t, 10*time.Second, settings.Per)
 			}},
-		web.ActionQueueForget: {with("queue", "mail"), func(t *testing.T, s *scene, _ result) {
-			require.False(t, s.isMember("ql:queues", "mail"))
+		web.ActionQueueForget: {func(s *scene) url.Values {
+			require.NoError(s.t, s.Cancel(ctx, s.put("old", "Send")))
+			return form("queue", "old")
+		}, func(t *testing.T, s *scene, _ result) {
+			require.False(t, s.isMember("ql:queues", "old"))
 		}},
 		web.ActionQueueUnfail: {with("queue", "slow", "group", "boom", "count", "10"),
 			func(t *testing.T, s *scene, done result) {

@@ -235,11 +235,11 @@ func (s *store) destroy(ctx context.Context, queue string) error {
 	if _, err := inspect.New(s.client).Queue(queue, inspect.Waiting).Cancel(ctx); err != nil {
 		return err
 	}
-	counts, err := q.Counts(ctx)
-	if err != nil || counts.Waiting+counts.Running+counts.Stalled+counts.Scheduled > 0 {
-		return err
+	err := q.Forget(ctx)
+	if errors.Is(err, qless.ErrInvalid) { // it still has jobs, which are not ready
+		return nil
 	}
-	return q.Forget(ctx)
+	return err
 }
 
 // deadGroup returns the failure group of jobs whose tries are used up.

@@ -34,7 +34,7 @@ var describedBy = map[string]struct{ queue, klass int }{
 	"peek":           {0, -1},
 	"pop":            {0, -1},
 	"put":            {1, 3},
-	"queue.forget":   {0, -1},
+	"queue.forget":   {1, -1},
 	"queue.settings": {0, -1},
 	"queues":         {0, -1},
 	"recur":          {0, 2},

@@ -1,16 +1,34 @@
--- queue.forget: removes queues from the list of known queues; their jobs are kept.
+-- queue.forget: removes queues from the list of known queues.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue...
+-- ARGV     COMMAND, NOW, queue...; '' before them: only queues without jobs, because workers of a
+--          pattern would not find the jobs
 -- Returns  nil
--- Errors   Queue.forget() when none is named
--- Cost     2 commands for each
+-- Errors   Queue.forget() when none is named, or one has jobs after ''
+-- Cost     2 commands for each, 7 after ''
 -- For      classic
 -- Repeat   safe
--- Needs    time zrem
+-- Needs    time zcard zrem
 
-required('Queue.forget', 'queue', ARGV[3])
-for i = 3, #ARGV do
+-- Fails if a queue has jobs, recurring ones included.
+local function must_be_empty(queue)
+  local count = 0
+  for _, part in ipairs({'work', 'locks', 'scheduled', 'depends', 'recur'}) do
+    count = count + call('zcard', queue_key(queue, part))
+  end
+  if count > 0 then
+    local noun = count == 1 and ' job' or ' jobs'
+    reject('Queue.forget', 'Queue ' .. queue .. ' has ' .. count .. noun)
+  end
+end
+
+local empty = ARGV[3] == ''
+local first = empty and 4 or 3
+required('Queue.forget', 'queue', ARGV[first])
+for i = first, empty and #ARGV or 0 do
+  must_be_empty(ARGV[i])
+end
+for i = first, #ARGV do
   call('zrem', prefix .. 'queues', ARGV[i])
   try('zrem', prefix .. 'x:queues', ARGV[i])
 end

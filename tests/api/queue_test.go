@@ -84,15 +84,51 @@ func TestQueuesAreListedInTheOrderInWhichTheyWereSeen(t *testing.T) {
 	}, queues)
 }
 
-func TestForgetKeepsTheJobs(t *testing.T) {
+func TestForgetRefusesAQueueWithJobs(t *testing.T) {
+	for state, fill := range map[string]func(e *env){
+		"waiting":   func(e *env) { e.Put("q") },
+		"running":   func(e *env) { e.Put("q"); e.Pop("q") },
+		"stalled":   func(e *env) { e.Put("q"); e.Pop("q"); e.Clock.Advance(time.Hour) },
+		"scheduled": func(e *env) { e.Put("q", qless.Delay(time.Hour)) },
+		"depends":   func(e *env) { e.Put("q", qless.DependsOn{e.Put("others")}) },
+		"limited": func(e *env) {
+			e.limit("one", qless.LimitConfig{Concurrency: 1})
+			e.Put("others", qless.Limits{"one"})
+			e.Pop("others")
+			e.Put("q", qless.Limits{"one"})
+			require.Empty(e.T, e.Pops("q", 1))
+		},
+		"recurring": func(e *env) {
+			require.NoError(e.T, errOf(e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour, qless.Offset(time.Hour))))
+		},
+	} {
+		t.Run(state, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				fill(e)
+				e.Unchanged(func() {
+					err := e.Queue("q").Forget(t.Context())
+					require.Equal(t, "Queue q has 1 job", requireCode(t, qless.ErrInvalid, err).Message)
+				})
+				e.asPHP("queue.forget|q") // other clients forget the queue, and keep its jobs
+				queues, err := e.Queues(t.Context())
+				require.NoError(t, err)
+				for _, queue := range queues {
+					require.NotEqual(t, "q", queue.Name)
+				}
+			})
+		})
+	}
+}
+
+func TestForgetRemovesAnEmptyQueue(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q")
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
 	require.NoError(t, e.Queue("q").Forget(t.Context()))
 	require.NoError(t, e.Queue("q").Forget(t.Context()))
 	queues, err := e.Queues(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, queues)
-	e.Pop("q")
 	e.Put("q")
 	queues, err = e.Queues(t.Context())
 	require.NoError(t, err)

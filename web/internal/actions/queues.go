@@ -23,7 +23,7 @@ func queueActions() []*Info {
 		},
 		{
 			Name: "queue.forget", Label: "Forget", Done: "The queue is forgotten.", Destructive: true,
-			Hint:   "It leaves the list of queues until a job is put into it. Its jobs are kept.",
+			Hint:   "It leaves the list of queues until a job is put into it. It must have no jobs.",
 			Fields: []Field{queue}, Action: onQueue((*qless.Queue).Forget),
 		},
 		{

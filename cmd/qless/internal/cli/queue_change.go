@@ -79,7 +79,7 @@ func (a *app) queueUnpauseCommand() *cobra.Command {
 func (a *app) queueForgetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "forget QUEUE...",
-		Short:             "Remove queues from the list until jobs are put into them; jobs are kept",
+		Short:             "Remove empty queues from the list until jobs are put into them",
 		Example:           "  qless queue forget old-mail",
 		Args:              cobra.MinimumNArgs(1),
 		RunE:              a.run(a.eachQueue("forget", "forgot", true, (*qless.Queue).Forget)),
