@@ -49,6 +49,9 @@ func newPutOf(jid, queue, klass string, data any, options []PutOption) (*put, er
 	if err := p.check(); err != nil {
 		return p, err
 	}
+	if jid == "" && p.options.JID == "" && len(p.options.If) > 0 {
+		return p, invalid("put", "", "%s needs a JID", jobopts.IfName(p.options.If[0]))
+	}
 	if p.data, err = encodeData("put", p.jid, data); err != nil {
 		return p, err
 	}

@@ -113,8 +113,9 @@ func (c *Client) Holder(ctx context.Context, parts ...any) (string, error) {
 	return jid, nil
 }
 
-// An If is a condition of a put on the existing job with its [JID]. Without one, the put overwrites
-// that job and puts it again, even while it runs. A put takes one condition.
+// An If is a condition of a put on the existing job with its [JID], which the put then needs.
+// Without one, the put overwrites that job and puts it again, even while it runs. A put takes one
+// condition.
 //
 // A put that is refused changes nothing, and its error is [ErrExists], with the jid of the existing
 // job. The server decides, so exactly one of several concurrent puts puts the job. If the client

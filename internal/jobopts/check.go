@@ -117,6 +117,9 @@ func checkNumber(what string, n *int, least int) error {
 	return CheckNumber(what, *n, least)
 }
 
+// IfName returns the name of a condition of a put in Go.
+func IfName(condition string) string { return ifNames[condition] }
+
 func checkIf(o *Options) error {
 	for i, condition := range o.If {
 		if ifNames[condition] == "" {

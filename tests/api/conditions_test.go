@@ -90,9 +90,8 @@ func TestAPutUnderAConditionPutsAJobThatIsNotThere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				e.Put("q", qless.JID("j"), c.option)
-				e.Put("q", c.option)
 				e.Put("q", qless.JID("d"), c.option, qless.DependsOn{"j"})
-				require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 2, Depends: 1}, e.Counts("q"))
+				require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 1, Depends: 1}, e.Counts("q"))
 				require.NoError(t, e.Read("d").Cancel(t.Context()))
 				e.Put("q", qless.JID("d"), c.option)
 			})
@@ -252,6 +251,9 @@ func TestConditionsThatDoNotGoTogether(t *testing.T) {
 			"IfAbsent and IfFinished can't be used together":     {qless.IfAbsent, qless.IfFinished},
 			"IfNotRunning and IfFinished can't be used together": {qless.IfNotRunning, qless.IfFinished, qless.IfNotRunning},
 			`the condition If("never") is unknown`:               {qless.If("never")},
+			"IfAbsent needs a JID":                               {qless.IfAbsent},
+			"IfFinished needs a JID":                             {qless.IfFinished, qless.Unique("k")},
+			"IfNotRunning needs a JID":                           {qless.IfNotRunning},
 		} {
 			_, err := e.Queue("q").Put(t.Context(), "K", nil, options...)
 			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
@@ -261,7 +263,7 @@ func TestConditionsThatDoNotGoTogether(t *testing.T) {
 		_, err := e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "if", "never")
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, `Unknown condition "never"`)
 	})
-	e.Put("q", qless.IfAbsent, qless.IfAbsent)
+	e.Put("q", qless.JID("j"), qless.IfAbsent, qless.IfAbsent)
 }
 
 func TestConditionsCostNoCommand(t *testing.T) {
