@@ -83,7 +83,8 @@ func (t *table) claim(
 	ctx context.Context, limit int, lease time.Duration,
 ) (c claim, rows []*row, err error) {
 	err = t.query(ctx, t.db, func(scan func(...any) error) error { return scan(&c.now) },
-		"SELECT "+t.dialect.now()+" FROM qless_outbox_rows WHERE due <= "+t.dialect.now()+" LIMIT 1")
+		"SELECT "+t.dialect.now()+" FROM qless_outbox_rows WHERE due <= "+t.dialect.now()+
+			" ORDER BY due LIMIT 1")
 	if err != nil || c.now == 0 {
 		return c, nil, err
 	}
