@@ -1,6 +1,7 @@
 package qless
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,14 +46,17 @@ type reservation struct {
 	lock    []string // pairs with the owner and the duration of locks, unless they are the usual ones
 	queues  []string
 	left    []string // the queues asked last, if there are none now
-	cursor  int
+	cursor  string
 	claim   string
 	polls   bool // it asks only because the alarm fired
 	brief   bool // it need not count relays
 }
 
-// ask sets the queues.
+// ask sets the queues. In a weighted order, the cursor has numbers of the queues before.
 func (r *reservation) ask(queues []string) {
+	if r.weights != "" && !slices.Equal(queues, r.queues) {
+		r.cursor = ""
+	}
 	if len(queues) == 0 && len(r.queues) > 0 {
 		r.left = r.queues
 	}
@@ -75,9 +79,10 @@ func (r *reservation) args(worker string, count, ahead int, poll time.Duration) 
 	random := strconv.Itoa(1 + rand.IntN(math.MaxInt32-1))
 	switch {
 	case r.weights != "":
-		pairs = append(pairs, "order", "weighted", "weights", r.weights, "cursor", random)
+		cursor := cmp.Or(r.cursor, random)
+		pairs = append(pairs, "order", "weighted", "weights", r.weights, "cursor", cursor)
 	case r.order == OrderRoundRobin:
-		pairs = append(pairs, "order", "round-robin", "cursor", strconv.Itoa(r.cursor))
+		pairs = append(pairs, "order", "round-robin", "cursor", cmp.Or(r.cursor, "0"))
 	case r.order == OrderShuffled:
 		pairs = append(pairs, "order", "shuffled", "cursor", random)
 	}
@@ -102,11 +107,31 @@ func (r *reservation) args(worker string, count, ahead int, poll time.Duration) 
 
 // reserved is the reply of the script reserve.
 type reserved struct {
-	cursor    int
-	wait      time.Duration // 0 if there may be more jobs
+	cursor    string
+	wait      time.Duration // 0 if there may be more jobs for free slots
+	more      bool          // jobs were left, or may have been
 	claim     string
 	listeners int
 	jobs      []reservedJob
+}
+
+// What a reply says about further jobs, to workers and receivers alike:
+
+// mayBeMore reports whether to ask again as soon as there is room. Otherwise, the server has no
+// jobs for free slots, and wakes the one who asked when it has some.
+func (r *reserved) mayBeMore() bool { return r.wait == 0 }
+
+// leavesIdle reports whether the server now counts the one who made an exchange as idle.
+func (r *reserved) leavesIdle(e exchange) bool { return e.room > 0 && !r.mayBeMore() }
+
+// isPlenty reports whether there were as many jobs as the exchange asked for, those ahead included.
+// Only then is it worthwhile to ask for jobs ahead alone, because some are never taken ahead.
+func (r *reserved) isPlenty(e exchange) bool { return len(r.jobs) >= e.wants() }
+
+// isBacklog reports whether jobs wait for a slot, or may: they were left because there was no more
+// room, or because of their limits, or those of their queue.
+func (r *reserved) isBacklog(e exchange) bool {
+	return r.more || r.mayBeMore() && len(r.jobs) < e.room
 }
 
 // reservedJob is a job with the duration of its lock.
@@ -123,28 +148,31 @@ func (c *Client) decodeReserved(reply any) (reserved, error) {
 	}
 	var out reserved
 	var err error
-	if out.cursor, err = decodeInt("reserve", items[0]); err != nil {
-		return reserved{}, err
+	switch cursor := items[0].(type) {
+	case int64:
+		out.cursor = strconv.FormatInt(cursor, 10)
+	case string: // of a weighted order, with the queues that are owed a turn
+		out.cursor = cursor
+	default:
+		return reserved{}, unexpected("reserve", reply)
 	}
 	if out.listeners, err = decodeInt("reserve", items[3]); err != nil {
 		return reserved{}, err
 	}
 	out.wait = wire.AsNumber(items[1]).Duration()
 	out.claim = wire.AsString(items[2])
-	if out.jobs, err = c.decodeReservedJobs(items[calls.ReservedHead:]); err != nil {
-		return reserved{}, err
+	if items = items[calls.ReservedHead:]; len(items) > 0 {
+		names := wire.AsString(items[0])
+		out.more = strings.HasPrefix(names, " ")
+		out.jobs, err = c.decodeReservedJobs(strings.Fields(names), items[1:])
 	}
-	return out, nil
+	return out, err
 }
 
-// decodeReservedJobs decodes the names of the fields, followed by the values of each job.
-func (c *Client) decodeReservedJobs(items []any) ([]reservedJob, error) {
-	if len(items) == 0 {
-		return nil, nil
-	}
-	names := strings.Fields(wire.AsString(items[0]))
-	jobs := make([]reservedJob, 0, len(items)-1)
-	for _, item := range items[1:] {
+// decodeReservedJobs decodes jobs from the names of the fields and the values of each job.
+func (c *Client) decodeReservedJobs(names []string, items []any) ([]reservedJob, error) {
+	jobs := make([]reservedJob, 0, len(items))
+	for _, item := range items {
 		values, ok := reservedValues(item)
 		if !ok {
 			return nil, unexpected("reserve", item)

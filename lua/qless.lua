@@ -350,21 +350,28 @@ local function library(stamp, now)
 		end
 		elseif length == 4 then
 		if name == 'draw' then
-			function lib.draw(ask, open, wanted)
-				local sum, shares = 0, {}
-				for at = 1, #open do
-					sum, shares[at] = sum + ask.weights[open[at]], 0
-				end
-				for _ = 1, wanted do
+			function lib.draw(ask, urn)
+				while true do
 					ask.cursor = ask.cursor * 16807 % 2147483647
-					local at, left = 1, ask.cursor / 2147483647 * sum - ask.weights[open[1]]
-					while left >= 0 and at < #open do
-						at = at + 1
-						left = left - ask.weights[open[at]]
+					local sums, first, last = urn.sums, 1, #urn.sums
+					local place = ask.cursor / 2147483647 * sums[last]
+					while first < last do
+						local middle = math.floor((first + last) / 2)
+						if place < sums[middle] then
+							last = middle
+						else
+							first = middle + 1
+						end
 					end
-					shares[at] = shares[at] + 1
+					local i = urn.open[first]
+					if not urn.shut[i] then
+						return i
+					end
+					urn.missed = urn.missed + 1
+					if urn.missed > 16 then
+						lib.fill_urn(ask, urn)
+					end
 				end
-				return shares
 			end
 		elseif name == 'fail' then
 			function lib.fail(worker, item)
@@ -722,7 +729,14 @@ local function library(stamp, now)
 			end
 		end
 		elseif length == 6 then
-		if name == 'day_of' then
+		if name == 'append' then
+			function lib.append(list, others, first)
+				for at = first, #others do
+					list[#list + 1] = others[at]
+				end
+				return list
+			end
+		elseif name == 'day_of' then
 			function lib.day_of(at)
 				return at - at % 86400
 			end
@@ -1770,6 +1784,17 @@ local function library(stamp, now)
 				lib.note_life(jid, ends)
 				return false
 			end
+		elseif name == 'fill_urn' then
+			function lib.fill_urn(ask, urn)
+				local open, sums, sum = {}, {}, 0
+				for i = 1, #ask.queues do
+					if not urn.shut[i] then
+						sum = sum + ask.weights[i]
+						open[#open + 1], sums[#sums + 1] = i, sum
+					end
+				end
+				urn.open, urn.sums, urn.left, urn.missed = open, sums, #open, 0
+			end
 		elseif name == 'group_of' then
 			function lib.group_of(jid)
 				local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
@@ -1921,7 +1946,7 @@ local function library(stamp, now)
 				return found
 			end
 		elseif name == 'open_one' then
-			function lib.open_one(ask, i, n)
+			function lib.open_one(ask, i, wanted, direct)
 				local queue = ask.queues[i]
 				if ask.first and #ask.first == 0 or ask.paused[i] == 1 or lib.is_empty(ask, i) then
 					return var.none, 0
@@ -1929,21 +1954,25 @@ local function library(stamp, now)
 				local its = lib.read_settings(queue)
 				ask.settings[i] = its
 				if its.max_concurrency > 0 or its.max_rate then
-					ask.limit = ask.count
+					ask.limit, wanted = ask.count, direct
 				end
-				local wanted
+				local most
 				do
-					local wanted2 = math.max(0, ask.limit - n)
+					local wanted2 = wanted
 					if its.max_concurrency > 0 then
 						local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
 						wanted2 = math.min(wanted2, math.max(0, its.max_concurrency - running))
 					end
 					if its.max_rate and wanted2 > 0 then
-						wanted = lib.allowed_by_rate(queue, its, wanted2)
+						most = lib.allowed_by_rate(queue, its, wanted2)
 					else
-						wanted = wanted2
+						most = wanted2
 					end
 				end
+				if most < wanted and not ask.kept then
+					ask.kept = lib.finite(try('zcard', prefix .. 'q:' .. queue .. '-work'), 0) > most
+				end
+				wanted = most
 				if wanted == 0 then
 					return var.none, 0
 				end
@@ -2669,6 +2698,7 @@ local function library(stamp, now)
 						until true
 					end
 				end
+				ask.kept = ask.kept or its.stopped
 				return not its.stopped and (count >= more or count >= 500 or its.places or var.dropped > 0)
 			end
 		elseif name == 'lock_lost' then
@@ -3101,12 +3131,13 @@ local function library(stamp, now)
 				return lib.joined(shown)
 			end
 		elseif name == 'take_from' then
-			function lib.take_from(ask, i, n, out)
-				local expired, more = lib.open_safely(ask, i, n)
+			function lib.take_from(ask, i, wanted, direct, out)
+				local start = #out
+				local expired, more = lib.open_safely(ask, i, wanted, direct)
 				lib.lock_from(ask, i, expired, 0, nil, out)
 				while more > 0 and var.droppable > 0 do
 					local before = #out
-					if not lib.lock_from(ask, i, nil, more, ask.limit > ask.count and ask.count, out) then
+					if not lib.lock_from(ask, i, nil, more, ask.limit > ask.count and start + direct, out) then
 						break
 					end
 					more = more - (#out - before)
@@ -3565,19 +3596,16 @@ local function library(stamp, now)
 			end
 		elseif name == 'look_ahead' then
 			function lib.look_ahead(ask, known, i, all)
-				local asked, parts = {}, {}
+				local asked = {}
 				while i <= #ask.queues and #asked < known.step do
 					local wanted = all or string.sub(known.marks, i, i) == known.chosen
 					if wanted and known.empty[i] == nil and ask.paused[i] ~= 1 then
-						local key, at = prefix .. 'q:' .. ask.queues[i] .. '-', 4 * #asked
 						asked[#asked + 1] = i
-						parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
-						parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
 					end
 					i = i + 1
 				end
 				known.step = math.min(4 * known.step, 500)
-				lib.tell_apart(known, asked, parts, 1, #asked, call('exists', unpack(parts)))
+				lib.tell_all_apart(ask, asked)
 			end
 		elseif name == 'looked_key' then
 			function lib.looked_key(ask)
@@ -3656,6 +3684,18 @@ local function library(stamp, now)
 					error(area .. '(): ' .. message)
 				end
 				return claim
+			end
+		elseif name == 'read_drawn' then
+			function lib.read_drawn(text, count)
+				local random, rest = string.match(text, '^(%S*)(.*)$')
+				local owed = {}
+				for word in string.gmatch(rest, '%S+') do
+					local i = lib.whole('Reserve', 'cursor', word)
+					if i > 0 and i <= count and #owed < 500 then
+						owed[#owed + 1] = i
+					end
+				end
+				return math.max(1, lib.whole('Reserve', 'cursor', random) % 2147483647), owed
 			end
 		elseif name == 'read_first' then
 			function lib.read_first(jids)
@@ -4315,11 +4355,11 @@ local function library(stamp, now)
 				limit.started, limit.from = 0, nil
 			end
 		elseif name == 'open_safely' then
-			function lib.open_safely(ask, i, n)
+			function lib.open_safely(ask, i, wanted, direct)
 				if not ask.known then
-					return lib.open_one(ask, i, n)
+					return lib.open_one(ask, i, wanted, direct)
 				end
-				local fine, expired, more = pcall(lib.open_one, ask, i, n)
+				local fine, expired, more = pcall(lib.open_one, ask, i, wanted, direct)
 				if fine then
 					return expired, more
 				end
@@ -4983,6 +5023,10 @@ local function library(stamp, now)
 					end
 				end
 			end
+		elseif name == 'still_wanted' then
+			function lib.still_wanted(ask, n)
+				return math.max(0, ask.limit - n), math.max(0, ask.count - n)
+			end
 		elseif name == 'stop_limited' then
 			function lib.stop_limited(jid, stored)
 				if not stored or not (string.find(stored, '^%a*c') ~= nil) then
@@ -5006,11 +5050,12 @@ local function library(stamp, now)
 				while i do
 					local before = #out
 					if ask.paused[i] ~= 1 and not lib.is_empty(ask, i) then
-						lib.take_from(ask, i, before, out)
+						local wanted, direct = lib.still_wanted(ask, before)
+						lib.take_from(ask, i, wanted, direct, out)
 					end
 					giving = #out > before and giving + 1 or giving
 					ask.left = ask.left or giving >= 60
-					if math.max(0, ask.limit - #out) == 0 or var.droppable <= 0 or ask.left then
+					if lib.still_wanted(ask, #out) == 0 or var.droppable <= 0 or ask.left then
 						return
 					end
 					i = string.find(known.marks, known.chosen, i + 1, true)
@@ -5476,6 +5521,7 @@ local function library(stamp, now)
 					else
 						if opens then
 							lib.arm(jid, queue, opens)
+							limit.kept = true
 							return returned
 						end
 						try('zrem', wait, jid)
@@ -5498,7 +5544,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'settle_limits' then
 			function lib.settle_limits()
-				local returned = 0
+				local returned, kept = 0, false
 				for _, limit in ipairs(var.met_limits or var.none) do
 					do
 						local key, list = prefix .. 'x:limit:' .. limit.name .. ':held', limit.held
@@ -5515,9 +5561,10 @@ local function library(stamp, now)
 					if limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0 then
 						returned = returned + lib.return_parked(limit)
 					end
+					kept = kept or limit.kept
 				end
 				var.met_limits = nil
-				return returned
+				return returned, kept
 			end
 		elseif name == 'settle_result' then
 			function lib.settle_result(item, state, queue)
@@ -5539,27 +5586,99 @@ local function library(stamp, now)
 			end
 		elseif name == 'take_weighted' then
 			function lib.take_weighted(ask, out)
-				local known, open, giving = ask.known, {}, 0
-				ask.limit = ask.count
-				for i = 1, #ask.queues do
-					if string.sub(known.marks, i, i) == known.chosen and ask.paused[i] ~= 1 and not lib.is_empty(ask, i) then
-						open[#open + 1] = i
+				local urn
+				do
+					local urn2, known = {shut = {}, gave = {}, giving = 0}, ask.known
+					local marks, chosen = {string.byte(known.marks, 1, #known.marks)}, string.byte(known.chosen)
+					for i = 1, #marks do
+						urn2.shut[i] = marks[i] ~= chosen or ask.paused[i] == 1 or nil
 					end
+					lib.fill_urn(ask, urn2)
+					urn = urn2
 				end
-				while #open > 0 and math.max(0, ask.limit - #out) > 0 and var.droppable > 0 and not ask.left do
-					local shares, full = lib.draw(ask, open, math.max(0, ask.limit - #out)), {}
-					for at = 1, #open do
-						local share, before = shares[at], #out
-						if share > 0 and var.droppable > 0 and not ask.left then
-							lib.take_from(ask, open[at], ask.limit - share, out)
-							giving = #out > before and giving + 1 or giving
-							ask.left = ask.left or giving >= 60
+				while lib.still_wanted(ask, #out) > 0 and urn.left > 0 and var.droppable > 0 and not ask.left do
+					local turns, shares
+					do
+						local wanted, most = (lib.still_wanted(ask, #out)), 60 - urn.giving
+						local turns2, shares2, round = {}, {}, 1
+						while #turns2 < wanted and most > 0 and urn.left > 0 do
+							local missing, kept = wanted - #turns2, {}
+							local owed = math.min(missing, #ask.owed)
+							local drawn
+							do
+								local n = math.min(math.max(missing, round), 500)
+								local drawn2, unknown, seen = {}, {}, {}
+								for at = 1, n do
+									local i = at <= owed and ask.owed[at] or lib.draw(ask, urn)
+									drawn2[at] = i
+									if not seen[i] and not urn.shut[i] and ask.known.empty[i] == nil then
+										unknown[#unknown + 1] = i
+									end
+									seen[i] = true
+								end
+								lib.tell_all_apart(ask, unknown)
+								for at = 1, n do
+									if not urn.shut[drawn2[at]] and lib.is_empty(ask, drawn2[at]) then
+										local i = drawn2[at]
+										if not urn.shut[i] then
+											urn.shut[i], urn.left = true, urn.left - 1
+										end
+									end
+								end
+								drawn = drawn2
+							end
+							for at = 1, #drawn do
+								local i = drawn[at]
+								if not urn.shut[i] and #turns2 < wanted and most > 0 then
+									most = shares2[i] and most or most - 1
+									shares2[i] = (shares2[i] or 0) + 1
+									turns2[#turns2 + 1] = i
+								elseif not urn.shut[i] and at <= owed then
+									kept[#kept + 1] = i
+								end
+							end
+							ask.owed, round = lib.append(kept, ask.owed, owed + 1), 4 * round
 						end
-						if #out - before == share then
-							full[#full + 1] = open[at]
-						end
+						turns, shares = turns2, shares2
 					end
-					open = full
+					do
+						local taken, direct = {}, lib.direct_shares(ask, turns, #out)
+						for turn = 1, #turns do
+							local i = turns[turn]
+							if not taken[i] then
+								taken[i] = {}
+								local share = ask.limit > ask.count and shares[i] or direct[i] or 0
+								if share > 0 and var.droppable > 0 and not ask.left then
+									lib.take_from(ask, i, share, direct[i] or 0, taken[i])
+									local its = ask.settings[i]
+									share = ask.limit > ask.count and share or direct[i] or 0
+									if #taken[i] < share and var.droppable > 0 and not ask.left and not (its and its.stopped and its.direct) then
+										if not urn.shut[i] then
+											urn.shut[i], urn.left = true, urn.left - 1
+										end
+									end
+								end
+								if #taken[i] > 0 and not urn.gave[i] then
+									urn.gave[i], urn.giving = true, urn.giving + 1
+								end
+							end
+						end
+						local at, owed = {}, {}
+						for turn = 1, #turns do
+							local i = turns[turn]
+							at[i] = (at[i] or 0) + 1
+							if taken[i][at[i]] then
+								out[#out + 1] = taken[i][at[i]]
+							elseif not urn.shut[i] then
+								owed[#owed + 1] = i
+							end
+						end
+						ask.owed = lib.append(owed, ask.owed, 1)
+					end
+					if #ask.owed > 0 then
+						ask.limit = ask.count
+					end
+					ask.left = ask.left or urn.giving >= 60
 				end
 			end
 		elseif name == 'unusual_entry' then
@@ -5678,6 +5797,18 @@ local function library(stamp, now)
 				end
 				return lib.join_options(letters, values)
 			end
+		elseif name == 'tell_all_apart' then
+			function lib.tell_all_apart(ask, asked)
+				local parts = {}
+				for n = 1, #asked do
+					local key, at = prefix .. 'q:' .. ask.queues[asked[n]] .. '-', 4 * n - 4
+					parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
+					parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
+				end
+				if #asked > 0 then
+					lib.tell_apart(ask.known, asked, parts, 1, #asked, call('exists', unpack(parts)))
+				end
+			end
 		end
 		elseif length == 15 then
 		if name == 'allowed_by_rate' then
@@ -5775,7 +5906,9 @@ local function library(stamp, now)
 			end
 		elseif name == 'settle_and_look' then
 			function lib.settle_and_look(ask)
-				if lib.settle_limits() > 0 then
+				local returned, kept = lib.settle_limits()
+				ask.kept = ask.kept or kept
+				if returned > 0 then
 					return true
 				end
 				for i = 1, #ask.queues do
@@ -5931,7 +6064,7 @@ local function library(stamp, now)
 					for turn = 1, #queues do
 						local i = (first + turn - 1) % #queues + 1
 						if turn > opened then
-							if ready >= math.max(0, ask.limit - #out) then
+							if ready >= lib.still_wanted(ask, #out) then
 								break
 							elseif ready + giving >= 60 then
 								ask.left, wanted = true, ready
@@ -5940,7 +6073,7 @@ local function library(stamp, now)
 							more[i] = 0
 							if string.sub(known.marks, i, i) == known.chosen then
 								local expired
-								expired, more[i] = lib.open_safely(ask, i, #out)
+								expired, more[i] = lib.open_safely(ask, i, lib.still_wanted(ask, #out))
 								lib.lock_from(ask, i, expired, 0, nil, out)
 								giving = #expired > 0 and more[i] == 0 and giving + 1 or giving
 							end
@@ -5954,7 +6087,7 @@ local function library(stamp, now)
 					end
 					local gone
 					do
-						local wanted3 = wanted or math.max(0, ask.limit - #out)
+						local wanted3 = wanted or lib.still_wanted(ask, #out)
 						local turns, shares
 						do
 							local wanted2 = wanted3
@@ -7025,6 +7158,12 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
 			return counts[2], counts[4] > 0
 		end
+		local function told_cursor(ask)
+			if ask.owed[1] then
+				return ask.cursor .. ' ' .. table.concat(ask.owed, ' ')
+			end
+			return ask.cursor
+		end
 		local function best_of_work(run, queue, limit)
 			return run('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', limit == 1 and '0' or string.format('%d', (limit < 500 and limit or 500) - 1))
 		end
@@ -7072,7 +7211,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			end
 			return none
 		end
-		local function open_one(ask, i, n)
+		local function open_one(ask, i, wanted, direct)
 			local queue = ask.queues[i]
 			if ask.first and #ask.first == 0 or ask.paused[i] == 1 or is_empty(ask, i) then
 				return none, 0
@@ -7095,21 +7234,25 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			end
 			ask.settings[i] = its
 			if its.max_concurrency > 0 or its.max_rate then
-				ask.limit = ask.count
+				ask.limit, wanted = ask.count, direct
 			end
-			local wanted
+			local most
 			do
-				local wanted2 = math.max(0, ask.limit - n)
+				local wanted2 = wanted
 				if its.max_concurrency > 0 then
 					local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
 					wanted2 = math.min(wanted2, math.max(0, its.max_concurrency - running))
 				end
 				if its.max_rate and wanted2 > 0 then
-					wanted = library(stamp, now).allowed_by_rate(queue, its, wanted2)
+					most = library(stamp, now).allowed_by_rate(queue, its, wanted2)
 				else
-					wanted = wanted2
+					most = wanted2
 				end
 			end
+			if most < wanted and not ask.kept then
+				ask.kept = finite(try('zcard', prefix .. 'q:' .. queue .. '-work'), 0) > most
+			end
+			wanted = most
 			if wanted == 0 then
 				return none, 0
 			end
@@ -7163,6 +7306,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			local lasts = ask.lock_time or its.heartbeat
 			local values = reserved_values(lasts == 60 and '60' or string.format('%.17g', lasts))
 			lock(queue, jids, ask.owner, its, values, out, take)
+			ask.kept = ask.kept or its.stopped
 			return not its.stopped and (count >= more or count >= 500 or its.places or var.dropped > 0)
 		end
 		local function add_first(key, score, member)
@@ -7215,6 +7359,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			return coming
 		end
 		local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
+		local NAMES_AND_MORE = ' ' .. NAMES
 		local worker = required('Reserve', 'worker', ARGV[3])
 		local ask
 		do
@@ -7245,9 +7390,15 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				end
 			end
 			local order, seconds = given.order or 'ordered', false
+			local cursor, owed = 0, none
 			if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' and order ~= 'weighted' then
 				local message = 'Unknown order "' .. order .. '"'
 				error('Reserve(): ' .. message)
+			end
+			if order == 'weighted' then
+				cursor, owed = library(stamp, now).read_drawn(given.cursor or '1', #queues)
+			elseif given.cursor then
+				cursor = whole('Reserve', 'cursor', given.cursor)
 			end
 			if given.lock then
 				seconds = number('Reserve', 'lock', given.lock)
@@ -7256,7 +7407,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 					error('Reserve(): ' .. message)
 				end
 			end
-			ask = {worker = worker, owner = given.owner and required('Reserve', 'owner', given.owner ~= '' and given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, weights = order == 'weighted' and library(stamp, now).read_weights(given.weights or '', #queues), cursor = given.cursor and whole('Reserve', 'cursor', given.cursor) or 0, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false}
+			ask = {worker = worker, owner = given.owner and required('Reserve', 'owner', given.owner ~= '' and given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, weights = order == 'weighted' and library(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false, kept = false}
 		end
 		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
 			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
@@ -7265,7 +7416,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			local wait = library(stamp, now).stay_idle(ask)
 			if wait then
 				local counted, listens = count_listeners(worker)
-				return {ask.cursor, string.format('%.17g', wait), '', listens and counted or -1}
+				return {told_cursor(ask), string.format('%.17g', wait), '', listens and counted or -1}
 			end
 		end
 		if ask.order == 'shuffled' then
@@ -7309,7 +7460,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			call('del', prefix .. 'x:none')
 		end
 		if ask.limit == 0 then
-			return {ask.cursor, '0', '', become_busy(ask)}
+			return {told_cursor(ask), '0', '', become_busy(ask)}
 		end
 		var.most_bytes, var.droppable = 2097152, 60
 		local out = {}
@@ -7336,11 +7487,13 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			end
 		end
 		if not ask.known then
+			local wanted, direct = ask.limit, ask.count
+			local start = #out
 			local expired, more
 			if not ask.known then
-				expired, more = open_one(ask, 1, 0)
+				expired, more = open_one(ask, 1, wanted, direct)
 			else
-				local fine, expired2, more2 = pcall(open_one, ask, 1, 0)
+				local fine, expired2, more2 = pcall(open_one, ask, 1, wanted, direct)
 				if fine then
 					expired, more = expired2, more2
 				else
@@ -7350,7 +7503,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			lock_from(ask, 1, expired, 0, nil, out)
 			while more > 0 and var.droppable > 0 do
 				local before = #out
-				if not lock_from(ask, 1, nil, more, ask.limit > ask.count and ask.count, out) then
+				if not lock_from(ask, 1, nil, more, ask.limit > ask.count and start + direct, out) then
 					break
 				end
 				more = more - (#out - before)
@@ -7366,11 +7519,13 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 		if known and #out < ask.count and not ask.left and string.find(known.marks, '1', 1, true) then
 			known.chosen = '1'
 			if not ask.known then
+				local wanted, direct = ask.limit, ask.count
+				local start = #out
 				local expired, more
 				if not ask.known then
-					expired, more = open_one(ask, 1, 0)
+					expired, more = open_one(ask, 1, wanted, direct)
 				else
-					local fine, expired2, more2 = pcall(open_one, ask, 1, 0)
+					local fine, expired2, more2 = pcall(open_one, ask, 1, wanted, direct)
 					if fine then
 						expired, more = expired2, more2
 					else
@@ -7380,7 +7535,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				lock_from(ask, 1, expired, 0, nil, out)
 				while more > 0 and var.droppable > 0 do
 					local before = #out
-					if not lock_from(ask, 1, nil, more, ask.limit > ask.count and ask.count, out) then
+					if not lock_from(ask, 1, nil, more, ask.limit > ask.count and start + direct, out) then
 						break
 					end
 					more = more - (#out - before)
@@ -7494,9 +7649,9 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				call('srem', prefix .. 'x:filled', unpack(empty))
 			end
 		end
-		local reply = {ask.cursor, wait == ask.poll and ARGV[5] or string.format('%.17g', wait), claimed, listens and listeners or -1}
+		local reply = {told_cursor(ask), wait == ask.poll and ARGV[5] or string.format('%.17g', wait), claimed, listens and listeners or -1}
 		if #out > 0 then
-			reply[5] = NAMES
+			reply[5] = (ask.left or ask.kept or #out >= ask.limit) and NAMES_AND_MORE or NAMES
 		end
 		for i = 1, #out do
 			reply[i + 5] = out[i]

@@ -11,7 +11,9 @@
 --                    next call has another order of queues; weighted: each job of a queue that is
 --                    drawn among the queues with jobs. With one queue, there is no order
 --          cursor    which queue is asked first by round-robin, from 0; by shuffled and weighted, a
---                    random number from 1 to 2147483646
+--                    random number from 1 to 2147483646. A weighted call may be given the cursor of
+--                    the last one with the same queues, which also has the queues that are owed a
+--                    turn
 --          weights   one for each queue, in their order, separated by spaces: by weighted, a queue
 --                    with weight 6 gives six times as many jobs as one with weight 1
 --          claim     the claim that the last call returned
@@ -30,16 +32,19 @@
 --          job this worker waits, or ''; how many clients listen for puts by other scripts, 2 when
 --          no worker is idle or the call is brief, and -1 when this worker is idle and does not
 --          listen itself. When there are jobs, the names of their fields as one text, separated by
---          spaces, then the values of each job: fields of the job hash, where time is since when
+--          spaces, with a space before the first if there are more jobs, or may be, that the worker
+--          could have with more slots, or when jobs end that now use up a limit or a
+--          max-concurrency; then the values of each job: fields of the job hash, where time is since when
 --          the job is this worker's; heartbeat; and put_at, when it was put, or popped before if it
 --          was released. They are one text, with the byte 1 between them, or an array if a value
 --          contains that byte or is missing
 -- Errors   Reserve()
 -- Cost     1 command, 5 more when there are several queues, 6 if they take turns; at most 1, and
 --          for 1000 queues 6 in all, for each that was not found empty within the last second, 4
---          when another one is found empty, 11 for each that has jobs, 3 for each job; 4 for each
---          queue that has anything when the worker becomes idle, and 1 for each queue, or 3 if
---          there are more than 16; 1 more for each set of workers that it is new in, or 3 as the
+--          when another one is found empty, 11 for each that has jobs, 1 more if its
+--          max-concurrency or max-rate allows fewer than wanted, 3 for each job; 4 for each queue
+--          that has anything when the worker becomes idle, and 1 for each queue, or 3 if there are
+--          more than 16; 1 more for each set of workers that it is new in, or 3 as the
 --          sixth; 1 more for each queue, or 1 in all, and 1, when it is idle already; 6 with polls
 --          when another worker has looked, and 1 for each queue, or 2 in all;
 --          with ahead when a worker is idle, 1 for each queue, up to 100, and 1 more. Once in half
@@ -61,7 +66,7 @@ if ask.polls and ask.claim == '' and ask.count > 0 then
   local wait = stay_idle(ask)
   if wait then
     local counted, listens = count_listeners(worker)
-    return {ask.cursor, exact(wait), '', listens and counted or -1}
+    return {told_cursor(ask), exact(wait), '', listens and counted or -1}
   end
 end
 if ask.order == 'shuffled' then
@@ -83,7 +88,7 @@ if ask.known or ask.limit == 0 then
 end
 -- A woken worker may no longer have a free slot.
 if ask.limit == 0 then
-  return {ask.cursor, '0', '', become_busy(ask)}
+  return {told_cursor(ask), '0', '', become_busy(ask)}
 end
 
 most_bytes, droppable = 2097152, DROPPED
@@ -120,10 +125,11 @@ if found > 0 and not (polled and #ask.queues > FEW_QUEUES) then
   remember_empty(ask, known, found)
 end
 local reply = {
-  ask.cursor, wait == ask.poll and ARGV[5] or exact(wait), claimed, listens and listeners or -1,
+  told_cursor(ask), wait == ask.poll and ARGV[5] or exact(wait), claimed,
+  listens and listeners or -1,
 }
 if #out > 0 then
-  reply[5] = NAMES
+  reply[5] = (ask.left or ask.kept or #out >= ask.limit) and NAMES_AND_MORE or NAMES
 end
 for i = 1, #out do
   reply[i + 5] = out[i]

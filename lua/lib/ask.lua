@@ -8,6 +8,7 @@
 --   order     'ordered', 'round-robin', 'shuffled' or 'weighted'
 --   cursor    the queue that comes first, or a random number
 --   weights   the weight of each queue, by its number, in a weighted order
+--   owed      the queues, by number, that the last call owes a turn, in a weighted order
 --   count     the number of jobs that it asks for
 --   ahead     the number of jobs that it also takes if no other worker waits for them
 --   limit     the maximum number of jobs that it gets
@@ -26,6 +27,8 @@
 --   first     the jids of its best jobs, if they were read before anything was written
 --   left      whether there may be more: jobs that remain, and that the worker could take at once.
 --             One that has free slots then asks again instead of becoming idle
+--   kept      whether jobs wait that this call would have taken if their limits, or the
+--             max-concurrency or max-rate of their queue, had allowed it
 
 -- Several queues, and their names as one text.
 local function read_many(first) -- cold
@@ -65,6 +68,20 @@ local function read_weights(text, count) -- cold
   return weights
 end
 
+-- Reads the cursor of a weighted order: a random number, and the queues, of count, that the last
+-- call owes a turn.
+local function read_drawn(text, count) -- cold
+  local random, rest = string.match(text, '^(%S*)(.*)$')
+  local owed = {}
+  for word in string.gmatch(rest, '%S+') do
+    local i = whole('Reserve', 'cursor', word)
+    if i > 0 and i <= count and #owed < SLICE then
+      owed[#owed + 1] = i
+    end
+  end
+  return math.max(1, whole('Reserve', 'cursor', random) % 2147483647), owed
+end
+
 -- The order of the arguments' pairs does not matter.
 local function read_ask(worker)
   local count, poll = whole('Reserve', 'count', ARGV[4]), number('Reserve', 'poll', ARGV[5])
@@ -72,9 +89,15 @@ local function read_ask(worker)
   local given = options('Reserve', 7, last)
   local queues, list = read_queues(last + 1)
   local order, seconds = given.order or 'ordered', false
+  local cursor, owed = 0, none
   if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled'
     and order ~= 'weighted' then
     reject('Reserve', 'Unknown order "' .. order .. '"')
+  end
+  if order == 'weighted' then
+    cursor, owed = read_drawn(given.cursor or '1', #queues)
+  elseif given.cursor then
+    cursor = whole('Reserve', 'cursor', given.cursor)
   end
   if given.lock then
     seconds = number('Reserve', 'lock', given.lock)
@@ -90,7 +113,8 @@ local function read_ask(worker)
     list = list,
     order = order,
     weights = order == 'weighted' and read_weights(given.weights or '', #queues),
-    cursor = given.cursor and whole('Reserve', 'cursor', given.cursor) or 0,
+    cursor = cursor,
+    owed = owed,
     count = count,
     ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0,
     limit = 0,
@@ -106,6 +130,7 @@ local function read_ask(worker)
     settings = {},
     known = #queues > 1 and new_known(queues),
     left = false,
+    kept = false,
   }
 end
 

@@ -81,22 +81,32 @@ local function tell_apart(known, asked, parts, first, last, n) -- cold
   tell_apart(known, asked, parts, middle + 1, last, n - left)
 end
 
+-- Finds the queues among some, by their numbers, that are empty.
+local function tell_all_apart(ask, asked) -- cold
+  local parts = {}
+  for n = 1, #asked do
+    local key, at = queue_key(ask.queues[asked[n]], ''), 4 * n - 4
+    parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
+    parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
+  end
+  if #asked > 0 then
+    tell_apart(ask.known, asked, parts, 1, #asked, call('exists', unpack(parts)))
+  end
+end
+
 -- Finds the empty queues from number i on, of the queues with the chosen mark, or of all. Most are
 -- empty, so this costs few commands.
 local function look_ahead(ask, known, i, all) -- cold
-  local asked, parts = {}, {}
+  local asked = {}
   while i <= #ask.queues and #asked < known.step do
     local wanted = all or string.sub(known.marks, i, i) == known.chosen
     if wanted and known.empty[i] == nil and ask.paused[i] ~= 1 then
-      local key, at = queue_key(ask.queues[i], ''), 4 * #asked
       asked[#asked + 1] = i
-      parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
-      parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
     end
     i = i + 1
   end
   known.step = math.min(4 * known.step, MAX_STEP)
-  tell_apart(known, asked, parts, 1, #asked, call('exists', unpack(parts)))
+  tell_all_apart(ask, asked)
 end
 
 -- Whether a queue is not paused, and may have something.

@@ -47,7 +47,7 @@ end
 -- Returns the best parked jobs of a limit to work while it has room, and makes the next one fall
 -- due when there will be room. Drops jobs that are not parked any more. Passes over jobs in paused
 -- queues, which are tried when these are unpaused. Returns the number of jobs that it returned to
--- work.
+-- work, and sets limit.kept if more wait.
 local function return_parked(limit) -- cold
   local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
   for _ = 1, MAX_RETURNED do
@@ -64,6 +64,7 @@ local function return_parked(limit) -- cold
     else
       if opens then
         arm(jid, queue, opens)
+        limit.kept = true
         return returned
       end
       try('zrem', wait, jid)

@@ -4,17 +4,20 @@
 local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat ' ..
   'failure spawned_from_jid x:o'
 
+-- The same when a call leaves jobs that the worker could have, with more room or when a job ends.
+local NAMES_AND_MORE = ' ' .. NAMES
+
 -- The byte between the values of a job in one text.
 local BETWEEN = '\1'
 
--- The number of jobs to take in addition to the n that were taken.
+-- The number of jobs to take in addition to the n that were taken, and of those to start at once.
 local function still_wanted(ask, n)
-  return math.max(0, ask.limit - n)
+  return math.max(0, ask.limit - n), math.max(0, ask.count - n)
 end
 
--- Opens a queue when n jobs were taken. Returns the lost jobs to take, and the number of other jobs
--- that may be taken.
-local function open_one(ask, i, n)
+-- Opens a queue of which so many jobs are wanted, the first direct ones to start at once. Returns
+-- the lost jobs to take, and the number of other jobs that may be taken.
+local function open_one(ask, i, wanted, direct)
   local queue = ask.queues[i]
   if ask.first and #ask.first == 0 or ask.paused[i] == 1 or is_empty(ask, i) then
     return none, 0
@@ -22,9 +25,13 @@ local function open_one(ask, i, n)
   local its = read_settings(queue)
   ask.settings[i] = its
   if its.max_concurrency > 0 or its.max_rate then
-    ask.limit = ask.count -- a job that waits for its worker would count as running
+    ask.limit, wanted = ask.count, direct -- a job that waits for its worker would count as running
   end
-  local wanted = allowed(queue, its, still_wanted(ask, n))
+  local most = allowed(queue, its, wanted)
+  if most < wanted and not ask.kept then
+    ask.kept = finite(try('zcard', queue_key(queue, 'work')), 0) > most
+  end
+  wanted = most
   if wanted == 0 then
     return none, 0
   end
@@ -48,11 +55,11 @@ local function open_one(ask, i, n)
 end
 
 -- The same, but skips a queue that can't be read if there are others.
-local function open_safely(ask, i, n)
+local function open_safely(ask, i, wanted, direct)
   if not ask.known then
-    return open_one(ask, i, n)
+    return open_one(ask, i, wanted, direct)
   end
-  local fine, expired, more = pcall(open_one, ask, i, n)
+  local fine, expired, more = pcall(open_one, ask, i, wanted, direct)
   if fine then
     return expired, more
   end
@@ -105,16 +112,18 @@ local function lock_from(ask, i, lost, more, direct, out)
   local lasts = ask.lock_time or its.heartbeat
   local values = reserved_values(lasts == DEFAULT_HEARTBEAT and '60' or exact(lasts))
   lock(queue, jids, ask.owner, its, values, out, take)
+  ask.kept = ask.kept or its.stopped
   return not its.stopped and (count >= more or count >= SLICE or its.places or dropped > 0)
 end
 
--- Takes the missing jobs from one queue when n jobs were taken, or as if n were.
-local function take_from(ask, i, n, out)
-  local expired, more = open_safely(ask, i, n)
+-- Takes up to wanted jobs from one queue, the first direct ones to start at once.
+local function take_from(ask, i, wanted, direct, out)
+  local start = #out
+  local expired, more = open_safely(ask, i, wanted, direct)
   lock_from(ask, i, expired, 0, nil, out)
   while more > 0 and droppable > 0 do
     local before = #out
-    if not lock_from(ask, i, nil, more, ask.limit > ask.count and ask.count, out) then
+    if not lock_from(ask, i, nil, more, ask.limit > ask.count and start + direct, out) then
       break
     end
     more = more - (#out - before)
@@ -124,7 +133,9 @@ end
 -- Settles the limits of a call's jobs. Returns whether there may be more: it has returned jobs to
 -- work, or a queue of which jobs were parked has others that have fallen due.
 local function settle_and_look(ask) -- cold
-  if settle_limits() > 0 then
+  local returned, kept = settle_limits()
+  ask.kept = ask.kept or kept
+  if returned > 0 then
     return true
   end
   for i = 1, #ask.queues do

@@ -16,53 +16,6 @@ local function shuffle(ask) -- cold
   ask.cursor = 0
 end
 
--- Draws a queue for each wanted job, by the weights of the open queues. Returns the number of jobs
--- for each of these.
-local function draw(ask, open, wanted) -- cold
-  local sum, shares = 0, {}
-  for at = 1, #open do
-    sum, shares[at] = sum + ask.weights[open[at]], 0
-  end
-  for _ = 1, wanted do
-    ask.cursor = ask.cursor * 16807 % 2147483647
-    local at, left = 1, ask.cursor / 2147483647 * sum - ask.weights[open[1]]
-    while left >= 0 and at < #open do
-      at = at + 1
-      left = left - ask.weights[open[at]]
-    end
-    shares[at] = shares[at] + 1
-  end
-  return shares
-end
-
--- Takes the jobs of queues that are drawn. A queue that has fewer jobs than it was drawn for is not
--- drawn again.
-local function take_weighted(ask, out) -- cold
-  local known, open, giving = ask.known, {}, 0
-  ask.limit = ask.count
-  for i = 1, #ask.queues do
-    if string.sub(known.marks, i, i) == known.chosen and ask.paused[i] ~= 1 and not is_empty(ask, i)
-    then
-      open[#open + 1] = i
-    end
-  end
-  while #open > 0 and still_wanted(ask, #out) > 0 and droppable > 0 and not ask.left do
-    local shares, full = draw(ask, open, still_wanted(ask, #out)), {}
-    for at = 1, #open do
-      local share, before = shares[at], #out
-      if share > 0 and droppable > 0 and not ask.left then
-        take_from(ask, open[at], ask.limit - share, out)
-        giving = #out > before and giving + 1 or giving
-        ask.left = ask.left or giving >= MAX_GIVING
-      end
-      if #out - before == share then
-        full[#full + 1] = open[at]
-      end
-    end
-    open = full
-  end
-end
-
 -- Takes all jobs of a queue before those of the next one.
 local function take_ordered(ask, out) -- cold
   local known, giving = ask.known, 0
@@ -70,7 +23,8 @@ local function take_ordered(ask, out) -- cold
   while i do
     local before = #out
     if ask.paused[i] ~= 1 and not is_empty(ask, i) then
-      take_from(ask, i, before, out)
+      local wanted, direct = still_wanted(ask, before)
+      take_from(ask, i, wanted, direct, out)
     end
     giving = #out > before and giving + 1 or giving
     ask.left = ask.left or giving >= MAX_GIVING
@@ -158,7 +112,7 @@ local function take_round_robin(ask, out) -- cold
         more[i] = 0
         if string.sub(known.marks, i, i) == known.chosen then
           local expired
-          expired, more[i] = open_safely(ask, i, #out)
+          expired, more[i] = open_safely(ask, i, still_wanted(ask, #out))
           lock_from(ask, i, expired, 0, nil, out)
           giving = #expired > 0 and more[i] == 0 and giving + 1 or giving
         end
@@ -174,10 +128,180 @@ local function take_round_robin(ask, out) -- cold
   until gone == 0 or droppable <= 0 or ask.left
 end
 
+-- An urn holds the queues that a weighted call draws from:
+--
+--   open    their numbers
+--   sums    for each of these, the sum of the weights up to it
+--   shut    by number, whether a queue is not drawn: it is paused, or found to have no more jobs
+--   left    the number of queues that are not shut
+--   missed  the number of draws that have found a shut queue since the urn was filled
+--   gave    by number, whether a queue has given jobs
+--   giving  the number of these
+--
+-- Filling it takes a step for each queue, so a shut one stays in it until draws often find it.
+
+-- The number of draws that find a shut queue before the urn is filled without these.
+local MAX_MISSED = 16
+
+local function fill_urn(ask, urn) -- cold
+  local open, sums, sum = {}, {}, 0
+  for i = 1, #ask.queues do
+    if not urn.shut[i] then
+      sum = sum + ask.weights[i]
+      open[#open + 1], sums[#sums + 1] = i, sum
+    end
+  end
+  urn.open, urn.sums, urn.left, urn.missed = open, sums, #open, 0
+end
+
+-- An urn with the queues that have the chosen mark and are not paused.
+local function new_urn(ask) -- cold
+  local urn, known = {shut = {}, gave = {}, giving = 0}, ask.known
+  local marks, chosen = {string.byte(known.marks, 1, #known.marks)}, string.byte(known.chosen)
+  for i = 1, #marks do
+    urn.shut[i] = marks[i] ~= chosen or ask.paused[i] == 1 or nil
+  end
+  fill_urn(ask, urn)
+  return urn
+end
+
+local function shut(urn, i) -- cold
+  if not urn.shut[i] then
+    urn.shut[i], urn.left = true, urn.left - 1
+  end
+end
+
+-- Draws a queue that is not shut, by its weight.
+local function draw(ask, urn) -- cold
+  while true do
+    ask.cursor = ask.cursor * 16807 % 2147483647
+    local sums, first, last = urn.sums, 1, #urn.sums
+    local place = ask.cursor / 2147483647 * sums[last]
+    while first < last do
+      local middle = math.floor((first + last) / 2)
+      if place < sums[middle] then
+        last = middle
+      else
+        first = middle + 1
+      end
+    end
+    local i = urn.open[first]
+    if not urn.shut[i] then
+      return i
+    end
+    urn.missed = urn.missed + 1
+    if urn.missed > MAX_MISSED then
+      fill_urn(ask, urn)
+    end
+  end
+end
+
+-- Appends the members of another list from place first on, and returns the list.
+local function append(list, others, first) -- cold
+  for at = first, #others do
+    list[#list + 1] = others[at]
+  end
+  return list
+end
+
+-- Draws n queues, the first of which are owed a turn. Shuts the empty ones among them.
+local function draw_some(ask, urn, owed, n) -- cold
+  local drawn, unknown, seen = {}, {}, {}
+  for at = 1, n do
+    local i = at <= owed and ask.owed[at] or draw(ask, urn)
+    drawn[at] = i
+    if not seen[i] and not urn.shut[i] and ask.known.empty[i] == nil then
+      unknown[#unknown + 1] = i
+    end
+    seen[i] = true
+  end
+  tell_all_apart(ask, unknown)
+  for at = 1, n do
+    if not urn.shut[drawn[at]] and is_empty(ask, drawn[at]) then
+      shut(urn, drawn[at])
+    end
+  end
+  return drawn
+end
+
+-- Deals up to wanted turns, to at most so many queues. Returns the queue of each turn, and the
+-- number of turns of each queue. Draws of empty queues are in vain, so each round makes more.
+local function deal_drawn(ask, urn, wanted, most) -- cold
+  local turns, shares, round = {}, {}, 1
+  while #turns < wanted and most > 0 and urn.left > 0 do
+    local missing, kept = wanted - #turns, {}
+    local owed = math.min(missing, #ask.owed)
+    local drawn = draw_some(ask, urn, owed, math.min(math.max(missing, round), MAX_STEP))
+    for at = 1, #drawn do
+      local i = drawn[at]
+      if not urn.shut[i] and #turns < wanted and most > 0 then
+        most = shares[i] and most or most - 1
+        shares[i] = (shares[i] or 0) + 1
+        turns[#turns + 1] = i
+      elseif not urn.shut[i] and at <= owed then
+        kept[#kept + 1] = i
+      end
+    end
+    ask.owed, round = append(kept, ask.owed, owed + 1), 4 * round
+  end
+  return turns, shares
+end
+
+-- Takes the jobs of turns that were dealt, and shuts queues that have fewer. The next call owes a
+-- queue the turns that this one can't take: when it has enough data, or, ahead, of jobs with limits
+-- and of queues with a max-concurrency.
+local function take_drawn(ask, urn, turns, shares, out) -- cold
+  local taken, direct = {}, direct_shares(ask, turns, #out)
+  for turn = 1, #turns do
+    local i = turns[turn]
+    if not taken[i] then
+      taken[i] = {}
+      local share = ask.limit > ask.count and shares[i] or direct[i] or 0
+      if share > 0 and droppable > 0 and not ask.left then
+        take_from(ask, i, share, direct[i] or 0, taken[i])
+        local its = ask.settings[i]
+        share = ask.limit > ask.count and share or direct[i] or 0
+        if #taken[i] < share and droppable > 0 and not ask.left
+          and not (its and its.stopped and its.direct) then
+          shut(urn, i)
+        end
+      end
+      if #taken[i] > 0 and not urn.gave[i] then
+        urn.gave[i], urn.giving = true, urn.giving + 1
+      end
+    end
+  end
+  local at, owed = {}, {}
+  for turn = 1, #turns do
+    local i = turns[turn]
+    at[i] = (at[i] or 0) + 1
+    if taken[i][at[i]] then
+      out[#out + 1] = taken[i][at[i]]
+    elseif not urn.shut[i] then
+      owed[#owed + 1] = i
+    end
+  end
+  ask.owed = append(owed, ask.owed, 1)
+end
+
+-- Takes each job from a queue that is drawn among those with jobs. The turns that it can't take are
+-- owed to their queues, so that these keep their shares wherever a call ends.
+local function take_weighted(ask, out) -- cold
+  local urn = new_urn(ask)
+  while still_wanted(ask, #out) > 0 and urn.left > 0 and droppable > 0 and not ask.left do
+    local turns, shares = deal_drawn(ask, urn, still_wanted(ask, #out), MAX_GIVING - urn.giving)
+    take_drawn(ask, urn, turns, shares, out)
+    if #ask.owed > 0 then
+      ask.limit = ask.count -- jobs ahead would pass those that are owed
+    end
+    ask.left = ask.left or urn.giving >= MAX_GIVING
+  end
+end
+
 -- Takes jobs from all queues with the chosen mark.
 local function take_all(ask, out)
   if not ask.known then
-    take_from(ask, 1, 0, out)
+    take_from(ask, 1, ask.limit, ask.count, out)
   elseif ask.order == 'ordered' then
     take_ordered(ask, out)
   elseif ask.weights then
@@ -185,4 +309,12 @@ local function take_all(ask, out)
   else
     take_round_robin(ask, out)
   end
+end
+
+-- The cursor of the next call.
+local function told_cursor(ask)
+  if ask.owed[1] then
+    return ask.cursor .. ' ' .. table.concat(ask.owed, ' ')
+  end
+  return ask.cursor
 end

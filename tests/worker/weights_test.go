@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -16,21 +17,55 @@ import (
 // them by queue. The jids begin with the name of the queue.
 func (e *env) reserveWeighted(count, cursor int) map[string]int {
 	e.T.Helper()
-	reply, err := e.Run(e.T.Context(), "reserve", "", "w", fmt.Sprint(count), "3600", "6",
-		"order", "weighted", "weights", "6 3 1", "cursor", fmt.Sprint(cursor), "a", "b", "c")
+	d := drawing{queues: []string{"a", "b", "c"}, weights: "6 3 1", cursor: fmt.Sprint(cursor)}
+	return e.draw(&d, count)
+}
+
+// A drawing is the arguments of weighted reserves that follow each other.
+type drawing struct {
+	queues  []string
+	weights string
+	cursor  string
+	ahead   int
+}
+
+// draw reserves jobs, and counts them by queue. Each jid is the name of its queue and a number.
+func (e *env) draw(d *drawing, count int) map[string]int {
+	e.T.Helper()
+	reply, err := e.Run(e.T.Context(), "reserve", "", d.args(count)...)
 	require.NoError(e.T, err)
+	d.cursor = fmt.Sprint(reply.([]any)[0])
 	counts := map[string]int{}
 	for _, jid := range reservedJIDs(reply) {
-		counts[jid[:1]]++
+		counts[strings.TrimRight(jid, "0123456789")]++
 	}
 	return counts
 }
 
-func (e *env) putInto(queue string, count int) {
+func (d *drawing) args(count int) []any {
+	args := []any{
+		"w", fmt.Sprint(count), "3600", "8", "order", "weighted", "weights", d.weights,
+		"cursor", d.cursor, "ahead", fmt.Sprint(d.ahead),
+	}
+	for _, queue := range d.queues {
+		args = append(args, queue)
+	}
+	return args
+}
+
+// putInto puts jobs with the jids queue0, queue1 and so on.
+func (e *env) putInto(queue string, count int, options ...qless.PutOption) {
+	e.T.Helper()
+	e.putSized(queue, count, 0, options...)
+}
+
+// putSized is like putInto, for jobs with some bytes of data.
+func (e *env) putSized(queue string, count, bytes int, options ...qless.PutOption) {
 	e.T.Helper()
 	specs := make([]qless.JobSpec, count)
 	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(queue, i))}}
+		own := append([]qless.PutOption{qless.JID(fmt.Sprint(queue, i))}, options...)
+		specs[i] = qless.JobSpec{Klass: "K", Data: strings.Repeat("x", bytes), Options: own}
 	}
 	_, err := e.Queue(queue).PutMany(e.T.Context(), specs)
 	require.NoError(e.T, err)
@@ -52,6 +87,132 @@ func TestQueuesGiveJobsByTheirWeights(t *testing.T) {
 		require.InDelta(t, 600, sum["a"], 60, "%v", sum)
 		require.InDelta(t, 300, sum["b"], 60, "%v", sum)
 		require.InDelta(t, 100, sum["c"], 40, "%v", sum)
+	}
+}
+
+// fillMany puts jobs into queues that are named a-, b- and so on, and returns a drawing of them.
+func (e *env) fillMany(queues, jobs int, weight func(i int) int) drawing {
+	e.T.Helper()
+	d := drawing{cursor: "20261128"}
+	for i := range queues {
+		name := string([]rune{'a' + rune(i/26), 'a' + rune(i%26), '-'})
+		e.putInto(name, jobs)
+		d.queues = append(d.queues, name)
+		d.weights += fmt.Sprint(weight(i), " ")
+	}
+	return d
+}
+
+// A call ends when 60 queues have given jobs. The next call goes on from its cursor, or from any.
+func TestWeightsAreKeptOverManyQueues(t *testing.T) {
+	for _, random := range []bool{false, true} {
+		e := newEnv(t)
+		d := e.fillMany(400, 20, func(int) int { return 1 })
+		sums := [4]int{} // of the quarters of the list
+		for call := range 40 {
+			if random {
+				d.cursor = fmt.Sprint(1_000_003 * (call + 1))
+			}
+			counts := e.draw(&d, 250)
+			require.Len(t, counts, 60)
+			for i, queue := range d.queues {
+				sums[i/100] += counts[queue]
+			}
+		}
+		all := sums[0] + sums[1] + sums[2] + sums[3]
+		require.Greater(t, all, 40*60)
+		for _, sum := range sums {
+			require.InDelta(t, all/4, sum, 120, "5 sigma; %v", sums)
+		}
+	}
+}
+
+// One queue of 200 has a third of all draws.
+func TestAHeavyQueueAmongManyKeepsItsShare(t *testing.T) {
+	e := newEnv(t)
+	d := e.fillMany(200, 30, func(i int) int { return 1 + 99*(i/199) })
+	heavy := d.queues[199]
+	e.putInto(heavy, 2000)
+	taken, all := 0, 0
+	for range 30 {
+		counts := e.draw(&d, 250)
+		taken += counts[heavy]
+		for _, count := range counts {
+			all += count
+		}
+	}
+	require.Greater(t, all, 2000)
+	require.InDelta(t, float64(all)*100/299, taken, 120, "5 sigma, of %d", all)
+}
+
+// A call checks only the queues that it draws. The costs are in commands per job.
+func TestWeightsCostLittleMoreThanRoundRobin(t *testing.T) {
+	e := newEnv(t)
+	d := e.fillMany(1000, 8, func(i int) int { return 1 + i%5 })
+	for _, count := range []int{1, 10, 100, 250} {
+		cost := func(args []any) float64 {
+			jobs := 0
+			commands := len(e.Server.Commands(t, func() {
+				reply, err := e.Run(t.Context(), "reserve", "", args...)
+				require.NoError(t, err)
+				jobs = len(reservedJIDs(reply))
+			}))
+			require.GreaterOrEqual(t, jobs, min(count, 60))
+			return float64(commands) / float64(jobs)
+		}
+		weighted := d.args(count)
+		turns := []any{"w", fmt.Sprint(count), "3600", "2", "order", "round-robin"}
+		turns = append(turns, weighted[12:]...)
+		cost(turns) // the first call in a moment finds out more
+		inTurns, byWeight := cost(turns), cost(weighted)
+		t.Logf("%d free slots: %.1f in turns, %.1f by weight", count, inTurns, byWeight)
+		require.LessOrEqual(t, byWeight, 1.5*inTurns)
+	}
+}
+
+// A call ends at 2 MiB of data, or takes nothing ahead of some queues or jobs. Their turns are owed
+// to them by the next call.
+func TestWeightsAreKeptWhereACallEndsEarly(t *testing.T) {
+	limited := qless.Limits{"l"}
+	for name, fill := range map[string]func(e *env, d *drawing){
+		"large jobs": func(e *env, _ *drawing) {
+			e.putSized("a", 150, 300_000)
+			e.putSized("b", 150, 300_000)
+		},
+		"large and small jobs": func(e *env, _ *drawing) {
+			e.putSized("a", 150, 300_000)
+			e.putInto("b", 150)
+		},
+		"small and large jobs": func(e *env, _ *drawing) {
+			e.putInto("a", 150)
+			e.putSized("b", 150, 300_000)
+		},
+		"a max-concurrency": func(e *env, d *drawing) {
+			e.Set("a-max-concurrency", 1000)
+			e.putInto("a", 150)
+			e.putInto("b", 150)
+			d.ahead = 9
+		},
+		"jobs with limits": func(e *env, d *drawing) {
+			e.putInto("a", 150)
+			e.putInto("b", 150, limited)
+			d.ahead = 9
+		},
+	} {
+		for _, count := range []int{1, 16} {
+			t.Run(fmt.Sprint(name, "/", count), func(t *testing.T) {
+				e := newEnv(t)
+				d := drawing{queues: []string{"a", "b"}, weights: "1 1", cursor: "20261128"}
+				fill(e, &d)
+				sum := map[string]int{}
+				for sum["a"]+sum["b"] < 200 {
+					counts := e.draw(&d, count)
+					require.NotEmpty(t, counts)
+					sum["a"], sum["b"] = sum["a"]+counts["a"], sum["b"]+counts["b"]
+				}
+				require.InDelta(t, sum["a"], sum["b"], 60, "4 sigma and what is owed; %v", sum)
+			})
+		}
 	}
 }
 
