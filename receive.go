@@ -474,7 +474,7 @@ func (r *receiver) reserved(reply any, err error, sent time.Time, e exchange) er
 		return r.refused(wrap("receive", "", err))
 	}
 	r.reservation.cursor, r.reservation.claim = got.cursor, got.claim
-	r.idle = e.room > 0 && got.wait > 0
+	r.idle = got.leavesIdle(e)
 	r.appetite.succeeded(len(got.jobs))
 	jobs := make([]*Job, len(got.jobs))
 	for i, reserved := range got.jobs {
@@ -512,7 +512,7 @@ func (r *receiver) setAlarm(got reserved, sent time.Time) {
 	if got.listeners >= 0 {
 		r.relay.Adjust(got.listeners)
 	}
-	if got.wait == 0 {
+	if got.mayBeMore() {
 		r.alarm.Stop()
 		r.ask()
 		return

@@ -34,7 +34,8 @@ type workLoop struct {
 	logged      map[string]bool // kinds of failures logged since the last success
 	unheard     int             // consecutive reserves that found the worker not listening
 	stranded    bool            // a reserve got no reply: it may have locked jobs
-	plenty      bool            // the last reserve got all that it asked for
+	plenty      bool            // of the last reserve, as in reserved
+	backlog     bool            // of the last reserve, as in reserved
 	linger      linger.Rule
 	countedAt   time.Time // when the last reserve that counted relays was sent
 
@@ -240,7 +241,7 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	defer w.checkQuiet()
 	defer w.outbox.done()
 	l.linger.Began(time.Now())
-	defer func() { l.linger.Ended(time.Now(), l.plenty) }()
+	defer func() { l.linger.Ended(time.Now(), l.backlog) }()
 	away := l.sendProgress(ctx, e.progress)
 	looked := false
 	if e.room > 0 {
@@ -259,6 +260,7 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	asks := (e.wants() > 0 || e.leave) && len(l.reservation.queuesFor(e.room)) > 0
 	if e.room > 0 && !asks {
 		l.alarm.Reset(w.cfg.PollInterval) // no queue matches yet
+		l.backlog = false
 		l.rest()
 	}
 	switch {
@@ -335,14 +337,14 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) er
 	l.reservation.cursor, l.reservation.claim = got.cursor, got.claim
 	l.mu.Lock()
 	l.claim = got.claim
-	l.idle = e.room > 0 && got.wait > 0
+	l.idle = got.leavesIdle(e)
 	if !l.reservation.brief && l.idle {
 		l.countedAt = sent
 	} else if !l.reservation.brief { // relays are not counted while no worker is idle
 		l.counts = true
 	}
 	l.mu.Unlock()
-	l.plenty = len(got.jobs) >= e.wants()
+	l.plenty, l.backlog = got.isPlenty(e), got.isBacklog(e)
 	l.appetite.succeeded(len(got.jobs))
 	l.w.health.answered() // before a handler can ask for the worker's health
 	for _, reserved := range got.jobs {
@@ -359,7 +361,7 @@ func (l *workLoop) setAlarm(got reserved, e exchange, sent time.Time) {
 		l.alarm.Stop()
 		return
 	}
-	if got.wait == 0 {
+	if got.mayBeMore() {
 		l.alarm.Stop()
 		l.woken()
 		l.w.listener.relay.Adjust(got.listeners) // a busy worker can relay too

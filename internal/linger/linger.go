@@ -37,10 +37,10 @@ func (r *Rule) Began(now time.Time) {
 	}
 }
 
-// Ended records the end of an exchange. If it was full, there is a backlog, and no reason to wait.
-func (r *Rule) Ended(now time.Time, full bool) {
+// Ended records the end of an exchange. If it left a backlog, there is no reason to wait.
+func (r *Rule) Ended(now time.Time, backlog bool) {
 	r.ended = now
-	if full {
+	if backlog {
 		r.streak = 0
 	}
 }
