@@ -27,7 +27,7 @@ import (
 const (
 	maxFiles     = 40    // of the root, but for tests
 	maxTestFiles = 20    // tests and examples beside them
-	maxLines     = 13000 // of the files of the root, but for tests
+	maxLines     = 13040 // of the files of the root, but for tests
 	maxExported  = 346   // types, functions, methods, constants and variables of the root
 	maxCycle     = 20    // files of the root of which each needs all others
 	maxTestName  = 50    // letters
