@@ -283,8 +283,8 @@ func (c *Client) putAll(
 }
 
 // putMany puts jobs with one script: all or none, except for jobs that an [If] or [Unique] refuses.
-// It returns the existing jobs that refused a put or were replaced, by their index. checked is 1, or
-// once if the server shall remember the puts.
+// It returns the existing jobs that refused a put or were replaced, by their index. checked is 1,
+// or once if the server shall remember the puts.
 func (c *Client) putMany(ctx context.Context, checked string, puts []*put) ([]conflict, error) {
 	run := c.run
 	allNew := !slices.ContainsFunc(puts, func(p *put) bool { return !p.isNew })

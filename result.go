@@ -236,8 +236,8 @@ func readWaitOptions(jid string, options []WaitOption) (o waitOptions, err error
 }
 
 // AwaitPut is an option of [Client.Wait]: how long to wait for a job that does not exist yet, for
-// instance because it is still in an outbox. After that, the error is [ErrNotFound]. Until then, the
-// server is asked for it after 20 ms, then after twice as long each time, up to a second.
+// instance because it is still in an outbox. After that, the error is [ErrNotFound]. Until then,
+// the server is asked for it after 20 ms, then after twice as long each time, up to a second.
 type AwaitPut time.Duration
 
 func (o AwaitPut) applyWait(given *waitOptions) { given.awaitPut = time.Duration(o) }

@@ -115,8 +115,6 @@ type reserved struct {
 	jobs      []reservedJob
 }
 
-// What a reply says about further jobs, to workers and receivers alike:
-
 // mayBeMore reports whether to ask again as soon as there is room. Otherwise, the server has no
 // jobs for free slots, and wakes the one who asked when it has some.
 func (r *reserved) mayBeMore() bool { return r.wait == 0 }

@@ -18,9 +18,9 @@ import (
 // A repair reads the jids of the list first, and then changes each of these jobs once, 100 at a
 // time, or 50 if it moves them, in one script. Jobs that have left the list by then are neither
 // changed nor counted, and jobs that have come since are not looked at. With [Selection.AtMost], it
-// reads 1000 jids at a time, as far as necessary. Cancel, Unfail and Move find the jobs of a failure
-// group and change them in one script; calls of others that take older jobs out of the group may
-// then hide as many. Calling the repair again continues it.
+// reads 1000 jids at a time, as far as necessary. Cancel, Unfail and Move find the jobs of a
+// failure group and change them in one script; calls of others that take older jobs out of the
+// group may then hide as many. Calling the repair again continues it.
 type Result struct {
 	Changed int                     `json:"changed"`       // jobs changed, or already as wanted
 	Left    int                     `json:"left"`          // jobs that could not be changed

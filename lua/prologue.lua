@@ -3,8 +3,8 @@
 -- KEYS[1]  the namespace prefix, from Go; other clients have no key, and the prefix ql:
 -- ARGV     COMMAND, NOW and the command's arguments
 
--- Redis before 7.0 with "lua-replicate-commands no", and KeyDB, copy scripts to replicas. They refuse
--- writes after TIME and the like until a script asks them to copy its writes instead.
+-- Redis before 7.0 with "lua-replicate-commands no", and KeyDB, copy scripts to replicas. They
+-- refuse writes after TIME and the like until a script asks them to copy its writes instead.
 if not redis.acl_check_cmd and redis.replicate_commands then
   redis.replicate_commands()
 end

@@ -81,7 +81,7 @@ func (d Dialect) now() string {
 	return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
 }
 
-// skipLocked ends a query whose rows are to be changed, and leaves out those that others change.
+// skipLocked ends a query whose rows change next, and leaves out the rows that others change.
 func (d Dialect) skipLocked() string {
 	if d == SQLite {
 		return "" // the transaction is the only one that writes

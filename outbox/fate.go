@@ -13,7 +13,7 @@ type fate struct {
 	kind    string // of a problem; empty for a job whose row is deleted
 	message string
 	holder  string     // the job that holds its unique key
-	code    qless.Code // for those who wait for the job
+	code    qless.Code // for callers that wait for the job
 }
 
 // kindParent is the kind of the problem of a row whose parent was not put.

@@ -59,7 +59,7 @@ func (m *move) note(err error) {
 	}
 }
 
-// sift returns the rows that can be put, those that others need first.
+// sift returns the rows that can be put, parents first.
 func (m *move) sift(ctx context.Context, rows []*row) []*row {
 	ordered, circles := inOrder(rows, m.rows)
 	for _, r := range circles {
@@ -80,7 +80,7 @@ func (m *move) sift(ctx context.Context, rows []*row) []*row {
 	})
 }
 
-// inOrder sorts rows so that each comes after those that it needs, and otherwise stays where it is.
+// inOrder sorts rows so that each comes after its parents, and otherwise stays where it is.
 // It returns the rows that need themselves apart.
 func inOrder(rows []*row, known map[string]*row) (ordered, circles []*row) {
 	const entered, left = 1, 2
@@ -134,8 +134,8 @@ func (m *move) waits(ctx context.Context, r *row) bool {
 	return false
 }
 
-// circleAge is the age at which a row that waits is checked for a circle, which two transactions can
-// make that don't see each other.
+// circleAge is the age at which a row that waits is checked for a circle, which two transactions
+// can make that don't see each other.
 const circleAge = time.Minute
 
 // countApart returns the number of rows that one script may put: up to a row that needs another one
@@ -339,7 +339,7 @@ func (m *move) end(ctx context.Context) {
 	m.note(m.table.postpone(ctx, m.claim, m.refused))
 }
 
-// settle wakes the rows that wait for those that are gone, and lets the server forget the receipts.
+// settle wakes the rows that wait for the gone ones, and lets the server forget the receipts.
 func (m *move) settle(ctx context.Context, fates []fate) error {
 	var jids, receipts []any
 	for _, r := range m.gone {

@@ -60,7 +60,7 @@ func TestAJobWaitsForARowThatARelayHas(t *testing.T) {
 	})
 }
 
-// What becomes of a job whose parent is not put, by its OnFailure.
+// The OnFailure of a job decides its fate if its parent is not put.
 func TestAJobWhoseParentIsNotPut(t *testing.T) {
 	for name, prevent := range map[string]func(s *shop) (parent string){
 		"set aside": func(s *shop) string {

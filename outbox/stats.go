@@ -26,7 +26,8 @@ func ReadStats(ctx context.Context, db *sql.DB) (Stats, error) {
 		return stats, err
 	}
 	var oldest sql.NullInt64
-	err = t.query(ctx, db, func(scan func(...any) error) error { return scan(&stats.Waiting, &oldest) },
+	count := func(scan func(...any) error) error { return scan(&stats.Waiting, &oldest) }
+	err = t.query(ctx, db, count,
 		`SELECT count(*), min(created) FROM qless_outbox_rows WHERE problem IS NULL`)
 	if oldest.Valid {
 		stats.Oldest = max(time.Since(time.UnixMicro(oldest.Int64)), 0)
@@ -101,8 +102,8 @@ func (r *Relay) Problems(ctx context.Context, limit int) (problems []Problem, er
 	return problems, err
 }
 
-// Retry tries rows again that are set aside, and those that are set aside only because they depend
-// on them. It returns their number. Rows without a problem are left as they are.
+// Retry tries rows again that are set aside, and the rows set aside only because they depend on
+// them. It returns their number. Rows without a problem are left as they are.
 func (r *Relay) Retry(ctx context.Context, jids ...string) (n int, err error) {
 	var retried []any
 	err = r.table.write(ctx, func(s session) error {
@@ -172,7 +173,7 @@ func (t *table) aside(ctx context.Context, s session, jids []string) ([]string, 
 // notPut is how long the server knows that a job was not put.
 const notPut = 7 * 24 * time.Hour
 
-// publish tells those who wait for jobs that these were not put.
+// publish tells callers that wait for jobs that these were not put.
 func (r *Relay) publish(ctx context.Context, fates []fate) error {
 	if len(fates) == 0 {
 		return nil
@@ -192,7 +193,7 @@ func (r *Relay) publish(ctx context.Context, fates []fate) error {
 	return err
 }
 
-// explain returns the message for those who wait for the job.
+// explain returns the message for callers that wait for the job.
 func (f fate) explain() string {
 	if f.kind == "" {
 		return f.message

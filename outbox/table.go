@@ -112,8 +112,8 @@ func (t *table) claim(
 	return c, rows, err
 }
 
-// pick returns the numbers of the next rows. Rows that are tried again get up to half of a batch, so
-// that neither they nor new ones hold up the others.
+// pick returns the numbers of the next rows. Rows that are tried again get up to half of a batch,
+// so that neither they nor new ones hold up the others.
 func (t *table) pick(
 	ctx context.Context, s session, now int64, limit int,
 ) (numbers []any, err error) {
@@ -138,7 +138,7 @@ func (t *table) pick(
 	return numbers, err
 }
 
-// readParents reads the rows that others need, and returns those that the claim still holds. One
+// readParents reads the rows that others need, and returns the ones that the claim still holds. One
 // statement reads both, so that no row is put after the fate of its parent has decided about it.
 func (t *table) readParents(ctx context.Context, c claim, rows []*row) ([]*row, error) {
 	byNumber, numbers := map[int64]*row{}, []any{}
@@ -193,9 +193,11 @@ func (t *table) change(ctx context.Context, rows []*row, text string, args ...an
 	return t.write(ctx, func(s session) error { return t.exec(ctx, s, text, args...) })
 }
 
-// finish deletes rows, decides about the rows that need those that were not put, and sets rows
+// finish deletes rows, decides about the children of the rows that were not put, and sets rows
 // aside.
-func (t *table) finish(ctx context.Context, gone []*row, lost []fate) (condemned []fate, err error) {
+func (t *table) finish(
+	ctx context.Context, gone []*row, lost []fate,
+) (condemned []fate, err error) {
 	jids := make([]any, len(gone))
 	numbers := make([]any, len(gone))
 	for i, r := range gone {

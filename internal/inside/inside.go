@@ -28,6 +28,6 @@ type Found struct {
 var Prepare func(ctx context.Context, client any, queue string, spec any) (Put, error)
 
 // PutOnce puts the first of several jobs, in any queues, with one script: all or none of them. It
-// returns how many these are, and those that exist. The server remembers the jids until a command
-// put.settled for a week, and does not put them again.
+// returns the number of jobs put, and the jobs that exist. The server remembers the jids until a
+// command put.settled for a week, and does not put them again.
 var PutOnce func(ctx context.Context, client any, puts []Put) (n int, found []Found, err error)

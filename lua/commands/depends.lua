@@ -1,8 +1,8 @@
 -- depends: adds or removes dependencies of a job, which must have some.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, 'on' or 'off', jid... ('off', 'all' ends them all); or 'upon', jid...,
---          which is on, but refuses a circle; or 'fewer', which ends 1,000
+-- ARGV     COMMAND, NOW, jid, 'on' or 'off', jid... ('off', 'all' ends them all); or 'upon',
+--          jid..., which is on, but refuses a circle; or 'fewer', which ends 1,000
 -- Returns  1; of 'fewer', how many are left
 -- Errors   Depends() when the job's state is not depends, a jid is none, or the job would wait for
 --          itself

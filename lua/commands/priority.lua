@@ -7,8 +7,9 @@
 -- Cost     3 commands, 4 if the job is complete
 -- For      classic
 -- Repeat   safe
--- Needs    del exists expire get hdel hget hmget hset lrange publish sadd sismember srem time unlink
---          zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+-- Needs    del exists expire get hdel hget hmget hset lrange publish sadd sismember srem time
+--          unlink zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          zrevrangebyscore zscore
 
 local jid = required('Job', 'jid', ARGV[3])
 local priority = number('Priority', 'priority', ARGV[4])

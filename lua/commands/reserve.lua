@@ -34,10 +34,10 @@
 --          listen itself. When there are jobs, the names of their fields as one text, separated by
 --          spaces, with a space before the first if there are more jobs, or may be, that the worker
 --          could have with more slots, or when jobs end that now use up a limit or a
---          max-concurrency; then the values of each job: fields of the job hash, where time is since when
---          the job is this worker's; heartbeat; and put_at, when it was put, or popped before if it
---          was released. They are one text, with the byte 1 between them, or an array if a value
---          contains that byte or is missing
+--          max-concurrency; then the values of each job: fields of the job hash, where time is
+--          since when the job is this worker's; heartbeat; and put_at, when it was put, or popped
+--          before if it was released. They are one text, with the byte 1 between them, or an array
+--          if a value contains that byte or is missing
 -- Errors   Reserve()
 -- Cost     1 command, 5 more when there are several queues, 6 if they take turns; at most 1, and
 --          for 1000 queues 6 in all, for each that was not found empty within the last second, 4

@@ -13,7 +13,7 @@ local SLICE = 500
 local MAX_PARKED = 200
 local parked_here = 0
 
--- When the first lock ends of those that this call has taken for another time than the queue's.
+-- When the first lock ends that this call has taken for another time than the queue's.
 local first_own_end = math.huge
 
 -- The maximum number of bytes of data that a call returns, unless one job has more, and the number

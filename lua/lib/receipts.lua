@@ -1,5 +1,5 @@
--- Receipts: jobs that were put once, such as those of an outbox. x:outbox:put has their jids, by the
--- times at which the receipts end. A job with a receipt is not put again, even if its record is
+-- Receipts: jobs that were put once, such as those of an outbox. x:outbox:put has their jids, by
+-- the times at which the receipts end. A job with a receipt is not put again, even if its record is
 -- gone.
 
 -- How long a receipt is kept: until its sender has settled the job, and then for as long as a copy

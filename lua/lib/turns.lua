@@ -292,7 +292,7 @@ local function take_weighted(ask, out) -- cold
     local turns, shares = deal_drawn(ask, urn, still_wanted(ask, #out), MAX_GIVING - urn.giving)
     take_drawn(ask, urn, turns, shares, out)
     if #ask.owed > 0 then
-      ask.limit = ask.count -- jobs ahead would pass those that are owed
+      ask.limit = ask.count -- jobs ahead would pass the jobs owed
     end
     ask.left = ask.left or urn.giving >= MAX_GIVING
   end

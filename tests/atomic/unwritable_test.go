@@ -13,8 +13,8 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// looks are commands that show what is there. What they tidy up on the way may wait, so that they
-// work on any server.
+// looks are commands that only show something. They work on any server, because their tidying can
+// wait.
 var looks = []string{"get", "multiget", "queues", "workers"}
 
 // A server that takes no writes refuses every command that has something to change, whatever the

@@ -37,8 +37,8 @@ func TestAThrottledJobRunsAgainWhenTheHoldEnds(t *testing.T) {
 	}
 }
 
-// What the call itself adds to a queue with nothing but work, a worker waits for: the one that
-// called if it is idle, and otherwise another one.
+// A worker waits for the jobs that the call itself adds to a queue with nothing but work: the
+// caller if it is idle, and otherwise another worker.
 func TestWhatAReserveAddsToAQuietQueueIsWaitedFor(t *testing.T) {
 	cases := []struct {
 		name string

@@ -103,7 +103,7 @@ func (e *env) fillMany(queues, jobs int, weight func(i int) int) drawing {
 	return d
 }
 
-// A call ends when 60 queues have given jobs. The next call goes on from its cursor, or from any.
+// A call ends when 60 queues have given jobs. The next call continues from its cursor, or from any.
 func TestWeightsAreKeptOverManyQueues(t *testing.T) {
 	for _, random := range []bool{false, true} {
 		e := newEnv(t)
