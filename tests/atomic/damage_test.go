@@ -21,6 +21,7 @@ var commands = []string{
 	"put|30|w1|b|failed|K|{}|0",
 	"put|30|w1|b|complete|K|{}|0|tags|[]",
 	"requeue|30|w1|a|waiting|K|{}|0",
+	"put.settled|30|new|waiting",
 	"put.many|30|w1||a|new 1|K|{}|0|0|b|new 2|K|{}|0|2|tags|[\"red\"]|a|new 3|K|{}|10|0" +
 		"|b|new 4|K|{}|0|2|depends|[\"new 1\", \"waiting\"]|b|waiting too|K|{}|0|0",
 	"put.many|30|w1|once|a|new 1|K|{}|0|0|b|new 2|K|{}|0|2|depends|[\"new 1\"]|a|failed|K|{}|0|2|if|absent",
@@ -393,7 +394,8 @@ func (tr trial) excused(about string) bool {
 	case strings.HasPrefix(owner, "r-"): // a number was taken, so the children have others
 		return strings.HasPrefix(about, "job r")
 	case tr.damage.field == "state": // its dependents do not consider it a job
-		return strings.Contains(tr.line, `"`+owner+`"`) || strings.Contains(tr.line, "|on|")
+		return strings.Contains(tr.line, `"`+owner+`"`) || strings.Contains(tr.line, "|on|") ||
+			strings.Contains(tr.line, "|upon|")
 	}
 	return tr.poppedInstead(about)
 }
