@@ -96,7 +96,7 @@ func TestTheJobsOfAFractionalIntervalAreThatFarApart(t *testing.T) {
 func TestRecurringJobMovedToItsOwnQueueMakesItKnown(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Hour)
-	require.NoError(t, e.Queue("q").Forget(t.Context()))
+	require.NoError(t, errOf(e.Run(t.Context(), "queue.forget", "", "q")))
 	require.NoError(t, errOf(e.Do(t.Context(), "recur.update", "r", "queue", "q")))
 	queues, err := e.Queues(t.Context())
 	require.NoError(t, err)

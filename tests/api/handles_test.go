@@ -130,6 +130,6 @@ func TestAQueueThatGetsJobsByUnfailIsKnown(t *testing.T) {
 	require.Equal(t, []string{"q", "repair"}, listed())
 	e.Put("repair")
 	require.Equal(t, []string{"q", "repair"}, listed(), "once")
-	require.NoError(t, e.Queue("repair").Forget(t.Context()))
+	require.NoError(t, errOf(e.Run(t.Context(), "queue.forget", "", "repair")))
 	require.Equal(t, []string{"q"}, listed())
 }

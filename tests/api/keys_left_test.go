@@ -63,7 +63,7 @@ func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 			}
 			require.NoError(t, ends[i%4](c, jid))
 		}
-		require.NoError(t, e.Queue(fmt.Sprint("q", i)).Forget(ctx))
+		require.NoError(t, errOf(e.Run(ctx, "queue.forget", "", fmt.Sprint("q", i))))
 		require.NoError(t, inspect.New(e.Client).ForgetWorkers(ctx, worker))
 	}
 	e.Put("last", qless.JID("last"))

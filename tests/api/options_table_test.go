@@ -49,6 +49,7 @@ func sampleOf(t *testing.T, row *jobopts.Row) string {
 
 // besides has the options that other options require.
 var besides = map[string]string{
+	"if":                   `"jid": "new"`,
 	"keep_due":             `"unique": ["x"], "replace": true`,
 	"replace":              `"unique": ["x"]`,
 	"unique_for":           `"unique": ["x"]`,

@@ -61,9 +61,8 @@ func TestADelayThatIsSetAgainCountsAgain(t *testing.T) {
 	require.NotContains(t, fields, "x:undelayed")
 }
 
-// Other clients' scripts do the same: a worker is warned before it is timed out, and the next one
-// counts as warned.
-func TestTheNextHolderOfATimedOutJobHasNoGracePeriod(t *testing.T) {
+// The grace period in which a job is timed out is that of its worker, not of the next one.
+func TestTheNextHolderOfATimedOutJobHasAGracePeriod(t *testing.T) {
 	for name, between := range map[string]func(job *qless.Job) error{
 		"timed out":               func(*qless.Job) error { return nil },
 		"timed out, and promoted": func(job *qless.Job) error { return job.SetPriority(t.Context(), 5) },
@@ -78,6 +77,8 @@ func TestTheNextHolderOfATimedOutJobHasNoGracePeriod(t *testing.T) {
 			require.NoError(t, between(job))
 			e.Pop("q")
 			e.Clock.Advance(61 * time.Second)
+			require.Empty(t, e.Pops("q", 1), "its worker is warned")
+			e.Clock.Advance(10 * time.Second)
 			require.Equal(t, "j", e.Pop("q").JID)
 		})
 	}

@@ -143,7 +143,7 @@ func TestCommandsThatAreSentAgain(t *testing.T) {
 // newPuts are calls that put jobs with new jids.
 var newPuts = map[string]func(ctx context.Context, client *qless.Client) ([]string, error){
 	"put": func(ctx context.Context, client *qless.Client) ([]string, error) {
-		jid, err := client.Queue("q").Put(ctx, "K", nil, qless.IfAbsent, qless.Priority(1), qless.Headers{"a": "1"})
+		jid, err := client.Queue("q").Put(ctx, "K", nil, qless.Priority(1), qless.Headers{"a": "1"})
 		return []string{jid}, err
 	},
 	"put.many": func(ctx context.Context, client *qless.Client) ([]string, error) {

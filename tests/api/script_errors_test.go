@@ -298,6 +298,7 @@ var refusals = []refusal{
 	{"repair|cancel||nonsense|q||1|0|0", `Repair(): Unknown list "nonsense"`, nil},
 	{"repair|nonsense||waiting|q||1|0|0", `Repair(): Unknown action "nonsense"`, nil},
 	{"repair|priority|x|waiting|q||1|0|0", `Repair(): Arg "priority" not a number: x`, nil},
+	{"repair|tag|[]|waiting|q|[{|1|0|0", `Repair(): Arg "cursor" missing or not JSON: [{`, nil},
 	{"repair|tag|x|waiting|q||1|0|0", `Repair(): Arg "tags" missing or not JSON: x`, nil},
 	{"repair|move||waiting|q||1|0|0", `Queue(): no queue name provided`, nil},
 	{"repair|move|p|waiting|q||1|0|0|delay|x", `Repair(): Arg "delay" not a number: x`, nil},
