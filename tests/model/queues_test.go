@@ -106,6 +106,18 @@ func (m *queues) in(queue, name string) []*job {
 	return jobs
 }
 
+// hasJobs reports whether a queue has jobs that have not ended, or recurring ones.
+func (m *queues) hasJobs(queue string) bool {
+	for _, r := range m.recurs {
+		if r.queue == queue {
+			return true
+		}
+	}
+	return slices.ContainsFunc([]string{"work", "locks", "scheduled", "depends"}, func(name string) bool {
+		return len(m.in(queue, name)) > 0
+	})
+}
+
 // work returns the waiting jobs of a queue in the order of popping.
 func (m *queues) work(queue string) []*job {
 	jobs := m.in(queue, "work")

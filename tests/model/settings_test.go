@@ -47,6 +47,9 @@ var settingActions = []action{
 			return ended(w.by(s).Queue(s.Queue).Forget(w.ctx))
 		},
 		predict: func(m *queues, s step) outcome {
+			if m.hasJobs(s.Queue) {
+				return refused(qless.ErrInvalid)
+			}
 			delete(m.known, s.Queue)
 			delete(m.unlisted, s.Queue)
 			return done
