@@ -161,7 +161,6 @@ local function library(stamp, now)
 		return lib
 	end
 	var = var or {}
-	var.followable = var.followable or 1000
 	var.large_bytes = var.large_bytes or 0
 	var.left_groups = var.left_groups or {}
 	var.made_last = var.made_last or 0
@@ -1455,19 +1454,6 @@ local function library(stamp, now)
 				for g = 1, #puts.groups do
 					lib.drop_left(puts.groups[g])
 				end
-				if not fresh then
-					local items = puts.items
-					local changes
-					for _, item in ipairs(items) do
-						if item.old and item.checked and #item.others > 0 then
-							changes = changes or lib.changes_of(items)
-							if lib.closes_circle(item.jid, item.others, changes) then
-								local message = 'Job ' .. item.jid .. ' would wait for itself'
-								error('Put(): ' .. message)
-							end
-						end
-					end
-				end
 				if puts.batches then
 					local batches, items = puts.batches, puts.items
 					for _, item in ipairs(items) do
@@ -1475,7 +1461,7 @@ local function library(stamp, now)
 						if jid then
 							local batch = batches[jid]
 							batch.stored = batch.stored or lib.read_batch('Put', jid)
-							if lib.is_circle(item, jid, batch, items) then
+							if lib.is_circle(item, jid, batch) then
 								local message = 'Job ' .. item.jid .. ' would wait for its own batch'
 								error('Put(): ' .. message)
 							end
@@ -2415,11 +2401,16 @@ local function library(stamp, now)
 				return lib.kept_before(name, claim)
 			end
 		elseif name == 'is_circle' then
-			function lib.is_circle(item, jid, batch, items)
+			function lib.is_circle(item, jid, batch)
 				if not item.old and #item.depends == 0 then
 					return false
 				end
-				batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
+				batch.waiting = batch.waiting or lib.waiting_for(jid)
+				for _, other in ipairs(item.depends) do
+					if batch.waiting[other] then
+						return true
+					end
+				end
 				return batch.waiting[item.jid]
 			end
 		elseif name == 'is_listed' then
@@ -3305,26 +3296,6 @@ local function library(stamp, now)
 						lib.leave_turns(queue, job[7])
 					end
 				end
-			end
-		elseif name == 'changes_of' then
-			function lib.changes_of(items)
-				local waiters, ended = {}, {}
-				for _, item in ipairs(items) do
-					for _, other in ipairs(item.others) do
-						waiters[other] = waiters[other] or {}
-						table.insert(waiters[other], item.jid)
-					end
-					local batch = item.given.batch
-					if batch then
-						waiters[item.jid] = waiters[item.jid] or {}
-						table.insert(waiters[item.jid], batch)
-					end
-					ended[item.jid] = {}
-					for _, other in ipairs(item.old and item.old.ended or var.none) do
-						ended[item.jid][other] = true
-					end
-				end
-				return {waiters = waiters, ended = ended}
 			end
 		elseif name == 'clear_list' then
 			function lib.clear_list(seconds)
@@ -4548,20 +4519,15 @@ local function library(stamp, now)
 				lib.link(jid, {'x:open'}, {})
 			end
 		elseif name == 'waiting_for' then
-			function lib.waiting_for(jid, changes)
+			function lib.waiting_for(jid)
 				local list, found, at = {jid}, {[jid] = true}, 1
-				local function add(some, but)
-					for _, other in ipairs(some) do
-						if not found[other] and not (but[other] and but[other][list[at]]) then
+				while list[at] and #list < 1000 do
+					local key = prefix .. 'j:' .. list[at] .. '-dependents'
+					for _, other in ipairs(try('srandmember', key, 1000 - #list)) do
+						if not found[other] then
 							list[#list + 1], found[other] = other, true
 						end
 					end
-				end
-				while list[at] and var.followable > 0 do
-					local stored = try('srandmember', prefix .. 'j:' .. list[at] .. '-dependents', var.followable)
-					var.followable = var.followable - math.max(1, #stored)
-					add(stored, changes.ended)
-					add(changes.waiters[list[at]] or var.none, var.none)
 					at = at + 1
 				end
 				return found
@@ -4849,8 +4815,6 @@ local function library(stamp, now)
 				local others, problem = lib.needed(item.jid, item.depends, 1, {})
 				if problem then
 					return problem
-				elseif item.checked and lib.closes_circle(item.jid, others) then
-					return 'Job ' .. item.jid .. ' would wait for itself'
 				end
 				item.priority = call('hget', item.key, 'priority')
 				local change = item.change
@@ -5270,19 +5234,6 @@ local function library(stamp, now)
 					end
 				end
 				return over[1] ~= nil
-			end
-		elseif name == 'closes_circle' then
-			function lib.closes_circle(jid, others, changes)
-				if #others == 0 then
-					return false
-				end
-				local found = lib.waiting_for(jid, changes or {waiters = var.none, ended = var.none})
-				for i = 1, #others do
-					if found[others[i]] then
-						return true
-					end
-				end
-				return false
 			end
 		elseif name == 'delete_failed' then
 			function lib.delete_failed(jid, forced)
@@ -10034,7 +9985,7 @@ elseif command == 'queues' then
 	end
 	return lib.joined(all)
 elseif command == 'repair' then
-	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, followable = 1000, halved = 0, left_alone = {}, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, places = {}, searched = 0, tellable = 200, unheard = 0}
+	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, halved = 0, left_alone = {}, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, places = {}, searched = 0, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local action, value = lib.required('Repair', 'action', ARGV[3]), lib.required('Repair', 'value', ARGV[4])
 	local kind = ARGV[5] == 'failed' and 'oldest' or ARGV[5]
@@ -10413,7 +10364,7 @@ elseif command == 'unfail' then
 end
 elseif #command == 7 then
 if command == 'depends' then
-	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local action = lib.required('Depends', 'command', ARGV[4])
@@ -10432,13 +10383,10 @@ if command == 'depends' then
 		end
 		return count == call('scard', key)
 	end
-	if action == 'on' or action == 'upon' then
+	if action == 'on' then
 		local others, problem = lib.needed(jid, lib.check_dependencies('Depends', ARGV, 5), 5, {})
 		if problem then
 			error('Depends(): ' .. problem)
-		elseif action == 'upon' and lib.closes_circle(jid, others) then
-			local message = 'Job ' .. jid .. ' would wait for itself'
-			error('Depends(): ' .. message)
 		end
 		local watches = job[2] and string.find(job[2], '^%a*f') ~= nil
 		if watches then
@@ -10540,7 +10488,7 @@ elseif command == 'release' then
 	end
 	return jid
 elseif command == 'requeue' then
-	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	if call('exists', prefix .. 'j:' .. lib.required('Put', 'jid', ARGV[5])) == 0 then
 		local message = 'Job ' .. ARGV[5] .. ' does not exist'
@@ -10941,7 +10889,7 @@ elseif command == 'progress' then
 	end
 	return outcomes
 elseif command == 'schedule' then
-	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local id = lib.required('Schedule', 'id', ARGV[3])
 	local due

@@ -107,9 +107,6 @@ local function prepare(puts, fresh) -- cold
   for g = 1, #puts.groups do
     drop_left(puts.groups[g])
   end
-  if not fresh then
-    refuse_circles('Put', puts.items)
-  end
   if puts.batches then
     read_batches('Put', puts.batches, puts.items)
   end
