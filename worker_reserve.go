@@ -126,8 +126,7 @@ func (r *reserved) leavesIdle(e exchange) bool { return e.room > 0 && !r.mayBeMo
 // Only then is it worthwhile to ask for jobs ahead alone, because some are never taken ahead.
 func (r *reserved) isPlenty(e exchange) bool { return len(r.jobs) >= e.wants() }
 
-// isBacklog reports whether jobs wait for a slot, or may: they were left because there was no more
-// room, or because of their limits, or those of their queue.
+// isBacklog reports whether jobs may wait for a slot of this worker, of a limit or of their queue.
 func (r *reserved) isBacklog(e exchange) bool {
 	return r.more || r.mayBeMore() && len(r.jobs) < e.room
 }

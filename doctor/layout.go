@@ -6,7 +6,7 @@ import (
 	"github.com/qless/qless-go/internal/keys"
 )
 
-// A checking says which checks examine the keys of a kind.
+// A checking holds the checks of the keys of one kind.
 type checking struct {
 	members check // of each member, if members are checked
 	itself  check // of the key itself, if it is checked

@@ -18,7 +18,7 @@ type move struct {
 	began time.Time
 	pass  Pass
 
-	rows     map[string]*row // those of the pass, by jid
+	rows     map[string]*row // all rows of the pass, by jid
 	gone     []*row          // their jobs were put, or never will be
 	put      map[string]bool // the jids of rows whose jobs exist now
 	fates    []fate          // of jobs that are not put

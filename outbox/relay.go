@@ -27,10 +27,10 @@ type RelayConfig struct {
 	// than a relay needs for a batch. Defaults to 30 s.
 	Lease time.Duration
 
-	// Listen calls notify when there may be new rows, until the context ends or it fails. It is then
-	// called again, after a pause, so it should connect anew each time. In PostgreSQL, each commit
-	// with new rows notifies the channel qless_outbox: see docs/outbox.md. If Listen is nil, rows are
-	// found by [Relay.Notify] and by polling.
+	// Listen calls notify when there may be new rows, until the context ends or it fails. The relay
+	// then pauses and calls it again, so each call should open a connection. In PostgreSQL, each
+	// commit with new rows notifies the channel qless_outbox: see docs/outbox.md. If Listen is nil,
+	// rows are found by [Relay.Notify] and by polling.
 	Listen func(ctx context.Context, notify func()) error
 
 	// Logger defaults to [slog.Default].

@@ -161,7 +161,7 @@ func (r *Relay) Drop(ctx context.Context, jids ...string) (n int, err error) {
 	return len(found), r.publish(ctx, fates)
 }
 
-// aside returns those of the jids whose rows are set aside.
+// aside returns the jids among these whose rows are set aside.
 func (t *table) aside(ctx context.Context, s session, jids []string) ([]string, error) {
 	if len(jids) == 0 {
 		return nil, nil

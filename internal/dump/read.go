@@ -32,7 +32,7 @@ local function expires(key)
   local at, lasts
   repeat
     at, lasts = clock(), redis.call('pttl', key)
-  until lasts < 0 or clock() == at -- it goes on while a script runs
+  until lasts < 0 or clock() == at -- the clock runs on within a script
   return lasts < 0 and 0 or at + lasts
 end
 

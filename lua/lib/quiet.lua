@@ -1,6 +1,6 @@
 -- Quiet queues: nothing in them falls due before the worker asks again. A single queue is quiet if
--- it has nothing but work, and this call adds nothing to it that falls due by then. The call looks
--- neither for what is due nor for what comes, and leaves nothing to other workers but work.
+-- it has nothing but work, and this call adds nothing to it that falls due by then. The call then
+-- skips the searches for due and coming jobs, and other workers can find only work in the queue.
 
 -- Checks for rare states: paused queues, idle workers, and in a single queue, anything besides
 -- work. Usually, one command finds none, or a second one finds only idle workers or locks.

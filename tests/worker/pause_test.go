@@ -60,10 +60,11 @@ func TestJobsReservedWhilePausingAreReleased(t *testing.T) {
 
 func TestAWorkerWhoseQueuesAreForgottenMayBePaused(t *testing.T) {
 	e := newLiveEnv(t)
-	e.Put("some")
+	jid := e.Put("some")
 	w := e.worker(qless.WorkerConfig{Queues: []string{"*"}, PollInterval: 10 * time.Millisecond})
 	w.Handle("K", nothing)
 	w.start()
+	until(t, "the queue is empty", func() bool { return e.Read(jid).State == qless.StateComplete })
 	require.NoError(t, e.Queue("some").Forget(t.Context()))
 	until(t, "the worker has no queue", func() bool { return len(w.Stats().Queues) == 0 })
 	w.Pause()

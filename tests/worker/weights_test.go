@@ -210,7 +210,7 @@ func TestWeightsAreKeptWhereACallEndsEarly(t *testing.T) {
 					require.NotEmpty(t, counts)
 					sum["a"], sum["b"] = sum["a"]+counts["a"], sum["b"]+counts["b"]
 				}
-				require.InDelta(t, sum["a"], sum["b"], 60, "4 sigma and what is owed; %v", sum)
+				require.InDelta(t, sum["a"], sum["b"], 60, "4 sigma and the turns owed; %v", sum)
 			})
 		}
 	}
