@@ -105,13 +105,16 @@ func TestAJobThatCanNotBePutIsRefusedAtOnce(t *testing.T) {
 		"the klass is empty":      {"q", "", nil, qless.Priority(1)},
 		"can't be JSON":           {"q", "K", make(chan int), qless.Priority(1)},
 		"is negative":             {"q", "K", nil, qless.Delay(-1)},
-		"not under the condition": {"q", "K", nil, qless.IfFinished},
+		"IfFinished needs a JID":  {"q", "K", nil, qless.IfFinished},
 		"options[0] is nil":       {"q", "K", nil, nil},
 	} {
 		_, err := s.box.Put(s.Context(), s.db, put.queue, put.klass, put.data, put.option)
 		require.ErrorIs(s, err, qless.ErrInvalid)
 		require.ErrorContains(s, err, message)
 	}
+	_, err := s.box.Put(s.Context(), s.db, "q", "K", nil, qless.JID("a"), qless.IfFinished)
+	require.ErrorIs(s, err, qless.ErrInvalid)
+	require.ErrorContains(s, err, "not under the condition")
 	require.Zero(s, s.stats())
 }
 

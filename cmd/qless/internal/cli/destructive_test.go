@@ -13,7 +13,7 @@ import (
 // destructive are the commands that need confirmation, with arguments for the scene.
 var destructive = []string{
 	"queue pause mail",
-	"queue forget mail",
+	"queue forget old",
 	"queue move mail slow",
 	"job cancel failed running",
 	"job retry failed failed-too",
@@ -57,6 +57,9 @@ func busy(t *testing.T, words string) (*env, func() testkit.Keyspace) {
 	e := newStill(t)
 	scene(t, e.Client())
 	require.NoError(t, e.Client().Limit("shop").Hold(t.Context(), time.Minute))
+	jid, err := e.Client().Queue("old").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+	require.NoError(t, e.Client().Cancel(t.Context(), jid)) // which leaves a queue without jobs
 	if strings.HasPrefix(words, "schedule") {
 		follow(t, e.Client())()
 	}
