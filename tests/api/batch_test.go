@@ -519,7 +519,7 @@ func TestWhatABatchCosts(t *testing.T) {
 	require.Equal(t, each+2, (members(b, 100)-members(b, 50))/50)
 	watched := e.batch(qless.OnFailureRun)
 	require.Equal(t, each+4, (members(watched, 100)-members(watched, 50))/50)
-	require.Equal(t, 5, commands(func() { e.commits(b) }))
+	require.Equal(t, 6, commands(func() { e.commits(b) }))
 	require.Equal(t, 3, commands(func() { require.NoError(t, errOf(b.Status(t.Context()))) }))
 }
 

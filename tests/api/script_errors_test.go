@@ -176,6 +176,7 @@ var refusals = []refusal{
 	{"put.many|w1||q|j|K|{}|0|0|q||K|{}|0|0", `Put(): Arg "jid" missing`, nil},
 	{"put.many|w1|" + thousandAndOne("|q|%d|K|{}|0|0"), `Put(): More than 1000 jobs`, nil},
 	{"queue.forget", `Queue.forget(): Arg "queue" missing`, nil},
+	{"queue.forget||nowhere|later", `Queue.forget(): Queue later has 1 job`, nil},
 	{"release", `Job(): no jid provided`, nil},
 	{"release|running", `Release(): Arg "queue" missing`, nil},
 	{"release|running|q||0|{}", `Release(): Job running has been handed out to another worker: w1`, qless.ErrLockLost},

@@ -152,6 +152,7 @@ var commands = []string{
 	"config.set|30|heartbeat|5",
 	"config.unset|30|grace-period",
 	"queue.forget|30|a|b",
+	"queue.forget|30||emptied|nowhere",
 	"worker.register|30|w1|5|{}",
 	"worker.register|30|w4|5|{}",
 	"worker.deregister|30|w1|w2",

@@ -91,6 +91,8 @@ var scene = []string{
 	"put|29|w1|c|needed|K|{}|0|o|s¦{\"s\":100}|priority|1",
 	"put|29|w1|c|needs it|K|{}|0|depends|[\"needed\"]|o|f¦{\"f\":{\"do\":\"run\"}}",
 	"put|29|w1|c|immortal|K|{}|0",
+	"put|29|w1|emptied|canceled|K|{}|0",
+	"cancel|29|canceled",
 	"worker.register|29|w1|4|{}",
 	"rates.add|29|run|1|0|a|K|1,0,0¦3:1¦4:1",
 }
