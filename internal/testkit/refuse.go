@@ -46,7 +46,7 @@ func (s *Server) Refuse(t testing.TB, refusal string) (allow func()) {
 	case "READONLY":
 		follow := func(host, port string) {
 			t.Helper()
-			if err := rdb.SlaveOf(ctx, host, port).Err(); err != nil {
+			if err := rdb.ReplicaOf(ctx, host, port).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -97,6 +97,7 @@ func trials(b *board) []trial {
 	put("later", qless.Delay(time.Hour))
 	put("depends", qless.DependsOn{one})
 	put("canceled")
+	must(b.Cancel(ctx, b.put("empty", "Send"))) // leaves a queue without jobs
 	_, err = b.Queue("plans").Recur(ctx, "Tick", nil, time.Hour, qless.JID("ticks"), qless.Offset(time.Hour))
 	must(err)
 	must(b.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1}))
@@ -129,7 +130,7 @@ func trials(b *board) []trial {
 		{web.ActionQueueRate, "/queues/mail", []string{"value", "5", "per", "10"}, "The rate is set."},
 		{web.ActionQueueUnfail, "/queues/mail", []string{"group", "broken", "count", "10"},
 			"1 job put into the queue."},
-		{web.ActionQueueForget, "/queues/copies", nil, "The queue is forgotten."},
+		{web.ActionQueueForget, "/queues/empty", nil, "The queue is forgotten."},
 		{web.ActionDoctorExamine, "/doctor", nil, "The exam has begun."},
 		{web.ActionDoctorFix, "/doctor", nil, "The repair has begun."},
 		{web.ActionConfigSet, "/settings", nil, "The setting is changed."},
