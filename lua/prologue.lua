@@ -3,13 +3,16 @@
 -- KEYS[1]  the namespace prefix, from Go; other clients have no key, and the prefix ql:
 -- ARGV     COMMAND, NOW and the command's arguments
 
+local call = redis.call
+
+-- Whether the script's user may run a command. Servers before 7.0 can't tell.
+local may_run = redis.acl_check_cmd
+
 -- Redis before 7.0 with "lua-replicate-commands no", and KeyDB, copy scripts to replicas. They
 -- refuse writes after TIME and the like until a script asks them to copy its writes instead.
-if not redis.acl_check_cmd and redis.replicate_commands then
+if not may_run and redis.replicate_commands then
   redis.replicate_commands()
 end
-
-local call = redis.call
 
 -- Like call, but returns an error as a table with the field err. After a script's first write,
 -- every command that a damaged key could fail is run this way, so that the rest is done anyway.

@@ -14,10 +14,11 @@
 -- tracked unfail unfail.job unpause unrecur wake withdraw worker.deregister worker.register
 -- workerJobs workers workersCount
 
-if not redis.acl_check_cmd and redis.replicate_commands then
+local call = redis.call
+local may_run = redis.acl_check_cmd
+if not may_run and redis.replicate_commands then
 	redis.replicate_commands()
 end
-local call = redis.call
 local try = redis.pcall
 local classic = not KEYS[1]
 local prefix = KEYS[1] or 'ql:'
@@ -170,6 +171,7 @@ local function library(stamp, now)
 	var.tellable = var.tellable or 200
 	var.unheard = var.unheard or 0
 	local call = redis.call
+	local may_run = redis.acl_check_cmd
 	local try = redis.pcall
 	local classic = not KEYS[1]
 	local prefix = KEYS[1] or 'ql:'
@@ -200,7 +202,9 @@ local function library(stamp, now)
 		elseif name == 'put' then
 			function lib.put(puts)
 				local items, groups = puts.items, puts.groups
-				lib.must_publish()
+				if may_run and not may_run('publish', prefix .. 'log', '') then
+					error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+				end
 				local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
 				local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
 				for i = 1, #items do
@@ -777,7 +781,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'forget' then
 			function lib.forget(old)
-				if not redis.acl_check_cmd or redis.acl_check_cmd('del', prefix .. 'workers') then
+				if not may_run or may_run('del', prefix .. 'workers') then
 					for _, worker in ipairs(old) do
 						call('del', prefix .. 'w:' .. worker .. ':jobs')
 					end
@@ -2285,7 +2289,7 @@ local function library(stamp, now)
 		elseif name == 'bring_due' then
 			function lib.bring_due(queue, recur, scheduled, limit)
 				local work = prefix .. 'q:' .. queue .. '-work'
-				if limit <= 0 or not (not redis.acl_check_cmd or redis.acl_check_cmd('del', work)) then
+				if limit <= 0 or not (not may_run or may_run('del', work)) then
 					return
 				end
 				call('zrem', work, '')
@@ -3003,7 +3007,7 @@ local function library(stamp, now)
 							elseif job[13] then
 								local text = lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', var.beside and lib.set_beside(job))
 								var.out[#var.out + 1], var.large_text = text, var.large_text + #text
-							elseif not redis.acl_check_cmd or redis.acl_check_cmd('del', key) then
+							elseif not may_run or may_run('del', key) then
 								kept = 1 - call('zrem', key, jid)
 								break
 							end
@@ -3248,7 +3252,7 @@ local function library(stamp, now)
 				lib.bring_due(var.queue, recur, scheduled, some)
 				work.total = call('zcard', work.key)
 				local is_left = some < wanted and (call('zcount', prefix .. 'q:' .. var.queue .. '-recur', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. var.queue .. '-scheduled', '-inf', stamp) > 0)
-				return is_left and (not redis.acl_check_cmd or redis.acl_check_cmd('del', work.key)) and moved + some or nil
+				return is_left and (not may_run or may_run('del', work.key)) and moved + some or nil
 			end
 		elseif name == 'cancel_job' then
 			function lib.cancel_job(jid, job, how, count)
@@ -4759,7 +4763,7 @@ local function library(stamp, now)
 		elseif name == 'move_history' then
 			function lib.move_history(jid, text)
 				local key = prefix .. 'j:' .. jid .. '-history'
-				if not (not redis.acl_check_cmd or redis.acl_check_cmd('del', key)) then
+				if not (not may_run or may_run('del', key)) then
 					return
 				end
 				call('hdel', prefix .. 'j:' .. jid, 'history')
@@ -4779,12 +4783,6 @@ local function library(stamp, now)
 							try('rpush', key, lib.entry(done, '"done"'))
 						end
 					end
-				end
-			end
-		elseif name == 'must_publish' then
-			function lib.must_publish()
-				if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
-					error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 				end
 			end
 		elseif name == 'note_options' then
@@ -6614,7 +6612,7 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 		if n > 1000 then
 			error('Finish(): More than 1000 jobs')
 		end
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+		if may_run and not may_run('publish', prefix .. 'log', '') then
 			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		var.releasable = math.max(250, n)
@@ -6740,7 +6738,7 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 		if given.result then
 			item.result = given.result
 		end
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+		if may_run and not may_run('publish', prefix .. 'log', '') then
 			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		if given.checked then
@@ -6810,7 +6808,7 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 		local _, values = library(stamp, now).split_options(job[7])
 		local calls = finite(values.n, 0) + 1
 		local held = state == 'running' or state == 'stalled'
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+		if may_run and not may_run('publish', prefix .. 'log', '') then
 			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		if state == 'depends' and calls >= tries and call('scard', key .. '-dependencies') > (classic and 1000000000 or 1000) then
@@ -7360,7 +7358,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			end
 			ask = {worker = worker, owner = given.owner and required('Reserve', 'owner', given.owner ~= '' and given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, weights = order == 'weighted' and library(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false, kept = false}
 		end
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+		if may_run and not may_run('publish', prefix .. 'log', '') then
 			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		if ask.polls and ask.claim == '' and ask.count > 0 then
@@ -7718,7 +7716,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			count = amount + 0
 		end
 		local timed = ARGV[6] == 'timed'
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+		if may_run and not may_run('publish', prefix .. 'log', '') then
 			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		local settings
@@ -7832,7 +7830,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 		if not worker then
 			error('Pop(): Arg "worker" missing')
 		end
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+		if may_run and not may_run('publish', prefix .. 'log', '') then
 			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'x:o')
@@ -7896,7 +7894,7 @@ elseif command == 'put.many' then
 	end
 	local function put(puts)
 		local items, groups = puts.items, puts.groups
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+		if may_run and not may_run('publish', prefix .. 'log', '') then
 			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
@@ -8254,7 +8252,7 @@ elseif command == 'put' then
 		local left
 		do
 			local items, groups = puts.items, puts.groups
-			if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+			if may_run and not may_run('publish', prefix .. 'log', '') then
 				error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 			end
 			local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
@@ -8513,7 +8511,7 @@ elseif command == 'fail' or command == 'retry' then
 		if ARGV[9] and ARGV[9] ~= '' then
 			item.since = ARGV[9]
 		end
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+		if may_run and not may_run('publish', prefix .. 'log', '') then
 			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		local problem
@@ -8653,7 +8651,7 @@ elseif command == 'fail' or command == 'retry' then
 				end
 			end
 		end
-		if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+		if may_run and not may_run('publish', prefix .. 'log', '') then
 			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 		local problem
@@ -8797,7 +8795,7 @@ elseif command == 'cancel' then
 		end
 		return jobs
 	end
-	if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+	if may_run and not may_run('publish', prefix .. 'log', '') then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
 	local jobs, jids = read_jobs(), {}
@@ -9086,7 +9084,7 @@ elseif command == 'peek' then
 		elseif job[13] then
 			local text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', beside and library(stamp, now).set_beside(job))
 			out[#out + 1], var.large_text = text, var.large_text + #text
-		elseif not redis.acl_check_cmd or redis.acl_check_cmd('del', key) then
+		elseif not may_run or may_run('del', key) then
 			return 1 - call('zrem', key, jid)
 		end
 		return 1
@@ -9241,7 +9239,7 @@ elseif command == 'timeout' then
 			jids[#jids + 1] = jid
 		end
 	end
-	if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+	if may_run and not may_run('publish', prefix .. 'log', '') then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
 	for _, jid in ipairs(jids) do
@@ -9783,7 +9781,9 @@ elseif command == 'sweep' then
 		end
 		return done
 	end
-	lib.must_publish()
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
 	var.tellable = 100
 	if ARGV[3] == '' then
 		sweep_failures()
@@ -9824,7 +9824,9 @@ elseif command == 'track' then
 	if call('exists', prefix .. 'j:' .. jid) == 0 and not (may_be_gone and type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
 		error('Track(): Job does not exist')
 	end
-	lib.must_publish()
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
 	if action == 'track' then
 		local changed = call('zadd', tracked, stamp, jid)
 		try('publish', prefix .. 'track', jid)
@@ -10115,7 +10117,9 @@ elseif command == 'repair' then
 		return moved
 	end
 	local function time_out_all(jids)
-		lib.must_publish()
+		if may_run and not may_run('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+		end
 		return each_job(jids, {'state', 'queue'}, function(jid, job)
 			if job[1] ~= 'running' or not job[2] then
 				return 'the job is ' .. job[1], 'not_running'
@@ -10159,7 +10163,9 @@ elseif command == 'repair' then
     end)
 	end
 	local function track_all(jids)
-		lib.must_publish()
+		if may_run and not may_run('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+		end
 		local tracked = prefix .. 'tracked'
 		call('zcard', tracked)
 		local done = each_job(jids, {'state'}, function(jid)
@@ -10170,7 +10176,9 @@ elseif command == 'repair' then
 		return done
 	end
 	local function untrack_all(jids)
-		lib.must_publish()
+		if may_run and not may_run('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+		end
 		local tracked, done = prefix .. 'tracked', 0
 		for i = 1, #jids do
 			if call('zrem', tracked, jids[i]) == 1 or call('exists', prefix .. 'j:' .. jids[i]) == 1 then
@@ -10184,7 +10192,9 @@ elseif command == 'repair' then
 		return done
 	end
 	local function promote_all(jids)
-		lib.must_publish()
+		if may_run and not may_run('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+		end
 		do
 			local queues, jobs, ready = {}, {}, 0
 			for i = 1, #jids do
@@ -10281,7 +10291,9 @@ elseif command == 'repair' then
 					end
 				until not changed
 			end
-			lib.must_publish()
+			if may_run and not may_run('publish', prefix .. 'log', '') then
+				error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+			end
 			local gone = {}
 			for i = 1, #jids do
 				gone[#gone + 1] = jobs[jids[i]] and jids[i] or nil
@@ -10390,7 +10402,9 @@ if command == 'depends' then
 		end
 		local watches = job[2] and string.find(job[2], '^%a*f') ~= nil
 		if watches then
-			lib.must_publish()
+			if may_run and not may_run('publish', prefix .. 'log', '') then
+				error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+			end
 		end
 		local failed = lib.link(jid, others, {})
 		if failed then
@@ -10481,7 +10495,9 @@ elseif command == 'release' then
 	local worker = lib.required('Release', 'worker', ARGV[5])
 	local item = {jid = jid, queue = queue, delay = lib.number('Release', 'delay', ARGV[6]), data = ARGV[7], since = ARGV[8] ~= '' and ARGV[8] or nil, here = true}
 	lib.json('Release', 'data', item.data)
-	lib.must_publish()
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
 	local problem = lib.release(worker, item)
 	if problem then
 		error('Release(): ' .. problem)
@@ -10860,7 +10876,9 @@ elseif command == 'progress' then
 	for i = 4, #ARGV, 5 do
 		items[#items + 1] = {jid = lib.required('Progress', 'jid', ARGV[i] ~= '' and ARGV[i]), since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil, done = amount('done', ARGV[i + 2]), total = amount('total', ARGV[i + 3]), note = ARGV[i + 4]}
 	end
-	lib.must_publish()
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
 	local outcomes = {}
 	for i = 1, #items do
 		local problem
@@ -10932,7 +10950,9 @@ elseif command == 'withdraw' then
 	local state = job[1]
 	if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
 		lib.check_dependents(jid, {}, 0)
-		lib.must_publish()
+		if may_run and not may_run('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+		end
 		if #job.dependencies > (classic and 1000000000 or 1000) then
 			lib.unlink_some(jid)
 			return 'unlinked'
@@ -10954,7 +10974,9 @@ if command == 'limit.set' then
 	elseif max == 0 and rate == 0 then
 		error('Limit(): Arg "concurrency" or "rate" must be more than 0')
 	end
-	lib.must_publish()
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
 	call('hset', prefix .. 'x:limits', name, ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. ARGV[6])
 	if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
 		lib.return_parked(lib.read_limit(name, 1))
@@ -11161,7 +11183,9 @@ if command == 'cancel.all' then
 		end
 		local some = lib.within_reach(order, 100)
 		local jobs, canceled = lib.read_first(some), 0
-		lib.must_publish()
+		if may_run and not may_run('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+		end
 		if #jobs == 0 then
 			lib.unlink_some(order[1])
 		end
@@ -11181,7 +11205,9 @@ elseif command == 'config.set' then
 	if not value then
 		error('config.set(): Arg "value" missing')
 	end
-	lib.must_publish()
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
 	call('hset', prefix .. 'config', option, value)
 	try('publish', prefix .. 'log', (cjson.encode({event = 'config_set', option = option, value = value})))
 	do
@@ -11207,7 +11233,9 @@ elseif command == 'limit.hold' then
 		local message = 'Arg "seconds" is negative: ' .. ARGV[4]
 		error('Limit(): ' .. message)
 	end
-	lib.must_publish()
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
 	if seconds > 0 then
 		call('hset', prefix .. 'x:limits', name .. ' hold', string.format('%.17g', now + seconds))
 	else
@@ -11279,7 +11307,9 @@ elseif command == 'reschedule' then
 	local work, scheduled = prefix .. 'q:' .. queue .. '-work', prefix .. 'q:' .. queue .. '-scheduled'
 	call('zcard', work)
 	call('zcard', scheduled)
-	lib.must_publish()
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
 	if delay > 0 then
 		call('zadd', scheduled, string.format('%.17g', now + delay), jid)
 		call('zrem', work, jid)
@@ -11424,7 +11454,9 @@ elseif command == 'config.unset' then
 	var = {unheard = 0}
 	library(stamp, now)
 	local option = lib.required('config.unset', 'option', ARGV[3])
-	lib.must_publish()
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
 	call('hdel', prefix .. 'config', option)
 	try('publish', prefix .. 'log', (cjson.encode({event = 'config_unset', option = option})))
 	do
@@ -11438,7 +11470,9 @@ elseif command == 'limit.delete' then
 	var = {unheard = 0}
 	library(stamp, now)
 	local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
-	lib.must_publish()
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
 	call('hdel', prefix .. 'x:limits', name, name .. ' hold')
 	if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
 		lib.return_parked(lib.read_limit(name, 1))

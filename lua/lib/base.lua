@@ -48,5 +48,5 @@ end
 -- Whether the script's user may write this key. For a user who may only read, scripts change
 -- nothing. Servers before 7.0 can't tell: there, the first write fails.
 local function may_write(key) -- cold
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+  return not may_run or may_run('del', key)
 end

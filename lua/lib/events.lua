@@ -5,7 +5,7 @@
 -- there, the change is made without an event. Patched ones want to be asked about a whole command,
 -- with a message.
 local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log', '') then
+  if may_run and not may_run('publish', prefix .. 'log', '') then
     error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
   end
 end
