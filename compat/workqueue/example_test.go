@@ -1,6 +1,7 @@
 package workqueue_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -216,7 +217,8 @@ func ExampleCleaner() {
 }
 
 // Items become qless jobs whose jids are the ids of the items. If an item is moved twice, because
-// the mover died at the wrong moment, the second put finds the existing job.
+// the mover died at the wrong moment, the second put finds the existing job, unless it has run. A
+// job with other data is not that of the item.
 func ExampleQueue_Move() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -233,11 +235,13 @@ func ExampleQueue_Move() {
 
 	jobs := server.Client().Queue("thumbnails")
 	moved, err := queue.Move(ctx, rdb, func(ctx context.Context, item *workqueue.Item) error {
-		_, err := server.Client().Job(ctx, item.ID)
-		if !errors.Is(err, qless.ErrNotFound) {
-			return err // nil: it was already put
+		_, err := jobs.Put(ctx, "Thumbnail", json.RawMessage(item.Data), qless.JID(item.ID),
+			qless.IfFinished)
+		if errors.Is(err, qless.ErrExists) {
+			if job, err := server.Client().Job(ctx, item.ID); err == nil && bytes.Equal(job.Data, item.Data) {
+				return nil
+			}
 		}
-		_, err = jobs.Put(ctx, "Thumbnail", json.RawMessage(item.Data), qless.JID(item.ID))
 		return err
 	})
 	if err != nil {

@@ -3,86 +3,158 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
 )
 
-// moveAsynq moves the tasks of all queues. It pauses the queues first, so that no server takes a
-// task that is being moved.
+// mark is the value with which this program pauses a queue of asynq, and the field of a task that
+// has the jid under which the task is moved. A later task with the same id does not have the field.
+const mark = "qless"
+
+var (
+	// unpause unpauses a queue if this program has paused it.
+	unpause = redis.NewScript(`
+		return redis.call('get', KEYS[1]) == ARGV[1] and redis.call('del', KEYS[1]) or 0`)
+
+	// choose stores the jid for a task that exists, unless it has one, and returns its jid.
+	choose = redis.NewScript(`
+		if redis.call('exists', KEYS[1]) == 0 then return false end
+		redis.call('hsetnx', KEYS[1], ARGV[1], ARGV[2])
+		return redis.call('hget', KEYS[1], ARGV[1])`)
+)
+
+// moveAsynq moves the tasks of all queues.
 func (m *mover) moveAsynq(ctx context.Context) error {
 	inspector := asynq.NewInspectorFromRedisClient(m.rdb)
 	queues, err := inspector.Queues()
 	if err != nil {
 		return err
 	}
+	slices.Sort(queues)
 	for _, queue := range queues {
-		info, err := inspector.GetQueueInfo(queue)
-		if err != nil {
-			return err
-		}
-		if !info.Paused {
-			if err := inspector.PauseQueue(queue); err != nil {
-				return err
-			}
-		}
-		for _, list := range []func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
-			inspector.ListScheduledTasks, inspector.ListRetryTasks, inspector.ListPendingTasks,
-		} { // pending ones last, because others become pending meanwhile
-			if err := m.moveTasks(ctx, inspector, queue, list); err != nil {
-				return err
-			}
+		t := &tasks{m, inspector, queue}
+		if err := t.move(ctx); err != nil {
+			return fmt.Errorf("queue %s, which may be paused now: run this program again: %w", queue, err)
 		}
 	}
 	return nil
 }
 
-// moveTasks moves the tasks of one list. Moved tasks leave the list, so its first page always has
-// the next ones.
-func (m *mover) moveTasks(
-	ctx context.Context, inspector *asynq.Inspector, queue string,
-	list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error),
-) error {
-	for {
-		tasks, err := list(queue, asynq.PageSize(100))
-		if err != nil || len(tasks) == 0 {
-			return err
-		}
-		for _, task := range tasks {
-			if err := m.putTask(ctx, task); err != nil {
-				return err
-			}
-			if err := inspector.DeleteTask(queue, task.ID); err != nil {
-				return fmt.Errorf("task %s: %w", task.ID, err)
-			}
-		}
-	}
+// tasks are those of a queue of asynq.
+type tasks struct {
+	*mover
+	inspector *asynq.Inspector
+	queue     string
 }
 
-func (m *mover) putTask(ctx context.Context, task *asynq.TaskInfo) error {
-	var data any = task.Payload
-	if len(task.Payload) == 0 {
-		data = nil
-	} else if !json.Valid(task.Payload) {
-		data = struct {
-			Payload []byte `json:"payload"` // in base64
-		}{task.Payload}
+func (t *tasks) key(name string) string { return "asynq:{" + t.queue + "}:" + name }
+
+// move moves the tasks of a queue. It pauses the queue meanwhile, so that no server takes a task
+// that is being moved. After an error the queue stays paused, because it may be open whether a task
+// was put.
+func (t *tasks) move(ctx context.Context) error {
+	if err := t.rdb.SetNX(ctx, t.key("paused"), mark, 0).Err(); err != nil {
+		return err
 	}
-	options := []qless.PutOption{qless.Retries(max(task.MaxRetry-task.Retried, 0))}
+	for _, entries := range []page{
+		t.sortedSet(t.key("scheduled")), t.sortedSet(t.key("retry")), t.list(t.key("pending")),
+	} { // pending ones last, because others become pending meanwhile
+		err := t.each(ctx, entries, func(id string, _ float64) (bool, error) { return t.one(ctx, id) })
+		if err != nil {
+			return err
+		}
+	}
+	if err := t.nameGroups(); err != nil {
+		return err
+	}
+	return unpause.Run(ctx, t.rdb, []string{t.key("paused")}, mark).Err()
+}
+
+// nameGroups reports the tasks that wait to become one.
+func (t *tasks) nameGroups() error {
+	groups, err := t.inspector.Groups(t.queue)
+	for _, g := range groups {
+		name := fmt.Sprintf("queue %s: group %s", t.queue, g.Group)
+		t.leave(name, name, fmt.Sprintf("asynq aggregates its %d tasks", g.Size))
+	}
+	return err
+}
+
+// one moves a task, and reports whether it has left its list.
+func (t *tasks) one(ctx context.Context, id string) (bool, error) {
+	name := fmt.Sprintf("queue %s: task %s", t.queue, id)
+	if t.aside[name] {
+		return false, nil
+	}
+	task, err := t.inspector.GetTaskInfo(t.queue, id)
+	if err != nil {
+		t.leave(name, name, err.Error())
+		return false, t.rdb.Ping(ctx).Err()
+	}
+	switch task.State {
+	case asynq.TaskStatePending, asynq.TaskStateScheduled, asynq.TaskStateRetry:
+	default:
+		return false, nil // by now
+	}
+	jid, err := t.freeJID(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	jid, err = choose.Run(ctx, t.rdb, []string{t.key("t:" + id)}, mark, jid).Text()
+	if errors.Is(err, redis.Nil) {
+		return true, nil // it is gone
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := t.step(); err != nil {
+		return false, err
+	}
+	problem, err := t.put(ctx, jid, t.jobOf(task))
+	if err != nil {
+		return false, err
+	}
+	if problem != "" {
+		t.leave(name, name, problem)
+		return false, nil
+	}
+	err = t.inspector.DeleteTask(t.queue, id)
+	if err != nil && !errors.Is(err, asynq.ErrTaskNotFound) {
+		t.leave(name, name, "it is now the job "+jid+", but asynq does not delete it: "+err.Error())
+		return false, t.rdb.Ping(ctx).Err()
+	}
+	return true, nil
+}
+
+// jobOf translates a task.
+func (t *tasks) jobOf(task *asynq.TaskInfo) *job {
+	j := &job{queue: t.queue, klass: task.Type}
+	switch {
+	case len(task.Payload) == 0:
+	case json.Valid(task.Payload):
+		j.data = task.Payload
+	default: // in base64
+		j.data, _ = json.Marshal(map[string][]byte{"payload": task.Payload})
+	}
+	j.options = append(j.options, qless.Retries(max(task.MaxRetry-task.Retried, 0)))
 	if task.State != asynq.TaskStatePending {
-		options = append(options, qless.At(task.NextProcessAt))
+		j.options = append(j.options, qless.At(task.NextProcessAt))
 	}
 	if len(task.Headers) > 0 {
-		options = append(options, qless.Headers(task.Headers))
+		j.options = append(j.options, qless.Headers(task.Headers))
 	}
 	if task.Timeout > 0 {
-		options = append(options, qless.MaxRunTime(task.Timeout))
+		j.options = append(j.options, qless.MaxRunTime(task.Timeout))
 	}
 	if !task.Deadline.IsZero() { // a passed deadline ends the job at once, as in asynq
-		options = append(options, qless.TTL(max(time.Until(task.Deadline), time.Second)))
+		j.options = append(j.options, qless.TTL(max(time.Until(task.Deadline), time.Second)))
 	}
-	return m.put(ctx, task.Queue, task.Type, task.ID, data, options...)
+	return j
 }

@@ -4,7 +4,8 @@
 //	cd examples/moving
 //	go run . -from asynq -redis redis://localhost:6379 -to redis://localhost:6379
 //
-// The queues keep their names. Those of asynq are paused. See docs/moving.md.
+// The queues keep their names. A job that can't be moved stays where it was, and is listed at the
+// end; the exit status is then 1. See docs/moving.md.
 package main
 
 import (
@@ -12,76 +13,181 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
 )
 
+// settings are the flags.
+type settings struct {
+	from          string // asynq or sidekiq
+	fromNamespace string // what its keys begin with, and a colon
+	old           string // the URL of its Redis
+	to            string // the URL of the Redis of qless
+	namespace     string // the namespace there
+}
+
 func main() {
-	from := flag.String("from", "", "asynq or sidekiq")
-	old := flag.String("redis", "redis://localhost:6379", "the URL of its Redis")
-	to := flag.String("to", "redis://localhost:6379", "the URL of the Redis of qless")
-	namespace := flag.String("namespace", "", "the namespace there (default ql:)")
+	var s settings
+	flag.StringVar(&s.from, "from", "", "asynq or sidekiq")
+	flag.StringVar(&s.fromNamespace, "from-namespace", "", "the namespace of redis-namespace, if any")
+	flag.StringVar(&s.old, "redis", "redis://localhost:6379", "the URL of its Redis")
+	flag.StringVar(&s.to, "to", "redis://localhost:6379", "the URL of the Redis of qless")
+	flag.StringVar(&s.namespace, "namespace", "", "the namespace there (default ql:)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	moved, err := run(ctx, *from, *old, *to, *namespace)
-	fmt.Println("moved", moved, "jobs")
+	done, err := run(ctx, s)
+	done.print(os.Stdout)
 	if err != nil {
 		log.Fatal(err)
 	}
+	if len(done.left) > 0 {
+		os.Exit(1)
+	}
 }
 
-func run(ctx context.Context, from, old, to, namespace string) (moved int, err error) {
-	options, err := redis.ParseURL(old)
+// run moves all jobs. Its report is complete even if there is an error.
+func run(ctx context.Context, s settings) (report, error) {
+	options, err := redis.ParseURL(s.old)
 	if err != nil {
-		return 0, errors.New("-redis is not the URL of a Redis") // err may contain the password
+		return report{}, errors.New("-redis is not the URL of a Redis") // err may contain the password
 	}
 	rdb := redis.NewClient(options)
 	defer func() { _ = rdb.Close() }()
-	client, err := qless.Dial(ctx, to, &qless.ClientConfig{Namespace: namespace})
+	client, err := qless.Dial(ctx, s.to, &qless.ClientConfig{Namespace: s.namespace})
 	if err != nil {
-		return 0, err
+		return report{}, err
 	}
 	defer client.Close()
-	m := &mover{rdb: rdb, client: client}
-	switch from {
-	case "asynq":
-		err = m.moveAsynq(ctx)
-	case "sidekiq":
+	m := newMover(rdb, client)
+	switch {
+	case s.from == "sidekiq":
+		if s.fromNamespace != "" {
+			m.prefix = s.fromNamespace + ":"
+		}
 		err = m.moveSidekiq(ctx)
+	case s.from == "asynq" && s.fromNamespace == "":
+		err = m.moveAsynq(ctx)
+	case s.from == "asynq":
+		err = errors.New("the keys of asynq have no namespace: leave out -from-namespace")
 	default:
 		err = errors.New("-from is neither asynq nor sidekiq")
 	}
-	return m.moved, err
+	return m.report, err
+}
+
+// A report tells what was done.
+type report struct {
+	moved  int
+	left   []string       // what stays in the old system, and why
+	fields map[string]int // of jobs that were moved without them, and how many had them
+}
+
+func (r report) print(to io.Writer) {
+	fmt.Fprintf(to, "moved %d jobs\n", r.moved)
+	for _, field := range slices.Sorted(maps.Keys(r.fields)) {
+		fmt.Fprintf(to, "%d of them without the field %s, which qless does not have\n",
+			r.fields[field], field)
+	}
+	for _, one := range r.left {
+		fmt.Fprintln(to, "left:", one)
+	}
 }
 
 // A mover moves jobs from an old Redis.
 type mover struct {
-	rdb    redis.UniversalClient
-	client *qless.Client
-	moved  int
-	died   func() error // for tests: an error ends the program after a put
+	report
+	rdb     redis.UniversalClient
+	prefix  string // of the old keys
+	client  *qless.Client
+	aside   map[string]bool // what was left already
+	refused int             // the puts that the server has refused one after the other
+	step    func() error    // for tests: an error ends the program between two steps
 }
 
-// put puts a job unless it was put before.
-func (m *mover) put(
-	ctx context.Context, queue, klass, jid string, data any, options ...qless.PutOption,
-) error {
-	options = append(options, qless.JID(jid), qless.IfAbsent)
-	_, err := m.client.Queue(queue).Put(ctx, klass, data, options...)
+func newMover(rdb redis.UniversalClient, client *qless.Client) *mover {
+	return &mover{
+		report: report{fields: map[string]int{}}, rdb: rdb, client: client,
+		aside: map[string]bool{}, step: func() error { return nil },
+	}
+}
+
+// leave reports, once, something that stays where it is.
+func (m *mover) leave(id, name, why string) {
+	if !m.aside[id] {
+		m.aside[id] = true
+		m.left = append(m.left, name+": "+why)
+	}
+}
+
+// A job is what becomes a job of qless.
+type job struct {
+	queue, klass string
+	data         []byte // JSON, or nil
+	options      []qless.PutOption
+}
+
+// freeJID returns a jid that no job has: an old id if possible, or else that id and a random end.
+func (m *mover) freeJID(ctx context.Context, id string) (string, error) {
+	_, err := m.client.Job(ctx, id)
+	switch {
+	case errors.Is(err, qless.ErrNotFound):
+		return id, nil
+	case errors.Is(err, qless.ErrUnavailable):
+		return "", err
+	}
+	return id + "-" + random(), nil
+}
+
+// mostRefused is how many puts in a row a server may refuse before the program stops: then the jobs
+// are not the reason.
+const mostRefused = 10
+
+// put puts a job with a jid that no other job had when it was chosen. It reports why the job can't
+// be put. An error leaves open whether it was put.
+func (m *mover) put(ctx context.Context, jid string, j *job) (problem string, err error) {
+	var data any
+	if j.data != nil {
+		data = j.data
+	}
+	options := append(slices.Clone(j.options), qless.JID(jid), qless.IfAbsent)
+	_, err = m.client.Queue(j.queue).Put(ctx, j.klass, data, options...)
+	if !errors.Is(err, qless.ErrServer) {
+		m.refused = 0
+	} else if m.refused++; m.refused == mostRefused {
+		return "", err
+	}
 	switch {
 	case err == nil:
 		m.moved++
-	case !errors.Is(err, qless.ErrExists):
-		return fmt.Errorf("job %s of %s in %s: %w", jid, klass, queue, err)
+		return "", m.step()
+	case errors.Is(err, qless.ErrExists):
+		return m.compare(ctx, jid, j)
+	case errors.Is(err, qless.ErrInvalid), errors.Is(err, qless.ErrServer):
+		return err.Error(), nil
 	}
-	if m.died != nil {
-		return m.died()
+	return "", fmt.Errorf("job %s of %s in %s: %w", jid, j.klass, j.queue, err)
+}
+
+// compare compares a job with the one that has its jid, which an earlier run has put unless they
+// differ.
+func (m *mover) compare(ctx context.Context, jid string, j *job) (problem string, err error) {
+	there, err := m.client.Job(ctx, jid)
+	switch {
+	case errors.Is(err, qless.ErrUnavailable):
+		return "", err
+	case err != nil:
+		return err.Error(), nil
+	case there.Klass != j.klass || j.data != nil && string(there.Data) != string(j.data):
+		return "another job has the jid " + jid, nil
 	}
-	return nil
+	return "", nil
 }

@@ -1,13 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"os/exec"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -29,8 +31,11 @@ func newEnv(t *testing.T) *env {
 	rdb := server.Client(t)
 	client, err := qless.New(rdb, nil)
 	require.NoError(t, err)
-	return &env{t, &mover{rdb: rdb, client: client}, server}
+	return &env{t, newMover(rdb, client), server}
 }
+
+// again returns the mover of a second run.
+func (e *env) again() *env { return &env{e.T, newMover(e.rdb, e.client), e.redis} }
 
 // jobs returns the jobs of a queue by klass.
 func (e *env) jobs(queue string, states ...inspect.List) map[string]*qless.Job {
@@ -48,178 +53,99 @@ func (e *env) jobs(queue string, states ...inspect.List) map[string]*qless.Job {
 	return found
 }
 
-// killed runs a mover that dies after each put, until all jobs are moved. In between, a worker
+// worked completes the jobs that can be popped from a queue, and returns how often each klass ran.
+func (e *env) worked(queue string) map[string]int {
+	e.Helper()
+	ran := map[string]int{}
+	jobs, err := e.client.Queue(queue).Pop(e.Context(), 100)
+	require.NoError(e, err)
+	for _, job := range jobs {
+		ran[job.Klass]++
+		require.Len(e, job.History, 2, "put and popped, once")
+		require.NoError(e, job.Complete(e.Context()))
+	}
+	return ran
+}
+
+// killed runs a mover that dies at random steps, until all jobs are moved. In between, a worker
 // completes the jobs that can be popped.
 func (e *env) killed(move func(context.Context) error) {
 	e.Helper()
+	seed := testkit.Seed(e)
+	random := rand.New(rand.NewPCG(seed, 0))
 	died := errors.New("died")
 	for runs := 0; ; runs++ {
-		alive := 1 // the first put repeats the last one
-		e.died = func() error {
+		alive := random.IntN(3)
+		e.step = func() error {
 			if alive--; alive < 0 {
 				return died
 			}
 			return nil
 		}
 		err := move(e.Context())
+		e.worked("mail")
 		if err == nil {
 			return
 		}
 		require.ErrorIs(e, err, died)
-		require.Less(e, runs, 100)
-		jobs, err := e.client.Queue("mail").Pop(e.Context(), 100)
-		require.NoError(e, err)
-		for _, job := range jobs {
-			require.Len(e, job.History, 2, "put and popped, once")
-			require.NoError(e, job.Complete(e.Context()))
-		}
+		require.Less(e, runs, 1000)
 	}
 }
 
-func TestTasksOfAsynq(t *testing.T) {
-	e := newEnv(t)
-	e.putTasks()
-	require.NoError(t, e.moveAsynq(t.Context()))
-	require.Equal(t, 4, e.moved)
-	jobs := e.jobs("mail", inspect.Waiting, inspect.Scheduled)
-	require.Len(t, jobs, 3)
-
-	now := jobs["now"]
-	require.Equal(t, "own-id", now.JID)
-	require.Equal(t, `{"to":"ann"}`, string(now.Data))
-	require.Equal(t, 7, now.Retries)
-	require.Equal(t, qless.Headers{"trace": "1"}, now.Headers)
-	require.Equal(t, time.Minute, now.Options.MaxRunTime)
-	require.WithinDuration(t, time.Now().Add(time.Hour), now.Options.GoneBy, time.Minute)
-	require.Equal(t, qless.StateWaiting, now.State)
-
-	require.JSONEq(t, `{"payload":"AP8="}`, string(jobs["bytes"].Data))
-	require.Equal(t, qless.StateScheduled, jobs["later"].State)
-	require.WithinDuration(t, time.Now().Add(24*time.Hour), jobs["later"].Due, time.Minute)
-	failing := e.jobs("failing", inspect.Scheduled)["failing"]
-	require.Equal(t, 2, failing.Retries, "of 3, one is used up")
-	require.WithinDuration(t, time.Now().Add(2*time.Hour), failing.Due, time.Minute)
-
-	inspector := asynq.NewInspectorFromRedisClient(e.rdb)
-	info, err := inspector.GetQueueInfo("mail")
-	require.NoError(t, err)
-	require.Zero(t, info.Size)
-	require.True(t, info.Paused)
-	require.NoError(t, e.moveAsynq(t.Context()))
-	require.Equal(t, 4, e.moved, "there was nothing left")
-}
-
-func TestTasksOfAsynqAreMovedOnceEach(t *testing.T) {
-	e := newEnv(t)
-	e.putTasks()
-	e.killed(e.moveAsynq)
-	require.Equal(t, 4, e.moved)
-}
-
-// putTasks makes asynq write a task in each state.
-func (e *env) putTasks() {
+// requireLeft requires that what stays is listed: a line with each text.
+func (e *env) requireLeft(texts ...string) {
 	e.Helper()
-	client := asynq.NewClientFromRedisClient(e.rdb)
-	for _, task := range []*asynq.Task{
-		asynq.NewTaskWithHeaders("now", []byte(`{"to":"ann"}`), map[string]string{"trace": "1"},
-			asynq.TaskID("own-id"), asynq.MaxRetry(7), asynq.Timeout(time.Minute),
-			asynq.Deadline(time.Now().Add(time.Hour)), asynq.Queue("mail")),
-		asynq.NewTask("bytes", []byte{0, 255}, asynq.Queue("mail")),
-		asynq.NewTask("later", nil, asynq.ProcessIn(24*time.Hour), asynq.Queue("mail")),
-		asynq.NewTask("failing", nil, asynq.MaxRetry(3), asynq.Queue("failing")),
-	} {
-		_, err := client.EnqueueContext(e.Context(), task)
-		require.NoError(e, err)
+	require.Len(e, e.left, len(texts), "%q", e.left)
+	for _, text := range texts {
+		require.True(e, slices.ContainsFunc(e.left, func(line string) bool {
+			return strings.Contains(line, text) && len(line) < 300
+		}), "%s: %q", text, e.left)
 	}
-	failed := make(chan struct{}, 1)
-	server := asynq.NewServerFromRedisClient(e.rdb, asynq.Config{
-		Queues: map[string]int{"failing": 1}, LogLevel: asynq.FatalLevel,
-		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return 2 * time.Hour },
-	})
-	require.NoError(e, server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
-		failed <- struct{}{}
-		return errors.New("not today")
-	})))
-	testkit.Soon(e, "the task has failed", failed)
-	server.Shutdown()
-}
-
-// ruby is a script that makes Sidekiq itself write jobs: a waiting one, a scheduled one, and one
-// that has failed once.
-const ruby = `
-require 'sidekiq'
-require 'sidekiq/job_retry'
-Sidekiq.logger.level = Logger::FATAL
-Sidekiq.configure_client { |config| config.redis = { url: ARGV[0] } }
-
-class Failing
-  include Sidekiq::Worker
-  sidekiq_options queue: 'mail', retry: 3
-end
-
-class Now
-  include Sidekiq::Worker
-  sidekiq_options queue: 'mail', tags: ['a', 'b']
-end
-
-class Later
-  include Sidekiq::Worker
-  sidekiq_options queue: 'mail', retry: false
-end
-
-Failing.perform_async
-job = Sidekiq.redis { |r| r.rpop('queue:mail') }
-begin
-  Sidekiq::JobRetry.new.global(job, 'mail') { raise 'not today' }
-rescue Sidekiq::JobRetry::Handled
-end
-Now.perform_async(7, { 'to' => 'ann' })
-Later.perform_in(86400, 'x')
-`
-
-func (e *env) putSidekiqs() {
-	e.Helper()
-	text, err := exec.CommandContext(e.Context(), "ruby", "-e", ruby,
-		"redis://"+e.redis.Addr()).CombinedOutput()
-	require.NoError(e, err, "the test needs Sidekiq: run .ci/install sidekiq: %s", text)
-}
-
-func TestJobsOfSidekiq(t *testing.T) {
-	e := newEnv(t)
-	e.putSidekiqs()
-	require.NoError(t, e.moveSidekiq(t.Context()))
-	require.Equal(t, 3, e.moved)
-	jobs := e.jobs("mail", inspect.Waiting, inspect.Scheduled)
-	require.Len(t, jobs, 3)
-	require.Len(t, jobs["Now"].JID, 24)
-	require.Equal(t, `[7,{"to":"ann"}]`, string(jobs["Now"].Data))
-	require.Equal(t, 25, jobs["Now"].Retries)
-	require.Equal(t, qless.Tags{"a", "b"}, jobs["Now"].Tags)
-	require.Equal(t, qless.StateWaiting, jobs["Now"].State)
-	require.Equal(t, 0, jobs["Later"].Retries)
-	require.WithinDuration(t, time.Now().Add(24*time.Hour), jobs["Later"].Due, time.Minute)
-	require.Equal(t, 2, jobs["Failing"].Retries, "of 3, one is used up")
-	require.Equal(t, qless.StateScheduled, jobs["Failing"].State)
-	left, err := e.rdb.Exists(t.Context(), "queue:mail", "schedule", "retry", moving).Result()
-	require.NoError(t, err)
-	require.Zero(t, left)
-}
-
-func TestJobsOfSidekiqAreMovedOnceEach(t *testing.T) {
-	e := newEnv(t)
-	e.putSidekiqs()
-	e.killed(e.moveSidekiq)
-	require.Equal(t, 3, e.moved)
 }
 
 func TestTheProgram(t *testing.T) {
 	server := testkit.Start(t)
 	url := "redis://" + server.Addr()
-	moved, err := run(t.Context(), "asynq", url, url, "")
+	s := settings{from: "asynq", old: url, to: url}
+	done, err := run(t.Context(), s)
 	require.NoError(t, err)
-	require.Zero(t, moved)
-	_, err = run(t.Context(), "celery", url, url, "")
+	require.Zero(t, done.moved)
+	s.fromNamespace = "app"
+	_, err = run(t.Context(), s)
+	require.ErrorContains(t, err, "leave out -from-namespace")
+	s.from = "sidekiq"
+	_, err = run(t.Context(), s)
+	require.ErrorContains(t, err, "no queue of Sidekiq is here")
+	s.from = "celery"
+	_, err = run(t.Context(), s)
 	require.ErrorContains(t, err, "neither asynq nor sidekiq")
-	_, err = run(t.Context(), "asynq", "redis://x:secret@host:port", url, "")
+	s.old = "redis://x:secret@host:port"
+	_, err = run(t.Context(), s)
 	require.EqualError(t, err, "-redis is not the URL of a Redis")
 }
+
+func TestAReportNamesWhatStays(t *testing.T) {
+	var out bytes.Buffer
+	report{moved: 2, left: []string{"a: why"}, fields: map[string]int{"x": 1}}.print(&out)
+	require.Equal(t, "moved 2 jobs\n1 of them without the field x, which qless does not have\nleft: a: why\n",
+		out.String())
+}
+
+// A server that refuses every put is no reason to leave every job.
+func TestAServerThatIsFullStopsTheMove(t *testing.T) {
+	e := newEnv(t)
+	for range 50 {
+		require.NoError(t, e.rdb.LPush(t.Context(), "queue:mail", strings.Replace(
+			`{"class":"K","jid":"ID","args":[]}`, "ID", random(), 1)).Err())
+	}
+	require.NoError(t, e.rdb.SAdd(t.Context(), "queues", "mail").Err())
+	require.NoError(t, e.rdb.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
+	require.Error(t, e.moveSidekiq(t.Context()))
+	require.NoError(t, e.rdb.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err())
+	require.NoError(t, e.moveSidekiq(t.Context()))
+	require.Equal(t, 50, e.moved)
+	require.Empty(t, e.left)
+}
+
+// later is a time at which a moved job is due.
+func later(d time.Duration) time.Time { return time.Now().Add(d) }

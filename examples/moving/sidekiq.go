@@ -4,141 +4,161 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/qless/qless-go"
 )
 
 // moving is a list beside Sidekiq's own with the jobs that are being moved: at most one, which
 // stays if the program dies.
 const moving = "qless:moving"
 
-// takeDue moves the first entry of a sorted set to the list of jobs being moved, and prepends its
-// score.
-var takeDue = redis.NewScript(`
-	local found = redis.call('zrange', KEYS[1], 0, 0, 'withscores')
-	if #found == 0 then return 0 end
-	redis.call('zrem', KEYS[1], found[1])
-	redis.call('lpush', KEYS[2], found[2] .. '|' .. found[1])
-	return 1`)
+var (
+	// take moves an entry of a queue, or of a sorted set, to the list of those being moved.
+	take = redis.NewScript(`
+		local n = ARGV[3] and redis.call('zrem', KEYS[1], ARGV[1])
+			or redis.call('lrem', KEYS[1], -1, ARGV[1])
+		if n == 1 then redis.call('lpush', KEYS[2], ARGV[2]) end
+		return n`)
+
+	// giveBack does the reverse.
+	giveBack = redis.NewScript(`
+		if redis.call('lrem', KEYS[2], -1, ARGV[2]) == 0 then return 0 end
+		if ARGV[3] then return redis.call('zadd', KEYS[1], ARGV[3], ARGV[1]) end
+		return redis.call('rpush', KEYS[1], ARGV[1])`)
+)
 
 // moveSidekiq moves the jobs of all queues, and of the scheduled and retry sets. It first moves
 // each job out of the reach of Sidekiq's processes.
 func (m *mover) moveSidekiq(ctx context.Context) error {
-	if err := m.finish(ctx); err != nil { // jobs taken by an earlier run
+	if err := m.finishAll(ctx); err != nil { // jobs taken by an earlier run
 		return err
 	}
 	for _, set := range []string{"schedule", "retry"} {
-		for {
-			taken, err := takeDue.Run(ctx, m.rdb, []string{set, moving}).Int()
-			if err != nil {
-				return err
-			}
-			if taken == 0 {
-				break
-			}
-			if err := m.finish(ctx); err != nil {
-				return err
-			}
+		err := m.each(ctx, m.sortedSet(m.prefix+set), func(text string, score float64) (bool, error) {
+			due := strconv.FormatFloat(score, 'f', -1, 64)
+			return m.takeEntry(ctx, &taken{From: set, Due: due, text: text})
+		})
+		if err != nil {
+			return err
 		}
 	}
-	queues, err := m.rdb.SMembers(ctx, "queues").Result()
+	queues, err := m.rdb.SMembers(ctx, m.prefix+"queues").Result()
 	if err != nil {
 		return err
 	}
+	slices.Sort(queues)
 	for _, queue := range queues {
-		for {
-			err := m.rdb.LMove(ctx, "queue:"+queue, moving, "RIGHT", "LEFT").Err()
-			if errors.Is(err, redis.Nil) {
-				break
-			}
-			if err != nil {
-				return err
-			}
-			if err := m.finish(ctx); err != nil {
-				return err
-			}
+		key := "queue:" + queue
+		err := m.each(ctx, m.list(m.prefix+key), func(text string, _ float64) (bool, error) {
+			return m.takeEntry(ctx, &taken{From: key, text: text})
+		})
+		if err != nil {
+			return err
 		}
+	}
+	if len(queues) == 0 && m.moved+len(m.left) == 0 {
+		return errors.New("no queue of Sidekiq is here: is it another database of the Redis," +
+			" or a namespace (-from-namespace)?")
 	}
 	return nil
 }
 
-// finish puts the jobs that have been taken.
-func (m *mover) finish(ctx context.Context) error {
-	for {
-		entry, err := m.rdb.LIndex(ctx, moving, -1).Result()
-		if errors.Is(err, redis.Nil) {
-			return nil
-		}
+// taken is an entry that is being moved. Its line in the list is JSON with where it is from and its
+// new jid, and after a line break the entry itself.
+type taken struct {
+	From string `json:"from"`          // schedule, retry, or queue: and a name
+	Due  string `json:"due,omitempty"` // its score
+	JID  string `json:"jid"`
+
+	text string
+}
+
+func (t *taken) line() string {
+	head, _ := json.Marshal(t)
+	return string(head) + "\n" + t.text
+}
+
+// takenIn reads a line.
+func takenIn(line string) (*taken, error) {
+	head, text, _ := strings.Cut(line, "\n")
+	t := &taken{text: text}
+	err := json.Unmarshal([]byte(head), t)
+	if err == nil && (t.From == "" || t.JID == "") {
+		err = errors.New("not written by this program")
+	}
+	return t, err
+}
+
+// id tells entries apart.
+func (t *taken) id() string { return t.From + ": " + t.text }
+
+// runOn runs take or giveBack.
+func (t *taken) runOn(ctx context.Context, m *mover, script *redis.Script) (int, error) {
+	args := []any{t.text, t.line()}
+	if t.Due != "" {
+		args = append(args, t.Due)
+	}
+	return script.Run(ctx, m.rdb, []string{m.prefix + t.From, m.prefix + moving}, args...).Int()
+}
+
+// takeEntry moves an entry of Sidekiq, and reports whether it has left its key.
+func (m *mover) takeEntry(ctx context.Context, t *taken) (bool, error) {
+	if m.aside[t.id()] {
+		return false, nil
+	}
+	p, err := readPayload(t)
+	if err != nil {
+		m.leave(t.id(), p.name(t), err.Error())
+		return false, nil
+	}
+	if t.JID, err = m.freeJID(ctx, p.JID); err != nil {
+		return false, err
+	}
+	n, err := t.runOn(ctx, m, take)
+	if err != nil || n == 0 {
+		return err == nil, err // Sidekiq was faster
+	}
+	if err := m.step(); err != nil {
+		return true, err
+	}
+	return true, m.finish(ctx, t)
+}
+
+// finishAll moves the entries that an earlier run has taken.
+func (m *mover) finishAll(ctx context.Context) error {
+	return m.each(ctx, m.list(m.prefix+moving), func(line string, _ float64) (bool, error) {
+		t, err := takenIn(line)
 		if err != nil {
-			return err
+			t = &taken{From: moving, text: line}
+			m.leave(t.id(), (&payload{}).name(t), err.Error())
+			return false, nil
 		}
-		if err := m.putEntry(ctx, entry); err != nil {
-			return err
-		}
-		if err := m.rdb.LRem(ctx, moving, -1, entry).Err(); err != nil {
-			return err
-		}
-	}
+		return true, m.finish(ctx, t)
+	})
 }
 
-// A payload is a job of Sidekiq.
-type payload struct {
-	Class   string          `json:"class"`
-	JID     string          `json:"jid"`
-	Queue   string          `json:"queue"`
-	Args    json.RawMessage `json:"args"`
-	Retry   any             `json:"retry"`       // true, false or a number
-	Retried *int            `json:"retry_count"` // from 0 on
-	Tags    []string        `json:"tags"`
-}
-
-// usualRetries is how often Sidekiq retries a job whose retry is true.
-const usualRetries = 25
-
-func (m *mover) putEntry(ctx context.Context, entry string) error {
-	var options []qless.PutOption
-	text := entry
-	if score, rest, scheduled := strings.Cut(entry, "|"); scheduled && !strings.HasPrefix(entry, "{") {
-		seconds, err := strconv.ParseFloat(score, 64)
-		if err != nil {
-			return fmt.Errorf("the score %q is not a time", score)
-		}
-		text = rest
-		options = append(options, qless.At(time.UnixMicro(int64(seconds*1e6))))
+// finish puts a job that has been taken, or gives it back to Sidekiq.
+func (m *mover) finish(ctx context.Context, t *taken) error {
+	p, err := readPayload(t)
+	problem := ""
+	if err == nil {
+		problem, err = m.put(ctx, t.JID, p.job(t))
+	} else {
+		problem, err = err.Error(), nil
 	}
-	var p payload
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return fmt.Errorf("a job of Sidekiq is not JSON: %w", err)
+	switch {
+	case err != nil:
+		return err
+	case problem != "":
+		m.leave(t.id(), p.name(t), problem)
+		_, err = t.runOn(ctx, m, giveBack)
+		return err
 	}
-	if p.Queue == "" {
-		p.Queue = "default"
+	for _, field := range p.unknown {
+		m.fields[field]++
 	}
-	if len(p.Tags) > 0 {
-		options = append(options, qless.Tags(p.Tags))
-	}
-	options = append(options, qless.Retries(p.retriesLeft()))
-	return m.put(ctx, p.Queue, p.Class, p.JID, p.Args, options...)
-}
-
-// retriesLeft returns how often the job may still be retried.
-func (p *payload) retriesLeft() int {
-	left := 0
-	switch retry := p.Retry.(type) {
-	case bool:
-		if retry {
-			left = usualRetries
-		}
-	case float64:
-		left = int(retry)
-	}
-	if p.Retried != nil {
-		left -= *p.Retried + 1
-	}
-	return max(left, 0)
+	return m.rdb.LRem(ctx, m.prefix+moving, -1, t.line()).Err()
 }

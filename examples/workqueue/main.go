@@ -95,8 +95,8 @@ func workUntilDone(
 	return errors.Join(worker.Run(ctx), <-cleaned)
 }
 
-// move puts a job for each remaining item. The job has the id of its item, so even an item that is
-// moved twice, because the program died in between, becomes one job.
+// move puts a job for each remaining item. The job has the id of its item, so an item that is moved
+// twice, because the program died in between, becomes one job, unless the job has run by then.
 func move(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io.Writer) error {
 	client, err := qless.New(rdb, &qless.ClientConfig{Namespace: namespace})
 	if err != nil {
@@ -104,11 +104,10 @@ func move(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io
 	}
 	jobs := client.Queue("example")
 	moved, err := queue.Move(ctx, rdb, func(ctx context.Context, item *workqueue.Item) error {
-		_, err := client.Job(ctx, item.ID)
-		if !errors.Is(err, qless.ErrNotFound) {
-			return err // nil: an earlier mover put it
+		_, err := jobs.Put(ctx, klass, dataOf(item), qless.JID(item.ID), qless.IfFinished)
+		if errors.Is(err, qless.ErrExists) {
+			return compare(ctx, client, item)
 		}
-		_, err = jobs.Put(ctx, "Thumbnail", dataOf(item), qless.JID(item.ID))
 		return err
 	})
 	if err != nil {
@@ -120,6 +119,23 @@ func move(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io
 	}
 	fmt.Fprintf(out, "moved: %d; waiting in qless: %d\n", moved, waiting.Waiting)
 	return nil
+}
+
+// klass is the klass of the jobs.
+const klass = "Thumbnail"
+
+// compare returns an error unless the job with the id of an item is that of the item, which an
+// earlier mover has put.
+func compare(ctx context.Context, client *qless.Client, item *workqueue.Item) error {
+	there, err := client.Job(ctx, item.ID)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(dataOf(item))
+	if err == nil && (there.Klass != klass || string(there.Data) != string(data)) {
+		err = fmt.Errorf("another job has the id %s", item.ID)
+	}
+	return err
 }
 
 // dataOf returns the data of an item's job: the item's data if that is JSON, or otherwise an object
