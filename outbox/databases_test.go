@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"testing"
 
-	_ "github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 

@@ -100,12 +100,24 @@ type session interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// write runs a function in a transaction that writes. It is read committed whatever the default of
-// the database, so that two relays don't disturb each other.
-func (t *table) write(ctx context.Context, do func(s session) error) error {
+// write runs a function in a transaction that writes, up to 3 times, because other transactions may
+// be in its way.
+func (t *table) write(ctx context.Context, do func(s session) error) (err error) {
+	once := t.writeOnce
 	if t.dialect == SQLite {
-		return t.writeAlone(ctx, do)
+		once = t.writeAlone
 	}
+	for range 3 {
+		if err = once(ctx, do); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+// writeOnce runs a function in a transaction. It is read committed whatever the default of the
+// database, so that two relays don't disturb each other.
+func (t *table) writeOnce(ctx context.Context, do func(s session) error) error {
 	tx, err := t.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err

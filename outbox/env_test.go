@@ -3,11 +3,14 @@ package outbox
 import (
 	"database/sql"
 	"encoding/json"
+	"io"
+	"log"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
@@ -22,6 +25,7 @@ func TestMain(m *testing.M) {
 		relayUntilKilled()
 	}
 	testkit.Silence()
+	_ = mysql.SetLogger(log.New(io.Discard, "", 0))
 	goleak.VerifyTestMain(thenStop{m})
 }
 

@@ -3,6 +3,8 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/qless/qless-go"
 )
@@ -19,62 +21,88 @@ type fate struct {
 // kindParent is the kind of the problem of a row whose parent was not put.
 const kindParent = "parent"
 
-// condemn sets the rows aside that have a problem, and all rows that need a job that is not put,
-// unless they run anyway. It returns all fates.
-func (t *table) condemn(ctx context.Context, s session, fates []fate) ([]fate, error) {
-	known := map[string]bool{}
-	var all []fate
-	for i := 0; i < len(fates); i++ {
-		f := fates[i]
-		if known[f.jid] {
+// setAside sets rows aside that have no problem yet.
+func (t *table) setAside(ctx context.Context, s session, f fate, jids []any) error {
+	return t.exec(ctx, s, `UPDATE qless_outbox_rows SET due = NULL, kind = ?, problem = ?
+		WHERE jid IN ?? AND problem IS NULL`, f.kind, f.message, jids)
+}
+
+// condemn sets the rows aside that need a job whose row will be deleted although it was not put,
+// unless they run anyway, and returns their fates. What these need in turn is found when a relay
+// has them.
+func (t *table) condemn(ctx context.Context, fates []fate) (condemned []fate, err error) {
+	known, deleted := map[string]bool{}, []any{}
+	for _, f := range fates {
+		if known[f.jid] = true; f.kind == "" {
+			deleted = append(deleted, f.jid)
+		}
+	}
+	var parents []string
+	for some := range slices.Chunk(deleted, maxBatch) {
+		found, err := t.texts(ctx, t.db,
+			`SELECT DISTINCT parent FROM qless_outbox_needs WHERE parent IN ??`, some)
+		if err != nil {
+			return nil, err
+		}
+		parents = append(parents, found...)
+	}
+	for _, f := range fates {
+		if f.kind != "" || !slices.Contains(parents, f.jid) {
 			continue
 		}
-		known[f.jid] = true
-		all = append(all, f)
-		if f.kind != "" {
-			err := t.exec(ctx, s, `UPDATE qless_outbox_rows SET due = NULL, kind = ?, problem = ?
-				WHERE jid = ?`, f.kind, f.message, f.jid)
+		jids, err := t.children(ctx, f.jid)
+		if err != nil {
+			return nil, err
+		}
+		jids = slices.DeleteFunc(jids, func(jid string) bool { return known[jid] })
+		for some := range slices.Chunk(jids, maxBatch) {
+			err := t.write(ctx, func(s session) error {
+				return t.setAside(ctx, s, f.ofChild(""), values(some))
+			})
 			if err != nil {
 				return nil, err
 			}
 		}
-		children, err := t.children(ctx, s, f)
-		if err != nil {
-			return nil, err
+		for _, jid := range jids {
+			known[jid] = true
+			condemned = append(condemned, f.ofChild(jid))
 		}
-		fates = append(fates, children...)
 	}
-	return all, nil
+	return condemned, nil
 }
 
 // isCircle reports whether a row needs itself.
 func (t *table) isCircle(ctx context.Context, jid string) bool {
-	found, err := t.texts(ctx, t.db, above+` SELECT parent FROM above WHERE parent = ?`, jid, jid)
+	found, err := t.texts(ctx, t.db, above+` SELECT parent FROM above WHERE parent = ?`, []any{jid}, jid)
 	return err == nil && len(found) > 0
 }
 
-// children returns the fates of the rows that need a job that is not put.
-func (t *table) children(ctx context.Context, s session, f fate) (fates []fate, err error) {
-	var jids []string
-	err = t.query(ctx, s, func(scan func(...any) error) error {
+// children returns the jids of the rows that need a job, unless they run anyway.
+func (t *table) children(ctx context.Context, parent string) (jids []string, err error) {
+	err = t.query(ctx, t.db, func(scan func(...any) error) error {
 		var e entry
 		var options string
 		err := scan(&e.JID, &e.Klass, &e.Data, &options)
-		if e.decode(options) != nil || e.runsAnyway() {
-			return err
+		if e.decode(options) == nil && !e.runsAnyway() {
+			jids = append(jids, e.JID)
 		}
-		jids = append(jids, e.JID)
 		return err
 	}, `SELECT r.jid, r.klass, '{}', r.options FROM qless_outbox_needs n
-		JOIN qless_outbox_rows r ON r.jid = n.jid WHERE n.parent = ? AND r.problem IS NULL`, f.jid)
-	for _, jid := range jids {
-		fates = append(fates, f.ofChild(jid))
-	}
-	return fates, err
+		JOIN qless_outbox_rows r ON r.jid = n.jid WHERE n.parent = ? AND r.problem IS NULL`, parent)
+	return jids, err
 }
 
 // ofChild returns the fate of a row that needs the job.
 func (f fate) ofChild(jid string) fate {
-	return fate{jid: jid, kind: kindParent, code: qless.ErrInvalid,
-		message: fmt.Sprintf("the job %s, which it depends on, was not put: %s", f.jid, f.message)}
+	return fate{jid: jid, kind: kindParent, code: qless.ErrInvalid, message: storable(
+		fmt.Sprintf("the job %s, which it depends on, was not put: %s", f.jid, f.message))}
+}
+
+// maxMessage is the maximum size of the message of a problem, in bytes.
+const maxMessage = 2000
+
+// storable returns a message that each database can store.
+func storable(message string) string {
+	message = strings.ReplaceAll(message[:min(len(message), maxMessage)], "\x00", "")
+	return strings.ToValidUTF8(message, "")
 }

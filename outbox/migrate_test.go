@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"strings"
 	"sync"
@@ -73,14 +74,9 @@ func TestRowsOfTheFirstTableArePut(t *testing.T) {
 type pgxTx struct{ pgx.Tx }
 
 func (t pgxTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	_, err := t.Exec(ctx, query, args...)
-	return rows(0), err
+	tag, err := t.Exec(ctx, query, args...)
+	return driver.RowsAffected(tag.RowsAffected()), err
 }
-
-type rows int64
-
-func (r rows) LastInsertId() (int64, error) { return 0, nil }
-func (r rows) RowsAffected() (int64, error) { return int64(r), nil }
 
 func TestOtherDriversOfPostgres(t *testing.T) {
 	s := newShop(t, Postgres)
@@ -110,6 +106,15 @@ func TestDataIsCheckedByTheClientOfTheOutbox(t *testing.T) {
 		_, err := s.box.Put(s.Context(), s.db, "q", "K", large)
 		require.ErrorIs(s, err, qless.ErrInvalid)
 		require.Equal(s, want.(*qless.Error).Message, err.(*qless.Error).Message)
+
+		// MariaDB refuses statements of more than 16 MiB.
+		many := make([]qless.JobSpec, 5)
+		for i := range many {
+			many[i] = qless.JobSpec{Klass: "K", Data: json.RawMessage(`"` + strings.Repeat("x", 4<<20) + `"`)}
+		}
+		_, err = s.box.PutMany(s.Context(), s.db, "q", many)
+		require.NoError(s, err)
+		s.exec(`DELETE FROM qless_outbox_rows`)
 
 		// Unless rows are read in batches of some megabytes, these need much memory.
 		for range 5 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -19,8 +20,8 @@ type move struct {
 	pass  Pass
 
 	rows     map[string]*row // all rows of the pass, by jid
-	gone     []*row          // their jobs were put, or never will be
-	put      map[string]bool // the jids of rows whose jobs exist now
+	gone     []*row          // their jobs exist now
+	put      map[string]bool // their jids
 	fates    []fate          // of jobs that are not put
 	unsent   []*row          // they are tried again at once
 	refused  []*row          // they are tried again later
@@ -71,7 +72,7 @@ func (m *move) sift(ctx context.Context, rows []*row) []*row {
 			m.setAside(r, "damaged", qless.ErrInvalid, "its options can't be read: "+r.broken.Error())
 		case r.age(m.claim.time(), r.created):
 			m.pass.Expired++
-			m.drop(r, fate{jid: r.JID, code: qless.ErrCanceled,
+			m.fates = append(m.fates, fate{jid: r.JID, code: qless.ErrCanceled,
 				message: "the job was not put: its StartBy or TTL was over"})
 		default:
 			return m.waits(ctx, r)
@@ -124,7 +125,7 @@ func (m *move) waits(ctx context.Context, r *row) bool {
 				fmt.Sprintf("the job %s, which it depends on, is set aside", p.jid))
 			return true
 		}
-		if m.claim.time().Sub(r.created) > circleAge && m.table.isCircle(ctx, r.JID) {
+		if m.mayBeCircle(r) && m.table.isCircle(ctx, r.JID) {
 			m.setAside(r, "circle", qless.ErrInvalid, "the job depends on itself, by way of others")
 			return true
 		}
@@ -134,9 +135,16 @@ func (m *move) waits(ctx context.Context, r *row) bool {
 	return false
 }
 
-// circleAge is the age at which a row that waits is checked for a circle, which two transactions
-// can make that don't see each other.
-const circleAge = time.Minute
+// A row that waits is checked for a circle at an age of circleAge, because two transactions can make
+// one that don't see each other. A pass checks about circleChecks rows, which are chosen at random.
+const (
+	circleAge    = time.Minute
+	circleChecks = 20
+)
+
+func (m *move) mayBeCircle(r *row) bool {
+	return m.claim.time().Sub(r.created) > circleAge && rand.IntN(len(m.rows)) < circleChecks
+}
 
 // countApart returns the number of rows that one script may put: up to a row that needs another one
 // which may be left out, and up to the commit of a batch.
@@ -240,7 +248,7 @@ func (m *move) succeed(rows []*row, found []inside.Found) {
 			m.pass.Put++
 		case f.JID != r.JID:
 			m.pass.Known++
-			m.drop(r, fate{jid: r.JID, code: qless.ErrExists, holder: f.JID,
+			m.fates = append(m.fates, fate{jid: r.JID, code: qless.ErrExists, holder: f.JID,
 				message: fmt.Sprintf("the job was not put: the job %s holds its unique key", f.JID)})
 			continue
 		default:
@@ -256,18 +264,12 @@ func (m *move) done(r *row) {
 	m.gone = append(m.gone, r)
 }
 
-// drop notes that a row is deleted without a job.
-func (m *move) drop(r *row, f fate) {
-	m.gone = append(m.gone, r)
-	m.fates = append(m.fates, f)
-}
-
 // setAside notes that a row is set aside.
 func (m *move) setAside(r *row, kind string, code qless.Code, problem string) {
 	m.config.Logger.Error("outbox: a job is set aside",
 		"jid", r.JID, "queue", r.Queue, "klass", r.Klass, "problem", problem)
 	m.pass.Problems++
-	m.fates = append(m.fates, fate{jid: r.JID, kind: kind, code: code, message: problem})
+	m.fates = append(m.fates, fate{jid: r.JID, kind: kind, code: code, message: storable(problem)})
 }
 
 // commit commits a batch.
@@ -315,43 +317,37 @@ func (m *move) fail(ctx context.Context, rows []*row, n int, err error) {
 	m.refused = append(m.refused, r)
 }
 
-// end settles the rows in the database.
+// end settles the rows in the database. A relay that stops waits for it a little.
 func (m *move) end(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { pause(own, patience); cancel() })()
+	ctx = own
 	m.step("delete")
 	if len(m.gone)+len(m.fates) > 0 {
-		var fates []fate
-		var err error
-		for range 3 { // another transaction may be in its way
-			if fates, err = m.table.finish(ctx, m.gone, m.fates); err == nil {
-				break
-			}
-		}
+		before := len(m.fates)
+		fates, err := m.table.finish(ctx, m.claim, m.gone, m.fates)
 		m.note(err)
 		if err == nil {
-			m.pass.Problems += len(fates) - len(m.fates)
+			m.pass.Problems += max(len(fates)-before, 0)
 			m.step("settle")
 			m.note(m.settle(ctx, fates))
 		}
 	}
-	m.note(m.table.release(ctx, m.claim, m.unsent))
+	m.note(m.table.release(ctx, m.claim, numbersOf(m.unsent)))
 	m.note(m.table.postpone(ctx, m.claim, m.refused))
 }
 
-// settle wakes the rows that wait for the gone ones, and lets the server forget the receipts.
+// settle wakes the rows that wait for settled ones, and lets the server forget the receipts.
 func (m *move) settle(ctx context.Context, fates []fate) error {
 	var jids, receipts []any
 	for _, r := range m.gone {
-		jids = append(jids, r.JID)
-		if m.put[r.JID] && !r.commits {
+		if jids = append(jids, r.JID); !r.commits {
 			receipts = append(receipts, r.JID)
 		}
 	}
 	for _, f := range fates {
-		if f.kind != "" {
-			jids = append(jids, f.jid) // some rows run anyway
-		}
+		jids = append(jids, f.jid)
 	}
 	if err := m.table.wake(ctx, jids); err != nil {
 		return err

@@ -65,8 +65,10 @@ func (t *table) importSome(ctx context.Context, s session) (int, error) {
 	if err := box.insert(ctx, s, entries); err != nil {
 		return 0, err
 	}
-	if err := box.insertNeeds(ctx, s, entries); err != nil {
-		return 0, err
+	for _, e := range entries {
+		if err := box.insertOwnNeeds(ctx, s, e); err != nil {
+			return 0, err
+		}
 	}
 	for jid, problem := range problems {
 		err := t.exec(ctx, s, `UPDATE qless_outbox_rows SET due = NULL, kind = 'old', problem = ?

@@ -288,3 +288,99 @@ func TestAJobInTheOutboxCanBeWaitedFor(t *testing.T) {
 		require.True(s, strings.Contains(err.Error(), "holder"))
 	})
 }
+
+// A put with the jid of a row adds nothing to it, and a circle refuses the put but keeps the row.
+func TestAPutThatIsNotWrittenChangesNoRow(t *testing.T) {
+	onEach(t, func(s *shop) {
+		s.put("q", 1, qless.JID("a"))
+		s.put("q", 2, qless.JID("b"), qless.DependsOn{"a"})
+		tx, err := s.db.BeginTx(s.Context(), nil)
+		require.NoError(s, err)
+		_, err = s.box.Put(s.Context(), tx, "q", "K", 3, qless.JID("a"), qless.DependsOn{"b"})
+		require.ErrorIs(s, err, qless.ErrInvalid)
+		require.NoError(s, tx.Commit())
+		refused := s.put("q", nil, qless.JID("refused"))
+		s.exec(`UPDATE qless_outbox_rows SET klass = '' WHERE jid = ?`, refused)
+		s.put("q", 4, qless.JID("a"), qless.DependsOn{refused})
+		require.Equal(s, Pass{Put: 2, Problems: 1}, s.pass(s.relay()))
+		require.Equal(s, "1", string(s.job("a").Data))
+		require.Equal(s, []string{"a"}, s.job("b").Dependencies)
+	})
+}
+
+// A circle that begins with an earlier row and goes through jobs of one call.
+func TestCirclesThroughPutManyAreRefused(t *testing.T) {
+	onEach(t, func(s *shop) {
+		s.put("q", nil, qless.JID("early"), qless.DependsOn{"last"})
+		tx, err := s.db.BeginTx(s.Context(), nil)
+		require.NoError(s, err)
+		jobs := []qless.JobSpec{
+			{Klass: "K", Options: []qless.PutOption{qless.JID("first"), qless.DependsOn{"early"}}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("last"), qless.DependsOn{"first"}}},
+		}
+		_, err = s.box.PutMany(s.Context(), tx, "q", jobs)
+		require.ErrorIs(s, err, qless.ErrInvalid)
+		require.NoError(s, tx.Commit())
+		require.Equal(s, Stats{Waiting: 1}, s.stats(), "nothing is written")
+		members := Members{"q", []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("twice")}}}}
+		_, err = s.box.PutBatch(s.Context(), s.db, "q", qless.JobSpec{Klass: "K"}, members, members)
+		require.ErrorIs(s, err, qless.ErrInvalid)
+		require.ErrorContains(s, err, "two members")
+	})
+}
+
+// More children than one statement changes, of a parent that is set aside, retried and dropped.
+func TestManyChildrenOfAJobThatIsNotPut(t *testing.T) {
+	onEach(t, func(s *shop) {
+		const n = 1200
+		r := s.relay()
+		for _, gone := range []bool{false, true} {
+			parent := s.put("pay", nil, qless.TTL(time.Minute))
+			jobs := make([]qless.JobSpec, n)
+			for i := range jobs {
+				jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn{parent}}}
+			}
+			tx, err := s.db.BeginTx(s.Context(), nil)
+			require.NoError(s, err)
+			_, err = s.box.PutMany(s.Context(), tx, "mail", jobs)
+			require.NoError(s, err)
+			require.NoError(s, tx.Commit())
+			want := Stats{Problems: n + 1, Kinds: map[string]int{"invalid": 1, "parent": n}}
+			if gone {
+				s.exec(`UPDATE qless_outbox_rows SET created = 1 WHERE jid = ?`, parent)
+				want = aside(n, "parent")
+			} else {
+				s.exec(`UPDATE qless_outbox_rows SET klass = '' WHERE jid = ?`, parent)
+			}
+			for s.stats().Waiting > 0 {
+				require.NotZero(s, s.pass(r))
+			}
+			require.Equal(s, want, s.stats())
+			if gone {
+				break
+			}
+			s.exec(`UPDATE qless_outbox_rows SET klass = 'K'`)
+			retried, err := r.Retry(s.Context(), parent)
+			require.NoError(s, err)
+			require.Equal(s, n+1, retried)
+			for !s.isEmpty() {
+				require.NotZero(s, s.pass(r))
+			}
+		}
+		dropped, err := r.Drop(s.Context(), s.jidsAside()...)
+		require.NoError(s, err)
+		require.Equal(s, n, dropped)
+		require.Zero(s, s.stats())
+	})
+}
+
+// jidsAside returns the jids of all rows that are set aside.
+func (s *shop) jidsAside() (jids []string) {
+	s.Helper()
+	problems, err := s.relay().Problems(s.Context(), 10_000)
+	require.NoError(s, err)
+	for _, p := range problems {
+		jids = append(jids, p.JID)
+	}
+	return jids
+}

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ type Outbox struct {
 //
 // If the put would be refused, the error is that of Queue.Put, [qless.ErrInvalid], and nothing is
 // written. So is a job that depends on itself by way of others in the outbox. Any other error comes
-// from the database. A put costs one statement, or two with dependencies.
+// from the database. A put costs one statement, two with dependencies, and four if it has a JID, too.
 func (o *Outbox) Put(
 	ctx context.Context, tx Tx, queue, klass string, data any, options ...qless.PutOption,
 ) (jid string, err error) {
@@ -91,16 +92,23 @@ func (o *Outbox) PutBatch(
 	last := &entry{commits: true}
 	last.JID, last.Queue, last.Klass, last.Data = first.JID+":commit", queue, first.Klass, "{}"
 	last.batch = first.JID
-	entries := []*entry{first}
+	if err := last.check(time.Now()); err != nil {
+		return "", err
+	}
+	entries, seen := []*entry{first}, map[string]bool{}
 	for _, m := range members {
 		some, err := o.prepareAll(ctx, m.Queue, m.Jobs)
 		if err != nil {
 			return "", err
 		}
 		for _, e := range some {
-			if e.JID == first.JID || slices.Contains(e.needs, first.JID) {
+			switch {
+			case e.JID == first.JID || slices.Contains(e.needs, first.JID):
 				return "", invalid(e.JID, "the job would wait for its own batch")
+			case seen[e.JID]:
+				return "", invalid(e.JID, "two members have this jid")
 			}
+			seen[e.JID] = true
 			e.batch = first.JID
 			e.needs = append(e.needs, first.JID)
 			last.needs = append(last.needs, e.JID)
@@ -123,7 +131,12 @@ func (o *Outbox) prepare(
 	if err != nil {
 		return nil, err
 	}
-	e := &entry{Put: put, needs: put.Options.DependsOn}
+	e := &entry{Put: put}
+	for _, parent := range put.Options.DependsOn {
+		if len(parent) <= maxJID && !strings.Contains(parent, "\x00") { // others can't have rows
+			e.needs = append(e.needs, parent)
+		}
+	}
 	return e, e.check(time.Now())
 }
 
@@ -199,14 +212,23 @@ func atIndex(i int, err error) error {
 
 // write writes rows, and which rows they need.
 func (o *Outbox) write(ctx context.Context, tx Tx, entries []*entry) error {
-	var needs, named []*entry
+	var pairs []pair
+	var named []*entry // earlier rows may need them, or have their jids
 	for _, e := range entries {
-		if len(e.needs) == 0 {
-			continue
-		}
-		needs = append(needs, e)
-		if e.Options.JID != "" { // earlier rows may need it
+		switch {
+		case len(e.needs) == 0:
+		case e.Options.JID != "":
 			named = append(named, e)
+		default:
+			pairs = append(pairs, e.pairs()...)
+		}
+	}
+	outside := map[string][]string{} // what earlier ones of the named need from elsewhere
+	for _, e := range named {
+		needs := outsideOf(e, outside)
+		outside[e.JID] = needs
+		if err := o.refuseCircle(ctx, tx, e, slices.Concat(needs, e.needs)); err != nil {
+			return err
 		}
 	}
 	for _, e := range named {
@@ -214,20 +236,42 @@ func (o *Outbox) write(ctx context.Context, tx Tx, entries []*entry) error {
 			return err
 		}
 	}
-	for some := range slices.Chunk(entries, maxBatch) {
-		if err := o.insert(ctx, tx, some); err != nil {
-			return err
-		}
+	if err := o.insert(ctx, tx, entries); err != nil {
+		return err
 	}
-	if err := o.insertNeeds(ctx, tx, needs); err != nil {
+	if err := o.insertNeeds(ctx, tx, pairs); err != nil {
 		return err
 	}
 	for _, e := range named {
-		if err := o.refuseCircle(ctx, tx, e); err != nil {
+		if err := o.insertOwnNeeds(ctx, tx, e); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// A pair is a row and one that it needs.
+type pair struct{ jid, parent string }
+
+func (e *entry) pairs() []pair {
+	pairs := make([]pair, len(e.needs))
+	for i, parent := range e.needs {
+		pairs[i] = pair{e.JID, parent}
+	}
+	return pairs
+}
+
+// outsideOf returns what an entry needs that is not written with it, also by way of others.
+func outsideOf(e *entry, known map[string][]string) (needs []string) {
+	for _, parent := range e.needs {
+		if others, written := known[parent]; written {
+			needs = append(needs, others...)
+		} else {
+			needs = append(needs, parent)
+		}
+	}
+	slices.Sort(needs)
+	return slices.Compact(needs)
 }
 
 // exec runs a statement.
@@ -239,20 +283,38 @@ func (o *Outbox) exec(ctx context.Context, tx Tx, text string, args ...any) (int
 	return result.RowsAffected()
 }
 
-// insert writes rows. Those with known jids replace rows that are set aside, and no others.
+// columns are the columns that a put writes.
+var columns = []string{"jid", "queue", "klass", "data", "options", "bytes"}
+
+// insert writes rows, up to 500 or some megabytes with one statement.
 func (o *Outbox) insert(ctx context.Context, tx Tx, entries []*entry) error {
-	columns := []string{"jid", "queue", "klass", "data", "options", "bytes"}
-	values := make([]any, 0, len(entries)*len(columns))
-	for _, e := range entries {
+	var values []any
+	size, first := 0, 0
+	for i, e := range entries {
 		options, err := e.encode()
 		if err != nil {
 			return err
 		}
-		values = append(values, e.JID, e.Queue, e.Klass, e.Data, options,
-			int64(len(e.Data)+len(options)))
+		bytes := len(e.Data) + len(options)
+		if i-first == maxBatch || i > first && size+bytes > maxBytes {
+			if err := o.insertSome(ctx, tx, values); err != nil {
+				return err
+			}
+			values, size, first = values[:0], 0, i
+		}
+		values = append(values, e.JID, e.Queue, e.Klass, e.Data, options, int64(bytes))
+		size += bytes
+	}
+	return o.insertSome(ctx, tx, values)
+}
+
+// insertSome writes rows. Those with known jids replace rows that are set aside, and no others.
+func (o *Outbox) insertSome(ctx context.Context, tx Tx, values []any) error {
+	if len(values) == 0 {
+		return nil
 	}
 	text := "INSERT INTO qless_outbox_rows (" + strings.Join(columns, ", ") + ") VALUES " +
-		strings.TrimSuffix(strings.Repeat(list(len(columns))+", ", len(entries)), ", ")
+		strings.TrimSuffix(strings.Repeat(list(len(columns))+", ", len(values)/len(columns)), ", ")
 	change := append(columns[1:len(columns):len(columns)], "created")
 	for i, name := range change {
 		if o.Dialect == MySQL {
@@ -274,30 +336,44 @@ func (o *Outbox) insert(ctx context.Context, tx Tx, entries []*entry) error {
 }
 
 // insertNeeds writes which rows are put before others.
-func (o *Outbox) insertNeeds(ctx context.Context, tx Tx, entries []*entry) error {
-	var pairs [][2]string
-	for _, e := range entries {
-		for _, parent := range e.needs {
-			pairs = append(pairs, [2]string{e.JID, parent})
-		}
-	}
+func (o *Outbox) insertNeeds(ctx context.Context, tx Tx, pairs []pair) error {
 	for some := range slices.Chunk(pairs, maxBatch) {
 		var values []any
-		for _, pair := range some {
-			values = append(values, pair[0], pair[1])
+		for _, p := range some {
+			values = append(values, p.jid, p.parent)
 		}
-		text := "INSERT INTO qless_outbox_needs (jid, parent) VALUES " +
-			strings.TrimSuffix(strings.Repeat("(?, ?), ", len(some)), ", ")
-		if o.Dialect == MySQL {
-			text = strings.Replace(text, "INSERT", "INSERT IGNORE", 1)
-		} else {
-			text += " ON CONFLICT DO NOTHING"
-		}
-		if _, err := o.exec(ctx, tx, text, values...); err != nil {
+		text := "VALUES " + strings.TrimSuffix(strings.Repeat("(?, ?), ", len(some)), ", ")
+		if err := o.addNeeds(ctx, tx, text, values); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// insertOwnNeeds does the same for a row whose jid is given, unless an earlier row has the jid.
+func (o *Outbox) insertOwnNeeds(ctx context.Context, tx Tx, e *entry) error {
+	options, err := e.encode()
+	for some := range slices.Chunk(e.needs, maxBatch) {
+		if err != nil {
+			break
+		}
+		text := "SELECT r.jid, p.parent FROM qless_outbox_rows r JOIN (SELECT ? AS parent" +
+			strings.Repeat(" UNION ALL SELECT ?", len(some)-1) +
+			") p ON 1 = 1 WHERE r.jid = ? AND r.options = ?"
+		err = o.addNeeds(ctx, tx, text, append(values(some), e.JID, options))
+	}
+	return err
+}
+
+func (o *Outbox) addNeeds(ctx context.Context, tx Tx, rows string, values []any) error {
+	text := "INSERT INTO qless_outbox_needs (jid, parent) " + rows
+	if o.Dialect == MySQL {
+		text = strings.Replace(text, "INSERT", "INSERT IGNORE", 1)
+	} else {
+		text += " ON CONFLICT DO NOTHING"
+	}
+	_, err := o.exec(ctx, tx, text, values...)
+	return err
 }
 
 // forget deletes what a row needs that is set aside and will be replaced.
@@ -307,22 +383,31 @@ func (o *Outbox) forget(ctx context.Context, tx Tx, e *entry) error {
 	return err
 }
 
-// above are the jids that a row needs, and that those need in turn.
+// above are the jids that rows need, and that those need in turn. MySQL allows 1,000 steps by
+// default.
 const above = `WITH RECURSIVE above (parent) AS (
-	SELECT parent FROM qless_outbox_needs WHERE jid = ?
+	SELECT parent FROM qless_outbox_needs WHERE jid IN ??
 	UNION SELECT n.parent FROM qless_outbox_needs n JOIN above ON n.jid = above.parent)`
 
-// refuseCircle deletes a row that needs itself, and returns an error if there is one.
-func (o *Outbox) refuseCircle(ctx context.Context, tx Tx, e *entry) error {
-	n, err := o.exec(ctx, tx, `DELETE FROM qless_outbox_rows WHERE jid = ? AND ? IN
-		(`+above+` SELECT parent FROM above)`, e.JID, e.JID, e.JID)
-	if err != nil || n == 0 {
-		return err
+// refuseCircle returns an error if one of the rows that a row needs also needs that row. A row in
+// the table of needs tells, because a Tx has no queries.
+func (o *Outbox) refuseCircle(ctx context.Context, tx Tx, e *entry, needs []string) error {
+	for some := range slices.Chunk(needs, maxBatch) {
+		text, args := spread(`INSERT /*+ SET_VAR(cte_max_recursion_depth = 1000000) */
+			INTO qless_outbox_needs (jid, parent) `+above+` SELECT DISTINCT parent, parent FROM above
+			WHERE parent = ?`, []any{values(some), e.JID})
+		n, err := o.exec(ctx, tx, text, args...)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			_, err := o.exec(ctx, tx, `DELETE FROM qless_outbox_needs WHERE jid = ? AND parent = ?`,
+				e.JID, e.JID)
+			return cmp.Or(err,
+				invalid(e.JID, "the job depends on itself, by way of others in the outbox"))
+		}
 	}
-	if _, err := o.exec(ctx, tx, `DELETE FROM qless_outbox_needs WHERE jid = ?`, e.JID); err != nil {
-		return err
-	}
-	return invalid(e.JID, "the job depends on itself, by way of others in the outbox")
+	return nil
 }
 
 func invalid(jid, format string, args ...any) error {

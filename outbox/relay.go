@@ -135,7 +135,7 @@ func (r *Relay) Run(ctx context.Context) {
 		r.report(ctx)
 		if pass.Err == nil {
 			failures = 0
-			if pass.moved() > 0 {
+			if pass.moved()+pass.Left > 0 {
 				continue // there may be more
 			}
 			r.sleep(ctx, r.config.Poll, r.wake)

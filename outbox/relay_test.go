@@ -144,6 +144,83 @@ func TestARowThatIsRefusedIsSetAside(t *testing.T) {
 	}
 }
 
+// A relay that has lost its claim decides nothing about the row.
+func TestALateRelaySetsNoRowAside(t *testing.T) {
+	onEach(t, func(s *shop) {
+		parent := s.put("q", nil, qless.DependsOn{"later"}.MustExist())
+		child := s.put("q", nil, qless.DependsOn{parent})
+		s.exec(`UPDATE qless_outbox_rows SET tries = ? WHERE jid = ?`, maxTries, parent)
+		late := s.relay()
+		late.step = func(name string) {
+			if name == "delete" {
+				s.expireLeases()
+				_, err := s.client.Queue("q").Put(s.Context(), "K", nil, qless.JID("later"))
+				require.NoError(s, err)
+				require.Equal(s, Pass{Put: 2}, s.pass(s.relay()))
+			}
+		}
+		s.pass(late)
+		require.Zero(s, s.stats())
+		require.Equal(s, []string{parent}, s.job(child).Dependencies)
+		require.Zero(s, s.redis.Client(s.T).Exists(s.Context(), "ql:x:outbox:not:"+parent).Val())
+	})
+}
+
+// Rows that wait for a row that a dead relay has don't make the others wait for a poll.
+func TestRowsThatWaitHoldUpNoOthers(t *testing.T) {
+	onEach(t, func(s *shop) {
+		parent := s.put("q", nil)
+		require.ErrorIs(s, s.relay().dieAt(s.Context(), "put", 1), errDied)
+		for range 5 {
+			s.put("q", nil, qless.DependsOn{parent})
+		}
+		other := s.put("q", nil)
+		ctx, stop := context.WithCancel(s.Context())
+		r := s.relay(func(c *RelayConfig) { c.Batch = 2 })
+		var relay sync.WaitGroup
+		relay.Go(func() { r.Run(ctx) })
+		testkit.Until(s, "the other is put", func() bool {
+			_, err := s.client.Job(s.Context(), other)
+			return err == nil
+		})
+		stop()
+		relay.Wait()
+	})
+}
+
+// A database that fails in the middle of a pass delays its rows by no lease.
+func TestADatabaseThatFailsDuringAPass(t *testing.T) {
+	onEach(t, func(s *shop) {
+		s.fill(3)
+		s.exec(`ALTER TABLE qless_outbox_needs RENAME TO elsewhere`)
+		require.Error(s, s.relay().Pass(s.Context()).Err)
+		s.exec(`ALTER TABLE elsewhere RENAME TO qless_outbox_needs`)
+		require.Equal(s, Pass{Put: 3}, s.pass(s.relay()))
+		s.requireAll(true)
+	})
+}
+
+// Relays report to Redis, where the reports of outboxes that are gone end.
+func TestRelaysReport(t *testing.T) {
+	onEach(t, func(s *shop) {
+		s.fill(2)
+		s.exec(`UPDATE qless_outbox_rows SET klass = '' WHERE jid = ?`, s.jids[0])
+		s.pass(s.relay())
+		s.put("q", nil)
+		s.wrote(time.Hour)
+		rdb := s.redis.Client(s.T)
+		require.NoError(s, rdb.HSet(s.Context(), "ql:x:outbox", "old", `{"time": 1}`, "odd", "{").Err())
+		s.relay(func(c *RelayConfig) { c.Name = "shop" }).report(s.Context())
+		found := rdb.HGetAll(s.Context(), "ql:x:outbox").Val()
+		require.Len(s, found, 1)
+		require.Regexp(s, `^{"oldest":36\d\d,"problems":{"invalid":1},"rows":1,"time":\d+}$`, found["shop"])
+		require.Positive(s, rdb.TTL(s.Context(), "ql:x:outbox").Val())
+		stats, err := s.relay().Stats(s.Context())
+		require.NoError(s, err)
+		require.InDelta(s, time.Hour, stats.Oldest, float64(time.Minute))
+	})
+}
+
 // A key of one queue is damaged. The jobs of another one are put.
 func TestAQueueThatRefusesHoldsUpNoOther(t *testing.T) {
 	onEach(t, func(s *shop) {
@@ -349,7 +426,7 @@ func relayUntilKilled() {
 	r.Run(context.Background())
 }
 
-// Processes are killed while they relay, each at a different step or shortly after. Two run at
+// Processes are killed while they relay, each at a different step or shortly after. Four run at
 // once.
 func TestRelaysThatAreKilled(t *testing.T) {
 	onEach(t, func(s *shop) {
@@ -359,17 +436,19 @@ func TestRelaysThatAreKilled(t *testing.T) {
 				p.kill()
 			}
 		}()
-		for i := range 12 {
+		for i := range 16 {
 			s.fill(10)
 			running = append(running, s.startRelay())
-			if len(running) == 2 {
+			if len(running) == 4 {
 				running[0].wait(s, i)
 				running[0].kill()
 				running = running[1:]
 			}
 		}
 		testkit.Until(s, "the outbox is empty", func() bool { return s.isEmpty() })
-		running[0].kill()
+		for _, p := range running {
+			p.kill()
+		}
 		s.requireAll(false)
 	})
 }

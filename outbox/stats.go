@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/qless/qless-go"
@@ -18,20 +20,24 @@ type Stats struct {
 }
 
 // ReadStats counts the rows of an outbox. If Oldest keeps growing, no relay is working. It reads
-// the whole table.
+// the whole table, and takes the clock of the program for that of the database; [Relay.Stats] does
+// not.
 func ReadStats(ctx context.Context, db *sql.DB) (Stats, error) {
 	t := table{db: db}
+	return t.count(ctx, strconv.FormatInt(time.Now().UnixMicro(), 10))
+}
+
+// count counts the rows, with an expression for the time.
+func (t *table) count(ctx context.Context, now string) (Stats, error) {
 	stats, err := t.countProblems(ctx)
 	if err != nil {
 		return stats, err
 	}
-	var oldest sql.NullInt64
-	count := func(scan func(...any) error) error { return scan(&stats.Waiting, &oldest) }
-	err = t.query(ctx, db, count,
-		`SELECT count(*), min(created) FROM qless_outbox_rows WHERE problem IS NULL`)
-	if oldest.Valid {
-		stats.Oldest = max(time.Since(time.UnixMicro(oldest.Int64)), 0)
-	}
+	var age sql.NullInt64
+	count := func(scan func(...any) error) error { return scan(&stats.Waiting, &age) }
+	err = t.query(ctx, t.db, count, "SELECT count(*), "+now+
+		" - min(created) FROM qless_outbox_rows WHERE problem IS NULL")
+	stats.Oldest = max(time.Duration(age.Int64)*time.Microsecond, 0)
 	return stats, err
 }
 
@@ -64,7 +70,7 @@ func (t *table) estimate(ctx context.Context) (Stats, error) {
 		return func(scan func(...any) error) error { return scan(v) }
 	}
 	err = t.query(ctx, t.db, one(&stats.Waiting), `SELECT count(*) FROM
-		(SELECT 1 FROM qless_outbox_rows WHERE due >= 0 LIMIT ?) AS some`, maxCounted)
+		(SELECT 1 FROM qless_outbox_rows WHERE due >= 0 LIMIT ?) AS counted`, maxCounted)
 	if err != nil || stats.Waiting == 0 {
 		return stats, err
 	}
@@ -76,7 +82,9 @@ func (t *table) estimate(ctx context.Context) (Stats, error) {
 }
 
 // Stats counts the rows of the outbox, as [ReadStats] does.
-func (r *Relay) Stats(ctx context.Context) (Stats, error) { return ReadStats(ctx, r.table.db) }
+func (r *Relay) Stats(ctx context.Context) (Stats, error) {
+	return r.table.count(ctx, r.table.dialect.now())
+}
 
 // A Problem is a row that is set aside, until [Relay.Retry] or [Relay.Drop].
 type Problem struct {
@@ -105,18 +113,18 @@ func (r *Relay) Problems(ctx context.Context, limit int) (problems []Problem, er
 // Retry tries rows again that are set aside, and the rows set aside only because they depend on
 // them. It returns their number. Rows without a problem are left as they are.
 func (r *Relay) Retry(ctx context.Context, jids ...string) (n int, err error) {
-	var retried []any
+	var retried []string
 	err = r.table.write(ctx, func(s session) error {
 		retried = nil
-		found, err := r.table.aside(ctx, s, jids)
+		found, err := r.table.aside(ctx, s, "jid", jids)
 		for len(found) > 0 && err == nil {
-			err = r.table.exec(ctx, s, `UPDATE qless_outbox_rows SET due = 0, tries = 0, kind = NULL,
-				problem = NULL WHERE jid IN ??`, values(found))
-			retried = append(retried, values(found)...)
+			err = inChunks(found, func(some []any) error {
+				return r.table.exec(ctx, s, `UPDATE qless_outbox_rows SET due = 0, tries = 0, kind = NULL,
+					problem = NULL WHERE jid IN ??`, some)
+			})
+			retried = append(retried, found...)
 			if err == nil {
-				found, err = r.table.texts(ctx, s, `SELECT DISTINCT r.jid FROM qless_outbox_needs n
-					JOIN qless_outbox_rows r ON r.jid = n.jid
-					WHERE n.parent IN ?? AND r.kind = ?`, values(found), kindParent)
+				found, err = r.table.aside(ctx, s, "parent", found)
 			}
 		}
 		return err
@@ -125,49 +133,69 @@ func (r *Relay) Retry(ctx context.Context, jids ...string) (n int, err error) {
 		return 0, err
 	}
 	r.Notify()
-	return len(retried), r.forget(ctx, retried)
+	return len(retried), inChunks(retried, func(some []any) error { return r.forget(ctx, some) })
 }
 
 // Drop deletes rows that are set aside, and returns their number. The jobs that depend on them are
 // put if they have [qless.OnFailureRun], and otherwise stay set aside. Rows without a problem are
 // left as they are.
 func (r *Relay) Drop(ctx context.Context, jids ...string) (n int, err error) {
-	var found []string
-	var fates []fate
-	err = r.table.write(ctx, func(s session) error {
-		if found, err = r.table.aside(ctx, s, jids); err != nil || len(found) == 0 {
-			return err
-		}
-		err := r.table.exec(ctx, s, `DELETE FROM qless_outbox_rows WHERE jid IN ??`, values(found))
-		if err != nil {
-			return err
-		}
-		var dropped []fate
-		for _, jid := range found {
-			dropped = append(dropped,
-				fate{jid: jid, code: qless.ErrCanceled, message: "the job was dropped from the outbox"})
-		}
-		if fates, err = r.table.condemn(ctx, s, dropped); err != nil {
-			return err
-		}
-		return r.table.exec(ctx, s, `DELETE FROM qless_outbox_needs WHERE jid IN ??`, values(found))
-	})
+	found, err := r.table.aside(ctx, r.table.db, "jid", jids)
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}
-	if err := r.table.wake(ctx, values(found)); err != nil {
+	var fates []fate
+	for _, jid := range found {
+		fates = append(fates,
+			fate{jid: jid, code: qless.ErrCanceled, message: "the job was dropped from the outbox"})
+	}
+	condemned, err := r.table.condemn(ctx, fates)
+	if err != nil {
+		return 0, err
+	}
+	err = r.table.write(ctx, func(s session) error {
+		return inChunks(found, func(some []any) error { return r.table.delete(ctx, s, some) })
+	})
+	if err != nil {
+		return 0, err
+	}
+	fates = append(fates, condemned...)
+	gone := make([]any, len(fates))
+	for i, f := range fates {
+		gone[i] = f.jid
+	}
+	if err := r.table.wake(ctx, gone); err != nil {
 		return len(found), err
 	}
 	return len(found), r.publish(ctx, fates)
 }
 
-// aside returns the jids among these whose rows are set aside.
-func (t *table) aside(ctx context.Context, s session, jids []string) ([]string, error) {
-	if len(jids) == 0 {
-		return nil, nil
+// inChunks calls a function for jids, some hundred at a time.
+func inChunks(jids []string, do func(some []any) error) error {
+	for some := range slices.Chunk(jids, maxBatch) {
+		if err := do(values(some)); err != nil {
+			return err
+		}
 	}
-	return t.texts(ctx, s, `SELECT jid FROM qless_outbox_rows
-		WHERE problem IS NOT NULL AND jid IN ??`, values(jids))
+	return nil
+}
+
+// aside returns the jids of rows that are set aside: the ones named, or those that need them and
+// have no problem of their own.
+func (t *table) aside(
+	ctx context.Context, s session, by string, jids []string,
+) (found []string, err error) {
+	text := `SELECT jid FROM qless_outbox_rows WHERE problem IS NOT NULL AND jid IN ??`
+	if by == "parent" {
+		text = `SELECT DISTINCT r.jid FROM qless_outbox_needs n JOIN qless_outbox_rows r ON r.jid = n.jid
+			WHERE r.kind = '` + kindParent + `' AND n.parent IN ??`
+	}
+	err = inChunks(jids, func(some []any) error {
+		more, err := t.texts(ctx, s, text, some)
+		found = append(found, more...)
+		return err
+	})
+	return found, err
 }
 
 // notPut is how long the server knows that a job was not put.
@@ -211,8 +239,8 @@ func (r *Relay) forget(ctx context.Context, jids []any) error {
 	return err
 }
 
-// The report of a relay is a field of the hash x:outbox, by the name of the outbox. The hash ends
-// if no relay reports for a day.
+// The report of a relay is a field of the hash x:outbox, by the name of the outbox. A field is
+// deleted if no relay has reported it for a day, and so is the hash.
 const (
 	reportEvery = 15 * time.Second
 	reportKept  = 24 * time.Hour
@@ -243,5 +271,13 @@ func (r *Relay) report(ctx context.Context) {
 	pipe := r.client.Redis().Pipeline()
 	pipe.HSet(ctx, key, r.config.Name, text)
 	pipe.Expire(ctx, key, reportKept)
+	others := pipe.HGetAll(ctx, key)
 	_, _ = pipe.Exec(ctx) // the next report follows soon
+	for name, text := range others.Val() {
+		var report struct{ Time int64 }
+		_ = json.Unmarshal([]byte(text), &report)
+		if now.Sub(time.Unix(report.Time, 0)) > reportKept {
+			r.client.Redis().HDel(ctx, key, name)
+		}
+	}
 }

@@ -83,8 +83,7 @@ func (t *table) claim(
 	ctx context.Context, limit int, lease time.Duration,
 ) (c claim, rows []*row, err error) {
 	err = t.query(ctx, t.db, func(scan func(...any) error) error { return scan(&c.now) },
-		"SELECT "+t.dialect.now()+" FROM qless_outbox_rows WHERE due <= "+t.dialect.now()+
-			" ORDER BY due LIMIT 1")
+		t.findDue())
 	if err != nil || c.now == 0 {
 		return c, nil, err
 	}
@@ -109,7 +108,13 @@ func (t *table) claim(
 		return err
 	}, `SELECT number, jid, queue, klass, data, options, created, tries FROM qless_outbox_rows
 		WHERE number IN ?? ORDER BY number`, numbers)
-	return c, rows, err
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		_ = t.release(ctx, c, numbers) // or they wait for the end of the lease
+		return c, nil, err
+	}
+	return c, rows, nil
 }
 
 // pick returns the numbers of the next rows. Rows that are tried again get up to half of a batch,
@@ -127,15 +132,26 @@ func (t *table) pick(
 		}
 		return err
 	}
-	err = t.query(ctx, s, add, `SELECT number, bytes FROM qless_outbox_rows WHERE due > 0 AND due <= ?
-		ORDER BY due LIMIT ?`+t.dialect.skipLocked(), now, (limit+1)/2)
-	if err != nil || len(numbers) == limit {
-		return numbers, err
+	err = t.query(ctx, s, add, pickAgain+t.dialect.skipLocked(), now, (limit+1)/2)
+	if err == nil && len(numbers) < limit {
+		err = t.query(ctx, s, add, pickNew+t.dialect.skipLocked(), limit-len(numbers))
 	}
-	// With due = 0, PostgreSQL would sort all rows until the table was analyzed.
-	err = t.query(ctx, s, add, `SELECT number, bytes FROM qless_outbox_rows WHERE due >= 0 AND due < 1
-		ORDER BY due, number LIMIT ?`+t.dialect.skipLocked(), limit-len(numbers))
 	return numbers, err
+}
+
+// The queries of pick read the index of due rows in its order. With due = 0, PostgreSQL would sort
+// all rows until the table was analyzed.
+const (
+	pickAgain = `SELECT number, bytes FROM qless_outbox_rows WHERE due > 0 AND due <= ?
+		ORDER BY due LIMIT ?`
+	pickNew = `SELECT number, bytes FROM qless_outbox_rows WHERE due >= 0 AND due < 1
+		ORDER BY due, number LIMIT ?`
+)
+
+// findDue is the query of an idle relay.
+func (t *table) findDue() string {
+	return "SELECT " + t.dialect.now() + " FROM qless_outbox_rows WHERE due <= " + t.dialect.now() +
+		" ORDER BY due LIMIT 1"
 }
 
 // readParents reads the rows that others need, and returns the ones that the claim still holds. One
@@ -159,20 +175,27 @@ func (t *table) readParents(ctx context.Context, c claim, rows []*row) ([]*row, 
 	}, `SELECT r.number, p.jid, p.problem FROM qless_outbox_rows r
 		LEFT JOIN qless_outbox_needs n ON n.jid = r.jid LEFT JOIN qless_outbox_rows p ON p.jid = n.parent
 		WHERE r.number IN ?? AND r.due = ?`, numbers, c.until)
-	return slices.DeleteFunc(rows, func(r *row) bool { return !held[r.number] }), err
+	if err != nil {
+		return rows, err
+	}
+	return slices.DeleteFunc(rows, func(r *row) bool { return !held[r.number] }), nil
 }
 
 // release gives rows back, so that they can be claimed at once, in their order.
-func (t *table) release(ctx context.Context, c claim, rows []*row) error {
-	return t.change(ctx, rows, `UPDATE qless_outbox_rows SET due = 0
+func (t *table) release(ctx context.Context, c claim, numbers []any) error {
+	return t.change(ctx, numbers, `UPDATE qless_outbox_rows SET due = 0
 		WHERE number IN ?? AND due = ?`, c.until)
 }
 
 // postpone gives rows back that were refused, for later.
 func (t *table) postpone(ctx context.Context, c claim, rows []*row) error {
+	byTries := map[int][]any{}
 	for _, r := range rows {
-		err := t.change(ctx, []*row{r}, `UPDATE qless_outbox_rows SET due = ?, tries = tries + 1
-			WHERE number IN ?? AND due = ?`, c.now+untilRetry(r.tries).Microseconds(), c.until)
+		byTries[r.tries] = append(byTries[r.tries], r.number)
+	}
+	for tries, some := range byTries {
+		err := t.change(ctx, some, `UPDATE qless_outbox_rows SET due = ?, tries = tries + 1
+			WHERE number IN ?? AND due = ?`, c.now+untilRetry(tries).Microseconds(), c.until)
 		if err != nil {
 			return err
 		}
@@ -180,57 +203,97 @@ func (t *table) postpone(ctx context.Context, c claim, rows []*row) error {
 	return nil
 }
 
-// change runs a statement for the numbers of rows, which come after the first of two arguments.
-func (t *table) change(ctx context.Context, rows []*row, text string, args ...any) error {
-	if len(rows) == 0 {
+// change runs a statement for the numbers of rows, which come before the last argument.
+func (t *table) change(ctx context.Context, numbers []any, text string, args ...any) error {
+	if len(numbers) == 0 {
 		return nil
-	}
-	numbers := make([]any, len(rows))
-	for i, r := range rows {
-		numbers[i] = r.number
 	}
 	args = slices.Insert(args, len(args)-1, any(numbers))
 	return t.write(ctx, func(s session) error { return t.exec(ctx, s, text, args...) })
 }
 
-// finish deletes rows, decides about the children of the rows that were not put, and sets rows
-// aside.
+// numbersOf returns the numbers of rows.
+func numbersOf(rows []*row) []any {
+	numbers := make([]any, len(rows))
+	for i, r := range rows {
+		numbers[i] = r.number
+	}
+	return numbers
+}
+
+// finish deletes the rows whose jobs were put, and does what the fates of others say, unless the
+// claim has lost them. It returns these fates, and those of children of rows that are deleted.
 func (t *table) finish(
-	ctx context.Context, gone []*row, lost []fate,
-) (condemned []fate, err error) {
-	jids := make([]any, len(gone))
-	numbers := make([]any, len(gone))
-	for i, r := range gone {
-		jids[i], numbers[i] = r.JID, r.number
+	ctx context.Context, c claim, put []*row, fates []fate,
+) (all []fate, err error) {
+	if fates, err = t.heldOf(ctx, c, fates); err != nil {
+		return nil, err
+	}
+	children, err := t.condemn(ctx, fates)
+	if err != nil {
+		return nil, err
+	}
+	var jids []any
+	for _, r := range put {
+		jids = append(jids, r.JID)
 	}
 	err = t.write(ctx, func(s session) error {
-		if len(gone) > 0 {
-			err := t.exec(ctx, s, `DELETE FROM qless_outbox_rows WHERE number IN ??`, numbers)
-			if err != nil {
+		gone := jids
+		for _, f := range fates {
+			if f.kind == "" {
+				gone = append(gone, f.jid)
+			} else if err := t.setAside(ctx, s, f, []any{f.jid}); err != nil {
 				return err
 			}
 		}
-		condemned, err = t.condemn(ctx, s, lost)
-		if err != nil || len(gone) == 0 {
-			return err
-		}
-		return t.exec(ctx, s, `DELETE FROM qless_outbox_needs WHERE jid IN ??`, jids)
+		return t.delete(ctx, s, gone)
 	})
-	return condemned, err
+	return append(fates, children...), err
+}
+
+// heldOf returns the fates of the rows that the claim still holds.
+func (t *table) heldOf(ctx context.Context, c claim, fates []fate) ([]fate, error) {
+	if len(fates) == 0 {
+		return nil, nil
+	}
+	jids := make([]any, len(fates))
+	for i, f := range fates {
+		jids[i] = f.jid
+	}
+	held, err := t.texts(ctx, t.db,
+		`SELECT jid FROM qless_outbox_rows WHERE jid IN ?? AND due = ?`, jids, c.until)
+	return slices.DeleteFunc(fates, func(f fate) bool { return !slices.Contains(held, f.jid) }), err
+}
+
+// delete deletes rows, up to some hundred.
+func (t *table) delete(ctx context.Context, s session, jids []any) error {
+	if len(jids) == 0 {
+		return nil
+	}
+	err := t.exec(ctx, s, `DELETE FROM qless_outbox_rows WHERE jid IN ??`, jids)
+	if err != nil {
+		return err
+	}
+	return t.exec(ctx, s, `DELETE FROM qless_outbox_needs WHERE jid IN ??`, jids)
 }
 
 // wake lets rows be claimed that may have waited for others.
 func (t *table) wake(ctx context.Context, jids []any) error {
-	waiting, err := t.texts(ctx, t.db,
-		`SELECT DISTINCT jid FROM qless_outbox_needs WHERE parent IN ??`, jids)
-	for some := range slices.Chunk(waiting, maxBatch) {
+	for some := range slices.Chunk(jids, maxBatch) {
+		waiting, err := t.texts(ctx, t.db,
+			`SELECT DISTINCT jid FROM qless_outbox_needs WHERE parent IN ??`, some)
 		if err != nil {
-			break
+			return err
 		}
-		err = t.write(ctx, func(s session) error {
-			return t.exec(ctx, s, `UPDATE qless_outbox_rows SET due = 0 WHERE jid IN ?? AND due > 0`,
-				values(some))
-		})
+		for some := range slices.Chunk(waiting, maxBatch) {
+			err := t.write(ctx, func(s session) error {
+				return t.exec(ctx, s, `UPDATE qless_outbox_rows SET due = 0 WHERE jid IN ?? AND due > 0`,
+					values(some))
+			})
+			if err != nil {
+				return err
+			}
+		}
 	}
-	return err
+	return nil
 }

@@ -1,0 +1,246 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// Four relays work while the server refuses writes for one reason after another, crashes and loses
+// connections, and while the database is killed and started again. Some transactions stay open
+// meanwhile, so that their rows appear after later ones.
+func TestFourRelaysThroughFaults(t *testing.T) {
+	onEach(t, func(s *shop) {
+		if s.dialect == MySQL {
+			s.exec(`SET GLOBAL innodb_flush_log_at_trx_commit = 2`) // commits survive the process
+		}
+		chaos, server := testkit.NewChaos(s, rand.New(rand.NewPCG(testkit.Seed(s), 0)))
+		s.redis = server
+		ctx, stop := context.WithCancel(s.Context())
+		var running sync.WaitGroup
+		for range 4 {
+			client, err := qless.New(chaos.Client(s, nil), nil)
+			require.NoError(s, err)
+			s.Cleanup(func() { _ = client.Close() })
+			r, err := NewRelay(s.db, client, RelayConfig{
+				Dialect: s.dialect, Logger: testkit.Quiet(), Batch: 20, Lease: 500 * time.Millisecond,
+				Poll: time.Millisecond,
+			})
+			require.NoError(s, err)
+			running.Go(func() {
+				for ctx.Err() == nil {
+					if r.Pass(ctx).Put == 0 {
+						pause(ctx, time.Millisecond)
+					}
+				}
+			})
+		}
+		w := &writer{shop: s, tick: chaos.Client(s, nil)}
+		writing, done := context.WithCancel(ctx)
+		var writes sync.WaitGroup
+		writes.Go(func() { w.run(writing) })
+		chaos.Everything(s, 3, "put.many", "put.settled")
+		s.restartDatabase()
+		chaos.Everything(s, 2, "put.many", "put.settled")
+		done()
+		writes.Wait()
+		testkit.Until(s, "the outbox is empty", s.isEmpty)
+		stop()
+		running.Wait()
+		w.requireAll()
+	})
+}
+
+// restartDatabase kills the server of the database and starts it again.
+func (s *shop) restartDatabase() {
+	s.Helper()
+	if s.dialect == SQLite {
+		return
+	}
+	c := started.clusters[s.dialect]
+	c.kill()
+	require.NoError(s, c.run())
+	testkit.Until(s, "the database answers", func() bool { return s.db.Ping() == nil })
+}
+
+// A writer writes pairs of jobs, of which the second depends on the first.
+type writer struct {
+	*shop
+	tick  *redis.Client // slows the writer down, and counts as accepted commands
+	pairs [][2]string   // committed ones
+	open  []openTx
+}
+
+type openTx struct {
+	tx   *sql.Tx
+	pair [2]string
+}
+
+// run writes until the context ends. Every tenth transaction stays open for some more.
+func (w *writer) run(ctx context.Context) {
+	for i := 0; ctx.Err() == nil; i++ {
+		w.tick.Set(ctx, "tick", i, 0)
+		if one, err := w.write(); err != nil {
+			continue
+		} else if i%10 == 0 && w.dialect != SQLite { // which has one transaction at a time
+			w.open = append(w.open, one)
+		} else {
+			w.commit(one)
+		}
+		if len(w.open) == 20 {
+			w.commit(w.open[0])
+			w.open = w.open[1:]
+		}
+	}
+	for _, one := range w.open {
+		w.commit(one)
+	}
+}
+
+func (w *writer) write() (one openTx, err error) {
+	if one.tx, err = w.db.BeginTx(context.Background(), nil); err != nil {
+		return one, err
+	}
+	for i := range one.pair {
+		var parents qless.DependsOn
+		if i > 0 {
+			parents = qless.DependsOn{one.pair[0]}
+		}
+		one.pair[i], err = w.box.Put(context.Background(), one.tx, []string{"z", "a"}[i], "K", nil, parents)
+		if err != nil {
+			_ = one.tx.Rollback()
+			return one, err
+		}
+	}
+	return one, nil
+}
+
+func (w *writer) commit(one openTx) {
+	if one.tx.Commit() == nil { // or nobody knows
+		w.pairs = append(w.pairs, one.pair)
+	}
+}
+
+// requireAll requires that all jobs were put once, and wait for the ones that they depend on.
+func (w *writer) requireAll() {
+	w.Helper()
+	require.NotEmpty(w, w.pairs)
+	client := w.connect(w.redis.Addr())
+	for some := range slices.Chunk(w.pairs, 200) {
+		var jids []string
+		for _, pair := range some {
+			jids = append(jids, pair[0], pair[1])
+		}
+		jobs, err := client.Jobs(w.Context(), jids...)
+		require.NoError(w, err)
+		require.Len(w, jobs, len(jids))
+		for i, job := range jobs {
+			require.Len(w, job.History, 1, "it was put once")
+			if i%2 == 1 {
+				require.Equal(w, []string{jids[i-1]}, job.Dependencies)
+			}
+		}
+	}
+}
+
+// A replica becomes the master in the middle of a pass, and the old master refuses writes.
+func TestRedisFailsOverDuringAPass(t *testing.T) {
+	for _, step := range []string{"put", "delete", "settle"} {
+		t.Run(step, func(t *testing.T) {
+			s := newShop(t, SQLite)
+			host, port, err := net.SplitHostPort(s.redis.Addr())
+			require.NoError(t, err)
+			master := s.redis.Client(t)
+			require.NoError(t, master.ConfigSet(t.Context(), "repl-diskless-sync-delay", "0").Err())
+			replica := testkit.Start(t, "--replicaof", host+" "+port)
+			next := replica.Client(t)
+			testkit.Until(s, "the replica follows", func() bool {
+				return master.Wait(t.Context(), 1, time.Second).Val() == 1
+			})
+			var addr atomic.Value
+			addr.Store(s.redis.Addr())
+			options := testkit.Options("")
+			options.Dialer = func(context.Context, string, string) (net.Conn, error) {
+				return net.Dial("tcp", addr.Load().(string))
+			}
+			options.MaxRetries = -1
+			s.client, err = qless.New(redisClient(t, options), nil)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = s.client.Close() })
+			s.fill(5)
+			r, failed := s.relay(), false
+			r.step = func(name string) {
+				if name != step {
+					return
+				}
+				require.Equal(s, int64(1), master.Wait(t.Context(), 1, time.Second).Val())
+				require.NoError(s, next.ReplicaOf(t.Context(), "no", "one").Err())
+				require.NoError(s, master.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
+				addr.Store(replica.Addr())
+				r.step, failed = func(string) {}, true
+			}
+			_, _ = s.client.Job(t.Context(), s.jids[0]) // connects to the old master
+			r.Pass(t.Context())
+			require.True(s, failed)
+			s.pass(s.relay())
+			s.requireAll(true)
+		})
+	}
+}
+
+// The server loses all data while a relay has rows. Rows that are still there are put again.
+func TestRedisIsFlushedDuringAPass(t *testing.T) {
+	onEach(t, func(s *shop) {
+		s.fill(3)
+		r := s.relay()
+		r.step = func(name string) {
+			if name == "put" {
+				require.NoError(s, s.redis.Client(s.T).FlushAll(s.Context()).Err())
+			}
+		}
+		require.Equal(s, Pass{Put: 3}, s.pass(r))
+		s.requireAll(true)
+		s.fill(2)
+		require.ErrorIs(s, s.relay().dieAt(s.Context(), "delete", 1), errDied)
+		require.NoError(s, s.redis.Client(s.T).FlushAll(s.Context()).Err())
+		s.expireLeases()
+		s.jids = s.jids[3:]
+		require.Equal(s, Pass{Put: 2}, s.pass(s.relay()))
+		s.requireAll(true)
+	})
+}
+
+// The clocks of two servers are twenty minutes apart, and neither has the time of the database.
+func TestClocksThatDisagree(t *testing.T) {
+	onEach(t, func(s *shop) {
+		for _, ahead := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+			now := time.Now().Add(ahead)
+			client, err := qless.New(redisClient(s.T, testkit.Options(s.redis.Addr())),
+				&qless.ClientConfig{Clock: func() time.Time { return now }})
+			require.NoError(s, err)
+			s.client = client
+			s.Cleanup(func() { _ = client.Close() })
+			delayed := s.put("q", nil, qless.Delay(time.Minute), qless.TTL(2*time.Minute))
+			waiting := s.put("q", nil, qless.StartBy(time.Minute))
+			dead := s.relay()
+			require.ErrorIs(s, dead.dieAt(s.Context(), "delete", 1), errDied)
+			require.Equal(s, Pass{}, s.pass(s.relay()), "its lease counts by the clock of the database")
+			s.expireLeases()
+			require.Equal(s, Pass{Known: 2}, s.pass(s.relay()))
+			require.WithinDuration(s, now.Add(time.Minute), s.job(delayed).Due, 30*time.Second)
+			require.WithinDuration(s, now.Add(time.Minute), s.job(waiting).Options.StartBy, 30*time.Second)
+		}
+	})
+}
