@@ -73,7 +73,8 @@ func (t *table) condemn(ctx context.Context, fates []fate) (condemned []fate, er
 
 // isCircle reports whether a row needs itself.
 func (t *table) isCircle(ctx context.Context, jid string) bool {
-	found, err := t.texts(ctx, t.db, above+` SELECT parent FROM above WHERE parent = ?`, []any{jid}, jid)
+	found, err := t.texts(ctx, t.db, above+` SELECT parent FROM above WHERE parent = ?`,
+		[]any{jid}, jid)
 	return err == nil && len(found) > 0
 }
 

@@ -135,8 +135,8 @@ func (m *move) waits(ctx context.Context, r *row) bool {
 	return false
 }
 
-// A row that waits is checked for a circle at an age of circleAge, because two transactions can make
-// one that don't see each other. A pass checks about circleChecks rows, which are chosen at random.
+// A row that waits is checked for a circle at an age of circleAge, because two transactions that
+// don't see each other can make one. A pass checks about circleChecks rows, chosen at random.
 const (
 	circleAge    = time.Minute
 	circleChecks = 20

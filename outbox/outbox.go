@@ -41,7 +41,7 @@ type Outbox struct {
 //
 // If the put would be refused, the error is that of Queue.Put, [qless.ErrInvalid], and nothing is
 // written. So is a job that depends on itself by way of others in the outbox. Any other error comes
-// from the database. A put costs one statement, two with dependencies, and four if it has a JID, too.
+// from the database. A put costs one statement, two with dependencies, and four if there is a JID.
 func (o *Outbox) Put(
 	ctx context.Context, tx Tx, queue, klass string, data any, options ...qless.PutOption,
 ) (jid string, err error) {
