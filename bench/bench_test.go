@@ -85,6 +85,7 @@ func TestComparedWorkloads(t *testing.T) {
 		{"pickup", "p50 ms", 2 * 2},             // numbers of workers, peers that wait
 		{"single", "CPU us/job", 2 * (3*2 + 3)}, // gaps, numbers of workers, peers; or our queues
 		{"paced", "CPU us/job", 3 * 2},          // rates, peers that wait
+		{"order", "CPU us/job", 2*8 + 1},        // concurrencies, backlogs; and a rate
 		{"rest", "CPU us/job", 1 + 2},           // none, peers that wait
 		{"memory", "B/job", 2 * 2},              // settings, layouts
 		{"gateways", "jobs/s", 2 * 2 * 2},       // numbers of clients, phases, gateways

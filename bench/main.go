@@ -97,6 +97,10 @@ then all are run (process); total is the sum`},
 with 1, 8 and 64 idle workers of one queue, or of 20 queues each`},
 	{name: "paced", peers: true, groups: (*bench).pacedGroups,
 		about: `100, 1000 and 5000 jobs a second for one worker with ten slots, from put to done`},
+	{name: "order", counted: true, groups: (*bench).orderGroups,
+		about: `a backlog that one worker takes in strict order without reserving ahead, and with limits
+that its slots use up; in strict order, round-robin and by weights; the last two also from 1000
+queues; and at a limited rate`},
 	{name: "rest", peers: true, groups: (*bench).restGroup,
 		about: `the server's work per second with 16 idle workers, over -for ("job" means second)`},
 	{name: "memory", peers: true, groups: (*bench).memoryGroup,

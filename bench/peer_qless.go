@@ -108,8 +108,13 @@ func runEagerly(ctx context.Context, s *qlessSession, to *crew) error {
 	return s.runWorkers(ctx, to, qless.WorkerConfig{Linger: -1})
 }
 
+// queues returns the names of the queues that each worker watches.
+func (s *qlessSession) queues() []string {
+	return append([]string{queueName}, queueNames(max(0, s.load.queues-1))...)
+}
+
 func (s *qlessSession) runWorkers(ctx context.Context, to *crew, config qless.WorkerConfig) error {
-	config.Queues = append([]string{queueName}, queueNames(max(0, s.load.queues-1))...)
+	config.Queues = s.queues()
 	config.Concurrency, config.PollInterval = s.load.concurrency, s.load.poll
 	for range s.load.workers {
 		client := s.client
