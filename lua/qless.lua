@@ -354,7 +354,7 @@ local function library(stamp, now)
 		elseif length == 4 then
 		if name == 'draw' then
 			function lib.draw(ask, urn)
-				while true do
+				while urn.left > 0 do
 					ask.cursor = ask.cursor * 16807 % 2147483647
 					local sums, first, last = urn.sums, 1, #urn.sums
 					local place = ask.cursor / 2147483647 * sums[last]
@@ -366,13 +366,21 @@ local function library(stamp, now)
 							first = middle + 1
 						end
 					end
-					local i = urn.open[first]
-					if not urn.shut[i] then
+					local i = urn.open and urn.open[first] or first
+					if not lib.is_shut(ask, urn, i) then
 						return i
 					end
 					urn.missed = urn.missed + 1
 					if urn.missed > 16 then
-						lib.fill_urn(ask, urn)
+						local open, sums, n, sum, before = {}, {}, 0, 0, 0
+						for i = 1, #ask.queues do
+							if not lib.is_shut(ask, urn, i) then
+								n, sum = n + 1, sum + ask.sums[i] - before
+								open[n], sums[n] = i, sum
+							end
+							before = ask.sums[i]
+						end
+						urn.open, urn.sums, urn.missed = open, sums, 0
 					end
 				end
 			end
@@ -1148,6 +1156,18 @@ local function library(stamp, now)
 				local may_be = var.met_lives[stored] <= now or state == 'complete' or state == 'failed'
 				return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
 			end
+		elseif name == 'is_shut' then
+			function lib.is_shut(ask, urn, i)
+				if urn.shut[i] == nil then
+					urn.shut[i] = false
+					if string.sub(ask.known.marks, i, i) ~= ask.known.chosen or ask.paused[i] == 1 then
+						if not urn.shut[i] then
+							urn.shut[i], urn.left = true, urn.left - 1
+						end
+					end
+				end
+				return urn.shut[i]
+			end
 		elseif name == 'jids_of' then
 			function lib.jids_of(group)
 				local jids = {}
@@ -1773,17 +1793,6 @@ local function library(stamp, now)
 				end
 				lib.note_life(jid, ends)
 				return false
-			end
-		elseif name == 'fill_urn' then
-			function lib.fill_urn(ask, urn)
-				local open, sums, sum = {}, {}, 0
-				for i = 1, #ask.queues do
-					if not urn.shut[i] then
-						sum = sum + ask.weights[i]
-						open[#open + 1], sums[#sums + 1] = i, sum
-					end
-				end
-				urn.open, urn.sums, urn.left, urn.missed = open, sums, #open, 0
 			end
 		elseif name == 'group_of' then
 			function lib.group_of(jid)
@@ -4904,19 +4913,27 @@ local function library(stamp, now)
 			end
 		elseif name == 'read_weights' then
 			function lib.read_weights(text, count)
-				local weights = {}
+				local sums, n, sum = {}, 0, 0
 				for word in string.gmatch(text, '%S+') do
-					weights[#weights + 1] = lib.number('Reserve', 'weights', word)
-					if weights[#weights] <= 0 then
+					local weight = tonumber(word)
+					if not weight or not (weight > 0 and weight < math.huge) then
+						do
+							local n = tonumber(word)
+							if not n or n - n ~= 0 then
+								lib.reject_number('Reserve', 'weights', word)
+							end
+						end
 						local message = 'Arg "weights" not positive: ' .. word
 						error('Reserve(): ' .. message)
 					end
+					n, sum = n + 1, sum + weight
+					sums[n] = sum
 				end
-				if #weights ~= count then
-					local message = 'Arg "weights" has ' .. #weights .. ' for ' .. count .. ' queues'
+				if n ~= count then
+					local message = 'Arg "weights" has ' .. n .. ' for ' .. count .. ' queues'
 					error('Reserve(): ' .. message)
 				end
-				return weights
+				return sums
 			end
 		elseif name == 'release_more' then
 			function lib.release_more(jid)
@@ -5535,16 +5552,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'take_weighted' then
 			function lib.take_weighted(ask, out)
-				local urn
-				do
-					local urn2, known = {shut = {}, gave = {}, giving = 0}, ask.known
-					local marks, chosen = {string.byte(known.marks, 1, #known.marks)}, string.byte(known.chosen)
-					for i = 1, #marks do
-						urn2.shut[i] = marks[i] ~= chosen or ask.paused[i] == 1 or nil
-					end
-					lib.fill_urn(ask, urn2)
-					urn = urn2
-				end
+				local urn = {sums = ask.sums, shut = {}, left = #ask.queues, missed = 0, gave = {}, giving = 0}
 				while lib.still_wanted(ask, #out) > 0 and urn.left > 0 and var.droppable > 0 and not ask.left do
 					local turns, shares
 					do
@@ -5559,14 +5567,17 @@ local function library(stamp, now)
 								local drawn2, unknown, seen = {}, {}, {}
 								for at = 1, n do
 									local i = at <= owed and ask.owed[at] or lib.draw(ask, urn)
+									if not i then
+										break
+									end
 									drawn2[at] = i
-									if not seen[i] and not urn.shut[i] and ask.known.empty[i] == nil then
+									if not seen[i] and not lib.is_shut(ask, urn, i) and ask.known.empty[i] == nil then
 										unknown[#unknown + 1] = i
 									end
 									seen[i] = true
 								end
 								lib.tell_all_apart(ask, unknown)
-								for at = 1, n do
+								for at = 1, #drawn2 do
 									if not urn.shut[drawn2[at]] and lib.is_empty(ask, drawn2[at]) then
 										local i = drawn2[at]
 										if not urn.shut[i] then
@@ -7356,7 +7367,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 					error('Reserve(): ' .. message)
 				end
 			end
-			ask = {worker = worker, owner = given.owner and required('Reserve', 'owner', given.owner ~= '' and given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, weights = order == 'weighted' and library(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false, kept = false}
+			ask = {worker = worker, owner = given.owner and required('Reserve', 'owner', given.owner ~= '' and given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, sums = order == 'weighted' and library(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false, kept = false}
 		end
 		if may_run and not may_run('publish', prefix .. 'log', '') then
 			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
@@ -7459,7 +7470,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			end
 		elseif ask.order == 'ordered' then
 			library(stamp, now).take_ordered(ask, out)
-		elseif ask.weights then
+		elseif ask.sums then
 			library(stamp, now).take_weighted(ask, out)
 		else
 			library(stamp, now).take_round_robin(ask, out)
@@ -7491,7 +7502,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				end
 			elseif ask.order == 'ordered' then
 				library(stamp, now).take_ordered(ask, out)
-			elseif ask.weights then
+			elseif ask.sums then
 				library(stamp, now).take_weighted(ask, out)
 			else
 				library(stamp, now).take_round_robin(ask, out)

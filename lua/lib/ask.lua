@@ -7,7 +7,7 @@
 --   list      the same as one text
 --   order     'ordered', 'round-robin', 'shuffled' or 'weighted'
 --   cursor    the queue that comes first, or a random number
---   weights   the weight of each queue, by its number, in a weighted order
+--   sums      in a weighted order, the sum of the weights up to each queue, by its number
 --   owed      the queues, by number, that the last call owes a turn, in a weighted order
 --   count     the number of jobs that it asks for
 --   ahead     the number of jobs that it also takes if no other worker waits for them
@@ -53,19 +53,22 @@ local function read_queues(first)
   return read_many(first)
 end
 
--- The weights of count queues.
+-- Reads the weights of count queues. Returns their sums.
 local function read_weights(text, count) -- cold
-  local weights = {}
+  local sums, n, sum = {}, 0, 0
   for word in string.gmatch(text, '%S+') do
-    weights[#weights + 1] = number('Reserve', 'weights', word)
-    if weights[#weights] <= 0 then
+    local weight = tonumber(word)
+    if not weight or not (weight > 0 and weight < math.huge) then
+      number('Reserve', 'weights', word)
       reject('Reserve', 'Arg "weights" not positive: ' .. word)
     end
+    n, sum = n + 1, sum + weight
+    sums[n] = sum
   end
-  if #weights ~= count then
-    reject('Reserve', 'Arg "weights" has ' .. #weights .. ' for ' .. count .. ' queues')
+  if n ~= count then
+    reject('Reserve', 'Arg "weights" has ' .. n .. ' for ' .. count .. ' queues')
   end
-  return weights
+  return sums
 end
 
 -- Reads the cursor of a weighted order: a random number, and the queues, of count, that the last
@@ -112,7 +115,7 @@ local function read_ask(worker)
     queues = queues,
     list = list,
     order = order,
-    weights = order == 'weighted' and read_weights(given.weights or '', #queues),
+    sums = order == 'weighted' and read_weights(given.weights or '', #queues),
     cursor = cursor,
     owed = owed,
     count = count,

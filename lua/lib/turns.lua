@@ -130,39 +130,22 @@ end
 
 -- An urn holds the queues that a weighted call draws from:
 --
---   open    their numbers
+--   open    their numbers, or nil if it holds all queues
 --   sums    for each of these, the sum of the weights up to it
---   shut    by number, whether a queue is not drawn: it is paused, or found to have no more jobs
---   left    the number of queues that are not shut
+--   shut    by number, whether a queue is not drawn, as far as it was looked at: it has another
+--           mark, is paused, or was found to have no more jobs
+--   left    the number of queues that are not known to be shut
 --   missed  the number of draws that have found a shut queue since the urn was filled
 --   gave    by number, whether a queue has given jobs
 --   giving  the number of these
 --
--- Filling it takes a step for each queue, so a shut one stays in it until draws often find it.
+-- Filling it takes a step for each queue, so shut ones stay in it until draws often find them.
 
 -- The number of draws that find a shut queue before the urn is filled without these.
 local MAX_MISSED = 16
 
-local function fill_urn(ask, urn) -- cold
-  local open, sums, sum = {}, {}, 0
-  for i = 1, #ask.queues do
-    if not urn.shut[i] then
-      sum = sum + ask.weights[i]
-      open[#open + 1], sums[#sums + 1] = i, sum
-    end
-  end
-  urn.open, urn.sums, urn.left, urn.missed = open, sums, #open, 0
-end
-
--- An urn with the queues that have the chosen mark and are not paused.
 local function new_urn(ask) -- cold
-  local urn, known = {shut = {}, gave = {}, giving = 0}, ask.known
-  local marks, chosen = {string.byte(known.marks, 1, #known.marks)}, string.byte(known.chosen)
-  for i = 1, #marks do
-    urn.shut[i] = marks[i] ~= chosen or ask.paused[i] == 1 or nil
-  end
-  fill_urn(ask, urn)
-  return urn
+  return {sums = ask.sums, shut = {}, left = #ask.queues, missed = 0, gave = {}, giving = 0}
 end
 
 local function shut(urn, i) -- cold
@@ -171,9 +154,32 @@ local function shut(urn, i) -- cold
   end
 end
 
--- Draws a queue that is not shut, by its weight.
+local function is_shut(ask, urn, i) -- cold
+  if urn.shut[i] == nil then
+    urn.shut[i] = false
+    if string.sub(ask.known.marks, i, i) ~= ask.known.chosen or ask.paused[i] == 1 then
+      shut(urn, i)
+    end
+  end
+  return urn.shut[i]
+end
+
+-- Leaves only the queues in the urn that are not shut.
+local function fill_urn(ask, urn) -- cold
+  local open, sums, n, sum, before = {}, {}, 0, 0, 0
+  for i = 1, #ask.queues do
+    if not is_shut(ask, urn, i) then
+      n, sum = n + 1, sum + ask.sums[i] - before
+      open[n], sums[n] = i, sum
+    end
+    before = ask.sums[i]
+  end
+  urn.open, urn.sums, urn.missed = open, sums, 0
+end
+
+-- Draws a queue that is not shut, by its weight. Returns nil if there is none.
 local function draw(ask, urn) -- cold
-  while true do
+  while urn.left > 0 do
     ask.cursor = ask.cursor * 16807 % 2147483647
     local sums, first, last = urn.sums, 1, #urn.sums
     local place = ask.cursor / 2147483647 * sums[last]
@@ -185,8 +191,8 @@ local function draw(ask, urn) -- cold
         first = middle + 1
       end
     end
-    local i = urn.open[first]
-    if not urn.shut[i] then
+    local i = urn.open and urn.open[first] or first
+    if not is_shut(ask, urn, i) then
       return i
     end
     urn.missed = urn.missed + 1
@@ -204,19 +210,23 @@ local function append(list, others, first) -- cold
   return list
 end
 
--- Draws n queues, the first of which are owed a turn. Shuts the empty ones among them.
+-- Draws n queues, the first of which are owed a turn, or fewer if all are shut. Shuts the empty ones
+-- among them.
 local function draw_some(ask, urn, owed, n) -- cold
   local drawn, unknown, seen = {}, {}, {}
   for at = 1, n do
     local i = at <= owed and ask.owed[at] or draw(ask, urn)
+    if not i then
+      break
+    end
     drawn[at] = i
-    if not seen[i] and not urn.shut[i] and ask.known.empty[i] == nil then
+    if not seen[i] and not is_shut(ask, urn, i) and ask.known.empty[i] == nil then
       unknown[#unknown + 1] = i
     end
     seen[i] = true
   end
   tell_all_apart(ask, unknown)
-  for at = 1, n do
+  for at = 1, #drawn do
     if not urn.shut[drawn[at]] and is_empty(ask, drawn[at]) then
       shut(urn, drawn[at])
     end
@@ -304,7 +314,7 @@ local function take_all(ask, out)
     take_from(ask, 1, ask.limit, ask.count, out)
   elseif ask.order == 'ordered' then
     take_ordered(ask, out)
-  elseif ask.weights then
+  elseif ask.sums then
     take_weighted(ask, out)
   else
     take_round_robin(ask, out)
