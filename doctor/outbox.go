@@ -11,25 +11,57 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// An outbox is the last report of the relays of an outbox.
-type outbox struct {
-	name     string
-	Time     int64          `json:"time"`
-	Rows     int            `json:"rows"`   // 10,000 if there are more
-	Oldest   int            `json:"oldest"` // the age of the oldest row, in seconds
-	Problems map[string]int `json:"problems"`
+// An Outbox is what the relays of an outbox have reported last.
+type Outbox struct {
+	Name     string         `json:"name"`
+	Reported time.Time      `json:"reported"`           // by the server's clock
+	Rows     int            `json:"rows"`               // that wait; 10,000 if there are more
+	Oldest   time.Duration  `json:"oldest"`             // the age of the oldest of them
+	Problems map[string]int `json:"problems,omitempty"` // the rows that are set aside, by kind
+}
+
+// MarshalJSON writes Oldest as text.
+func (o Outbox) MarshalJSON() ([]byte, error) { return json.Marshal(o.json()) }
+
+// UnmarshalJSON reads the output of MarshalJSON.
+func (o *Outbox) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, o.json()) }
+
+func (o *Outbox) json() any {
+	type fields Outbox
+	return &struct {
+		*fields
+		Oldest *units.Text `json:"oldest"`
+	}{(*fields)(o), (*units.Text)(&o.Oldest)}
+}
+
+// Aside returns the number of rows that are set aside.
+func (o *Outbox) Aside() (n int) {
+	for _, some := range o.Problems {
+		n += some
+	}
+	return n
 }
 
 // relaysSilent is the time after which an outbox without a report has no relay.
 const relaysSilent = 3 * time.Minute
 
+// maxOutboxes is the maximum number of outboxes in a status.
+const maxOutboxes = 50
+
 // readOutboxes reads the reports of relays. The user may lack the permission.
 func (s *Status) readOutboxes(ctx context.Context, r *StatusReader) error {
 	reports, _ := r.Client.Redis().HGetAll(ctx, s.Namespace+"x:outbox").Result()
 	for _, name := range slices.Sorted(maps.Keys(reports)) {
-		o := outbox{name: name}
-		if json.Unmarshal([]byte(reports[name]), &o) == nil {
-			s.outboxes = append(s.outboxes, o)
+		var report struct {
+			Time, Oldest int64 // in seconds
+			Rows         int
+			Problems     map[string]int
+		}
+		err := json.Unmarshal([]byte(reports[name]), &report)
+		if err == nil && len(s.Outboxes) < maxOutboxes {
+			age := time.Duration(report.Oldest) * time.Second
+			s.Outboxes = append(s.Outboxes,
+				Outbox{name, time.Unix(report.Time, 0).UTC(), report.Rows, age, report.Problems})
 		}
 	}
 	return ctx.Err()
@@ -37,25 +69,22 @@ func (s *Status) readOutboxes(ctx context.Context, r *StatusReader) error {
 
 // outboxProblems returns the problems of the outboxes.
 func (s *Status) outboxProblems(late time.Duration) (found []Problem) {
-	for _, o := range s.outboxes {
-		silent, age := s.asOf.Sub(time.Unix(o.Time, 0)), time.Duration(o.Oldest)*time.Second
+	for i := range s.Outboxes {
+		o := &s.Outboxes[i]
+		silent := s.asOf.Sub(o.Reported)
 		add := func(urgent bool, jobs int, sentence string, args ...any) {
 			found = append(found, Problem{Code: "outbox", Jobs: jobs, Urgent: urgent,
-				Sentence: "the outbox " + o.name + " " + fmt.Sprintf(sentence, args...)})
+				Sentence: "the outbox " + o.Name + " " + fmt.Sprintf(sentence, args...)})
 		}
-		aside := 0
-		for _, n := range o.Problems {
-			aside += n
-		}
-		if aside > 0 {
+		if aside := o.Aside(); aside > 0 {
 			add(false, aside, "has set %s aside, which wait for Relay.Retry or Drop", count(aside, "job"))
 		}
 		switch {
 		case silent > relaysSilent:
 			add(true, o.Rows, "has no relay: the last report is %s old, with %s",
 				units.Age(silent), count(o.Rows, "row"))
-		case age >= late:
-			add(true, o.Rows, "is late: %s, the oldest for %s", waits(o.Rows), units.Age(age))
+		case o.Oldest >= late:
+			add(true, o.Rows, "is late: %s, the oldest for %s", waits(o.Rows), units.Age(o.Oldest))
 		}
 	}
 	return found

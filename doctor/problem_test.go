@@ -103,11 +103,11 @@ func TestEachProblemOfAQueue(t *testing.T) {
 		{"schedule_missed", 0, waiting, func(o *Status) {
 			o.overdue = []inspect.Schedule{{ID: "nightly", Overdue: 2}}
 		}},
-		{"", 0, waiting, func(o *Status) { o.outboxes = []outbox{{Rows: 9, Oldest: 3}} }},
-		{"outbox", 0, waiting, func(o *Status) { o.outboxes = []outbox{{Rows: 9, Oldest: 7200}} }},
-		{"outbox", 0, waiting, func(o *Status) { o.outboxes = []outbox{{Problems: map[string]int{"parent": 2}}} }},
+		{"", 0, waiting, func(o *Status) { o.Outboxes = []Outbox{{Rows: 9, Oldest: time.Second}} }},
+		{"outbox", 0, waiting, func(o *Status) { o.Outboxes = []Outbox{{Rows: 9, Oldest: 2 * time.Hour}} }},
+		{"outbox", 0, waiting, func(o *Status) { o.Outboxes = []Outbox{{Problems: map[string]int{"parent": 2}}} }},
 		{"outbox", 0, waiting, func(o *Status) {
-			o.asOf, o.outboxes = time.Unix(1000, 0), []outbox{{Time: 500}}
+			o.asOf, o.Outboxes = time.Unix(1000, 0), []Outbox{{Reported: time.Unix(500, 0)}}
 		}},
 	} {
 		o := &Status{Queues: []QueueStatus{queueOf(test.counts, test.oldest)}}

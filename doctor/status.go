@@ -42,6 +42,9 @@ type Status struct {
 	// FullLimits are the limits that keep jobs waiting, among the first 100 defined.
 	FullLimits []inspect.LimitInfo `json:"full_limits"`
 
+	// Outboxes are the outboxes whose relays have reported within a day, by name, up to 50.
+	Outboxes []Outbox `json:"outboxes,omitempty"`
+
 	// Damaged are the keys with values of a wrong type. Figures that need them are missing.
 	Damaged []inspect.DamagedKey `json:"damaged,omitempty"`
 
@@ -55,12 +58,11 @@ type Status struct {
 	// Listed are the workers, one by one.
 	Listed []inspect.Worker `json:"-"`
 
-	asOf     time.Time // by the server's clock
-	outboxes []outbox
-	master   string // the address of the master if the server is a replica
-	overdue  []inspect.Schedule
-	failing  string       // the failure group that most of the failing jobs enter
-	held     []*qless.Job // scheduled jobs whose unique keys refuse puts, the last one due first
+	asOf    time.Time // by the server's clock
+	master  string    // the address of the master if the server is a replica
+	overdue []inspect.Schedule
+	failing string       // the failure group that most of the failing jobs enter
+	held    []*qless.Job // scheduled jobs whose unique keys refuse puts, the last one due first
 }
 
 // Failed returns the number of failed jobs, in all groups.

@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -191,6 +192,17 @@ func TestAStatusHasTheReportsOfOutboxes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []doctor.Problem{{Code: "outbox", Jobs: 2,
 		Sentence: "the outbox shop has set 2 jobs aside, which wait for Relay.Retry or Drop"}}, status.Attention)
+	want := doctor.Outbox{
+		Name: "shop", Reported: e.clock.Now().Truncate(time.Second).UTC(), Rows: 3, Oldest: 2 * time.Second,
+		Problems: map[string]int{"invalid": 2},
+	}
+	require.Equal(t, []doctor.Outbox{want}, status.Outboxes)
+	text, err := json.Marshal(want)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"oldest":"2s"`)
+	var read doctor.Outbox
+	require.NoError(t, json.Unmarshal(text, &read))
+	require.Equal(t, want, read)
 }
 
 func TestAStatusNamesTheDamagedListOfSchedules(t *testing.T) {

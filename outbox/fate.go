@@ -28,8 +28,8 @@ func (t *table) setAside(ctx context.Context, s session, f fate, jids []any) err
 }
 
 // condemn sets the rows aside that need a job whose row will be deleted although it was not put,
-// unless they run anyway, and returns their fates. What these need in turn is found when a relay
-// has them.
+// unless they run anyway, and returns their fates. Their own children are set aside when a relay
+// claims them.
 func (t *table) condemn(ctx context.Context, fates []fate) (condemned []fate, err error) {
 	known, deleted := map[string]bool{}, []any{}
 	for _, f := range fates {

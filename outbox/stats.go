@@ -180,8 +180,8 @@ func inChunks(jids []string, do func(some []any) error) error {
 	return nil
 }
 
-// aside returns the jids of rows that are set aside: the ones named, or those that need them and
-// have no problem of their own.
+// aside returns the jids of rows that are set aside: the ones named, or their children without a
+// problem of their own.
 func (t *table) aside(
 	ctx context.Context, s session, by string, jids []string,
 ) (found []string, err error) {

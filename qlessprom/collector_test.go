@@ -535,6 +535,27 @@ func TestEachProblemIsExported(t *testing.T) {
 	require.Contains(t, shown, `qless_problem_subject{code="paused",kind="queue",name="export"} 1`)
 }
 
+// Relays report to the server. Two names that are one label are no error.
+func TestReportsOfOutboxesAreExported(t *testing.T) {
+	e := newEnv(t)
+	now := time.Now().Unix()
+	long := strings.Repeat("x", 300)
+	for name, report := range map[string]string{
+		"shop":     fmt.Sprintf(`{"time": %d, "rows": 7, "oldest": 50, "problems": {"invalid": 2, "parent": 1}}`, now-40),
+		"idle":     fmt.Sprintf(`{"time": %d, "rows": 0, "oldest": 0}`, now-40),
+		long + "1": "{}", long + "2": "{}", "broken": "[",
+	} {
+		require.NoError(t, e.rdb.HSet(t.Context(), "ql:x:outbox", name, report).Err())
+	}
+	shown := gather(t, e.collector(qlessprom.Options{}))
+	require.Contains(t, shown, `qless_outbox_rows{outbox="shop"} 7`)
+	require.Regexp(t, `qless_outbox_oldest_seconds\{outbox="shop"\} 9\d`, shown)
+	require.Contains(t, shown, `qless_outbox_problems{kind="invalid",outbox="shop"} 2`)
+	require.Contains(t, shown, `qless_outbox_problems{kind="parent",outbox="shop"} 1`)
+	require.Contains(t, shown, `qless_outbox_oldest_seconds{outbox="idle"} 0`)
+	require.Equal(t, 3, strings.Count(shown, "qless_outbox_rows{"))
+}
+
 func TestSubjectsOfProblemsAreBounded(t *testing.T) {
 	e := newEnv(t)
 	for i := range 20 {

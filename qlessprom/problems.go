@@ -15,6 +15,14 @@ var (
 		"code", "kind", "name")
 	workersGone = describe("qless_workers_gone",
 		"Number of Go workers that have died within max-worker-age.")
+	outboxRows = describe("qless_outbox_rows",
+		"Number of rows of an outbox that wait, by the last report of its relays; 10000 if more.",
+		"outbox")
+	outboxOldest = describe("qless_outbox_oldest_seconds",
+		"Age of the oldest row of an outbox that waits, with the time since the last report.", "outbox")
+	outboxProblems = describe("qless_outbox_problems",
+		"Number of rows of an outbox that are set aside, by the kind of their problem.",
+		"outbox", "kind")
 )
 
 // lateJobs is the longest that the oldest job of a queue may wait before it is late.
@@ -32,6 +40,7 @@ type findings struct {
 	gone     int
 	levels   map[string]float64 // by code; nil if they were never read
 	subjects map[subject]bool
+	outboxes []doctor.Outbox
 }
 
 // add adds a problem and its subjects, up to maxSubjects of its code.
@@ -66,7 +75,9 @@ func (c *Collector) readProblems(ctx context.Context) *findings {
 		c.failed(err)
 		return known
 	}
-	now := &findings{time.Now(), status.Workers.Gone, map[string]float64{}, map[subject]bool{}}
+	now := &findings{
+		time.Now(), status.Workers.Gone, map[string]float64{}, map[subject]bool{}, status.Outboxes,
+	}
 	if !c.inGroup {
 		for _, code := range doctor.ProblemCodes() {
 			now.levels[code] = 0
@@ -95,4 +106,27 @@ func (w *writer) writeProblems(f *findings) {
 		w.gauge(problemSubject, 1, s.code, s.kind, s.name)
 	}
 	w.gauge(workersGone, float64(f.gone))
+	w.writeOutboxes(f.outboxes)
+}
+
+// writeOutboxes writes the gauges of outboxes. Names that are the same label are written once.
+func (w *writer) writeOutboxes(outboxes []doctor.Outbox) {
+	written := map[string]bool{}
+	for i := range outboxes {
+		o := &outboxes[i]
+		name := label(o.Name)
+		if written[name] {
+			continue
+		}
+		written[name] = true
+		w.gauge(outboxRows, float64(o.Rows), name)
+		age := 0.0
+		if o.Rows > 0 {
+			age = (o.Oldest + max(time.Since(o.Reported), 0)).Seconds()
+		}
+		w.gauge(outboxOldest, age, name)
+		for kind, n := range o.Problems {
+			w.gauge(outboxProblems, float64(n), name, label(kind))
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -82,4 +83,14 @@ func TestAFailureGroupThatGrowsNeedsAttention(t *testing.T) {
 	require.Contains(t, page, `<a href="/failures/timeout"><b>timeout</b> grows: 2 more in `)
 	require.Contains(t, page, "3 jobs now")
 	require.Contains(t, d.page("/failures"), ">+2</span>")
+}
+
+func TestTheFirstPageShowsOutboxes(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	report := fmt.Sprintf(`{"time": %d, "rows": 3, "oldest": 20, "problems": {"invalid": 2}}`, time.Now().Unix())
+	require.NoError(t, d.server.Client(t).HSet(t.Context(), "ql:x:outbox", "shop", report).Err())
+	page := d.page("/")
+	for _, text := range []string{">Outboxes</h2>", `<th scope="row">shop</th>`, "invalid 2", "The outbox shop has set 2 jobs aside"} {
+		require.Contains(t, page, text)
+	}
 }

@@ -77,6 +77,7 @@ func (a *app) showStatus(
 	}
 	s.failures(o.Failures)
 	s.limits(o.FullLimits)
+	s.outboxes(o.Outboxes, o.Time)
 	return errors.Join(s.err, damage(o.Damaged))
 }
 
@@ -258,5 +259,23 @@ func (s *statusScreen) limits(limits []inspect.LimitInfo) {
 	s.line("\n%s", s.style.Bold("FULL LIMITS"))
 	for i := range limits {
 		s.line("%7d  %s", limits[i].Parked, text.Clean(limits[i].Name))
+	}
+}
+
+func (s *statusScreen) outboxes(outboxes []doctor.Outbox, now time.Time) {
+	if len(outboxes) == 0 {
+		return
+	}
+	s.line("\n%s", s.style.Bold("OUTBOXES"))
+	for i := range outboxes {
+		o := &outboxes[i]
+		line := text.Clean(o.Name) + ": " + text.Count(o.Rows, "row")
+		if o.Rows > 0 {
+			line += ", the oldest for " + units.Age(o.Oldest)
+		}
+		if aside := o.Aside(); aside > 0 {
+			line += fmt.Sprintf("; %d set aside", aside)
+		}
+		s.line("%s; reported %s ago", line, units.Age(max(now.Sub(o.Reported), 0)))
 	}
 }

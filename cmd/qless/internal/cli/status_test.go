@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -172,6 +173,15 @@ func TestStatusTellsOfLostLocks(t *testing.T) {
 	testkit.Until(t, "the lock to end", func() bool {
 		return strings.Contains(e.ok("status"), "queue mail has 1 job with an expired lock")
 	})
+}
+
+func TestStatusShowsOutboxes(t *testing.T) {
+	e := newLiveEnv(t)
+	report := fmt.Sprintf(`{"time": %d, "rows": 3, "oldest": 20, "problems": {"invalid": 2}}`, time.Now().Unix())
+	require.NoError(t, e.Client().Redis().HSet(t.Context(), "ql:x:outbox", "shop", report).Err())
+	status := e.ok("status")
+	require.Contains(t, status, "the outbox shop has set 2 jobs aside")
+	require.Contains(t, status, "OUTBOXES\nshop: 3 rows, the oldest for 20s; 2 set aside; reported ")
 }
 
 func TestStatusOfAServerThatIsAwayIs5(t *testing.T) {
