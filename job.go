@@ -600,10 +600,10 @@ func (j *Job) changeTags(ctx context.Context, action string, tags []string) erro
 }
 
 // Depend adds dependencies to a job that waits for others. Jobs that do not exist or are complete
-// are not waited for. A jid that no job can have ([JID]) is [ErrInvalid]. If the job is in another
-// state, the error is [ErrNotDepending].
+// are not waited for. A jid that no job can have ([JID]), or a circle ([DependsOn]), is
+// [ErrInvalid]. If the job is in another state, the error is [ErrNotDepending].
 func (j *Job) Depend(ctx context.Context, jids ...string) error {
-	return j.changeDependencies(ctx, "on", jids)
+	return j.changeDependencies(ctx, "upon", jids)
 }
 
 // Undepend removes dependencies of a job that waits for others. Once none is left, it can be
@@ -644,7 +644,7 @@ func (j *Job) changeDependencies(ctx context.Context, action string, jids []stri
 		if jid == j.JID {
 			return invalid("depends", j.JID, "the job depends on itself")
 		}
-		if action == "on" {
+		if action == "upon" {
 			if err := asInvalid("depends", j.JID, jobopts.CheckJID(jid)); err != nil {
 				return err
 			}

@@ -143,7 +143,8 @@ func (o Delay) applyNext(given *jobopts.Options) { given.Delay = (*time.Duration
 // joined. Jobs that do not exist ([DependsOn.MustExist]) or are already complete are not waited
 // for. If one of them fails, the job keeps waiting until that one is unfailed and completed, or
 // both are canceled together, unless [OnFailure] says otherwise. A jid that no job can have ([JID])
-// is [ErrInvalid].
+// is [ErrInvalid], as is a circle, in which a job would wait for itself: each call follows up to
+// 1000 dependencies to find one.
 type DependsOn []string
 
 func (o DependsOn) applyPut(given *jobopts.Options) {

@@ -310,15 +310,19 @@ func (b *outbox) answered(reports []*report, reply any, err error, others bool) 
 func (b *outbox) settle(reports []*report, answers []string) {
 	for i, r := range reports {
 		problem, refused := strings.CutPrefix(answers[i], "!")
-		switch {
-		case !refused:
+		if !refused {
 			b.end(r, r.endedAs(answers[i]), nil)
-		case codeOf(problem) == ErrServer: // a key is damaged, perhaps not for long
+			continue
+		}
+		err := &Error{Op: "finish", Code: codeOf(problem), JID: r.jid, Message: problem}
+		switch err.Code {
+		case ErrServer: // a key is damaged, perhaps not for long
 			r.alone = true
-			err := &Error{Op: "finish", Code: ErrServer, JID: r.jid, Message: problem}
 			b.refused(r, err, false)
+		case ErrInvalid:
+			b.invalid([]*report{r}, err)
 		default:
-			b.notTaken(r, problem)
+			b.notTaken(r, err)
 		}
 	}
 	if slices.ContainsFunc(answers, leavesRest) {
@@ -334,22 +338,22 @@ func (b *outbox) end(r *report, action Action, err error) {
 }
 
 // notTaken handles a report whose job no longer belongs to this worker.
-func (b *outbox) notTaken(r *report, problem string) {
-	switch code := codeOf(problem); {
+func (b *outbox) notTaken(r *report, err *Error) {
+	switch {
 	case r.late || r.unstarted: // nothing waits for it
 	case r.sent: // it was accepted the first time, or the job is lost
-		b.log.refusedAgain(r, problem)
+		b.log.refusedAgain(r, err.Message)
 		b.end(r, r.Action, nil)
-	case code == ErrNotFound && r.job != nil:
+	case err.Code == ErrNotFound && r.job != nil:
 		b.end(r, r.Action, ErrCanceled)
 	default:
-		b.log.notTaken(r, problem)
-		b.end(r, r.Action, &Error{Op: "finish", Code: code, JID: r.jid, Message: problem})
+		b.log.notTaken(r, err.Message)
+		b.end(r, r.Action, err)
 	}
 }
 
-// invalid handles reports of which one is invalid, for example because its data is nested too
-// deeply. It sends each alone, and fails the job of the invalid one.
+// invalid handles reports of which one is invalid: its data is nested too deeply, or its job would
+// wait for itself. It sends each alone, and fails the job of the invalid one.
 func (b *outbox) invalid(reports []*report, err error) {
 	switch r := reports[0]; {
 	case len(reports) > 1:

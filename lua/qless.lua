@@ -162,6 +162,7 @@ local function library(stamp, now)
 		return lib
 	end
 	var = var or {}
+	var.followable = var.followable or 1000
 	var.large_bytes = var.large_bytes or 0
 	var.left_groups = var.left_groups or {}
 	var.made_last = var.made_last or 0
@@ -1485,7 +1486,7 @@ local function library(stamp, now)
 						if jid then
 							local batch = batches[jid]
 							batch.stored = batch.stored or lib.read_batch('Put', jid)
-							if lib.is_circle(item, jid, batch) then
+							if lib.is_circle(item, jid, batch, items) then
 								local message = 'Job ' .. item.jid .. ' would wait for its own batch'
 								error('Put(): ' .. message)
 							end
@@ -1494,6 +1495,19 @@ local function library(stamp, now)
 						if batches[item.jid] then
 							local message = 'Job ' .. item.jid .. ' is put together with its members'
 							error('Put(): ' .. message)
+						end
+					end
+				end
+				if not fresh then
+					local items = puts.items
+					local changes
+					for _, item in ipairs(items) do
+						if item.old and item.checked and #item.others > 0 then
+							changes = changes or lib.changes_of(items)
+							if lib.closes_circle(item.jid, item.others, changes) then
+								local message = 'Job ' .. item.jid .. ' would wait for itself'
+								error('Put(): ' .. message)
+							end
 						end
 					end
 				end
@@ -2414,16 +2428,11 @@ local function library(stamp, now)
 				return lib.kept_before(name, claim)
 			end
 		elseif name == 'is_circle' then
-			function lib.is_circle(item, jid, batch)
+			function lib.is_circle(item, jid, batch, items)
 				if not item.old and #item.depends == 0 then
 					return false
 				end
-				batch.waiting = batch.waiting or lib.waiting_for(jid)
-				for _, other in ipairs(item.depends) do
-					if batch.waiting[other] then
-						return true
-					end
-				end
+				batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
 				return batch.waiting[item.jid]
 			end
 		elseif name == 'is_listed' then
@@ -3309,6 +3318,26 @@ local function library(stamp, now)
 						lib.leave_turns(queue, job[7])
 					end
 				end
+			end
+		elseif name == 'changes_of' then
+			function lib.changes_of(items)
+				local changes = {}
+				local function note(jid, other, waits)
+					changes[other] = changes[other] or {}
+					changes[other][jid] = waits
+				end
+				for _, item in ipairs(items) do
+					for _, other in ipairs(item.old and item.old.ended or var.none) do
+						note(item.jid, other, false)
+					end
+					for _, other in ipairs(item.others) do
+						note(item.jid, other, true)
+					end
+					if item.given.batch then
+						note(item.given.batch, item.jid, true)
+					end
+				end
+				return changes
 			end
 		elseif name == 'clear_list' then
 			function lib.clear_list(seconds)
@@ -4532,16 +4561,27 @@ local function library(stamp, now)
 				lib.link(jid, {'x:open'}, {})
 			end
 		elseif name == 'waiting_for' then
-			function lib.waiting_for(jid)
+			function lib.waiting_for(jid, changes)
 				local list, found, at = {jid}, {[jid] = true}, 1
-				while list[at] and #list < 1000 do
-					local key = prefix .. 'j:' .. list[at] .. '-dependents'
-					for _, other in ipairs(try('srandmember', key, 1000 - #list)) do
-						if not found[other] then
-							list[#list + 1], found[other] = other, true
+				local function add(other)
+					if not found[other] then
+						list[#list + 1], found[other] = other, true
+					end
+				end
+				while list[at] and var.followable > 0 do
+					local stored = try('srandmember', prefix .. 'j:' .. list[at] .. '-dependents', var.followable)
+					local changed = changes[list[at]] or var.none
+					for i = 1, #stored do
+						if changed[stored[i]] ~= false then
+							add(stored[i])
 						end
 					end
-					at = at + 1
+					for other, waits in pairs(changed) do
+						if waits then
+							add(other)
+						end
+					end
+					var.followable, at = var.followable - math.max(1, #stored), at + 1
 				end
 				return found
 			end
@@ -4822,6 +4862,8 @@ local function library(stamp, now)
 				local others, problem = lib.needed(item.jid, item.depends, 1, {})
 				if problem then
 					return problem
+				elseif item.checked and lib.closes_circle(item.jid, others) then
+					return 'Job ' .. item.jid .. ' would wait for itself'
 				end
 				item.priority = call('hget', item.key, 'priority')
 				local change = item.change
@@ -5249,6 +5291,15 @@ local function library(stamp, now)
 					end
 				end
 				return over[1] ~= nil
+			end
+		elseif name == 'closes_circle' then
+			function lib.closes_circle(jid, others, changes)
+				local found = others[1] and lib.waiting_for(jid, changes or var.none)
+				for i = 1, #others do
+					if found[others[i]] then
+						return true
+					end
+				end
 			end
 		elseif name == 'delete_failed' then
 			function lib.delete_failed(jid, forced)
@@ -9998,7 +10049,7 @@ elseif command == 'queues' then
 	end
 	return lib.joined(all)
 elseif command == 'repair' then
-	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, halved = 0, left_alone = {}, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, places = {}, searched = 0, tellable = 200, unheard = 0}
+	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, followable = 1000, halved = 0, left_alone = {}, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, places = {}, searched = 0, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local action, value = lib.required('Repair', 'action', ARGV[3]), lib.required('Repair', 'value', ARGV[4])
 	local kind = ARGV[5] == 'failed' and 'oldest' or ARGV[5]
@@ -10387,7 +10438,7 @@ elseif command == 'unfail' then
 end
 elseif #command == 7 then
 if command == 'depends' then
-	var = {left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local action = lib.required('Depends', 'command', ARGV[4])
@@ -10406,10 +10457,13 @@ if command == 'depends' then
 		end
 		return count == call('scard', key)
 	end
-	if action == 'on' then
+	if action == 'on' or action == 'upon' then
 		local others, problem = lib.needed(jid, lib.check_dependencies('Depends', ARGV, 5), 5, {})
 		if problem then
 			error('Depends(): ' .. problem)
+		elseif action == 'upon' and lib.closes_circle(jid, others) then
+			local message = 'Job ' .. jid .. ' would wait for itself'
+			error('Depends(): ' .. message)
 		end
 		local watches = job[2] and string.find(job[2], '^%a*f') ~= nil
 		if watches then
@@ -10515,7 +10569,7 @@ elseif command == 'release' then
 	end
 	return jid
 elseif command == 'requeue' then
-	var = {left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	if call('exists', prefix .. 'j:' .. lib.required('Put', 'jid', ARGV[5])) == 0 then
 		local message = 'Job ' .. ARGV[5] .. ' does not exist'
@@ -10918,7 +10972,7 @@ elseif command == 'progress' then
 	end
 	return outcomes
 elseif command == 'schedule' then
-	var = {left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local id = lib.required('Schedule', 'id', ARGV[3])
 	local due

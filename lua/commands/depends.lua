@@ -1,11 +1,13 @@
 -- depends: adds or removes dependencies of a job, which must have some.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, 'on' or 'off', jid... ('off', 'all' ends them all); or 'fewer', which
---          ends 1,000
+-- ARGV     COMMAND, NOW, jid, 'on' or 'off', jid... ('off', 'all' ends them all); or 'upon',
+--          jid..., which is on, but refuses a circle; or 'fewer', which ends 1,000
 -- Returns  1; of 'fewer', how many are left
--- Errors   Depends() when the job's state is not depends, or a jid is none
--- Cost     2 commands, 3 for each jid, 1 more to remove some
+-- Errors   Depends() when the job's state is not depends, a jid is none, or the job would wait for
+--          itself
+-- Cost     2 commands, 3 for each jid, 1 more to remove some. Of 'upon', 1 more for each job
+--          that waits for this one, at most 1000
 -- For      classic
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
@@ -29,6 +31,8 @@ local function add()
   local others, problem = needed(jid, check_dependencies('Depends', ARGV, 5), 5, {})
   if problem then
     reject('Depends', problem)
+  elseif action == 'upon' and closes_circle(jid, others) then
+    reject('Depends', 'Job ' .. jid .. ' would wait for itself')
   end
   local watches = job[2] and has_option(job[2], POLICY)
   if watches then
@@ -74,7 +78,7 @@ local function remove_some()
   return left
 end
 
-if action == 'on' then
+if action == 'on' or action == 'upon' then
   add()
 elseif action == 'fewer' then
   return remove_some()

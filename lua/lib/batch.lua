@@ -18,35 +18,12 @@ local function read_batch(area, jid) -- cold
   return job[2]
 end
 
--- The maximum number of jobs waiting for a batch that are checked.
-local MAX_WAITING = 1000
-
--- The jobs that wait for a batch, or for one that does, and the batch itself.
-local function waiting_for(jid) -- cold
-  local list, found, at = {jid}, {[jid] = true}, 1
-  while list[at] and #list < MAX_WAITING do
-    local key = job_key(list[at]) .. '-dependents'
-    for _, other in ipairs(try('srandmember', key, MAX_WAITING - #list)) do
-      if not found[other] then
-        list[#list + 1], found[other] = other, true
-      end
-    end
-    at = at + 1
-  end
-  return found
-end
-
 -- Whether a job would wait for itself as a member of a batch. A new job without dependencies can't.
-local function is_circle(item, jid, batch) -- cold
+local function is_circle(item, jid, batch, items) -- cold
   if not item.old and #item.depends == 0 then
     return false
   end
-  batch.waiting = batch.waiting or waiting_for(jid)
-  for _, other in ipairs(item.depends) do
-    if batch.waiting[other] then
-      return true
-    end
-  end
+  batch.waiting = batch.waiting or waiting_for(jid, changes_of(items))
   return batch.waiting[item.jid]
 end
 
@@ -57,7 +34,7 @@ local function read_batches(area, batches, items) -- cold
     if jid then
       local batch = batches[jid]
       batch.stored = batch.stored or read_batch(area, jid)
-      if is_circle(item, jid, batch) then
+      if is_circle(item, jid, batch, items) then
         reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
       end
       batch.members[#batch.members + 1] = item.jid

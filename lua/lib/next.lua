@@ -89,6 +89,8 @@ local function prepare_next(item) -- cold
   local others, problem = needed(item.jid, item.depends, 1, {})
   if problem then
     return problem
+  elseif item.checked and closes_circle(item.jid, others) then
+    return 'Job ' .. item.jid .. ' would wait for itself'
   end
   item.priority = call('hget', item.key, 'priority')
   local change = item.change

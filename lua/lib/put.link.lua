@@ -110,6 +110,9 @@ local function prepare(puts, fresh) -- cold
   if puts.batches then
     read_batches('Put', puts.batches, puts.items)
   end
+  if not fresh then
+    refuse_circles('Put', puts.items)
+  end
   for _, item in ipairs(puts.items) do
     if #item.others > 0 then
       must_link(item.jid, item.others, added)

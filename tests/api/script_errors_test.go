@@ -70,6 +70,8 @@ var refusals = []refusal{
 	{"depends|unknown|on|parent", `Depends(): Job unknown not in the depends state: false`, qless.ErrNotFound},
 	{"depends|child|on|x-history", `Depends(): Arg "depends" names no job: x-history`, nil},
 	{"depends|unknown|fewer", `Depends(): Job unknown not in the depends state: false`, qless.ErrNotFound},
+	{"depends|batch|upon|after batch", `Depends(): Job batch would wait for itself`, nil},
+	{`put|w1|q|parent|K|{}|0|checked|1|depends|["child"]`, `Put(): Job parent would wait for itself`, nil},
 	{"depends|waiting|on|parent", `Depends(): Job waiting not in the depends state: waiting`, qless.ErrNotDepending},
 
 	{"depart", `Depart(): Arg "worker" missing`, nil},
@@ -488,6 +490,7 @@ func (e *env) stage() {
 	e.Put("q", qless.JID("parent"))
 	e.Put("q", qless.JID("child"), qless.DependsOn{"parent"})
 	e.batch(qless.JID("batch"))
+	e.Put("after", qless.JID("after batch"), qless.DependsOn{"batch"})
 	e.Put("later", qless.JID("mortal"), qless.TTL(time.Hour))
 	_, err = e.Queue("q").Recur(ctx, "K", nil, time.Hour, qless.JID("r"), qless.Offset(time.Hour))
 	require.NoError(e.T, err)

@@ -130,6 +130,7 @@ var commands = []string{
 	"repair|30|unfail||failed|group||5|0|0",
 	"unfail.job|30|failed too",
 	"depends|30|grandchild|on|waiting|in b",
+	"depends|30|child|upon|waiting|in b",
 	"depends|30|waits for two|off|parent",
 	"depends|30|waits for two|off|all",
 	"depends|30|waits for two|fewer",

@@ -113,7 +113,7 @@ func (d *drawer) mutated(s step) step {
 // strangeWords are valid and invalid arguments.
 var strangeWords = []string{
 	"", "0", "1", "-1", "-0", "1.5", "1e400", "-1e400", "nan", "-nan", "inf", "-inf", "+inf", "0x10", "1e3", " 1", "1 ",
-	"99999999999999999999", "2147483648", "-2147483649", "9007199254740993", "(1", "[1", "a", "*", "all", "on", "off",
+	"99999999999999999999", "2147483648", "-2147483649", "9007199254740993", "(1", "[1", "a", "*", "all", "on", "off", "upon",
 	"[]", "{}", "[1]", `["a"]`, `["a","a"]`, `{"a":1}`, "null", "true", `"x"`, "[null]", "[[]]", `[{"a":1}]`, `[1e400]`,
 	`[NaN]`, `{"a":[NaN]}`, "[", "{", `["x:open"]`, `["j1-history"]`, `["\u0000"]`, strings.Repeat("[", 1100),
 	strings.Repeat("x", 70_000), "\x00", "\xff", "é", "x:open", "j1-history", "q1-work", "%s", "%d%n", "\r\n",

@@ -160,12 +160,8 @@ func predictAdd(m *queues, s step) outcome {
 	if problem := m.checkMany(s); problem != done {
 		return problem
 	}
-	kept := slices.DeleteFunc(slices.Clone(s.Many), func(one step) bool {
-		j := m.jobs[one.JID]
-		return j != nil && one.leaves(j) && !m.isDead(j, j.state)
-	})
 	j := m.jobs[s.JID]
-	if len(kept) > 0 {
+	if len(m.accepted(s.Many)) > 0 {
 		switch {
 		case j == nil:
 			return refused(qless.ErrNotFound)
@@ -175,15 +171,8 @@ func predictAdd(m *queues, s step) outcome {
 			return refused(qless.ErrInvalid)
 		}
 	}
-	if len(kept) > 0 {
-		waiting := m.dependentsFirst([]string{j.jid})
-		for _, one := range kept {
-			if slices.Contains(waiting, one.JID) || slices.ContainsFunc(one.Depends, func(jid string) bool {
-				return slices.Contains(waiting, jid)
-			}) {
-				return refused(qless.ErrInvalid)
-			}
-		}
+	if m.putsCircle(s.Many, s.JID) {
+		return refused(qless.ErrInvalid)
 	}
 	return m.putMany(s, j)
 }

@@ -159,6 +159,8 @@ func depending(call func(m *queues, j *job, s step)) func(*queues, step) outcome
 			return refused(qless.ErrNotFound)
 		case j.state != qless.StateDepends:
 			return refused(qless.ErrNotDepending)
+		case s.Do == "Depend" && m.closesCircle(s.JID, s.JIDs):
+			return refused(qless.ErrInvalid)
 		}
 		call(m, j, s)
 		return done

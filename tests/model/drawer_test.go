@@ -126,7 +126,8 @@ func (d *drawer) newJID() string {
 }
 
 // others draws jobs that a job can wait for without waiting for itself. Nothing frees jobs that
-// wait for each other, which a line with several jobs could put.
+// wait for each other, which a line with several jobs could put. Lines as from Go draw any jobs,
+// because the server refuses circles there.
 func (d *drawer) others(jid string) []string {
 	on := slices.DeleteFunc(d.some(1+d.IntN(2)), func(other string) bool { return d.needs(other, jid, 0) })
 	d.waits[jid] = append(d.waits[jid], on...)
@@ -312,6 +313,10 @@ func (d *drawer) batch() string {
 }
 
 func (d *drawer) drawPut() []string {
+	if d.chance(10) {
+		return []string{"put", d.worker(), d.queue(), d.job(), "K", "{}", d.delay(), "checked", "1",
+			"depends", jsonOf(d.some(1 + d.IntN(2)))}
+	}
 	first, pairs := d.putting()
 	return slices.Concat([]string{one(d, "put", "put", "put", "requeue"), d.worker(), d.queue()}, first, pairs)
 }
@@ -428,9 +433,12 @@ func (d *drawer) drawFinish() []string {
 		case "complete":
 			if d.chance(50) {
 				rest = d.next(jid)
-				if at := slices.Index(rest, "depends"); at >= 0 && d.chance(60) && i+1 < len(mine) {
+				switch at := slices.Index(rest, "depends"); {
+				case at >= 0 && d.chance(60) && i+1 < len(mine):
 					rest[at+1] = jsonOf(mine[i+1 : i+2]) // another job of this exchange
 					d.waits[jid] = append(d.waits[jid], mine[i+1])
+				case at >= 0 && d.chance(40):
+					rest[at+1] = jsonOf(d.some(1 + d.IntN(2)))
 				}
 			}
 		case "fail":
@@ -532,6 +540,8 @@ func (d *drawer) drawDepends() []string {
 	switch {
 	case d.chance(50):
 		return append([]string{"depends", jid, "on"}, d.others(jid)...)
+	case d.chance(40):
+		return append([]string{"depends", jid, "upon"}, d.some(1+d.IntN(2))...)
 	case d.chance(30):
 		return []string{"depends", jid, "off", "all"}
 	}

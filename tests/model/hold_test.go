@@ -160,6 +160,9 @@ func predictComplete(m *queues, h *handle, j *job, s step) outcome {
 	if j.queue != h.queue {
 		return refused(qless.ErrWrongQueue)
 	}
+	if m.closesCircle(s.JID, s.Depends) {
+		return refused(qless.ErrInvalid)
+	}
 	m.drop(j)
 	m.count(j.queue, m.now).runs++
 	m.record(j, "done", m.now)

@@ -91,6 +91,9 @@ func predictPutMany(m *queues, s step) outcome {
 	if problem := m.checkMany(s); problem != done {
 		return problem
 	}
+	if m.putsCircle(s.Many, "") {
+		return refused(qless.ErrInvalid)
+	}
 	return m.putMany(s, nil)
 }
 
@@ -139,6 +142,9 @@ func (m *queues) putMany(s step, batch *job) outcome {
 
 // put puts a job, and notifies it of its failed dependencies.
 func (m *queues) put(s step) outcome {
+	if m.putsCircle([]step{s}, "") {
+		return refused(qless.ErrInvalid)
+	}
 	reply := m.write(s)
 	if reply == done {
 		j := m.jobs[s.JID]

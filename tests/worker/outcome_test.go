@@ -71,6 +71,22 @@ func TestANextThatCannotBeFailsTheJob(t *testing.T) {
 	}
 }
 
+// Only the server knows who waits for the job.
+func TestANextThatClosesACircleFailsTheJob(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", returns(qless.Next("b", qless.DependsOn{"waits"})))
+	e.Put("q", qless.JID("runs"))
+	e.Put("elsewhere", qless.JID("waits"), qless.DependsOn{"runs"})
+	w.start()
+	until(t, "the job has failed", func() bool { return w.Stats().Failed == 1 })
+	job := e.Read("runs")
+	require.Equal(t, qless.StateFailed, job.State)
+	require.Equal(t, "refused", job.Failure.Group)
+	require.Contains(t, job.Failure.Message, "would wait for itself")
+	require.Equal(t, []string{"runs"}, e.Read("waits").Dependencies)
+}
+
 // A program may keep such errors in variables that several handlers return.
 func TestHandlersMayShareWhatTheyReturn(t *testing.T) {
 	e := newLiveEnv(t)

@@ -1,0 +1,76 @@
+-- Circles of dependencies: jobs that would wait for themselves, by way of others.
+
+-- The number of dependencies that a call may still follow. A longer circle is not found.
+local followable = 1000
+
+-- The changes that the puts of a call make to dependencies: for each job that others wait for, by
+-- jid, whether they will wait for it.
+local function changes_of(items) -- cold
+  local changes = {}
+  local function note(jid, other, waits)
+    changes[other] = changes[other] or {}
+    changes[other][jid] = waits
+  end
+  for _, item in ipairs(items) do
+    for _, other in ipairs(item.old and item.old.ended or none) do
+      note(item.jid, other, false)
+    end
+    for _, other in ipairs(item.others) do
+      note(item.jid, other, true)
+    end
+    if item.given.batch then
+      note(item.given.batch, item.jid, true)
+    end
+  end
+  return changes
+end
+
+-- The jobs that wait for a job, or for one that does, and the job itself, after these changes.
+local function waiting_for(jid, changes) -- cold
+  local list, found, at = {jid}, {[jid] = true}, 1
+  local function add(other)
+    if not found[other] then
+      list[#list + 1], found[other] = other, true
+    end
+  end
+  while list[at] and followable > 0 do
+    local stored = try('srandmember', job_key(list[at]) .. '-dependents', followable)
+    local changed = changes[list[at]] or none
+    for i = 1, #stored do
+      if changed[stored[i]] ~= false then
+        add(stored[i])
+      end
+    end
+    for other, waits in pairs(changed) do
+      if waits then
+        add(other)
+      end
+    end
+    followable, at = followable - math.max(1, #stored), at + 1
+  end
+  return found
+end
+
+-- Whether a job that exists would wait for itself if it waited for others. Only calls from Go ask:
+-- clients in other languages may close a circle.
+local function closes_circle(jid, others, changes) -- cold
+  local found = others[1] and waiting_for(jid, changes or none)
+  for i = 1, #others do
+    if found[others[i]] then
+      return true
+    end
+  end
+end
+
+-- Fails if a job that is put again would wait for itself. A new one can't: nothing waits for it.
+local function refuse_circles(area, items) -- cold
+  local changes
+  for _, item in ipairs(items) do
+    if item.old and item.checked and #item.others > 0 then
+      changes = changes or changes_of(items)
+      if closes_circle(item.jid, item.others, changes) then
+        reject(area, 'Job ' .. item.jid .. ' would wait for itself')
+      end
+    end
+  end
+end
