@@ -1766,6 +1766,19 @@ local function library(stamp, now)
 					return claim
 				end
 			end
+		elseif name == 'count_in' then
+			function lib.count_in(text)
+				local count
+				do
+					local n = text and tonumber(text)
+					if n and n - n == 0 then
+						count = n
+					else
+						count = 0
+					end
+				end
+				return count >= 0 and count < 2 ^ 53 and count or 0
+			end
 		elseif name == 'end_life' then
 			function lib.end_life(jid, as)
 				local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time')
@@ -3066,18 +3079,36 @@ local function library(stamp, now)
 			function lib.spawn_due(queue, parent, due, limit)
 				local fields = try('hmget', prefix .. 'r:' .. parent, 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
 				local job = {klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0', tags = fields[4] or '[]', retries = fields[5] or '0'}
-				local interval = lib.finite(fields[6], 0)
+				local interval
+				do
+					local text = fields[6]
+					local n = text and tonumber(text)
+					if n and n - n == 0 then
+						interval = n
+					else
+						interval = 0
+					end
+				end
 				if not job.klass or interval <= 0 then
 					call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
 					return 0
 				end
 				local at = interval % 1 == 0 and math.floor(due) or due
-				local backlog = lib.finite(fields[7], 0)
+				local backlog
+				do
+					local text = fields[7]
+					local n = text and tonumber(text)
+					if n and n - n == 0 then
+						backlog = n
+					else
+						backlog = 0
+					end
+				end
 				local missed = (now - at) / interval
 				if backlog ~= 0 and missed > backlog then
 					at = at + math.ceil(missed - backlog) * interval
 				end
-				local count, spawned = lib.finite(fields[8], 0), 0
+				local count, spawned = lib.count_in(fields[8]), 0
 				while at <= now and spawned < limit do
 					do
 						local count2 = count
@@ -4219,8 +4250,12 @@ local function library(stamp, now)
 				do
 					local text = job[3]
 					local letters, body = string.match(text, '^(%a+)(|.*)$')
-					letters = string.gsub(letters, 'r', '')
-					left = letters == '' and '' or letters .. body
+					if not letters then
+						left = ''
+					else
+						letters = string.gsub(letters, 'r', '')
+						left = letters == '' and '' or letters .. body
+					end
 				end
 				if left == '' then
 					call('hdel', key, 'x:o')

@@ -33,6 +33,12 @@ local function next_child(parent, count)
   return count
 end
 
+-- The number of children of a recurring job so far; 0 if it was damaged.
+local function count_in(text)
+  local count = finite(text, 0)
+  return count >= 0 and count < 2 ^ 53 and count or 0
+end
+
 -- Spawns at most limit due children of a recurring job. Returns their number.
 local function spawn_due(queue, parent, due, limit)
   local fields = try('hmget', recur_key(parent),
@@ -53,7 +59,7 @@ local function spawn_due(queue, parent, due, limit)
   if backlog ~= 0 and missed > backlog then
     at = at + math.ceil(missed - backlog) * interval
   end
-  local count, spawned = finite(fields[8], 0), 0
+  local count, spawned = count_in(fields[8]), 0
   while at <= now and spawned < limit do
     count = next_child(parent, count)
     spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)

@@ -59,6 +59,9 @@ end
 -- The options text without such a letter; empty if none remains.
 local function without_letter(text, letter) -- cold
   local letters, body = string.match(text, '^(%a+)(|.*)$')
+  if not letters then
+    return '' -- it was damaged
+  end
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
