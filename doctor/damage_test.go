@@ -44,7 +44,7 @@ var damages = []damage{
 	{"a parked job is lost", "ZREM q:limited-scheduled parked", "lost j:parked", "q:limited-scheduled"},
 
 	{"a job is in two sets", "ZADD q:q-work 1 running", "misplaced q:q-work running", ""},
-	{"a job is in two queues", "ZADD q:else-work 1 waiting", "misplaced q:else-work waiting", ""},
+	{"a job is in two queues", "ZADD q:else-work 1 waiting", "misplaced q:else-work waiting, queue_unlisted q:else-work", ""},
 	{"a job is complete and waits", "ZADD q:q-scheduled 1 complete", "misplaced q:q-scheduled complete", ""},
 	{"a job is in two groups", "LPUSH f:else failed\nSADD failures else", "misplaced f:else failed", ""},
 	{"a job is in a group twice", "RPUSH f:group other", "duplicate f:group other", "f:group"},
@@ -52,7 +52,7 @@ var damages = []damage{
 		"a job is in the wrong set", "ZREM q:q-work waiting\nZADD q:q-locks 1 waiting",
 		"lost j:waiting, misplaced q:q-locks waiting", "",
 	},
-	{"a recurring job is in two queues", "ZADD q:else-recur 1 recurring", "misplaced q:else-recur recurring", ""},
+	{"a recurring job is in two queues", "ZADD q:else-recur 1 recurring", "misplaced q:else-recur recurring, queue_unlisted q:else-recur", ""},
 
 	{"a queue has a ghost", "ZADD q:q-work 1 ghost", "ghost q:q-work ghost", ""},
 	{"locks have a ghost", "ZADD q:q-locks 1 ghost", "ghost q:q-locks ghost", ""},
@@ -65,6 +65,12 @@ var damages = []damage{
 	{"a tag has a ghost", "ZADD t:red 1 ghost\nZINCRBY tags 1 red", "ghost t:red ghost", ""},
 	{"a history is left", "RPUSH j:ghost-history x", "orphan j:ghost-history", ""},
 
+	{"a lock never ends", "ZADD q:q-locks inf running", "lock_differs j:running", ""},
+	{"a worker has a lock that never ends", "ZADD w:w1:jobs 1e300 running", "lock_differs j:running", ""},
+	{"a recurring job is never due", "ZADD q:q-recur inf recurring", "time_impossible q:q-recur recurring", "q:q-recur"},
+	{"a parked job is never due", "ZADD q:limited-scheduled 1e300 parked", "time_impossible q:limited-scheduled parked", "q:limited-scheduled"},
+	{"a queue is not listed", "ZREM queues q", "queue_unlisted q:q-work", "queues"},
+	{"a queue whose jobs all run is not listed", "ZREM queues limited", "queue_unlisted q:limited-locks", "queues"},
 	{"a lock ends too early", "ZADD q:q-locks 1 running", "lock_differs j:running", ""},
 	{"a worker knows another end", "ZADD w:w1:jobs 1 running", "lock_differs j:running", ""},
 	{"a job says another end", "HSET j:running expires 1", "lock_differs j:running", ""},
@@ -115,6 +121,11 @@ var damages = []damage{
 	{"a group is empty", "SADD failures empty", "group_empty failures empty", ""},
 
 	{"a lifetime is not noted", "ZREM x:until waiting", "deadline_lacking j:waiting", ""},
+	{"a lifetime is noted too late", "ZADD x:until 9e9 waiting", "deadline_lacking j:waiting", ""},
+	{"a claim is gone", `DEL x:unique:["key"]`, "claim_lacking j:unique", ""},
+	{"a claim names another job", `SET x:unique:["key"] 0_waiting`, `claim_left x:unique:["key"], claim_lacking j:unique`, ""},
+	{"a claim is no claim", `SET x:unique:["key"] garbage`, `claim_left x:unique:["key"], claim_lacking j:unique`, ""},
+	{"a slot is gone", "DEL x:limit:limit:held", "slot_lacking j:slot", ""},
 	{"a lifetime is left", "ZADD x:until 9e9 scheduled", "deadline_left x:until scheduled", ""},
 	{"a lifetime of a ghost is left", "ZADD x:until 9e9 ghost", "deadline_left x:until ghost", ""},
 	{"a limit does not know a parked job", "DEL x:limit:limit:wait", "parked_lacking j:parked", "x:limit:limit:wait"},
@@ -211,6 +222,14 @@ func TestDamageThatIsOnlyTold(t *testing.T) {
 	for _, d := range []damage{
 		{"a record is gone but for a field", "HDEL j:waiting state", "incomplete j:waiting", ""},
 		{"a state is unknown", "HSET j:waiting state odd", "incomplete j:waiting", ""},
+		{"a job has no klass", "HDEL j:waiting klass", "incomplete j:waiting", ""},
+		{"nobody knows how often a job may be retried", "HDEL j:waiting remaining", "incomplete j:waiting", ""},
+		{"a recurring job has no klass", "HDEL r:recurring klass", "incomplete r:recurring", ""},
+		{"a recurring job has a backlog below zero", "HSET r:recurring backlog -1", "incomplete r:recurring", ""},
+		{"a job is due before all time", "ZADD q:q-scheduled -1 scheduled", "time_impossible q:q-scheduled scheduled", ""},
+		{"a failed job has no queue", "HDEL j:failed queue", "incomplete j:failed", ""},
+		{"options can't be read", "HSET j:scheduled x:o garbage", "options_damaged j:scheduled", ""},
+		{"a job is never due", "ZADD q:q-scheduled inf scheduled", "time_impossible q:q-scheduled scheduled", ""},
 		{"a job has no queue", "HDEL j:waiting queue", "incomplete j:waiting", ""},
 		{"a failure has no group", "HSET j:failed failure {}", "incomplete j:failed", ""},
 		{"a recurring job has no interval", "HSET r:recurring interval 0", "incomplete r:recurring", ""},
@@ -281,6 +300,37 @@ func TestAJobThatWaitsForNothingGoesOn(t *testing.T) {
 	requireFound(t, "dependency_over j:parent-dependents over, dependency_over j:over-dependencies parent", findings)
 	require.Len(t, e.fix(findings...), 1, "the second one has nothing to do")
 	require.Empty(t, e.examine())
+}
+
+// A job whose options can't be read runs without them.
+func TestAJobWithDamagedOptionsCanBeCompleted(t *testing.T) {
+	for _, options := range []string{"garbage", "r", "r|", "crutd|[]"} {
+		e := newEnvWith(t, nil)
+		e.put("q", "a")
+		e.do(e.rdb.HSet(t.Context(), "ql:j:a", "x:o", options).Err())
+		e.do(e.pop("q", 1)[0].Complete(t.Context()))
+	}
+}
+
+func TestARecurringJobWithADamagedCountGoesOn(t *testing.T) {
+	for _, count := range []string{"1e300", "-7", "nan", "1.5"} {
+		e := newEnv(t)
+		e.do(errOf(e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"))))
+		e.do(e.rdb.HSet(t.Context(), "ql:r:r", "count", count).Err())
+		e.clock.Advance(time.Hour)
+		require.Len(t, e.pop("q", 2), 2)
+	}
+}
+
+// A key of a wrong type stops no repair of others.
+func TestAKeyOfAWrongTypeStopsNoRepair(t *testing.T) {
+	e := newEnvWith(t, nil)
+	e.furnish()
+	e.redis("DEL q:q-depends\nSET q:q-depends 1\nZREM q:q-work waiting\nZREM completed complete")
+	findings := e.examine()
+	requireFound(t, "wrong_type q:q-depends, lost j:depends, lost j:batch, lost j:waiting, lost j:complete", findings)
+	require.Len(t, e.fix(findings...), 2)
+	requireFound(t, "wrong_type q:q-depends, lost j:depends, lost j:batch", e.examine())
 }
 
 // A job that has been put again since the exam is not changed.

@@ -52,6 +52,13 @@ const (
 	KindTagExtra Kind = "tag_extra"
 	// KindTagCount is a wrong counter of a tag.
 	KindTagCount Kind = "tag_count"
+	// KindQueueUnlisted is a queue with jobs that is not among the known queues, so that workers of
+	// patterns don't find it.
+	KindQueueUnlisted Kind = "queue_unlisted"
+	// KindTimeImpossible is a scheduled or recurring job whose time is none.
+	KindTimeImpossible Kind = "time_impossible"
+	// KindOptionsDamaged is a job whose options can't be read.
+	KindOptionsDamaged Kind = "options_damaged"
 	// KindGroupUnlisted is a failure group with jobs that is not among the known groups.
 	KindGroupUnlisted Kind = "group_unlisted"
 	// KindGroupEmpty is a known failure group without jobs.
@@ -63,6 +70,11 @@ const (
 	// KindDeadlineLacking is a job whose lifetime no sweep would enforce. Other clients' scripts
 	// leave it when they complete a job with a KeepFor.
 	KindDeadlineLacking Kind = "deadline_lacking"
+	// KindClaimLacking is a job whose unique key no job holds. Scripts of other clients leave it.
+	KindClaimLacking Kind = "claim_lacking"
+	// KindSlotLacking is a running job without a slot of one of its limits. A limit that was set
+	// while the job ran leaves it.
+	KindSlotLacking Kind = "slot_lacking"
 	// KindParkedLacking is a job that waits for a limit but is not among its parked jobs.
 	KindParkedLacking Kind = "parked_lacking"
 	// KindLimitDamaged is a limit whose definition can't be read.
@@ -201,13 +213,19 @@ var meanings = map[Kind]meaning{
 	KindDependencyLeft:     {Broken, "KEY has the dependency MEMBER of a job that is DETAILS."},
 	KindWaitsForNothing:    {Broken, "The job MEMBER waits for others but has no dependencies."},
 
-	KindTagLacking:    {Broken, "The job MEMBER is not among the jobs of its tags DETAILS."},
-	KindTagExtra:      {Broken, "KEY has the job MEMBER, which does not have the tag."},
-	KindTagCount:      {Broken, "The counter of the tag MEMBER is DETAILS."},
-	KindGroupUnlisted: {Broken, "KEY has failed jobs but is not among the failure groups."},
-	KindGroupEmpty:    {Broken, "The failure group MEMBER is listed but has no jobs."},
+	KindTagLacking:     {Broken, "The job MEMBER is not among the jobs of its tags DETAILS."},
+	KindTagExtra:       {Broken, "KEY has the job MEMBER, which does not have the tag."},
+	KindTagCount:       {Broken, "The counter of the tag MEMBER is DETAILS."},
+	KindQueueUnlisted:  {Broken, "The queue DETAILS has jobs but is not among the queues."},
+	KindTimeImpossible: {Broken, "KEY has the job MEMBER for a time that is none: DETAILS."},
+	KindOptionsDamaged: {Broken, "The options of the job MEMBER can't be read: DETAILS."},
+	KindGroupUnlisted:  {Broken, "KEY has failed jobs but is not among the failure groups."},
+	KindGroupEmpty:     {Broken, "The failure group MEMBER is listed but has no jobs."},
 
 	KindDeadlineLacking: {Leftover, "The job MEMBER has a lifetime that no sweep would enforce."},
+	KindClaimLacking:    {Leftover, "No job holds the unique key DETAILS of the job MEMBER."},
+	KindSlotLacking: {Leftover, "The job MEMBER is running" +
+		" but has no slot of its limit DETAILS."},
 	KindParkedLacking: {Broken, "The job MEMBER waits for the limit DETAILS," +
 		" which does not know it."},
 	KindLimitDamaged:  {Broken, "The definition of the limit MEMBER can't be read: DETAILS."},

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // Fix repairs findings and returns the repaired ones. One script repairs each finding, after it has
@@ -18,7 +20,8 @@ import (
 // waited for others, and now waits for none, can run; workers notice at their next poll. Nothing is
 // run, failed or deleted, except for histories that belong to no job.
 //
-// If it fails or the context ends, it returns the findings repaired so far with the error. It
+// If it fails or the context ends, it returns the findings repaired so far with the error. A repair
+// that the server refuses, such as because of a key of a wrong type, does not stop the others. Fix
 // ignores the options Step, MaxFindings and Progress.
 func Fix(
 	ctx context.Context, rdb redis.UniversalClient, options Options, findings ...Finding,
@@ -31,19 +34,25 @@ func Fix(
 	byRank := func(a, b Finding) int { return cmp.Compare(rank(a.Kind), rank(b.Kind)) }
 	slices.SortStableFunc(findings, byRank)
 	var fixed []Finding
+	var refused error
 	for i := range findings {
 		done, err := e.fix(&findings[i])
 		fixed = append(fixed, done...)
-		if err != nil {
+		switch {
+		case err == nil:
+		case redisx.IsAnswer(err) && !redisx.IsServerWide(err):
+			refused = cmp.Or(refused, err)
+		default:
 			return fixed, coded(err)
 		}
 	}
-	return fixed, nil
+	return fixed, coded(refused)
 }
 
 // order is the order of repairs. Repairs that others need come first, and kinds not listed last.
 var order = []Kind{
-	KindClaimDead, KindDependencyOneSided, KindDependencyLeft, KindDependencyOver, KindWaitsForNothing,
+	KindClaimDead, KindClaimLacking,
+	KindDependencyOneSided, KindDependencyLeft, KindDependencyOver, KindWaitsForNothing,
 	KindLost, KindMisplaced, KindGhost, KindTagLacking, KindTagExtra, KindTagCount,
 }
 
@@ -61,7 +70,7 @@ func (e *exam) fix(f *Finding) ([]Finding, error) {
 		return nil, nil
 	}
 	i := f.item(e.Namespace)
-	c := checkOf(i, f.Kind.keyType())
+	c := checkOf(i, f.Kind)
 	if c == "" {
 		return nil, nil
 	}

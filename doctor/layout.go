@@ -24,10 +24,10 @@ var checks = map[string]checking{
 	"j:<jid>-dependencies":  {members: checkDepends},
 	"j:<jid>":               {itself: checkJob},
 	"r:<jid>":               {itself: checkNotes},
-	"q:<queue>-work":        {members: checkPlace},
+	"q:<queue>-work":        {members: checkPlace, itself: checkNotes},
 	"q:<queue>-locks":       {members: checkPlace, itself: checkNotes},
 	"q:<queue>-scheduled":   {members: checkPlace, itself: checkNotes},
-	"q:<queue>-depends":     {members: checkPlace},
+	"q:<queue>-depends":     {members: checkPlace, itself: checkNotes},
 	"q:<queue>-recur":       {members: checkPlace, itself: checkNotes},
 	"w:<worker>:jobs":       {members: checkWorkers},
 	"f:<group>":             {members: checkPlace, itself: checkNotes},
@@ -82,9 +82,12 @@ const (
 // own returns the item for the key itself.
 func (c class) own(key string) item { return item{key, c.seconds} }
 
-// checkOf returns the check for an item, whose key has a type.
-func checkOf(i item, typ string) check {
-	c := classOf(i.key, typ)
+// checkOf returns the check for the item of a finding of a kind.
+func checkOf(i item, kind Kind) check {
+	c := classOf(i.key, kind.keyType())
+	if c.members == checkPlace && (kind == KindGhost || kind == KindMisplaced) {
+		return checkPlace // even for a member that is empty
+	}
 	if i.member == "" || i.member == c.seconds {
 		return c.itself
 	}

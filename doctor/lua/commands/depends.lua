@@ -34,22 +34,26 @@ local function check(key, member, jid, other)
   local function undo()
     let_go(jid, other)
   end
+  local queue = try('hget', job_key(jid), 'queue')
+  local work = queue_key(type(queue) == 'string' and queue or '', 'work')
   if not waits and not known or state == 'unknown' then
     return
   elseif state ~= 'depends' then
-    diagnose('dependency_left', key, member, state or 'gone', undo)
+    diagnose('dependency_left', key, member, state or 'gone', undo,
+      dependencies_key(jid), 'set', dependents_key(other), 'set')
   elseif theirs ~= 'open' and is_in(rest_key(other), jid) then
     return -- it is going to be released
   elseif not theirs or theirs == 'complete' then
-    diagnose('dependency_over', key, member, theirs or 'gone', undo)
+    diagnose('dependency_over', key, member, theirs or 'gone', undo,
+      dependencies_key(jid), 'set', dependents_key(other), 'set', work, 'zset')
   elseif not waits then
     diagnose('dependency_one_sided', key, member, dependencies_key(jid), function()
       call('sadd', dependencies_key(jid), other)
-    end)
+    end, dependencies_key(jid), 'set')
   elseif not known then
     diagnose('dependency_one_sided', key, member, dependents_key(other), function()
       call('sadd', dependents_key(other), jid)
-    end)
+    end, dependents_key(other), 'set')
   elseif theirs == 'failed' and member == other and not is_there(rest_key(other))
     and acts_on_failure(jid) then
     diagnose('untold', job_key(jid), '', other, false)

@@ -16,16 +16,17 @@ end
 
 local function check_place(job, key, member)
   local place = place_of(job)
-  if not place then
+  local queue = job.queue or ''
+  if not place or job.state == 'failed' and queue == '' and to_repair == '' and member == '' then
     diagnose('incomplete', key, '', 'state "' .. (job.state or '') .. '" in queue "' ..
-      (job.queue or '') .. '"', false)
+      queue .. '"', false)
     return false
   elseif job.state == 'failed' and to_repair == '' and member == '' then
     diagnose('?failed', key, string.sub(place, #prefix + 1), '', false)
   elseif not is_at(place, job.id) then
     diagnose('lost', key, member, place, (job.state == 'failed' or usual_score(job)) and function()
       put_in_place(job)
-    end)
+    end, place, place_type(job.state))
   end
   return true
 end
@@ -37,6 +38,19 @@ local function set_lock(job, ends)
   call('hset', job_key(job.id), 'expires', ends)
 end
 
+-- The last of the possible ends of a lock; now if there is none.
+local function last_end(ends)
+  local last = 0
+  for _, at in pairs(ends) do
+    last = is_possible_end(at) and math.max(last, at) or last
+  end
+  return last > 0 and last or now
+end
+
+local function differs(ends, last)
+  return ends and math.abs(last - ends) > 1
+end
+
 local function check_lock(job, key)
   local worker = job.worker or ''
   if worker == '' then
@@ -45,17 +59,18 @@ local function check_lock(job, key)
   elseif is_graced(job) then
     return -- the worker's list has a check of its own
   end
-  local held, expires = score_at(queue_key(job.queue, 'locks'), job.id), finite(job.expires, 0)
-  local listed = score_at(worker_key(worker), job.id)
-  local last = math.max(held or 0, expires, listed or 0)
-  if held and last - held > 1 or last - expires > 1 or listed and last - listed > 1 then
+  local locks, jobs = queue_key(job.queue, 'locks'), worker_key(worker)
+  local held, listed = score_at(locks, job.id), score_at(jobs, job.id)
+  local expires = finite(job.expires, 0)
+  local last = last_end({held, expires, listed})
+  if differs(held, last) or differs(expires, last) or differs(listed, last) then
     diagnose('lock_differs', key, '', '', function()
       set_lock(job, string.format('%.6f', last))
-    end)
+    end, locks, 'zset', jobs, 'zset')
   elseif held and not listed and score_at(prefix .. 'workers', worker) then
     diagnose('lock_unlisted', key, '', worker, function()
-      call('zadd', worker_key(worker), exact(held), job.id)
-    end)
+      call('zadd', jobs, exact(held), job.id)
+    end, jobs, 'zset')
   end
 end
 
@@ -63,11 +78,12 @@ local function check_tags(job, key)
   if not job.tags or #job.tags <= 2 then
     return
   end
-  local lacking = {}
+  local lacking, written = {}, {prefix .. 'tags', 'zset'}
   for _, tag in ipairs(list_of(job.tags)) do
     tag = tostring(tag)
     if not score_at(prefix .. 't:' .. tag, job.id) then
       lacking[#lacking + 1] = tag
+      written[#written + 1], written[#written + 2] = prefix .. 't:' .. tag, 'zset'
     end
   end
   if #lacking > 0 then
@@ -75,24 +91,74 @@ local function check_tags(job, key)
       for i = 1, #lacking do
         add_tag(job.id, lacking[i])
       end
-    end)
+    end, unpack(written))
+  end
+end
+
+-- A sweep corrects a time that is too early. It looks again at a job that it can't delete.
+local function check_deadline(job, key)
+  local ends, noted = end_of(job), score_at(prefix .. 'x:until', job.id)
+  if ends and not (noted and noted <= math.max(ends, now) + LOOK_AGAIN + 1) then
+    diagnose('deadline_lacking', key, '', exact(ends), function()
+      call('zadd', prefix .. 'x:until', exact(ends), job.id)
+    end, prefix .. 'x:until', 'zset')
+  end
+end
+
+-- A job that could hold its unique key has it unless another one does.
+local function check_claim(job, key)
+  local claim = claim_of(job['x:o'])
+  if claim and claim.m ~= 'for' and kept_by(claim.k, job.id) and not holder_of(claim.k) then
+    diagnose('claim_lacking', key, '', claim.k, function()
+      write_claim(job.id, claim)
+    end, unique_key(claim.k), 'string')
+  end
+end
+
+-- A running job has a slot of each of its limits that bounds the number of jobs.
+local function check_slots(job, key)
+  for _, name in ipairs(job.state == 'running' and limits_of(job['x:o']) or none) do
+    local held = limit_key(name, 'held')
+    if read_limit(name, 1).max > 0 and not score_at(held, job.id) then
+      diagnose('slot_lacking', key, '', name, function()
+        call('zadd', held, slot_end(finite(job.expires, now)), job.id)
+      end, held, 'zset')
+    end
+  end
+end
+
+local function check_parked(job, key)
+  local limit = limit_of(job)
+  local wait = limit and limit_key(limit, 'wait')
+  if limit and not score_at(wait, job.id) then
+    diagnose('parked_lacking', key, '', limit, function()
+      call('zadd', wait, waiting_score(job), job.id)
+    end, wait, 'zset')
   end
 end
 
 local function check_options(job, key)
-  if has_lifetime(job['x:o']) then
-    local ends = end_of(job)
-    if ends and not score_at(prefix .. 'x:until', job.id) then
-      diagnose('deadline_lacking', key, '', exact(ends), function()
-        call('zadd', prefix .. 'x:until', exact(ends), job.id)
-      end)
-    end
+  if split_options(job['x:o']) == '' then
+    diagnose('options_damaged', key, '', string.sub(job['x:o'], 1, 100), false)
+    return
   end
-  local limit = limit_of(job)
-  if limit and not score_at(limit_key(limit, 'wait'), job.id) then
-    diagnose('parked_lacking', key, '', limit, function()
-      call('zadd', limit_key(limit, 'wait'), waiting_score(job), job.id)
-    end)
+  if has_lifetime(job['x:o']) then
+    check_deadline(job, key)
+  end
+  check_claim(job, key)
+  check_slots(job, key)
+  check_parked(job, key)
+end
+
+-- Checks the fields that every job has.
+local function check_fields(job, key)
+  if not job.klass then
+    diagnose('incomplete', key, '', 'no klass', false)
+  end
+  for _, field in ipairs({'priority', 'retries', 'remaining'}) do
+    if not finite(job[field]) then
+      diagnose('incomplete', key, '', 'the ' .. field .. ' "' .. (job[field] or '') .. '"', false)
+    end
   end
 end
 
@@ -103,6 +169,8 @@ return each(function(name, member, key)
   end
   if job.jid ~= job.id then
     diagnose('incomplete', key, '', 'the jid "' .. (job.jid or '') .. '"', false)
+  else
+    check_fields(job, key)
   end
   if not job.history and not is_there(key .. '-history') then
     diagnose('no_history', key, '', '', false)
@@ -112,7 +180,7 @@ return each(function(name, member, key)
   elseif job.state == 'depends' and not is_there(key .. '-dependencies') then
     diagnose('waits_for_nothing', key, '', '', function()
       go_on(job)
-    end)
+    end, queue_key(job.queue, 'work'), 'zset')
   end
   check_tags(job, key)
   if job['x:o'] then

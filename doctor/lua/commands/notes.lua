@@ -11,9 +11,10 @@ local PATIENCE = 60
 -- The number of jobs examined at the end of a failure group, and of due jobs of a queue.
 local LOOKED = 10
 
-local function change(operation, key, member)
+local function change(operation, key, ...)
+  local args = {...}
   return function()
-    call(operation, key, member)
+    call(operation, key, unpack(args))
   end
 end
 
@@ -42,16 +43,18 @@ local function check_claim(key, name)
 end
 
 local function check_recurs(key, jid)
-  local job = try('hmget', key, 'queue', 'interval')
+  local job = try('hmget', key, 'queue', 'interval', 'klass', 'backlog')
   local queue, interval = job[1], finite(job[2], 0)
   if not is_there(key) then
     return
-  elseif not queue or interval <= 0 then
+  elseif not queue or interval <= 0 or interval > LATEST then
     diagnose('incomplete', key, '', 'queue "' .. (queue or '') .. '", interval ' .. interval, false)
+  elseif not job[3] or finite(job[4], 0) < 0 then
+    diagnose('incomplete', key, '', job[3] and 'backlog ' .. job[4] or 'no klass', false)
   elseif not score_at(queue_key(queue, 'recur'), jid) then
     diagnose('lost', key, '', queue_key(queue, 'recur'), function()
       call('zadd', queue_key(queue, 'recur'), exact(now + interval), jid)
-    end)
+    end, queue_key(queue, 'recur'), 'zset')
   end
 end
 
@@ -100,11 +103,28 @@ end
 -- Reports jobs of a queue that fell due, or whose locks expired, long ago.
 local function check_due(key)
   local at = now - PATIENCE
-  local jids = try('zrangebyscore', key, '-inf', exact(at), 'LIMIT', 0, LOOKED)
+  local jids = try('zrangebyscore', key, 0, exact(at), 'LIMIT', 0, LOOKED)
   for i = 1, #jids do
     if was_due(key, jids[i], at) then
-      local due = call('zcount', key, '-inf', exact(at))
+      local due = call('zcount', key, 0, exact(at))
       diagnose('overdue', key, '', due .. (due == 1 and ' job' or ' jobs'), false)
+      return
+    end
+  end
+end
+
+-- Checks that a queue with jobs is known, once for all its parts.
+local function check_listed(key, queue, part)
+  local queues = prefix .. 'queues'
+  if not is_there(key) or score_at(queues, queue) or score_at(prefix .. 'x:queues', queue) then
+    return
+  end
+  for _, other in ipairs({'work', 'locks', 'scheduled', 'depends', 'recur'}) do
+    if other == part then
+      diagnose('queue_unlisted', key, '', queue, change('zadd', queues, stamp, queue),
+        queues, 'zset')
+      return
+    elseif is_there(queue_key(queue, other)) then
       return
     end
   end
@@ -131,11 +151,18 @@ local keys = {
   j = check_history, r = check_recurs,
   f = function(key, group)
     if is_there(key) and not is_in(prefix .. 'failures', group) then
-      diagnose('group_unlisted', key, '', '', change('sadd', prefix .. 'failures', group))
+      diagnose('group_unlisted', key, '', '', change('sadd', prefix .. 'failures', group),
+        prefix .. 'failures', 'set')
     end
     check_failures(key)
   end,
-  q = check_due,
+  q = function(key, name)
+    local queue, part = string.match(name, '^(.*)-(%a+)$')
+    check_listed(key, queue, part)
+    if part == 'locks' or part == 'scheduled' or part == 'recur' then
+      check_due(key)
+    end
+  end,
 }
 
 local members = {

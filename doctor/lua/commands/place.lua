@@ -11,12 +11,28 @@ local function check_recurring(key, jid)
     end
   end
   local place = queue_key(queue, 'recur')
+  local due = score_at(key, jid)
   if key ~= place then
-    return 'misplaced', place, function()
+    return 'misplaced', place, fits(place, 'zset') and function()
       if not score_at(place, jid) then
-        call('zadd', place, exact(score_at(key, jid)), jid)
+        call('zadd', place, exact(due), jid)
       end
       take_out(key, jid)
+    end
+  elseif due and not is_possible(due) then
+    local interval = finite(try('hget', recur_key(jid), 'interval'), 0)
+    return 'time_impossible', tostring(due), interval > 0 and is_possible(interval) and function()
+      call('zadd', key, exact(now + interval), jid)
+    end
+  end
+end
+
+-- When a scheduled job is due is known only if a limit has parked it.
+local function check_due(job, key)
+  local due = score_at(key, job.id)
+  if job.state == 'scheduled' and due and not is_possible(due) then
+    return 'time_impossible', tostring(due), limit_of(job) and function()
+      call('zadd', key, stamp, job.id)
     end
   end
 end
@@ -29,11 +45,14 @@ local function check_member(key, jid)
     end
   end
   local place = place_of(job)
-  if not place or place == key then
+  if not place then
     return
+  elseif place == key then
+    return check_due(job, key)
   end
   local there = is_at(place, jid)
-  return 'misplaced', place, (there or job.state == 'failed' or usual_score(job)) and function()
+  local is_known = there or job.state == 'failed' or usual_score(job)
+  return 'misplaced', place, is_known and fits(place, place_type(job.state)) and function()
     if not there then
       put_in_place(job)
     end

@@ -13,7 +13,7 @@ local function check_counter(tag)
       else
         call('zrem', prefix .. 'tags', tag)
       end
-    end)
+    end, prefix .. 'tags', 'zset')
   end
 end
 

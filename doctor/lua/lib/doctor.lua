@@ -12,8 +12,19 @@
 local to_repair = ARGV[3]
 local problems = {}
 
--- Reports a problem, or repairs it. repair is false if no repair is safe.
-local function diagnose(kind, key, member, details, repair)
+-- Whether a key has a type, or does not exist.
+local function fits(key, typ)
+  local found = call('type', key).ok
+  return found == typ or found == 'none'
+end
+
+-- Reports a problem, or repairs it. repair is false if no repair is safe. It writes the keys that
+-- follow, each with its type: if one has another type, it is not safe either.
+local function diagnose(kind, key, member, details, repair, ...)
+  local written = {...}
+  for i = 1, #written, 2 do
+    repair = fits(written[i], written[i + 1]) and repair
+  end
   if to_repair == '' or to_repair == kind and repair then
     problems[#problems + 1] = {
       kind, string.sub(key, #prefix + 1), member, details, repair and '1' or '0',
@@ -54,6 +65,19 @@ local function is_there(key)
   return call('exists', key) == 1
 end
 
+-- The latest possible time, and the longest possible lock.
+local LATEST, LONGEST_LOCK = 1e12, 1e9
+
+-- Whether a time is possible. Jobs with a time below zero never fall due.
+local function is_possible(time)
+  return finite(time) ~= nil and time >= 0 and time <= LATEST
+end
+
+-- The same for the end of a lock.
+local function is_possible_end(time)
+  return is_possible(time) and time <= now + LONGEST_LOCK
+end
+
 -- The key of a failure group.
 local function group_key(group)
   return prefix .. 'f:' .. group
@@ -66,7 +90,8 @@ end
 
 local FIELDS = {
   'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace',
-  'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history',
+  'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass',
+  'retries', 'remaining',
 }
 
 -- The fields of a job by name, or nil if there is no such job.
@@ -84,7 +109,7 @@ end
 -- Whether the worker of a running job has lost its lock, and the grace period lasts.
 local function is_graced(job)
   local ends = job.grace and job.queue and score_at(queue_key(job.queue, 'locks'), job.id)
-  return ends and in_grace(job.grace, job.expires, ends)
+  return is_possible_end(ends) and in_grace(job.grace, job.expires, ends)
 end
 
 -- The state of a job, nil if there is no such job.
@@ -108,6 +133,11 @@ local function place_of(job)
     local group = list_of(job.failure).group
     return type(group) == 'string' and group_key(group) or nil
   end
+end
+
+-- The type of the key in which a job in a state belongs.
+local function place_type(state)
+  return state == 'failed' and 'list' or 'zset'
 end
 
 -- Whether a job is in a key.
@@ -136,7 +166,8 @@ local function usual_score(job)
   if job.state == 'waiting' or job.state == 'stalled' then
     return waiting_score(job)
   elseif job.state == 'running' then
-    return exact(finite(job.expires, now))
+    local ends = finite(job.expires)
+    return exact(is_possible_end(ends) and ends or now)
   elseif job.state == 'complete' or job.state == 'depends' then
     return exact(finite(job.time, now))
   elseif limit_of(job) then

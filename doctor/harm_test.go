@@ -1,0 +1,243 @@
+package doctor_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/internal/keys"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/tests/repairs"
+)
+
+// A harm is a random damage: a change of one key or one of its members.
+type harm struct {
+	what string
+	key  string // without the prefix
+	jid  string // of the job whose record it damages, or empty
+	do   []any  // the commands, of which the first word is the operation and the second the key
+}
+
+// strange are values that no program writes.
+var strange = []string{"", "garbage", "1e300", "-1", "nan", "\xff\x00", "{}", "7 8 9"}
+
+// scores are times and places that no program writes.
+var scores = []string{"inf", "-inf", "1e300", "-1"}
+
+// harms returns all harms to the keys of the namespace: each key and each member is gone, another
+// one, garbage, of a wrong type, or an extreme number.
+func (e *env) harms() []harm {
+	e.t.Helper()
+	all := e.dump()
+	var found []harm
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		typ := e.rdb.Type(e.ctx, key).Val()
+		name := strings.TrimPrefix(key, "ql:")
+		kind, known := keys.Of(name, typ)
+		require.True(e.t, known, key)
+		if kind.Passing || name == "config" || name == "paused_queues" {
+			continue // workers write it again, or it says what an operator wants
+		}
+		jid := ""
+		if kind.Pattern == "j:<jid>" || kind.Pattern == "r:<jid>" {
+			jid = kind.Name("jid")
+		}
+		add := func(what string, do ...any) {
+			found = append(found, harm{fmt.Sprintf("%s: %q", what, do), name, jid, do})
+		}
+		add("gone", "DEL", key)
+		add("wrong type", "wrong", key)
+		switch values := all[key].(type) {
+		case map[string]any: // a hash
+			for _, field := range slices.Sorted(maps.Keys(values)) {
+				add("gone", "HDEL", key, field)
+				for _, value := range strange {
+					add("garbage", "HSET", key, field, value)
+				}
+			}
+		case map[string]bool: // a set
+			for _, member := range slices.Sorted(maps.Keys(values)) {
+				add("gone", "SREM", key, member)
+			}
+			add("other", "SADD", key, "other")
+			add("garbage", "SADD", key, "garbage")
+		case []any:
+			switch typ {
+			case keys.ZSet:
+				for i := 0; i < len(values); i += 2 {
+					add("gone", "ZREM", key, values[i])
+					for _, score := range scores {
+						add("extreme", "ZADD", key, score, values[i])
+					}
+				}
+				add("other", "ZADD", key, "1", "other")
+				add("garbage", "ZADD", key, "inf", "garbage")
+			case keys.List:
+				add("gone", "LPOP", key)
+				add("other", "LPUSH", key, "other")
+				for _, value := range strange {
+					add("garbage", "LSET", key, "0", value)
+				}
+			case keys.String:
+				for _, value := range append(strange, "0 other", "inf waiting") {
+					add("garbage", "SET", key, value)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// apply damages the namespace.
+func (e *env) apply(h harm) {
+	e.t.Helper()
+	if h.do[0] != "wrong" {
+		e.do(e.rdb.Do(e.ctx, h.do...).Err())
+		return
+	}
+	typ := e.rdb.Type(e.ctx, h.do[1].(string)).Val()
+	e.do(e.rdb.Del(e.ctx, h.do[1].(string)).Err())
+	if typ == keys.Set {
+		e.do(e.rdb.Set(e.ctx, h.do[1].(string), "1", 0).Err())
+	} else {
+		e.do(e.rdb.SAdd(e.ctx, h.do[1].(string), "1").Err())
+	}
+}
+
+// drain lets workers of all queues run all jobs for some hours, and returns how often each ran.
+func (e *env) drain(h harm) map[string]int {
+	e.t.Helper()
+	ran := map[string]int{}
+	other := e.as("w2")
+	for range 12 {
+		for _, group := range []string{"group", "failed-retries-q", "failed-retries-limited"} {
+			_, err := repairs.Unfail(e.ctx, e.Client, group, 100)
+			e.refused(err)
+		}
+		queues, err := e.Queues(e.ctx)
+		e.refused(err)
+		for _, queue := range queues {
+			if queue.Name == "" {
+				continue // of a job whose queue was damaged
+			}
+			jobs, err := other.Queue(queue.Name).Pop(e.ctx, 20)
+			e.refused(err)
+			for _, job := range jobs {
+				err := job.Complete(e.ctx)
+				if job.JID != h.jid {
+					e.refused(err)
+				}
+				if err == nil {
+					ran[job.JID]++
+				}
+			}
+		}
+		e.clock.Advance(10 * time.Minute)
+	}
+	return ran
+}
+
+// refused requires that an error is one of a damaged key.
+func (e *env) refused(err error) {
+	e.t.Helper()
+	if err != nil && !errors.Is(err, qless.ErrServer) {
+		e.t.Errorf("%v", err)
+	}
+}
+
+// live are the jobs of furnish that are not done, each with the jobs that it waits for.
+var live = map[string][]string{
+	"running": nil, "waiting": nil, "scheduled": nil, "depends": {"waiting", "running"},
+	"unique": nil, "slot": nil, "parked": {"slot"}, "one": nil, "failed": nil, "other": nil,
+	"recurring-1": {"recurring"},
+}
+
+// decisive are the fields of a record that decide what becomes of its job.
+var decisive = []string{"state", "queue", "failure", "x:o", "interval"}
+
+// excused reports whether a job need not run: its own record was damaged, or that of a job that it
+// waits for; or a finding that can't be repaired is about one of them, or about the damaged key.
+func (e *env) excused(findings []doctor.Finding, h harm, jid string) bool {
+	about := append([]string{jid}, live[jid]...)
+	if slices.Contains(about, h.jid) && (len(h.do) == 2 || slices.Contains(decisive, h.do[2].(string))) {
+		return true
+	}
+	return slices.ContainsFunc(findings, func(f doctor.Finding) bool {
+		concerns := slices.Contains(about, f.JID) || f.Key == "ql:"+h.key
+		return !f.Fixable && concerns && f.Severity == doctor.Broken
+	})
+}
+
+func TestRandomDamageIsFoundAndRepaired(t *testing.T) {
+	random := rand.New(rand.NewPCG(testkit.Seed(t), 0))
+	count := 60
+	if text := os.Getenv("HARMS"); text != "" {
+		count, _ = strconv.Atoi(text)
+	}
+	server := testkit.Start(t)
+	rdb := server.Client(t)
+	first := newHarmed(t, server, rdb)
+	all := first.harms()
+	require.Greater(t, len(all), 500)
+	for _, i := range random.Perm(len(all))[:min(count, len(all))] {
+		h := all[i]
+		t.Run(h.what, func(t *testing.T) {
+			e := newHarmed(t, server, rdb)
+			e.check(h)
+		})
+	}
+}
+
+// newHarmed returns an env on a server that it empties and furnishes.
+func newHarmed(t *testing.T, server *testkit.Server, rdb *redis.Client) *env {
+	t.Helper()
+	e := &env{t: t, ctx: t.Context(), server: server, rdb: rdb, clock: testkit.NewClock()}
+	e.do(rdb.FlushAll(t.Context()).Err())
+	e.Client = e.as("w1")
+	e.furnish()
+	return e
+}
+
+// check damages the namespace, repairs it, and requires that nothing stays broken without being
+// told, and that every job runs once.
+func (e *env) check(h harm) {
+	e.t.Helper()
+	e.apply(h)
+	findings := e.examine()
+	e.fix(findings...)
+	left := e.examine()
+	e.fix(left...) // such as the turns of tenants that a repair has left
+	left = e.examine()
+	for _, f := range left {
+		require.False(e.t, f.Fixable, "it comes back: %+v", f)
+	}
+	after := e.dump()
+	e.fix(left...)
+	require.Empty(e.t, changed(after, e.dump()), "a third repair has nothing to do")
+
+	_, err := e.Queue("q").Put(e.ctx, "K", nil, qless.JID("second"), qless.Unique("key"))
+	if !e.excused(left, h, "unique") {
+		require.ErrorIs(e.t, err, qless.ErrExists, "the key is held")
+	}
+	ran := e.drain(h)
+	for jid := range live {
+		if e.excused(left, h, jid) {
+			continue
+		}
+		if ran[jid] != 1 {
+			e.t.Errorf("%s ran %d times; found %v, left %v", jid, ran[jid], findings, left)
+		}
+	}
+}
