@@ -1486,7 +1486,10 @@ local function library(stamp, now)
 						if jid then
 							local batch = batches[jid]
 							batch.stored = batch.stored or lib.read_batch('Put', jid)
-							if lib.is_circle(item, jid, batch, items) then
+							if item.old or #item.depends > 0 then
+								batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
+							end
+							if batch.waiting and batch.waiting[item.jid] then
 								local message = 'Job ' .. item.jid .. ' would wait for its own batch'
 								error('Put(): ' .. message)
 							end
@@ -1502,11 +1505,11 @@ local function library(stamp, now)
 					local items = puts.items
 					local changes
 					for _, item in ipairs(items) do
-						if item.old and item.checked and #item.others > 0 then
+						if item.old and item.checked and item.others[1] then
 							changes = changes or lib.changes_of(items)
-							if lib.closes_circle(item.jid, item.others, changes) then
-								local message = 'Job ' .. item.jid .. ' would wait for itself'
-								error('Put(): ' .. message)
+							local why = lib.circle_of(item.jid, item.others, changes)
+							if why then
+								error('Put(): ' .. why)
 							end
 						end
 					end
@@ -2361,6 +2364,15 @@ local function library(stamp, now)
 					end
 				end
 			end
+		elseif name == 'circle_of' then
+			function lib.circle_of(jid, others, changes)
+				local seen = others[1] and lib.waiting_for(jid, changes or var.none)
+				for i = 1, #others do
+					if seen[others[i]] then
+						return 'Job ' .. jid .. ' would wait for itself'
+					end
+				end
+			end
 		elseif name == 'cursor_at' then
 			function lib.cursor_at(list, offset, jid, score)
 				if list.kind == 'oldest' or list.kind == 'jids' then
@@ -2439,14 +2451,6 @@ local function library(stamp, now)
 					return holder, state, claim
 				end
 				return lib.kept_before(name, claim)
-			end
-		elseif name == 'is_circle' then
-			function lib.is_circle(item, jid, batch, items)
-				if not item.old and #item.depends == 0 then
-					return false
-				end
-				batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
-				return batch.waiting[item.jid]
 			end
 		elseif name == 'is_listed' then
 			function lib.is_listed(list, jid, score)
@@ -4597,28 +4601,24 @@ local function library(stamp, now)
 			end
 		elseif name == 'waiting_for' then
 			function lib.waiting_for(jid, changes)
-				local list, found, at = {jid}, {[jid] = true}, 1
-				local function add(other)
-					if not found[other] then
-						list[#list + 1], found[other] = other, true
-					end
-				end
+				local list, seen, at = {jid}, {[jid] = true}, 1
 				while list[at] and var.followable > 0 do
 					local stored = try('srandmember', prefix .. 'j:' .. list[at] .. '-dependents', var.followable)
-					local changed = changes[list[at]] or var.none
+					local waiting = {}
 					for i = 1, #stored do
-						if changed[stored[i]] ~= false then
-							add(stored[i])
-						end
+						waiting[stored[i]] = true
 					end
-					for other, waits in pairs(changed) do
-						if waits then
-							add(other)
+					for other, waits in pairs(changes[list[at]] or var.none) do
+						waiting[other] = waits
+					end
+					for other, waits in pairs(waiting) do
+						if waits and not seen[other] then
+							list[#list + 1], seen[other] = other, true
 						end
 					end
 					var.followable, at = var.followable - math.max(1, #stored), at + 1
 				end
-				return found
+				return seen
 			end
 		elseif name == 'with_letter' then
 			function lib.with_letter(text, letter)
@@ -4895,10 +4895,9 @@ local function library(stamp, now)
 		elseif name == 'prepare_next' then
 			function lib.prepare_next(item)
 				local others, problem = lib.needed(item.jid, item.depends, 1, {})
+				problem = problem or item.checked and lib.circle_of(item.jid, others)
 				if problem then
 					return problem
-				elseif item.checked and lib.closes_circle(item.jid, others) then
-					return 'Job ' .. item.jid .. ' would wait for itself'
 				end
 				item.priority = call('hget', item.key, 'priority')
 				local change = item.change
@@ -5326,15 +5325,6 @@ local function library(stamp, now)
 					end
 				end
 				return over[1] ~= nil
-			end
-		elseif name == 'closes_circle' then
-			function lib.closes_circle(jid, others, changes)
-				local found = others[1] and lib.waiting_for(jid, changes or var.none)
-				for i = 1, #others do
-					if found[others[i]] then
-						return true
-					end
-				end
 			end
 		elseif name == 'delete_failed' then
 			function lib.delete_failed(jid, forced)
@@ -10494,10 +10484,9 @@ if command == 'depends' then
 	end
 	if action == 'on' or action == 'upon' then
 		local others, problem = lib.needed(jid, lib.check_dependencies('Depends', ARGV, 5), 5, {})
+		problem = problem or action == 'upon' and lib.circle_of(jid, others)
 		if problem then
-			error('Depends(): ' .. problem)
-		elseif action == 'upon' and lib.closes_circle(jid, others) then
-			local message = 'Job ' .. jid .. ' would wait for itself'
+			local message = problem
 			error('Depends(): ' .. message)
 		end
 		local watches = job[2] and string.find(job[2], '^%a*f') ~= nil

@@ -29,10 +29,9 @@ end
 
 local function add()
   local others, problem = needed(jid, check_dependencies('Depends', ARGV, 5), 5, {})
+  problem = problem or action == 'upon' and circle_of(jid, others)
   if problem then
     reject('Depends', problem)
-  elseif action == 'upon' and closes_circle(jid, others) then
-    reject('Depends', 'Job ' .. jid .. ' would wait for itself')
   end
   local watches = job[2] and has_option(job[2], POLICY)
   if watches then

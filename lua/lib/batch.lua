@@ -18,23 +18,18 @@ local function read_batch(area, jid) -- cold
   return job[2]
 end
 
--- Whether a job would wait for itself as a member of a batch. A new job without dependencies can't.
-local function is_circle(item, jid, batch, items) -- cold
-  if not item.old and #item.depends == 0 then
-    return false
-  end
-  batch.waiting = batch.waiting or waiting_for(jid, changes_of(items))
-  return batch.waiting[item.jid]
-end
-
--- Reads the batches whose members items become, and lists these.
+-- Reads the batches whose members items become, and lists these. A new job without dependencies
+-- can't wait for its own batch.
 local function read_batches(area, batches, items) -- cold
   for _, item in ipairs(items) do
     local jid = item.given.batch
     if jid then
       local batch = batches[jid]
       batch.stored = batch.stored or read_batch(area, jid)
-      if is_circle(item, jid, batch, items) then
+      if item.old or #item.depends > 0 then
+        batch.waiting = batch.waiting or waiting_for(jid, changes_of(items))
+      end
+      if batch.waiting and batch.waiting[item.jid] then
         reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
       end
       batch.members[#batch.members + 1] = item.jid

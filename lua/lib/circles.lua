@@ -27,49 +27,46 @@ end
 
 -- The jobs that wait for a job, or for one that does, and the job itself, after these changes.
 local function waiting_for(jid, changes) -- cold
-  local list, found, at = {jid}, {[jid] = true}, 1
-  local function add(other)
-    if not found[other] then
-      list[#list + 1], found[other] = other, true
-    end
-  end
+  local list, seen, at = {jid}, {[jid] = true}, 1
   while list[at] and followable > 0 do
     local stored = try('srandmember', job_key(list[at]) .. '-dependents', followable)
-    local changed = changes[list[at]] or none
+    local waiting = {}
     for i = 1, #stored do
-      if changed[stored[i]] ~= false then
-        add(stored[i])
-      end
+      waiting[stored[i]] = true
     end
-    for other, waits in pairs(changed) do
-      if waits then
-        add(other)
+    for other, waits in pairs(changes[list[at]] or none) do
+      waiting[other] = waits
+    end
+    for other, waits in pairs(waiting) do
+      if waits and not seen[other] then
+        list[#list + 1], seen[other] = other, true
       end
     end
     followable, at = followable - math.max(1, #stored), at + 1
   end
-  return found
+  return seen
 end
 
--- Whether a job that exists would wait for itself if it waited for others. Only calls from Go ask:
+-- Why a job that exists can't wait for others: it would wait for itself. Only calls from Go ask:
 -- clients in other languages may close a circle.
-local function closes_circle(jid, others, changes) -- cold
-  local found = others[1] and waiting_for(jid, changes or none)
+local function circle_of(jid, others, changes) -- cold
+  local seen = others[1] and waiting_for(jid, changes or none)
   for i = 1, #others do
-    if found[others[i]] then
-      return true
+    if seen[others[i]] then
+      return 'Job ' .. jid .. ' would wait for itself'
     end
   end
 end
 
 -- Fails if a job that is put again would wait for itself. A new one can't: nothing waits for it.
-local function refuse_circles(area, items) -- cold
+local function refuse_circles(items) -- cold
   local changes
   for _, item in ipairs(items) do
-    if item.old and item.checked and #item.others > 0 then
+    if item.old and item.checked and item.others[1] then
       changes = changes or changes_of(items)
-      if closes_circle(item.jid, item.others, changes) then
-        reject(area, 'Job ' .. item.jid .. ' would wait for itself')
+      local why = circle_of(item.jid, item.others, changes)
+      if why then
+        reject('Put', why)
       end
     end
   end

@@ -87,10 +87,9 @@ end
 -- or nil.
 local function prepare_next(item) -- cold
   local others, problem = needed(item.jid, item.depends, 1, {})
+  problem = problem or item.checked and circle_of(item.jid, others)
   if problem then
     return problem
-  elseif item.checked and closes_circle(item.jid, others) then
-    return 'Job ' .. item.jid .. ' would wait for itself'
   end
   item.priority = call('hget', item.key, 'priority')
   local change = item.change

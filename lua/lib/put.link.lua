@@ -111,7 +111,7 @@ local function prepare(puts, fresh) -- cold
     read_batches('Put', puts.batches, puts.items)
   end
   if not fresh then
-    refuse_circles('Put', puts.items)
+    refuse_circles(puts.items)
   end
   for _, item in ipairs(puts.items) do
     if #item.others > 0 then
