@@ -2,7 +2,8 @@
 // module. It contains only tests.
 //
 // The drop-in has to be exact: its replies and messages are the same, except for the order of
-// fields and of members of sets in replies. The traces contain only the areas of errors; a table
+// fields and of members of sets in replies, and of fields in messages on a server whose cjson has
+// another order than that of the recording. The traces contain only the areas of errors; a table
 // has the words.
 //
 // For the single commands, and for the keys, two values are equal if no client can rely on their

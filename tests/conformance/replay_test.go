@@ -25,11 +25,6 @@ func (g *target) replay(ctx context.Context, tr trace) ([]deviation, error) {
 	return g.replayBy(ctx, tr, outcome.deviations)
 }
 
-// replayExactly is replay, but finds more deviations: see exactDeviations.
-func (g *target) replayExactly(ctx context.Context, tr trace) ([]deviation, error) {
-	return g.replayBy(ctx, tr, outcome.exactDeviations)
-}
-
 // replayBy runs a trace, and compares each outcome with the one in the trace.
 func (g *target) replayBy(
 	ctx context.Context, tr trace, compare func(want, got outcome) []string,

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -17,13 +18,43 @@ import (
 func TestTheDropInIsExact(t *testing.T) {
 	t.Parallel()
 	g := newTarget(t, testkit.Start(t).Addr(), "ql:", dropIn)
+	compare := outcome.exactDeviations
+	if !ordersAsRecorded(t, g.client) {
+		compare = outcome.exactButForMembers
+	}
 	for _, tr := range readTraces(t) {
 		t.Run(tr.Name, func(t *testing.T) {
-			found, err := g.replayExactly(t.Context(), tr)
+			found, err := g.replayBy(t.Context(), tr, compare)
 			require.NoError(t, err)
 			report(t, found)
 		})
 	}
+}
+
+// ordersAsRecorded reports whether the server's cjson orders the members of an object as the server
+// did that recorded the traces. The messages of the stock script have this order.
+func ordersAsRecorded(t *testing.T, client *redis.Client) bool {
+	t.Helper()
+	const message = `return cjson.encode({jid = 'j', event = 'canceled', worker = 'w', queue = 'q'})`
+	text, err := client.Eval(t.Context(), message, nil).Text()
+	require.NoError(t, err)
+	require.JSONEq(t, `{"jid":"j","event":"canceled","worker":"w","queue":"q"}`, text)
+	return text == `{"jid":"j","queue":"q","event":"canceled","worker":"w"}`
+}
+
+// exactButForMembers is exactDeviations, but the members of events that are JSON are in any order.
+func (want outcome) exactButForMembers(got outcome) []string {
+	want.Events, got.Events = withMembersInOrder(want.Events), withMembersInOrder(got.Events)
+	return want.exactDeviations(got)
+}
+
+// withMembersInOrder sorts the members of the events that are JSON.
+func withMembersInOrder(events []event) []event {
+	var all []event
+	for _, e := range events {
+		all = append(all, event{e[0], canonicalText(e[1])})
+	}
+	return all
 }
 
 // exactDeviations describes how an outcome differs from the trace. It distinguishes {} from [], and
@@ -100,5 +131,15 @@ func TestExactDeviations(t *testing.T) {
 		{{Events: []event{put}}, {Events: []event{put, {"ql:x:queues", "q"}}}},
 	} {
 		assert.NotEmpty(t, pair[0].exactDeviations(pair[1]), pair)
+	}
+	again := event{put[0], `{"event":"put","jid":"j"}`}
+	assert.Empty(t, outcome{Events: []event{put, lost}}.exactButForMembers(outcome{Events: []event{again, lost}}))
+	for _, pair := range [][2]outcome{
+		{{Events: []event{put, lost}}, {Events: []event{lost, again}}},
+		{{Events: []event{put}}, {Events: []event{again, {"ql:x:queues", "q"}}}},
+		{{Events: []event{put}}, {Events: []event{{put[0], `{"event":"put","jid":1}`}}}},
+		{{Events: []event{put}}, {Events: []event{{put[0], `{"event":"put","jid":"j","queue":false}`}}}},
+	} {
+		assert.NotEmpty(t, pair[0].exactButForMembers(pair[1]), pair)
 	}
 }
