@@ -128,6 +128,20 @@ func TestARestoreThatBrokeOffIsDoneAgain(t *testing.T) {
 	}
 }
 
+// A dump may be older than the keys that are there, which must not end when its keys did.
+func TestARestoreLeavesKeysThatExistAlone(t *testing.T) {
+	s := newStore(t)
+	s.do("set", "ql:x:unique:a", "1", "PX", "3600000")
+	s.do("set", "ql:x:unique:b", "1", "PX", "3600000")
+	text := regexp.MustCompile(`"expires":\d+`).ReplaceAllString(s.dump("ql:"), `"expires":1`)
+	s.do("set", "ql:x:unique:a", "2", "PX", "3600000")
+	s.do("del", "ql:x:unique:b")
+	s.restore("ql:", text)
+	require.Equal(t, "2", s.Get(t.Context(), "ql:x:unique:a").Val())
+	require.Positive(t, s.PTTL(t.Context(), "ql:x:unique:a").Val())
+	require.Zero(t, s.Exists(t.Context(), "ql:x:unique:b").Val(), "it has ended")
+}
+
 func TestDifferencesAreFound(t *testing.T) {
 	s := newStore(t)
 	s.do("hset", "ql:j:a", "data", "1")

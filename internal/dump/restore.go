@@ -83,7 +83,7 @@ func (e *entry) isOver(now time.Time) bool {
 }
 
 // Restore writes the keys of a dump that do not exist. Each is written as a whole or not at all, so
-// that an interrupted Restore can be repeated.
+// that an interrupted Restore can be repeated. Keys that exist stay as they are.
 func (n *Namespace) Restore(ctx context.Context, from io.Reader) error {
 	return each(from, func(some []*entry) error {
 		there := make([]*redis.IntCmd, len(some))
@@ -96,9 +96,12 @@ func (n *Namespace) Restore(ctx context.Context, from io.Reader) error {
 		if err != nil {
 			return err
 		}
-		_, err = n.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		_, err = n.rdb.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i, e := range some {
-				if err := n.restore(ctx, pipe, e, there[i].Val() == 1); err != nil {
+				if there[i].Val() == 1 {
+					continue
+				}
+				if err := n.restore(ctx, pipe, e); err != nil {
 					return err
 				}
 			}
@@ -109,18 +112,10 @@ func (n *Namespace) Restore(ctx context.Context, from io.Reader) error {
 	})
 }
 
-// restore writes a key.
-func (n *Namespace) restore(
-	ctx context.Context, pipe redis.Pipeliner, e *entry, isThere bool,
-) error {
+// restore writes a key, and ends with commands of a transaction.
+func (n *Namespace) restore(ctx context.Context, end redis.Pipeliner, e *entry) error {
 	key := n.prefix + string(e.Key)
-	switch {
-	case isThere:
-	case !e.isLarge():
-		if err := e.add(ctx, pipe, key, e.Values); err != nil {
-			return err
-		}
-	default:
+	if e.isLarge() {
 		temporary := n.prefix + unfinished
 		if err := n.rdb.Unlink(ctx, temporary).Err(); err != nil {
 			return err
@@ -131,12 +126,12 @@ func (n *Namespace) restore(
 			}
 			n.step()
 		}
-		if err := n.rdb.Rename(ctx, temporary, key).Err(); err != nil {
-			return err
-		}
+		end.RenameNX(ctx, temporary, key)
+	} else if err := e.add(ctx, end, key, e.Values); err != nil {
+		return err
 	}
-	if e.Expires != 0 { // even if an earlier run was interrupted
-		pipe.PExpireAt(ctx, key, time.UnixMilli(e.Expires))
+	if e.Expires != 0 {
+		end.PExpireAt(ctx, key, time.UnixMilli(e.Expires))
 	}
 	return nil
 }
