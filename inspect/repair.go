@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"slices"
 	"strconv"
 	"time"
@@ -18,9 +19,8 @@ import (
 // A repair reads the jids of the list first, and then changes each of these jobs once, 100 at a
 // time, or 50 if it moves them, in one script. Jobs that have left the list by then are neither
 // changed nor counted, and jobs that have come since are not looked at. With [Selection.AtMost], it
-// reads 1000 jids at a time, as far as necessary. Cancel, Unfail and Move find the jobs of a
-// failure group and change them in one script; calls of others that take older jobs out of the
-// group may then hide as many. Calling the repair again continues it.
+// reads 1000 jids at a time, as far as necessary. The oldest jobs of a failure group are changed
+// first. Calling the repair again continues it.
 type Result struct {
 	Changed int                     `json:"changed"`       // jobs changed, or already as wanted
 	Left    int                     `json:"left"`          // jobs that could not be changed
@@ -57,11 +57,7 @@ func (s Selection) Cancel(ctx context.Context) (Result, error) {
 		if len(blocked) == 0 {
 			break
 		}
-		again := s
-		if s.list == failedList {
-			again.list = jidsList
-		}
-		if err = r.runJIDs(ctx, again, blocked); err == nil {
+		if err = r.runJIDs(ctx, s, blocked); err == nil {
 			err = r.cancelLong(ctx, s)
 		}
 	}
@@ -209,8 +205,6 @@ type repairReply struct {
 	Count  wire.Number                     `json:"count"`
 	Left   wire.List[wire.List[wire.Text]] `json:"left"`
 	Looked wire.Number                     `json:"looked"`
-	Total  wire.Number                     `json:"total"`
-	Cursor wire.Text                       `json:"cursor"`
 }
 
 // The maximum numbers of jobs that a script changes, and that it moves to another queue.
@@ -249,82 +243,93 @@ func (r *repair) run(ctx context.Context, s Selection) error {
 	case Recurring:
 		return invalid("repair", "recurring jobs are not repaired")
 	case failedList:
-		if slices.Contains([]string{"cancel", "move", "unfail"}, r.action) {
-			return r.runGroup(ctx, s)
-		}
+		return r.runGroup(ctx, s)
 	case jidsList:
 		return r.runJIDs(ctx, s, s.jids)
 	}
-	all := s
-	all.filters = nil
-	jids := []string{}
 	seen := map[string]bool{}
-	for after := Cursor(""); ; {
-		found, next, err := search[wire.Raw](ctx, all, after, 0, "jid")
+	jids := []string{}
+	for page, err := range s.pages(ctx, "") {
 		if err != nil {
 			return err
 		}
-		for _, jid := range found.Items {
-			if jid := string(jid); !seen[jid] {
-				seen[jid], jids = true, append(jids, jid)
-			}
+		jids = appendNew(jids, page, seen)
+		if s.atMost == 0 {
+			continue
 		}
-		isOver := next == ""
-		if isOver && s.list == failedList {
-			slices.Reverse(jids)
+		if err := r.runJIDs(ctx, s, jids); err != nil || !r.isWanted(s) {
+			return err
 		}
-		if isOver || s.atMost > 0 && s.list != failedList {
-			if err := r.runJIDs(ctx, s, jids); err != nil {
+		jids = jids[:0]
+	}
+	if s.atMost > 0 {
+		return nil
+	}
+	return r.runJIDs(ctx, s, jids)
+}
+
+// runGroup changes the jobs of a failure group, the oldest first. With AtMost, it reads the oldest
+// 1000 jids, and then, as far as necessary, twice as many each time: a group can't be read on from
+// an older job, which may have left it.
+func (r *repair) runGroup(ctx context.Context, s Selection) error {
+	seen := map[string]bool{}
+	for count := lookedAtOnce; ; count *= 2 {
+		after := Cursor("")
+		if s.atMost > 0 {
+			after = Cursor(strconv.Itoa(count) + " ")
+		}
+		jids, read := []string{}, 0
+		for page, err := range s.pages(ctx, after) {
+			if err != nil {
 				return err
 			}
-			jids = jids[:0]
+			jids, read = appendNew(jids, page, seen), read+len(page)
 		}
-		if isOver || !r.isWanted(s) {
+		slices.Reverse(jids)
+		if err := r.runJIDs(ctx, s, jids); err != nil {
+			return err
+		}
+		if s.atMost == 0 || read < count || !r.isWanted(s) {
 			return nil
 		}
-		after = next
 	}
 }
 
-// runJIDs changes the jobs with these jids that are still in the list of the selection.
+// pages iterates over the jids of the whole list from a cursor on, without its filters.
+func (s Selection) pages(ctx context.Context, after Cursor) iter.Seq2[[]wire.Raw, error] {
+	s.filters = nil
+	return func(yield func([]wire.Raw, error) bool) {
+		for isFirst := true; isFirst || after != ""; isFirst = false {
+			found, next, err := search[wire.Raw](ctx, s, after, 0, "jid")
+			if !yield(found.Items, err) || err != nil {
+				return
+			}
+			after = next
+		}
+	}
+}
+
+// appendNew appends the jids that have not been seen yet.
+func appendNew(jids []string, page []wire.Raw, seen map[string]bool) []string {
+	for _, raw := range page {
+		if jid := string(raw); !seen[jid] {
+			seen[jid], jids = true, append(jids, jid)
+		}
+	}
+	return jids
+}
+
+// runJIDs changes the jobs with these jids that are still in the list of the selection. It runs at
+// least one step, which checks the arguments.
 func (r *repair) runJIDs(ctx context.Context, s Selection, jids []string) error {
 	for isFirst := true; isFirst || len(jids) > 0 && r.isWanted(s); isFirst = false {
-		count := min(r.step(), max(len(jids), 1))
-		some := jidsJSON(jids[:min(count, len(jids))])
-		name, cursor := s.name, some
-		if s.list == jidsList {
-			name, cursor = some, ""
-		}
-		part, err := r.change(ctx, s, name, cursor, count)
+		looked, err := r.change(ctx, s, jids[:min(r.step(), len(jids))])
 		if err != nil {
 			return err
-		}
-		looked := part.Looked.Int()
-		if looked < 1 && len(jids) > 0 || looked > len(jids) {
-			return unexpected("repair", part)
 		}
 		jids = jids[looked:]
 	}
 	return nil
-}
-
-// runGroup changes the jobs of a failure group, the oldest first, so that they leave it. Its cursor
-// is the number of older jobs that are left there.
-func (r *repair) runGroup(ctx context.Context, s Selection) error {
-	for looked, total, cursor := 0, r.step(), ""; ; {
-		part, err := r.change(ctx, s, s.name, cursor, min(r.step(), total-looked))
-		if err != nil {
-			return err
-		}
-		if looked == 0 {
-			total = part.Total.Int()
-		}
-		cursor = string(part.Cursor)
-		looked += part.Looked.Int()
-		if looked >= total || part.Looked == 0 || cursor == "" || !r.isWanted(s) {
-			return nil
-		}
-	}
 }
 
 // step returns the maximum number of jobs that a script changes.
@@ -335,23 +340,26 @@ func (r *repair) step() int {
 	return changedAtOnce
 }
 
-// change runs a step, which examines count jobs.
-func (r *repair) change(
-	ctx context.Context, s Selection, name, cursor string, count int,
-) (repairReply, error) {
+// change runs a step with some jobs. It returns how many of them it looked at.
+func (r *repair) change(ctx context.Context, s Selection, jids []string) (int, error) {
 	filters := s.filterArgs()
 	args := []any{
-		r.action, r.value, string(s.list), name, cursor, count, s.rest(r.done.Changed, 0), len(filters),
+		r.action, r.value, string(s.list), s.name, jidsJSON(jids), s.rest(r.done.Changed, 0),
+		len(filters),
 	}
 	args = append(append(args, filters...), r.pairs...)
 	part, err := do[repairReply](ctx, s.client, "repair", args...)
-	if err == nil {
-		err = r.add(part)
+	if err != nil {
+		return 0, err
 	}
-	if err == nil {
-		err = s.stepped(r.done)
+	looked := part.Looked.Int()
+	if looked < min(1, len(jids)) || looked > len(jids) {
+		return 0, unexpected("repair", part)
 	}
-	return part, err
+	if err := r.add(part); err != nil {
+		return 0, err
+	}
+	return looked, s.stepped(r.done)
 }
 
 // add adds the result of a step.

@@ -168,6 +168,7 @@ local function library(stamp, now)
 	var.made_last = var.made_last or 0
 	var.met_letters = var.met_letters or {}
 	var.met_lives = var.met_lives or {}
+	var.near_end = var.near_end or {}
 	var.none = var.none or {}
 	var.tellable = var.tellable or 200
 	var.unheard = var.unheard or 0
@@ -852,7 +853,7 @@ local function library(stamp, now)
 						found[#found + 1] = jids[i]
 					end
 					if i == count or #found == limit and limit > 0 or var.searched >= 2097152 then
-						return found, i, lib.cursor_at(list, offset + i - 1, jids[i], not (list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids') and call('zscore', list.key, jids[i]))
+						return found, i, lib.cursor_at(list, offset + i - 1, jids[i], not (list.kind == 'failed' or list.kind == 'jids') and call('zscore', list.key, jids[i]))
 					end
 				end
 				return found, #jids, ''
@@ -1964,6 +1965,27 @@ local function library(stamp, now)
 				end
 				return not earlier and held and held.j == item.jid and holder
 			end
+		elseif name == 'list_key' then
+			function lib.list_key(area, kind, name)
+				local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
+				if parts[kind] then
+					return prefix .. 'q:' .. lib.required('Queue', 'queue', name ~= '' and name) .. '-' .. parts[kind]
+				elseif kind == 'failed' then
+					return prefix .. 'f:' .. lib.required(area, 'group', name ~= '' and name)
+				elseif kind == 'tagged' then
+					return prefix .. 't:' .. lib.required(area, 'tag', name ~= '' and name)
+				elseif kind == 'complete' then
+					return prefix .. 'completed'
+				elseif kind == 'tracked' then
+					return prefix .. 'tracked'
+				elseif kind == 'worker' then
+					return prefix .. 'w:' .. lib.required(area, 'worker', name ~= '' and name) .. ':jobs'
+				end
+				do
+					local message = 'Unknown list "' .. tostring(kind) .. '"'
+					error(area .. '(): ' .. message)
+				end
+			end
 		elseif name == 'names_of' then
 			function lib.names_of(text)
 				local found = {}
@@ -2193,19 +2215,6 @@ local function library(stamp, now)
 				end
 				return minded
 			end
-		elseif name == 'these_of' then
-			function lib.these_of(list, jids)
-				local scores, present, at = var.none, {}, {}
-				if jids[1] and list.kind ~= 'oldest' then
-					scores = call('zmscore', list.key, unpack(jids))
-				end
-				for i = 1, #jids do
-					if lib.is_listed(list, jids[i], scores[i]) then
-						present[#present + 1], at[#at + 1] = jids[i], i
-					end
-				end
-				return {kind = 'jids', jids = present, at = at, total = #present}
-			end
 		elseif name == 'throttle' then
 			function lib.throttle(stored, named_limits, seconds)
 				local wanted, found = {}, false
@@ -2306,13 +2315,6 @@ local function library(stamp, now)
 					return {}
 				elseif list.kind == 'jids' then
 					return {unpack(list.jids, offset + 1, last + 1)}
-				elseif list.kind == 'oldest' then
-					local list2 = call('lrange', list.key, -last - 1, -offset - 1)
-					local all = {}
-					for i = #list2, 1, -1 do
-						all[#all + 1] = list2[i]
-					end
-					return all
 				elseif list.kind == 'failed' then
 					return call('lrange', list.key, offset, last)
 				elseif list.falls then
@@ -2375,7 +2377,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'cursor_at' then
 			function lib.cursor_at(list, offset, jid, score)
-				if list.kind == 'oldest' or list.kind == 'jids' then
+				if list.kind == 'jids' then
 					return string.format('%d', offset + 1)
 				elseif list.kind == 'failed' then
 					return string.format('%d', list.total - 1 - offset) .. ' ' .. jid
@@ -2453,14 +2455,9 @@ local function library(stamp, now)
 				return lib.kept_before(name, claim)
 			end
 		elseif name == 'is_listed' then
-			function lib.is_listed(list, jid, score)
-				if list.kind == 'oldest' then
-					local group = list.name
-					local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'failure')
-					return job[1] == 'failed' and lib.list_of(job[2]).group == group
-				end
+			function lib.is_listed(kind, name, jid, score)
 				local at = score and tonumber(score)
-				return at and not (list.kind == 'running' and at < tonumber(stamp) or list.kind == 'stalled' and at > tonumber(stamp) or list.kind == 'worker' and not lib.is_held(list.name, jid))
+				return at and not (kind == 'running' and at < tonumber(stamp) or kind == 'stalled' and at > tonumber(stamp) or kind == 'worker' and not lib.is_held(name, jid))
 			end
 		elseif name == 'is_strict' then
 			function lib.is_strict(text)
@@ -2812,28 +2809,9 @@ local function library(stamp, now)
 					local jids = lib.names(area, 'jids', lib.required(area, 'jids', name))
 					return {kind = kind, jids = jids, total = #jids}
 				end
-				local key
-				do
-					local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
-					if parts[kind] then
-						key = prefix .. 'q:' .. lib.required('Queue', 'queue', name ~= '' and name) .. '-' .. parts[kind]
-					elseif kind == 'failed' or kind == 'oldest' then
-						key = prefix .. 'f:' .. lib.required(area, 'group', name ~= '' and name)
-					elseif kind == 'tagged' then
-						key = prefix .. 't:' .. lib.required(area, 'tag', name ~= '' and name)
-					elseif kind == 'complete' then
-						key = prefix .. 'completed'
-					elseif kind == 'tracked' then
-						key = prefix .. 'tracked'
-					elseif kind == 'worker' then
-						key = prefix .. 'w:' .. lib.required(area, 'worker', name ~= '' and name) .. ':jobs'
-					else
-						local message = 'Unknown list "' .. tostring(kind) .. '"'
-						error(area .. '(): ' .. message)
-					end
-				end
+				local key = lib.list_key(area, kind, name)
 				local list = {kind = kind, name = name, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
-				if kind == 'failed' or kind == 'oldest' then
+				if kind == 'failed' then
 					list.total = call('llen', key)
 				elseif kind == 'running' then
 					list.from = call('zcount', key, '-inf', '(' .. stamp)
@@ -2915,7 +2893,7 @@ local function library(stamp, now)
 		elseif name == 'read_list' then
 			function lib.read_list(list, offset, count)
 				local last = math.min(offset + count, list.total) - 1
-				if last < offset or (list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids') then
+				if last < offset or (list.kind == 'failed' or list.kind == 'jids') then
 					return lib.bare_list(list, offset, count), {}
 				end
 				local found
@@ -3169,7 +3147,7 @@ local function library(stamp, now)
 					end
 					local jid, recurs = jids[i], list.kind == 'recurring'
 					local key = recurs and prefix .. 'r:' .. jid or prefix .. 'j:' .. jid
-					local score = scores[i] or var.SHOWS_SCORE[list.kind] and (not (list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids') and call('zscore', list.key, jid))
+					local score = scores[i] or var.SHOWS_SCORE[list.kind] and (not (list.kind == 'failed' or list.kind == 'jids') and call('zscore', list.key, jid))
 					local job = recurs and lib.recurring_summary(jid, score) or lib.job_summary(list, jid, score)
 					local size = try('hstrlen', key, 'data')
 					job.size = type(size) == 'number' and size or 0
@@ -3963,6 +3941,49 @@ local function library(stamp, now)
 				end
 				return found
 			end
+		elseif name == 'cancel_each' then
+			function lib.cancel_each(jids, count)
+				local among, jobs, canceled = {}, {}, 0
+				for i = 1, #jids do
+					among[jids[i]] = true
+				end
+				for i = 1, #jids do
+					if jobs[jids[i]] == nil then
+						jobs[jids[i]] = lib.read_cancelable(jids[i], among, #jids) or false
+					end
+				end
+				do
+					local changed
+					repeat
+						changed = false
+						for i = 1, #jids do
+							local job = jobs[jids[i]]
+							local other = job and lib.outsider(job.dependents, jobs)
+							if other then
+								jobs[jids[i]], changed = nil, true
+								local jid, why = jids[i], other .. ' depends on it'
+								var.left_alone[#var.left_alone + 1] = {jid, 'has_dependents', why}
+							end
+						end
+					until not changed
+				end
+				if may_run and not may_run('publish', prefix .. 'log', '') then
+					error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+				end
+				local gone = {}
+				for i = 1, #jids do
+					gone[#gone + 1] = jobs[jids[i]] and jids[i] or nil
+				end
+				lib.leave_together(gone)
+				for i = 1, #jids do
+					local job = jobs[jids[i]]
+					if job then
+						lib.cancel_job(jids[i], job, nil, count)
+						canceled, jobs[jids[i]] = canceled + 1, false
+					end
+				end
+				return canceled
+			end
 		elseif name == 'change_tags' then
 			function lib.change_tags(jid, stored, adds, list, first)
 				local tags = lib.names_of(stored)
@@ -4295,6 +4316,7 @@ local function library(stamp, now)
 				local group = failure.group
 				if type(group) == 'string' and not var.left_groups[jid] then
 					local key = prefix .. 'f:' .. group
+					count = count or var.near_end[jid] and -1
 					local length = count and 0 or lib.finite(try('llen', key), 0)
 					if length >= 10000 then
 						local middle = lib.failed_at(prefix .. 'f:' .. group, math.floor(length / 2))
@@ -4688,7 +4710,7 @@ local function library(stamp, now)
 			function lib.after_cursor(area, list, cursor)
 				if cursor == '' then
 					return 0
-				elseif list.kind == 'oldest' or list.kind == 'jids' then
+				elseif list.kind == 'jids' then
 					return lib.whole(area, 'cursor', cursor)
 				end
 				local place, jid = string.match(cursor, '^(%S+) (.*)$')
@@ -5216,7 +5238,7 @@ local function library(stamp, now)
 			function lib.within_reach(jids, most)
 				local left, count, passed = 300000, math.min(#jids, most or #jids), {}
 				for i = 1, count do
-					local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
+					local job = var.near_end[jids[i]] and var.none or try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
 					local failure = job[1] == 'failed' and lib.list_of(job[2]) or {}
 					local group, cost = failure.group, 0
 					if type(group) == 'string' then
@@ -5893,6 +5915,23 @@ local function library(stamp, now)
 				else
 					try('publish', prefix .. 'log', (cjson.encode({jid = item.jid, event = 'advanced', queue = item.queue, to = item.next})))
 				end
+			end
+		elseif name == 'read_all_failed' then
+			function lib.read_all_failed(jids)
+				local jobs = {}
+				for i = 1, #jids do
+					local job = lib.read_failed(jids[i])
+					if not job then
+						local jid = jids[i]
+						var.left_alone[#var.left_alone + 1] = {jid, 'not_found', 'no such job'}
+					elseif job.state ~= 'failed' then
+						local jid, why = jids[i], 'the job is ' .. tostring(job.state)
+						var.left_alone[#var.left_alone + 1] = {jid, 'not_failed', why}
+					else
+						jobs[#jobs + 1] = job
+					end
+				end
+				return jobs
 			end
 		elseif name == 'read_cancelable' then
 			function lib.read_cancelable(jid, among, n)
@@ -9761,7 +9800,7 @@ elseif command == 'stats' then
 	local counts = call('hmget', prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue, 'retries', 'failed', 'failures')
 	return cjson.encode({retries = lib.finite(counts[1], 0), failed = lib.finite(counts[2], 0), failures = lib.finite(counts[3], 0), expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run')})
 elseif command == 'sweep' then
-	var = {droppable = 1000, dropped = 0, left_groups = {}, made_last = 0, met_letters = {}, met_lives = {}, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
+	var = {droppable = 1000, dropped = 0, left_groups = {}, made_last = 0, met_letters = {}, met_lives = {}, near_end = {}, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local function tell_group(group, from, limit)
 		local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
@@ -9980,7 +10019,7 @@ if command == 'depart' then
 	end
 	return
 elseif command == 'forget' then
-	var = {left_groups = {}}
+	var = {left_groups = {}, near_end = {}}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local key = prefix .. 'j:' .. jid
@@ -10074,34 +10113,45 @@ elseif command == 'queues' then
 	end
 	return lib.joined(all)
 elseif command == 'repair' then
-	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, followable = 1000, halved = 0, left_alone = {}, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, places = {}, searched = 0, tellable = 200, unheard = 0}
+	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, followable = 1000, halved = 0, left_alone = {}, left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, places = {}, searched = 0, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local action, value = lib.required('Repair', 'action', ARGV[3]), lib.required('Repair', 'value', ARGV[4])
-	local kind = ARGV[5] == 'failed' and 'oldest' or ARGV[5]
-	local cursor = lib.required('Repair', 'cursor', ARGV[7])
-	local count, limit = lib.whole('Repair', 'count', ARGV[8]), lib.whole('Repair', 'limit', ARGV[9])
-	local last = 10 + lib.whole('Repair', 'n', ARGV[10])
-	if count < 1 or count > 500 then
-		local message = 'Arg "count" is not from 1 to ' .. 500 .. ': ' .. ARGV[8]
+	local wanted = lib.names('Repair', 'jids', lib.required('Repair', 'jids', ARGV[7]))
+	local limit = lib.whole('Repair', 'limit', ARGV[8])
+	local last = 9 + lib.whole('Repair', 'n', ARGV[9])
+	if #wanted > 500 then
+		local message = 'More than ' .. 500 .. ' jobs'
 		error('Repair(): ' .. message)
-	elseif kind == 'recurring' then
+	elseif ARGV[5] == 'recurring' then
 		error('Repair(): Recurring jobs are not repaired')
 	end
-	local filters = lib.read_filters('Repair', 11, last)
-	local list = lib.open_list('Repair', kind, ARGV[6])
-	local named_jids = kind ~= 'jids' and string.sub(cursor, 1, 1) == '[' and lib.names('Repair', 'cursor', cursor)
-	if named_jids then
-		list, kind, cursor = lib.these_of(list, named_jids), 'jids', ''
+	local filters = lib.read_filters('Repair', 10, last)
+	local list
+	do
+		local kind, name = ARGV[5], ARGV[6]
+		local key, scores = kind ~= 'jids' and lib.list_key('Repair', kind, name), var.none
+		if kind == 'failed' then
+			for i = 1, #wanted do
+				var.near_end[wanted[i]] = call('lpos', key, wanted[i], 'RANK', -1, 'MAXLEN', 1000)
+			end
+		elseif key and wanted[1] then
+			scores = call('zmscore', key, unpack(wanted))
+		end
+		local present, at = {}, {}
+		for i = 1, #wanted do
+			if not key or kind == 'failed' or lib.is_listed(kind, name, wanted[i], scores[i]) then
+				present[#present + 1], at[#at + 1] = wanted[i], i
+			end
+		end
+		list = {kind = 'jids', jids = present, at = at, total = #present}
 	end
 	local function within_groups()
-		local mixed = kind == 'jids' or kind == 'tagged' or kind == 'tracked'
-		if action == 'move' or mixed and (action == 'cancel' or action == 'unfail') then
-			local offset = lib.after_cursor('Repair', list, cursor)
-			return math.max(#lib.within_reach(lib.bare_list(list, offset, count)), 1)
+		if action == 'move' or action == 'cancel' or action == 'unfail' then
+			return math.max(#lib.within_reach(list.jids), 1)
 		end
-		return count
+		return 500
 	end
-	local strays, gone = {}, 0
+	local strays = {}
 	local function each_job(jids, fields, do_it)
 		local done = 0
 		for i = 1, #jids do
@@ -10122,43 +10172,23 @@ elseif command == 'repair' then
 		end
 		return done
 	end
+	local function reversed(jids)
+		local all = {}
+		for i = #jids, 1, -1 do
+			all[#all + 1] = jids[i]
+		end
+		return all
+	end
 	local function unfail_all(jids)
 		local given = lib.read_gift('Repair', last + 1, #ARGV)
-		local jobs
-		do
-			local jids2 = {}
-			for i = #jids, 1, -1 do
-				jids2[#jids2 + 1] = jids[i]
-			end
-			jobs = {}
-			for i = 1, #jids2 do
-				local job = lib.read_failed(jids2[i])
-				if not job then
-					local jid = jids2[i]
-					var.left_alone[#var.left_alone + 1] = {jid, 'not_found', 'no such job'}
-				elseif job.state ~= 'failed' then
-					local jid, why = jids2[i], 'the job is ' .. tostring(job.state)
-					var.left_alone[#var.left_alone + 1] = {jid, 'not_failed', why}
-				else
-					job.after = #jids2 - i
-					jobs[#jobs + 1] = job
-				end
-			end
+		local jobs, place = lib.read_all_failed(reversed(jids)), {}
+		for i = 1, #wanted do
+			place[wanted[i]] = i - 1
+		end
+		for i = 1, #jobs do
+			jobs[i].after = place[jobs[i].jid]
 		end
 		lib.unfail(jobs, given)
-		if kind == 'oldest' then
-			gone = #jids
-			for i = 1, #jids do
-				try('lrem', list.key, -1, jids[i])
-			end
-			do
-				local group = list.name
-				if call('exists', prefix .. 'f:' .. group) == 0 then
-					try('srem', prefix .. 'failures', group)
-				end
-			end
-			return #jobs
-		end
 		local all = {}
 		for i = 1, #jobs do
 			all[i] = jobs[i].jid
@@ -10351,89 +10381,38 @@ elseif command == 'repair' then
 			return ready
 		end
 	end
-	local function cancel_all(jids)
-		do
-			local count = kind == 'oldest' and -1 or nil
-			local among, jobs, canceled = {}, {}, 0
-			for i = 1, #jids do
-				among[jids[i]] = true
-			end
-			for i = 1, #jids do
-				if jobs[jids[i]] == nil then
-					jobs[jids[i]] = lib.read_cancelable(jids[i], among, #jids) or false
-				end
-			end
-			do
-				local changed
-				repeat
-					changed = false
-					for i = 1, #jids do
-						local job = jobs[jids[i]]
-						local other = job and lib.outsider(job.dependents, jobs)
-						if other then
-							jobs[jids[i]], changed = nil, true
-							local jid, why = jids[i], other .. ' depends on it'
-							var.left_alone[#var.left_alone + 1] = {jid, 'has_dependents', why}
-						end
-					end
-				until not changed
-			end
-			if may_run and not may_run('publish', prefix .. 'log', '') then
-				error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-			end
-			local gone = {}
-			for i = 1, #jids do
-				gone[#gone + 1] = jobs[jids[i]] and jids[i] or nil
-			end
-			lib.leave_together(gone)
-			for i = 1, #jids do
-				local job = jobs[jids[i]]
-				if job then
-					lib.cancel_job(jids[i], job, nil, count)
-					canceled, jobs[jids[i]] = canceled + 1, false
-				end
-			end
-			return canceled
-		end
-	end
-	local actions = {cancel = cancel_all, move = move_all, priority = set_priorities, promote = promote_all, tag = tag_all, timeout = time_out_all, track = track_all, unfail = unfail_all, untag = tag_all, untrack = untrack_all}
+	local actions = {cancel = lib.cancel_each, move = move_all, priority = set_priorities, promote = promote_all, tag = tag_all, timeout = time_out_all, track = track_all, unfail = unfail_all, untag = tag_all, untrack = untrack_all}
 	if not actions[action] then
 		local message = 'Unknown action "' .. action .. '"'
 		error('Repair(): ' .. message)
 	end
-	local jids, looked, next_cursor = lib.search('Repair', list, cursor, within_groups(), limit, filters)
-	if kind == 'oldest' and action ~= 'unfail' then
-		local jids2 = jids
+	local found, _, stop = lib.search('Repair', list, '', within_groups(), limit, filters)
+	if ARGV[5] == 'failed' then
+		local jids = found
 		local failed = {}
-		for i = 1, #jids2 do
-			local job = try('hmget', prefix .. 'j:' .. jids2[i], 'state', 'failure')
-			if job[1] == 'failed' and lib.list_of(job[2]).group == list.name then
-				failed[#failed + 1] = jids2[i]
+		for i = 1, #jids do
+			local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
+			if job[1] == 'failed' and lib.list_of(job[2]).group == ARGV[6] then
+				failed[#failed + 1] = jids[i]
 			elseif job.err then
-				local jid, why = jids2[i], job.err
+				local jid, why = jids[i], job.err
 				var.left_alone[#var.left_alone + 1] = {jid, 'server', why}
-			else
-				strays[#strays + 1] = jids2[i]
-				local jid, code, why = jids2[i], job[1] and 'not_failed' or 'not_found', 'it has not failed in ' .. list.name
+			elseif var.near_end[jids[i]] then
+				strays[#strays + 1] = jids[i]
+				local jid, code, why = jids[i], job[1] and 'not_failed' or 'not_found', 'it has not failed in ' .. ARGV[6]
 				var.left_alone[#var.left_alone + 1] = {jid, code, why}
 			end
 		end
-		jids = failed
+		found = failed
 	end
-	local done = actions[action](jids)
+	if strays[1] then
+		call('del', prefix .. 'x:none')
+	end
+	local done = actions[action](found)
 	for i = 1, #strays do
-		lib.leave_group(strays[i], {group = list.name}, -1)
+		lib.leave_group(strays[i], {group = ARGV[6]})
 	end
-	if kind == 'oldest' and next_cursor ~= '' then
-		if action == 'cancel' or action == 'move' then
-			gone = done
-		end
-		next_cursor = string.format('%d', next_cursor - #strays - gone)
-	end
-	if named_jids then
-		looked = next_cursor == '' and #named_jids or list.at[tonumber(next_cursor)]
-	end
-	return '{"count":' .. done .. ',"left":' .. lib.array(var.left_alone) .. (',"looked":' .. looked .. ',"total":' .. list.total .. ',"cursor":' .. cjson.encode(next_cursor) or '') .. '}'
+	return '{"count":' .. done .. ',"left":' .. lib.array(var.left_alone) .. (',"looked":' .. (stop == '' and #wanted or list.at[tonumber(stop)]) or '') .. '}'
 elseif command == 'result' then
 	library(stamp, now)
 	return lib.read_end(call, lib.required('Job', 'jid', ARGV[3]))
@@ -10463,7 +10442,7 @@ elseif command == 'unfail' then
 end
 elseif #command == 7 then
 if command == 'depends' then
-	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local action = lib.required('Depends', 'command', ARGV[4])
@@ -10593,7 +10572,7 @@ elseif command == 'release' then
 	end
 	return jid
 elseif command == 'requeue' then
-	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	if call('exists', prefix .. 'j:' .. lib.required('Put', 'jid', ARGV[5])) == 0 then
 		local message = 'Job ' .. ARGV[5] .. ' does not exist'
@@ -10996,7 +10975,7 @@ elseif command == 'progress' then
 	end
 	return outcomes
 elseif command == 'schedule' then
-	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local id = lib.required('Schedule', 'id', ARGV[3])
 	local due
@@ -11032,7 +11011,7 @@ elseif command == 'schedule' then
 	end
 	return reply
 elseif command == 'withdraw' then
-	var = {left_groups = {}, met_letters = {}, met_lives = {}, none = {}, tellable = 200, unheard = 0}
+	var = {left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local job = lib.read_job_to_cancel(jid, classic and 1000000000 or 1000)
@@ -11217,7 +11196,7 @@ elseif command == 'schedules' then
 end
 elseif #command == 10 then
 if command == 'cancel.all' then
-	var = {halved = 0, left_groups = {}, met_letters = {}, met_lives = {}, none = {}, places = {}, tellable = 200, unheard = 0}
+	var = {halved = 0, left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, places = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local count, rest
 	do
@@ -11423,7 +11402,7 @@ elseif command == 'reschedule' then
 	lib.wake_for(queue, delay)
 	return state
 elseif command == 'unfail.job' then
-	var = {left_groups = {}, met_lives = {}, none = {}, unheard = 0}
+	var = {left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local given = lib.read_gift('Unfail.job', 4, #ARGV)
@@ -11768,7 +11747,7 @@ if command == 'schedule.forget' then
 	call('del', prefix .. 'x:schedule:' .. id, prefix .. 'x:follow:' .. id)
 	return removed + known > 0 and 'forgotten' or 'unknown'
 elseif command == 'worker.register' then
-	var = {left_groups = {}, met_letters = {}, met_lives = {}, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
+	var = {left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local worker = lib.required('Worker.register', 'worker', ARGV[3] ~= '' and ARGV[3])
 	local started = now - lib.number('Worker.register', 'age', ARGV[4])

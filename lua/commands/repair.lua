@@ -1,81 +1,69 @@
--- repair: finds jobs of a list, as find does, and applies an action to each. Jobs that do not allow
--- the action are left as they are. So is, by cancel, a job with more than 1,000 dependencies, which
--- Go cancels in steps.
+-- repair: applies an action to jobs that are named, that are in a list, and that match filters, in
+-- the order in which they are named. Jobs that do not allow the action are left as they are. So is,
+-- by cancel, a job with more than 1,000 dependencies, which Go cancels in steps.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, action, value, list, name, cursor, count, limit, n, n arguments that are
---          the filters of find, pairs
+-- ARGV     COMMAND, NOW, action, value, list, name, jids, limit, n, n arguments that are the
+--          filters of find, pairs
 --          action, value  cancel, promote, timeout, track, untrack or unfail, ''; priority, a
 --                         number; tag or untag, a JSON array of tags; move, a queue
---          list, name     as in find, but not recurring; failed begins with the oldest failure, and
---                         removes jobs that are in the group by mistake
---          cursor         what the last call returned, or ''; or, unless list is jids, a JSON
---                         array of jids: only these are looked at, and the ones that have left the
---                         list are passed over
---          count          how many jobs to look at, at most 500
+--          list, name     as in find, but not recurring; jids, '' for any job
+--          jids           a JSON array of at most 500. Jobs that are not in the list are passed
+--                         over. A job that is in a failure group by mistake is left, and leaves it
 --          limit          how many jobs to find before it stops, or 0
 --          pairs          of unfail: retries n, ttl seconds; of move: worker, delay, and those of
 --                         put
--- Returns  JSON {count, left: [[jid, code, why], ...], looked, total, cursor}: how many were
---          changed or needed no change, which were found and left, how many were looked at, how
---          many the list had, and a cursor, which is empty at its end. Fewer than count are looked
---          at if they have to be searched for in long failure groups
+-- Returns  JSON {count, left: [[jid, code, why], ...], looked}: how many were changed or needed no
+--          change, which were found and left, and how many were looked at: fewer than named if they
+--          have to be searched for in long failure groups
 -- Errors   Repair(), Queue(), Put()
--- Cost     3 commands, 1 for each job that it looks at in a failure group or by a filter; of each
---          that it changes: cancel 17, unfail 6, move 14, timeout 8, priority 3, promote 2, tag 2
---          and 2 for each tag, track 4, untrack 2
+-- Cost     3 commands; 2 for each job that it looks at in a failure group, and 1 for each filter;
+--          of each that it changes: cancel 17, unfail 9, move 14, timeout 8, priority 3, promote 2,
+--          tag 2 and 2 for each tag, track 4, untrack 2
 -- For      Go
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset hstrlen info lindex llen
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset hstrlen info lindex llen lpos
 --          lpush lrange lrem lset ltrim mset publish pubsub|numpat pubsub|numsub rpush sadd scard
 --          set sismember smembers srandmember srem sscan time unlink zadd zcard zcount zincrby
 --          zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zremrangebyrank zrevrange
 --          zrevrangebyscore zscore
 
 local action, value = required('Repair', 'action', ARGV[3]), required('Repair', 'value', ARGV[4])
-local kind = ARGV[5] == 'failed' and 'oldest' or ARGV[5]
-local cursor = required('Repair', 'cursor', ARGV[7])
-local count, limit = whole('Repair', 'count', ARGV[8]), whole('Repair', 'limit', ARGV[9])
-local last = 10 + whole('Repair', 'n', ARGV[10])
-if count < 1 or count > MAX_NAMED then
-  reject('Repair', 'Arg "count" is not from 1 to ' .. MAX_NAMED .. ': ' .. ARGV[8])
-elseif kind == 'recurring' then
+local wanted = names('Repair', 'jids', required('Repair', 'jids', ARGV[7]))
+local limit = whole('Repair', 'limit', ARGV[8])
+local last = 9 + whole('Repair', 'n', ARGV[9])
+if #wanted > MAX_NAMED then
+  reject('Repair', 'More than ' .. MAX_NAMED .. ' jobs')
+elseif ARGV[5] == 'recurring' then
   reject('Repair', 'Recurring jobs are not repaired')
 end
-local filters = read_filters('Repair', 11, last)
-local list = open_list('Repair', kind, ARGV[6])
-local named_jids = kind ~= 'jids' and string.sub(cursor, 1, 1) == '[' and
-  names('Repair', 'cursor', cursor)
-if named_jids then
-  list, kind, cursor = these_of(list, named_jids), 'jids', ''
-end
+local filters = read_filters('Repair', 10, last)
+local list = these_of('Repair', ARGV[5], ARGV[6], wanted)
 
 -- The number of jobs to examine, so that taking them out of failure groups needs no long searches.
 local function within_groups()
-  local mixed = kind == 'jids' or kind == 'tagged' or kind == 'tracked'
-  if action == 'move' or mixed and (action == 'cancel' or action == 'unfail') then
-    local offset = after_cursor('Repair', list, cursor)
-    return math.max(#within_reach(bare_list(list, offset, count)), 1)
+  if action == 'move' or action == 'cancel' or action == 'unfail' then
+    return math.max(#within_reach(list.jids), 1)
   end
-  return count
+  return MAX_NAMED
 end
 
--- Jobs that are in the group of the list by mistake, and the number of others that have left it.
-local strays, gone = {}, 0
+-- Jobs that are in the failure group of the list by mistake.
+local strays = {}
 
--- Leaves out jobs that have not failed in the group of the list. Returns the others.
-local function without_strays(jids)
+-- The jobs that have failed in the group of the list. Leaves out the ones that are there by
+-- mistake, and passes over the ones that have left it.
+local function without_strays(jids) -- cold
   local failed = {}
   for i = 1, #jids do
     local job = try('hmget', job_key(jids[i]), 'state', 'failure')
-    if job[1] == 'failed' and list_of(job[2]).group == list.name then
+    if job[1] == 'failed' and list_of(job[2]).group == ARGV[6] then
       failed[#failed + 1] = jids[i]
     elseif job.err then
       leave_out(jids[i], 'server', job.err)
-    else
+    elseif is_near_end(jids[i]) then
       strays[#strays + 1] = jids[i]
-      leave_out(jids[i], job[1] and 'not_failed' or 'not_found',
-        'it has not failed in ' .. list.name)
+      leave_out(jids[i], job[1] and 'not_failed' or 'not_found', 'it has not failed in ' .. ARGV[6])
     end
   end
   return failed
@@ -102,18 +90,24 @@ local function each_job(jids, fields, do_it)
   return done
 end
 
+local function reversed(jids) -- cold
+  local all = {}
+  for i = #jids, 1, -1 do
+    all[#all + 1] = jids[i]
+  end
+  return all
+end
+
 local function unfail_all(jids)
   local given = read_gift('Repair', last + 1, #ARGV)
-  local jobs = read_all_failed(reversed(jids))
-  unfail(jobs, given)
-  if kind == 'oldest' then
-    gone = #jids -- members that are there by mistake leave the group too
-    for i = 1, #jids do
-      try('lrem', list.key, -1, jids[i])
-    end
-    drop_empty_group(list.name)
-    return #jobs
+  local jobs, place = read_all_failed(reversed(jids)), {}
+  for i = 1, #wanted do
+    place[wanted[i]] = i - 1
   end
+  for i = 1, #jobs do
+    jobs[i].after = place[jobs[i].jid]
+  end
+  unfail(jobs, given)
   local all = {}
   for i = 1, #jobs do
     all[i] = jobs[i].jid
@@ -220,34 +214,23 @@ local function promote_all(jids)
   return promote(jids)
 end
 
-local function cancel_all(jids)
-  return cancel_each(jids, kind == 'oldest' and -1 or nil)
-end
-
 local actions = {
-  cancel = cancel_all, move = move_all, priority = set_priorities, promote = promote_all,
+  cancel = cancel_each, move = move_all, priority = set_priorities, promote = promote_all,
   tag = tag_all, timeout = time_out_all, track = track_all, unfail = unfail_all, untag = tag_all,
   untrack = untrack_all,
 }
 if not actions[action] then
   reject('Repair', 'Unknown action "' .. action .. '"')
 end
-local jids, looked, next_cursor = search('Repair', list, cursor, within_groups(), limit, filters)
-if kind == 'oldest' and action ~= 'unfail' then
-  jids = without_strays(jids)
+local found, _, stop = search('Repair', list, '', within_groups(), limit, filters)
+if ARGV[5] == 'failed' then
+  found = without_strays(found)
 end
-local done = actions[action](jids)
+if strays[1] then
+  must_write()
+end
+local done = actions[action](found)
 for i = 1, #strays do
-  leave_group(strays[i], {group = list.name}, -1)
+  leave_group(strays[i], {group = ARGV[6]})
 end
-if kind == 'oldest' and next_cursor ~= '' then
-  if action == 'cancel' or action == 'move' then
-    gone = done
-  end
-  next_cursor = string.format('%d', next_cursor - #strays - gone)
-end
-if named_jids then
-  looked = next_cursor == '' and #named_jids or list.at[tonumber(next_cursor)]
-end
-return report(done, ',"looked":' .. looked .. ',"total":' .. list.total .. ',"cursor":' ..
-  cjson.encode(next_cursor))
+return report(done, ',"looked":' .. (stop == '' and #wanted or list.at[tonumber(stop)]))

@@ -19,6 +19,21 @@ local places, halved = {}, 0
 -- The jobs that leave_together takes out of their groups.
 local left_groups = {}
 
+-- The number of the oldest jobs of a group that are near its end, and the jobs found there.
+local NEAR_END = 1000
+local near_end = {}
+
+-- Notes which of some jobs are near the end of a group. Fails unless that is a list.
+local function find_near_end(key, jids) -- cold
+  for i = 1, #jids do
+    near_end[jids[i]] = call('lpos', key, jids[i], 'RANK', -1, 'MAXLEN', NEAR_END)
+  end
+end
+
+local function is_near_end(jid) -- cold
+  return near_end[jid]
+end
+
 -- The place of a job in a long group, or nil. The newest failures come first.
 local function find_place(group, jid, failure, length) -- cold
   local key, low, high = prefix .. 'f:' .. group, 0, length
@@ -79,6 +94,7 @@ local function leave_group(jid, failure, count)
   local group = failure.group
   if type(group) == 'string' and not left_groups[jid] then
     local key = prefix .. 'f:' .. group
+    count = count or near_end[jid] and -1
     local length = count and 0 or finite(try('llen', key), 0)
     if length >= LONG_GROUP then
       count = count_from(group, failure, length)
@@ -94,7 +110,7 @@ end
 local function within_reach(jids, most) -- cold
   local left, count, passed = MAX_PASSED_OVER, math.min(#jids, most or #jids), {}
   for i = 1, count do
-    local job = try('hmget', job_key(jids[i]), 'state', 'failure')
+    local job = near_end[jids[i]] and none or try('hmget', job_key(jids[i]), 'state', 'failure')
     local failure = job[1] == 'failed' and list_of(job[2]) or {}
     local group, cost = failure.group, 0
     if type(group) == 'string' then

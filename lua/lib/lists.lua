@@ -3,8 +3,7 @@
 --
 -- A cursor is the last entry that was read: "SCORE JID". For a failure group, which has no scores,
 -- it is "PLACE JID", counted from the oldest failure, because new ones are added at the other end.
--- For the same group from its oldest failure on, and for named jids, it is the number of entries
--- before the next one.
+-- For named jids, it is the number of entries before the next one.
 
 -- The maximum number of jobs that one call returns or changes.
 local MAX_SHOWN = 500
@@ -16,7 +15,7 @@ local function list_key(area, kind, name)
   }
   if parts[kind] then
     return queue_key(named('Queue', 'queue', name), parts[kind])
-  elseif kind == 'failed' or kind == 'oldest' then
+  elseif kind == 'failed' then
     return prefix .. 'f:' .. named(area, 'group', name)
   elseif kind == 'tagged' then
     return prefix .. 't:' .. named(area, 'tag', name)
@@ -42,7 +41,7 @@ local function open_list(area, kind, name)
     kind = kind, name = name, key = key, from = 0,
     falls = kind == 'waiting' or kind == 'complete',
   }
-  if kind == 'failed' or kind == 'oldest' then
+  if kind == 'failed' then
     list.total = call('llen', key)
   elseif kind == 'running' then
     list.from = call('zcount', key, '-inf', '(' .. stamp)
@@ -57,7 +56,7 @@ end
 
 -- Whether a list has no scores.
 local function is_plain(list)
-  return list.kind == 'failed' or list.kind == 'oldest' or list.kind == 'jids'
+  return list.kind == 'failed' or list.kind == 'jids'
 end
 
 -- The score of a jid in a list, or false if it has none.
@@ -72,43 +71,31 @@ local function is_held(worker, jid) -- cold
   return job[1] == worker and job[2] == 'running'
 end
 
-local function has_failed_in(group, jid) -- cold
-  local job = try('hmget', job_key(jid), 'state', 'failure')
-  return job[1] == 'failed' and list_of(job[2]).group == group
-end
-
 -- Whether a jid with this score, or false, is in a list.
-local function is_listed(list, jid, score) -- cold
-  if list.kind == 'oldest' then
-    return has_failed_in(list.name, jid)
-  end
+local function is_listed(kind, name, jid, score) -- cold
   local at = score and tonumber(score)
-  return at and not (list.kind == 'running' and at < tonumber(stamp)
-    or list.kind == 'stalled' and at > tonumber(stamp)
-    or list.kind == 'worker' and not is_held(list.name, jid))
+  return at and not (kind == 'running' and at < tonumber(stamp)
+    or kind == 'stalled' and at > tonumber(stamp)
+    or kind == 'worker' and not is_held(name, jid))
 end
 
 -- The list of these jids that are in a list, and their places among them. A change of a job changes
--- its place in a list, so that is no place from which to go on.
-local function these_of(list, jids) -- cold
-  local scores, present, at = none, {}, {}
-  if jids[1] and list.kind ~= 'oldest' then
-    scores = call('zmscore', list.key, unpack(jids))
+-- its place in a list, so that is no place from which to go on. Those of a failure group may not be
+-- there: a list can only be searched from an end.
+local function these_of(area, kind, name, jids) -- cold
+  local key, scores = kind ~= 'jids' and list_key(area, kind, name), none
+  if kind == 'failed' then
+    find_near_end(key, jids)
+  elseif key and jids[1] then
+    scores = call('zmscore', key, unpack(jids))
   end
+  local present, at = {}, {}
   for i = 1, #jids do
-    if is_listed(list, jids[i], scores[i]) then
+    if not key or kind == 'failed' or is_listed(kind, name, jids[i], scores[i]) then
       present[#present + 1], at[#at + 1] = jids[i], i
     end
   end
   return {kind = 'jids', jids = present, at = at, total = #present}
-end
-
-local function reversed(list) -- cold
-  local all = {}
-  for i = #list, 1, -1 do
-    all[#all + 1] = list[i]
-  end
-  return all
 end
 
 -- At most count jids of a list, without their scores: writing a score as text costs more than
@@ -119,8 +106,6 @@ local function bare_list(list, offset, count)
     return {}
   elseif list.kind == 'jids' then
     return {unpack(list.jids, offset + 1, last + 1)}
-  elseif list.kind == 'oldest' then
-    return reversed(call('lrange', list.key, -last - 1, -offset - 1))
   elseif list.kind == 'failed' then
     return call('lrange', list.key, offset, last)
   elseif list.falls then
@@ -181,7 +166,7 @@ end
 local function after_cursor(area, list, cursor) -- cold
   if cursor == '' then
     return 0
-  elseif list.kind == 'oldest' or list.kind == 'jids' then
+  elseif list.kind == 'jids' then
     return whole(area, 'cursor', cursor)
   end
   local place, jid = string.match(cursor, '^(%S+) (.*)$')
@@ -201,7 +186,7 @@ end
 
 -- The cursor after the entry at an offset, from 0, with this score.
 local function cursor_at(list, offset, jid, score) -- cold
-  if list.kind == 'oldest' or list.kind == 'jids' then
+  if list.kind == 'jids' then
     return string.format('%d', offset + 1)
   elseif list.kind == 'failed' then
     return string.format('%d', list.total - 1 - offset) .. ' ' .. jid

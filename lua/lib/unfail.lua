@@ -138,7 +138,6 @@ local function read_all_failed(jids) -- cold
     elseif job.state ~= 'failed' then
       leave_out(jids[i], 'not_failed', 'the job is ' .. tostring(job.state))
     else
-      job.after = #jids - i
       jobs[#jobs + 1] = job
     end
   end

@@ -67,7 +67,7 @@ func TestCommandsThatRepairingCosts(t *testing.T) {
 		each int
 		run  func() (inspect.Result, error)
 	}{
-		"unfail": {7, func() (inspect.Result, error) { return inspect.New(e.Client).Failed("g").Unfail(t.Context()) }},
+		"unfail": {9, func() (inspect.Result, error) { return inspect.New(e.Client).Failed("g").Unfail(t.Context()) }},
 		"cancel": {16, func() (inspect.Result, error) { return inspect.New(e.Client).Failed("g").Cancel(t.Context()) }},
 	} {
 		cost(1, c.run)

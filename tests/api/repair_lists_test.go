@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -62,11 +65,12 @@ func TestALoopThatReordersAListMissesNone(t *testing.T) {
 	require.Len(t, met, 1600)
 }
 
-// A scene has jobs in a list, which a repair changes while others change some of them.
+// A scene has jobs in a list, which a repair changes while other clients change some of them.
 type scene struct {
 	*env
 	random *rand.Rand
 	jids   []string
+	all    []string // and the jids of jobs that have come meanwhile
 }
 
 // lists fill a list with the jobs of a scene.
@@ -75,14 +79,31 @@ var lists = map[string]func(s *scene) inspect.Selection{
 		s.putAll()
 		return inspect.New(s.Client).Queue("q", inspect.Waiting)
 	},
+	"unique": func(s *scene) inspect.Selection {
+		s.putAll(qless.Unique("k"), qless.Limits{"l"})
+		return inspect.New(s.Client).Queue("q", inspect.Waiting)
+	},
 	"scheduled": func(s *scene) inspect.Selection {
 		s.putAll(qless.Delay(time.Hour))
+		return inspect.New(s.Client).Queue("q", inspect.Scheduled)
+	},
+	"parked": func(s *scene) inspect.Selection {
+		s.limit("l", qless.LimitConfig{Concurrency: 1})
+		s.putAll(qless.Limits{"l"})
+		s.Pops("q", len(s.jids))
 		return inspect.New(s.Client).Queue("q", inspect.Scheduled)
 	},
 	"depends": func(s *scene) inspect.Selection {
 		s.Put("other", qless.JID("parent"))
 		s.putAll(qless.DependsOn{"parent"})
 		return inspect.New(s.Client).Queue("q", inspect.Depends)
+	},
+	"batches": func(s *scene) inspect.Selection {
+		for _, jid := range s.jids {
+			_, err := s.NewBatch(s.T.Context(), "q", klassOf(jid), nil, qless.JID(jid), qless.Tags{"old"})
+			require.NoError(s.T, err)
+		}
+		return inspect.New(s.Client).Queue("q", inspect.Depends).Where(inspect.Filter{Batch: true})
 	},
 	"running": func(s *scene) inspect.Selection {
 		s.putAll()
@@ -100,7 +121,17 @@ var lists = map[string]func(s *scene) inspect.Selection{
 		return inspect.New(s.Client).HeldBy(s.Pops("q", len(s.jids))[0].Worker)
 	},
 	"tagged": func(s *scene) inspect.Selection {
-		s.putAll(qless.Tags{"t"})
+		s.putAll(qless.Tags{"t", "old"})
+		return inspect.New(s.Client).Tagged("t")
+	},
+	"chained": func(s *scene) inspect.Selection { // each odd job waits for the one before it
+		for i, jid := range s.jids {
+			options := []qless.PutOption{qless.JID(jid), qless.Tags{"t", "old"}}
+			if i%2 == 1 {
+				options = append(options, qless.DependsOn{s.jids[i-1]})
+			}
+			require.NoError(s.T, errOf(s.Queue("q").Put(s.T.Context(), klassOf(jid), nil, options...)))
+		}
 		return inspect.New(s.Client).Tagged("t")
 	},
 	"tracked": func(s *scene) inspect.Selection {
@@ -116,62 +147,102 @@ var lists = map[string]func(s *scene) inspect.Selection{
 		}
 		return inspect.New(s.Client).Failed("g")
 	},
+	"completed": func(s *scene) inspect.Selection {
+		s.putAll()
+		for _, job := range s.Pops("q", len(s.jids)) {
+			require.NoError(s.T, job.Complete(s.T.Context()))
+		}
+		return inspect.New(s.Client).Completed()
+	},
 	"jids": func(s *scene) inspect.Selection {
 		s.putAll()
 		return inspect.New(s.Client).JIDs(s.jids...)
 	},
 }
 
-// putAll puts the jobs, with random priorities, and one of two klasses.
-func (s *scene) putAll(options ...qless.PutOption) {
-	s.T.Helper()
-	for i, jid := range s.jids {
-		given := append([]qless.PutOption{qless.JID(jid), qless.Priority(s.random.IntN(4))}, options...)
-		require.NoError(s.T, errOf(s.Queue("q").Put(s.T.Context(), fmt.Sprint("K", i%2), jid, given...)))
-		s.Clock.Advance(time.Millisecond)
-	}
+// klassOf returns the klass of a job of a scene, which is one of two.
+func klassOf(jid string) string {
+	return "K" + strconv.Itoa(int(jid[len(jid)-1])%2)
 }
 
-// changes leave a trace in each job, as often as it is changed.
-var changes = map[string]struct {
-	run    func(ctx context.Context, s inspect.Selection) (inspect.Result, error)
-	traces func(job *qless.Job) int // how often the job was changed
-}{
-	"move": {
-		func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
-			return s.Move(ctx, "q", qless.Delay(time.Minute))
-		},
-		func(job *qless.Job) int { return puts(job) - 1 },
-	},
-	"priority": {
-		func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
-			return s.SetPriority(ctx, 2_000)
-		},
-		func(job *qless.Job) int { return job.Priority / 2_000 },
-	},
-	"lower priority": {
-		func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
-			return s.SetPriority(ctx, -2_000)
-		},
-		func(job *qless.Job) int { return job.Priority / -2_000 },
-	},
-	"tag": {
-		func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
-			return s.Tag(ctx, "new")
-		},
-		func(job *qless.Job) int {
-			for _, tag := range job.Tags {
-				if tag == "new" {
-					return 1
-				}
+// putAll puts the jobs, with random priorities. A unique key is followed by the jid.
+func (s *scene) putAll(options ...qless.PutOption) {
+	s.T.Helper()
+	specs := make([]qless.JobSpec, len(s.jids))
+	for i, jid := range s.jids {
+		given := []qless.PutOption{qless.JID(jid), qless.Priority(s.random.IntN(4)), qless.Tags{"old"}}
+		for _, option := range options {
+			if _, ok := option.(qless.UniqueOption); ok {
+				option = qless.Unique(jid)
 			}
-			return 0
-		},
-	},
-	"cancel": {
-		func(ctx context.Context, s inspect.Selection) (inspect.Result, error) { return s.Cancel(ctx) },
-		nil,
-	},
+			given = append(given, option)
+		}
+		specs[i] = qless.JobSpec{Klass: klassOf(jid), Options: given}
+	}
+	require.NoError(s.T, errOf(s.Queue("q").PutMany(s.T.Context(), specs)))
+}
+
+// A change is a repair of a selection.
+type change struct {
+	run func(ctx context.Context, s inspect.Selection) (inspect.Result, error)
+	// allows reports whether a job allows it.
+	allows func(job *qless.Job) bool
+	// hides reports whether it may change nothing that a job shows.
+	hides func(job *qless.Job) bool
+}
+
+func always(*qless.Job) bool { return true }
+func never(*qless.Job) bool  { return false }
+
+// in reports whether a job is in a state.
+func in(state qless.State) func(*qless.Job) bool {
+	return func(job *qless.Job) bool { return job.State == state }
+}
+
+func tracked(job *qless.Job) bool   { return job.Tracked }
+func untracked(job *qless.Job) bool { return !job.Tracked }
+
+var changes = map[string]change{
+	"cancel": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+		return s.Cancel(ctx)
+	}, func(job *qless.Job) bool { return job.State != qless.StateComplete }, never},
+	"unfail": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+		return s.Unfail(ctx)
+	}, in(qless.StateFailed), never},
+	"move": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+		return s.Move(ctx, "q", qless.Delay(time.Minute))
+	}, always, never},
+	"move to the end": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+		return s.Move(ctx, "q")
+	}, always, never},
+	"promote": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+		return s.Promote(ctx)
+	}, func(job *qless.Job) bool {
+		return job.State == qless.StateScheduled || job.State == qless.StateWaiting
+	}, func(job *qless.Job) bool { // a parked job stays scheduled
+		return job.State == qless.StateWaiting || len(job.Options.Limits) > 0
+	}},
+	"timeout": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+		return s.Timeout(ctx)
+	}, in(qless.StateRunning), never},
+	"priority": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+		return s.SetPriority(ctx, 2_000)
+	}, always, never},
+	"lower priority": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+		return s.SetPriority(ctx, -2_000)
+	}, always, never},
+	"tag": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+		return s.Tag(ctx, "new")
+	}, always, never},
+	"untag": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+		return s.Untag(ctx, "old")
+	}, always, never},
+	"track": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+		return s.Track(ctx)
+	}, always, tracked},
+	"untrack": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+		return s.Untrack(ctx)
+	}, always, untracked},
 }
 
 func TestRepairsReportWhatTheyChange(t *testing.T) {
@@ -183,84 +254,170 @@ func TestRepairsReportWhatTheyChange(t *testing.T) {
 	}
 	t.Logf("REPAIR_SEED=%d", seed)
 	for list, fill := range lists {
-		for name, change := range changes {
+		for name, c := range changes {
 			t.Run(list+" "+name, func(t *testing.T) {
-				s := &scene{env: newEnv(t), random: rand.New(rand.NewPCG(seed, 0))}
-				for i := range 150 + s.random.IntN(150) {
+				own := fnv.New64()
+				_, _ = own.Write([]byte(t.Name()))
+				s := &scene{env: newEnv(t), random: rand.New(rand.NewPCG(seed, own.Sum64()))}
+				for i := range 101 + s.random.IntN(60) {
 					s.jids = append(s.jids, fmt.Sprintf("j%03d", i))
 				}
-				selection := fill(s)
-				others := map[string]bool{} // canceled by another client
-				wanted := map[string]bool{}
-				filtered := s.random.IntN(2) == 0
-				for i, jid := range s.jids {
-					wanted[jid] = !filtered || i%2 == 1
-				}
-				if filtered {
-					selection = selection.Where(inspect.Filter{Klass: "K1"})
-				}
-				// A job that another client takes out of a failure group may hide a newer one there.
-				cancels := list != "failed" || name != "move" && name != "cancel"
-				steps := 0
-				selection = selection.OnStep(func(inspect.Result) error {
-					steps++
-					for range 3 {
-						s.disturb(others, name, cancels)
-					}
-					require.NoError(t, errOf(s.Queue("q").Put(t.Context(), "K1", 1, qless.Priority(s.random.IntN(9)-4))))
-					return nil
-				})
-				before := s.existing()
-				r, err := change.run(t.Context(), selection)
-				require.NoError(t, err)
-				require.Positive(t, steps)
-				changed := 0
-				after := s.existing()
-				for jid := range before {
-					job := after[jid]
-					switch {
-					case change.traces != nil && job != nil:
-						n := change.traces(job)
-						require.LessOrEqual(t, n, 1, jid)
-						require.Equal(t, wanted[jid], n == 1, "%s in %s", jid, job.State)
-						changed += n
-					case change.traces == nil && !others[jid]:
-						require.Equal(t, wanted[jid], job == nil, jid)
-						if job == nil {
-							changed++
-						}
-					}
-				}
-				require.LessOrEqual(t, r.Left, len(others), "the canceled ones that %v names", selection)
-				require.GreaterOrEqual(t, r.Changed, changed)
-				require.LessOrEqual(t, r.Changed, changed+len(others))
+				s.all = slices.Clone(s.jids)
+				s.repairs(c, fill(s))
 			})
 		}
 	}
 }
 
-// disturb lets another client cancel one of the jobs, or change its priority.
-func (s *scene) disturb(canceled map[string]bool, change string, cancels bool) {
-	jid := s.jids[s.random.IntN(len(s.jids))]
-	job, err := s.Job(s.T.Context(), jid)
-	if errors.Is(err, qless.ErrNotFound) {
+// repairs repairs a selection, and compares the result with what changes in each step.
+func (s *scene) repairs(c change, selection inspect.Selection) {
+	if s.random.IntN(3) == 0 {
+		selection = selection.Where(inspect.Filter{Klass: "K1"})
+	}
+	all, atMost := selection, math.MaxInt
+	if s.random.IntN(4) == 0 {
+		atMost = 1 + s.random.IntN(len(s.jids))
+		selection = selection.AtMost(atMost)
+	}
+	before, wanted := s.existing(), s.listed(all)
+	listed := wanted
+	start, soFar := before, inspect.Result{}
+	changed, disturbed := map[string]bool{}, map[string]bool{}
+	r, err := c.run(s.T.Context(), selection.OnStep(func(r inspect.Result) error {
+		after := s.existing()
+		shown, hidden := s.differ(before, after), 0
+		for _, jid := range shown {
+			require.False(s.T, changed[jid], "%s is changed twice", jid)
+			require.True(s.T, wanted[jid], "%s was not selected", jid)
+			require.True(s.T, listed[jid], "%s had left the list", jid)
+			changed[jid] = true
+		}
+		for _, job := range before {
+			if c.hides(job.Job) {
+				hidden++
+			}
+		}
+		require.GreaterOrEqual(s.T, r.Changed-soFar.Changed, len(shown))
+		require.LessOrEqual(s.T, r.Changed-soFar.Changed, len(shown)+hidden)
+		for range 3 {
+			s.disturb()
+		}
+		before, listed, soFar = s.existing(), s.listed(all), r
+		for _, jid := range s.differ(after, before) {
+			disturbed[jid] = true
+		}
+		return nil
+	}))
+	require.NoError(s.T, err)
+	require.Equal(s.T, soFar.Changed, r.Changed)
+	require.LessOrEqual(s.T, r.Changed, min(atMost, len(wanted)))
+	require.Len(s.T, r.Why, r.Left)
+	for jid := range wanted {
+		job, why := start[jid].Job, r.Why[jid]
+		switch {
+		case changed[jid] || why != nil:
+			require.False(s.T, changed[jid] && why != nil, "%s is both changed and left: %v", jid, why)
+			if why == nil || !errors.Is(why, qless.ErrHasDependents) || r.Changed < atMost {
+				require.True(s.T, disturbed[jid] || c.allows(job) == changed[jid], "%s: %v", jid, why)
+			}
+		case !disturbed[jid] && !c.hides(job) && r.Changed < atMost:
+			s.T.Errorf("%s is forgotten", jid)
+		}
+	}
+}
+
+// listed returns which jobs are selected now.
+func (s *scene) listed(selection inspect.Selection) map[string]bool {
+	all := map[string]bool{}
+	for row, err := range selection.Each(s.T.Context()) {
+		require.NoError(s.T, err)
+		all[row.JID] = true
+	}
+	return all
+}
+
+// differ returns the jobs that two readings show differently.
+func (s *scene) differ(a, b map[string]sight) []string {
+	var jids []string
+	for _, jid := range s.all {
+		if a[jid].looks != b[jid].looks {
+			jids = append(jids, jid)
+		}
+	}
+	return jids
+}
+
+// A sight is a job, and the looks of all that is its own, but not of its dependencies.
+type sight struct {
+	*qless.Job
+	looks string
+}
+
+// disturb lets another client put a job, and change one in some way, if that is possible.
+func (s *scene) disturb() {
+	ctx, q := s.T.Context(), s.Queue("q")
+	jid, err := q.Put(ctx, "K1", 1, qless.Priority(s.random.IntN(9)-4), qless.Tags{"old"})
+	require.NoError(s.T, err)
+	s.all = append(s.all, jid)
+	job, err := s.Job(ctx, s.all[s.random.IntN(len(s.all))])
+	if err == nil {
+		switch s.random.IntN(4) {
+		case 0:
+			err = job.Cancel(ctx)
+		case 1:
+			err = job.SetPriority(ctx, s.random.IntN(8)-4)
+		case 2:
+			err = job.Unfail(ctx)
+		case 3:
+			err = job.Move(ctx, "elsewhere")
+		}
+	}
+	s.tolerate(err)
+	if s.random.IntN(2) == 0 {
 		return
 	}
-	require.NoError(s.T, err)
-	if cancels && s.random.IntN(2) == 0 {
-		canceled[jid] = true
-		require.NoError(s.T, job.Cancel(s.T.Context()))
-	} else if change == "move" || change == "tag" || change == "cancel" {
-		require.NoError(s.T, job.SetPriority(s.T.Context(), s.random.IntN(8)-4))
+	for _, job := range s.Pops("q", 1) {
+		switch s.random.IntN(3) {
+		case 0:
+			_, err = job.Retry(ctx, time.Hour, "g", "m")
+		case 1:
+			err = job.Fail(ctx, "g", "m")
+		case 2:
+			err = job.Complete(ctx)
+		}
+		s.tolerate(err)
+	}
+}
+
+// tolerate allows a job to refuse what another client wants.
+func (s *scene) tolerate(err error) {
+	s.T.Helper()
+	var own *qless.Error
+	if err != nil && (!errors.As(err, &own) || errors.Is(err, qless.ErrServer)) {
+		s.T.Errorf("unexpected: %v", err)
 	}
 }
 
 // existing reads the jobs of the scene that exist.
-func (s *scene) existing() map[string]*qless.Job {
-	all := map[string]*qless.Job{}
-	for job, err := range inspect.New(s.Client).JIDs(s.jids...).Jobs(s.T.Context()) {
+func (s *scene) existing() map[string]sight {
+	all := map[string]sight{}
+	for job, err := range inspect.New(s.Client).JIDs(s.all...).Jobs(s.T.Context()) {
 		require.NoError(s.T, err)
-		all[job.JID] = job
+		own := fmt.Sprint(job.State, job.Queue, job.Worker, job.Priority, job.Remaining, job.Tags, job.Tracked,
+			job.Failure, job.Expires, len(job.History))
+		all[job.JID] = sight{job, own}
 	}
 	return all
+}
+
+func TestRecurringJobsAreNotRepaired(t *testing.T) {
+	e := newEnv(t)
+	_, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"))
+	require.NoError(t, err)
+	e.Unchanged(func() {
+		for name, c := range changes {
+			_, err := c.run(t.Context(), inspect.New(e.Client).Queue("q", inspect.Recurring))
+			require.ErrorIs(t, err, qless.ErrInvalid, name)
+		}
+	})
 }

@@ -526,11 +526,12 @@ func (d *drawer) drawCancel() []string {
 		return repairOf("cancel", "", jids)
 	}
 	if d.chance(8) {
-		return []string{"repair", "cancel", "", "failed", one(d, groupNames...), "", "3", "0", "0"}
+		group := one(d, groupNames...)
+		return repairIn("cancel", "failed", group, d.oldest(group, 3), "0")
 	}
 	if d.chance(8) {
 		list := one(d, "waiting", "scheduled", "depends")
-		return []string{"repair", "cancel", "", list, d.queue(), "", "3", "0", "5", "", "", "", "", ""}
+		return repairIn("cancel", list, d.queue(), d.some(3, list), "5", "", "", "", "", "")
 	}
 	return append([]string{"cancel"}, jids...)
 }
@@ -566,7 +567,7 @@ func (d *drawer) drawUnfail() []string {
 	case 0:
 		return []string{"unfail", d.queue(), group, strconv.Itoa(1 + d.IntN(3))}
 	case 1:
-		return []string{"repair", "unfail", "", "failed", group, "", strconv.Itoa(1 + d.IntN(3)), "0", "0"}
+		return repairIn("unfail", "failed", group, d.oldest(group, 1+d.IntN(3)), "0")
 	case 2:
 		return repairOf("unfail", "", d.some(2, "failed"))
 	}
@@ -626,17 +627,33 @@ func (d *drawer) drawReschedule() []string {
 
 // repairOf returns the command that repairs the named jobs.
 func repairOf(action, value string, jids []string, pairs ...string) []string {
+	return append([]string{"repair", action, value, "jids", "", textOf(jids), "0", "0"}, pairs...)
+}
+
+// oldest returns at most n jobs of a failure group, the oldest first, and one that is not there.
+func (d *drawer) oldest(group string, n int) []string {
+	jids := slices.Clone(in(d.x.k.groups, group).members)
+	slices.Reverse(jids)
+	return append(jids[:min(n, len(jids))], d.newJID())
+}
+
+// repairIn returns the command that repairs the named jobs of a list which match filters.
+func repairIn(action, list, name string, jids []string, n string, filters ...string) []string {
+	return append([]string{"repair", action, "", list, name, textOf(jids), "0", n}, filters...)
+}
+
+func textOf(jids []string) string {
 	text, err := json.Marshal(jids)
 	if err != nil {
 		panic(err) // strings always marshal
 	}
-	return append([]string{"repair", action, value, "jids", string(text), "", "10", "0", "0"}, pairs...)
+	return string(text)
 }
 
 // repairedJIDs returns the jobs that a command repairs, if it names them.
 func repairedJIDs(line []string) (jids []string) {
 	if line[0] == "repair" && line[3] == "jids" {
-		_ = json.Unmarshal([]byte(line[4]), &jids)
+		_ = json.Unmarshal([]byte(line[5]), &jids)
 	}
 	return jids
 }
