@@ -177,6 +177,18 @@ func TestRatiosArePairedByRound(t *testing.T) {
 	require.Equal(t, spread{Median: 2.5, Min: 1, Max: 4}, spreadOf([]float64{4, 1, 2, 3}))
 }
 
+// docs/outbox.md quotes the statements and round trips of a batch.
+func TestTheOutboxIsMeasuredBesideRiver(t *testing.T) {
+	figures := figuresOf(t, "outbox")
+	speeds := values(figures, "jobs a second")
+	require.Len(t, speeds, 2*4+1)
+	for _, speed := range speeds {
+		require.Positive(t, speed)
+	}
+	require.LessOrEqual(t, values(figures, "statements a batch")[0], 14.0)
+	require.LessOrEqual(t, values(figures, "round trips to Redis a batch")[0], 3.0)
+}
+
 func TestPayloadsAreJSONOfTheirSize(t *testing.T) {
 	for _, size := range []int{100, 1000, 10000} {
 		payload := payloadOf(size)

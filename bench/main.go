@@ -129,6 +129,9 @@ if a script takes more than 10 ms`},
 completed), a failure group per 100 jobs, -queues, and busy -workers`},
 	{name: "load", do: loadOnce,
 		about: `the script, sent to a server that lacks it by one client, and by -workers at once`},
+	{name: "outbox", do: outboxes,
+		about: `-jobs put in transactions of Postgres, into an outbox and with River, and a relay that
+moves them`},
 	{name: "restart", redis: []string{"--appendonly", "yes"}, do: restart,
 		about: `-workers whose server forgets its script, cuts their connections, and is restarted while
 jobs are put; none may be lost`},
