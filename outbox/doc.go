@@ -21,7 +21,7 @@
 // # Order
 //
 // A row whose job depends on others ([qless.DependsOn]) is put after their rows, whatever their
-// queues and whichever relays have them. All other rows are put independently. A single relay puts
-// the jobs of a queue in the order of their rows. With several relays, a batch may overtake
-// another.
+// queues and whichever relays have them, provided that they were committed before. All other rows
+// are put independently. A single relay puts the jobs of a queue in the order of their rows. With
+// several relays, a batch may overtake another.
 package outbox
