@@ -140,7 +140,8 @@ func startMariaDB() (*cluster, error) {
 	}
 	c.program = []string{"mariadbd", "--no-defaults", "--datadir=" + c.folder + "/data",
 		"--port=" + strconv.Itoa(c.port), "--bind-address=127.0.0.1", "--socket=" + c.folder + "/socket",
-		"--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M"}
+		"--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M",
+		"--innodb-lock-wait-timeout=5"}
 	return c, c.run()
 }
 

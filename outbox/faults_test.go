@@ -155,6 +155,30 @@ func (w *writer) requireAll() {
 	}
 }
 
+// A transaction that stays open makes no relay wait, however small the tables are.
+func TestAnOpenTransactionHoldsUpNoRelay(t *testing.T) {
+	for _, dialect := range []Dialect{Postgres, MySQL} { // SQLite has one transaction at a time
+		t.Run(string(dialect), func(t *testing.T) {
+			s := newShop(t, dialect)
+			w := &writer{shop: s}
+			one, err := w.write()
+			require.NoError(t, err)
+			parent := s.put("q", nil)
+			first := s.relay(func(c *RelayConfig) { c.Batch = 1 })
+			child := s.put("q", nil, qless.DependsOn{parent})
+			require.ErrorIs(s, first.dieAt(s.Context(), "put", 1), errDied)
+			require.Equal(t, Pass{Left: 1}, s.pass(s.relay()))
+			s.expireLeases()
+			s.pass(s.relay())
+			s.pass(s.relay())
+			require.Equal(t, []string{parent}, s.job(child).Dependencies)
+			w.commit(one)
+			require.Equal(t, Pass{Put: 2}, s.pass(s.relay()))
+			w.requireAll()
+		})
+	}
+}
+
 // A replica becomes the master in the middle of a pass, and the old master refuses writes.
 func TestRedisFailsOverDuringAPass(t *testing.T) {
 	for _, step := range []string{"put", "delete", "settle"} {

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"database/sql"
 	"errors"
 	"flag"
 	"maps"
@@ -14,28 +15,30 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-var randomJobs = flag.Int("outbox.jobs", 1500, "how many jobs TestRandomTransactions puts")
+var randomJobs = flag.Int("outbox.jobs", 800, "how many jobs TestRandomTransactions puts")
 
-// Transactions with dependencies are committed or rolled back, while relays die at any step and
-// connections to Redis break during passes. In the end, each job of a committed transaction was put
-// once, and waits for all jobs that it depends on: none was put before them.
+// Transactions with dependencies are committed, sometimes much later, or rolled back, at different
+// levels of isolation. Meanwhile, four relays die at any step, connections to Redis break, and it
+// refuses writes during passes. In the end, each job of a committed transaction was put once, and
+// waits for all jobs that it depends on: none was put before them.
 func TestRandomTransactions(t *testing.T) {
 	onEach(t, func(s *shop) {
 		random := rand.New(rand.NewPCG(testkit.Seed(s), 0))
 		proxy := testkit.NewProxy(s, s.redis.Addr())
 		s.client = s.connect(proxy.Addr())
-		relays := make([]*Relay, 3)
+		relays := make([]*Relay, 4)
 		for i := range relays {
 			relays[i] = s.relay(func(c *RelayConfig) { c.Batch = 1 + random.IntN(30) })
 		}
-		needs, queues := map[string][]string{}, []string{"q", "p", "r"}
+		w := &gambler{shop: s, random: random, needs: map[string][]string{}}
+		needs := w.needs
 		for len(needs) < *randomJobs {
-			s.transaction(random, needs, queues)
+			w.transaction()
 			if random.IntN(3) == 0 {
 				continue
 			}
 			r := relays[random.IntN(len(relays))]
-			switch random.IntN(6) {
+			switch random.IntN(7) {
 			case 0:
 				step := []string{"claim", "put", "delete", "settle"}[random.IntN(4)]
 				if err := r.dieAt(s.Context(), step, 1+random.IntN(2)); err != nil && !errors.Is(err, errDied) {
@@ -50,10 +53,23 @@ func TestRandomTransactions(t *testing.T) {
 				r.Pass(s.Context())
 			case 3:
 				s.expireLeases()
+			case 4:
+				refusal := []string{"MISCONF", "NOREPLICAS", "OOM", "READONLY"}[random.IntN(4)]
+				step, allow := []string{"put", "settle"}[random.IntN(2)], func() {}
+				r.step = func(name string) {
+					if name == step {
+						allow = s.redis.Refuse(s.T, refusal)
+						r.step = func(string) {}
+					}
+				}
+				r.Pass(s.Context())
+				r.step = func(string) {}
+				allow()
 			default:
 				r.Pass(s.Context())
 			}
 		}
+		w.commitAll()
 		for i := 0; !s.isEmpty(); i++ {
 			require.Less(s, i, 10**randomJobs)
 			s.expireLeases()
@@ -69,31 +85,77 @@ func TestRandomTransactions(t *testing.T) {
 	})
 }
 
-// transaction puts some jobs that depend on earlier ones, and notes them if it is committed.
-func (s *shop) transaction(random *rand.Rand, needs map[string][]string, queues []string) {
-	s.Helper()
-	tx, err := s.db.BeginTx(s.Context(), nil)
-	require.NoError(s, err)
-	own, all := map[string][]string{}, s.jids
-	for range 1 + random.IntN(5) {
+// A gambler makes transactions at random.
+type gambler struct {
+	*shop
+	random *rand.Rand
+	needs  map[string][]string // what each committed job depends on
+	open   []openGamble
+}
+
+// An openGamble is a transaction whose rows appear after those of later ones.
+type openGamble struct {
+	tx    *sql.Tx
+	needs map[string][]string
+}
+
+// transaction puts some jobs that depend on earlier ones.
+func (g *gambler) transaction() {
+	g.Helper()
+	levels := map[Dialect][]sql.IsolationLevel{
+		SQLite:   {sql.LevelDefault},
+		Postgres: {sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable},
+		MySQL:    {sql.LevelReadCommitted, sql.LevelRepeatableRead},
+	}[g.dialect]
+	level := levels[g.random.IntN(len(levels))]
+	tx, err := g.db.BeginTx(g.Context(), &sql.TxOptions{Isolation: level})
+	require.NoError(g, err)
+	own, all := map[string][]string{}, g.jids
+	for range 1 + g.random.IntN(5) {
 		var parents qless.DependsOn
-		for range random.IntN(3) {
+		for range g.random.IntN(3) {
 			if len(all) == 0 {
 				break
 			}
-			if jid := all[random.IntN(len(all))]; !slices.Contains(parents, jid) {
+			if jid := all[g.random.IntN(len(all))]; !slices.Contains(parents, jid) {
 				parents = append(parents, jid)
 			}
 		}
-		jid, err := s.box.Put(s.Context(), tx, queues[random.IntN(len(queues))], "K", nil, parents)
-		require.NoError(s, err)
+		queue := []string{"q", "p", "r"}[g.random.IntN(3)]
+		jid, err := g.box.Put(g.Context(), tx, queue, "K", nil, parents)
+		require.NoError(g, err)
 		own[jid], all = parents, append(all, jid)
 	}
-	if random.IntN(5) == 0 {
-		require.NoError(s, tx.Rollback())
+	switch g.random.IntN(5) {
+	case 0:
+		require.NoError(g, tx.Rollback())
+		return
+	case 1:
+		if g.dialect != SQLite { // where one transaction writes at a time
+			g.open = append(g.open, openGamble{tx, own})
+			if len(g.open) == 10 {
+				g.commit(g.open[0])
+				g.open = g.open[1:]
+			}
+			return
+		}
+	}
+	g.commit(openGamble{tx, own})
+}
+
+// commit commits a transaction, which the database may refuse if it is serializable. Later ones may
+// then depend on its jobs.
+func (g *gambler) commit(one openGamble) {
+	if one.tx.Commit() != nil {
 		return
 	}
-	require.NoError(s, tx.Commit())
-	maps.Copy(needs, own)
-	s.jids = all
+	maps.Copy(g.needs, one.needs)
+	g.jids = slices.AppendSeq(g.jids, maps.Keys(one.needs))
+}
+
+func (g *gambler) commitAll() {
+	for _, one := range g.open {
+		g.commit(one)
+	}
+	g.open = nil
 }

@@ -270,11 +270,20 @@ func (t *table) delete(ctx context.Context, s session, jids []any) error {
 	if len(jids) == 0 {
 		return nil
 	}
-	err := t.exec(ctx, s, `DELETE FROM qless_outbox_rows WHERE jid IN ??`, jids)
+	err := t.exec(ctx, s, t.deleteFrom("qless_outbox_rows", "jid"), jids)
 	if err != nil {
 		return err
 	}
-	return t.exec(ctx, s, `DELETE FROM qless_outbox_needs WHERE jid IN ??`, jids)
+	return t.exec(ctx, s, t.deleteFrom("qless_outbox_needs", "PRIMARY"), jids)
+}
+
+// deleteFrom returns a statement that deletes rows by their jids. MySQL would scan a small table,
+// and wait for the transactions that have written to it.
+func (t *table) deleteFrom(name, index string) string {
+	if t.dialect == MySQL {
+		return "DELETE t FROM " + name + " t FORCE INDEX (" + index + ") WHERE t.jid IN ??"
+	}
+	return "DELETE FROM " + name + " WHERE jid IN ??"
 }
 
 // wake lets rows be claimed that may have waited for others.
