@@ -14,26 +14,32 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
+// addKey adds a key of a kind.
+func (e *env) addKey(kind keys.Kind) {
+	e.t.Helper()
+	key := "ql:" + kind.Example()
+	switch kind.Type {
+	case keys.String:
+		e.do(e.rdb.Set(e.ctx, key, "1", 0).Err())
+	case keys.Hash:
+		e.do(e.rdb.HSet(e.ctx, key, "1", "1").Err())
+	case keys.List:
+		e.do(e.rdb.RPush(e.ctx, key, "1").Err())
+	case keys.Set:
+		e.do(e.rdb.SAdd(e.ctx, key, "1").Err())
+	case keys.ZSet:
+		e.do(e.rdb.Do(e.ctx, "zadd", key, 1, "1").Err())
+	}
+	if kind.Lasts > 0 {
+		e.do(e.rdb.PExpire(e.ctx, key, kind.Lasts+time.Minute).Err())
+	}
+}
+
 // A key of any kind is known, even one that lasts for seconds after a worker has stopped.
 func TestKeysOfAllKindsAreKnown(t *testing.T) {
 	e := newEnvWith(t, nil)
 	for _, kind := range keys.Kinds() {
-		key := "ql:" + kind.Example()
-		switch kind.Type {
-		case keys.String:
-			e.do(e.rdb.Set(t.Context(), key, "1", 0).Err())
-		case keys.Hash:
-			e.do(e.rdb.HSet(t.Context(), key, "1", "1").Err())
-		case keys.List:
-			e.do(e.rdb.RPush(t.Context(), key, "1").Err())
-		case keys.Set:
-			e.do(e.rdb.SAdd(t.Context(), key, "1").Err())
-		case keys.ZSet:
-			e.do(e.rdb.Do(t.Context(), "zadd", key, 1, "1").Err())
-		}
-		if kind.Lasts > 0 {
-			e.do(e.rdb.PExpire(t.Context(), key, kind.Lasts+time.Minute).Err())
-		}
+		e.addKey(kind)
 	}
 	report, err := doctor.Examine(t.Context(), e.rdb, e.options())
 	e.do(err)
