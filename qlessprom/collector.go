@@ -3,6 +3,8 @@ package qlessprom
 import (
 	"cmp"
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +30,8 @@ type Options struct {
 	Timeout time.Duration
 
 	// MaxQueues is the number of queues with labels of their own: those first seen. The others are
-	// counted together. At most 2000 queues are read.
+	// counted together. A queue keeps its label for as long as it exists. At most 2000 queues are
+	// read.
 	//
 	// Defaults to 200.
 	MaxQueues int
@@ -48,7 +51,8 @@ type Options struct {
 	MaxGroups, MaxLimits, MaxSchedules int
 
 	// StatsAtOnce is the number of queues of which a scrape reads the statistics of today, which cost
-	// the most. If there are more, each scrape reads the queues that were read longest ago.
+	// the most. If there are more, each scrape reads the queues that were read longest ago. The first
+	// scrape reads all of them, to count from there.
 	//
 	// Defaults to 25. The value -1 means that none are read.
 	StatsAtOnce int
@@ -106,8 +110,9 @@ func (o Options) withDefaults() Options {
 type Collector struct {
 	client   *qless.Client
 	options  Options
-	days     days      // belongs to the scrape that reads
-	turns    turns     // so does this
+	ledger   *ledger   // belongs to the scrape that reads
+	misses   *misses   // so does this
+	turns    turns     // and this
 	problems *findings // and this
 	errors   atomic.Int64
 	inGroup  bool // it belongs to a group
@@ -128,15 +133,20 @@ type reading struct {
 type figures struct {
 	at        time.Time
 	overview  *inspect.Overview  // nil if it could not be read
-	days      map[string]day     // by queue
+	labels    map[string]string  // of the queues that have their own
+	counters  map[string]counts  // by label of queues
 	schedules []inspect.Schedule // nil if they could not be read
+	missed    map[string]float64 // by label of schedules
+	scheduled map[string]string  // the labels of the schedules that have their own
 	problems  *findings
 }
 
 // NewCollector returns a collector of a client's namespace.
 func NewCollector(client *qless.Client, options Options) *Collector {
+	options = options.withDefaults()
 	return &Collector{
-		client: client, options: options.withDefaults(), days: days{}, problems: &findings{},
+		client: client, options: options, problems: &findings{}, ledger: newLedger(options.MaxQueues),
+		misses: &misses{most: options.MaxSchedules, known: map[string]*miss{}, series: map[string]int{}},
 	}
 }
 
@@ -156,7 +166,7 @@ func (c *Collector) write(w *writer, f *figures) {
 	if f.overview != nil {
 		w.writeOverview(f)
 	}
-	w.writeSchedules(f.schedules)
+	w.writeSchedules(f)
 	w.writeProblems(f.problems)
 	w.counter(scrapeErrors, float64(c.errors.Load()))
 }
@@ -193,23 +203,33 @@ func (c *Collector) read(ctx context.Context) *figures {
 	schedules, err := inspect.New(c.client).Schedules(ctx, inspect.Range{Limit: maxSchedulesRead})
 	if err != nil {
 		c.failed(err)
+	} else {
+		c.misses.add(schedules.Items, schedules.Total == len(schedules.Items))
+		f.schedules, f.missed, f.scheduled = schedules.Items, c.misses.counters(), c.misses.labels()
 	}
-	f.schedules = schedules.Items
 	f.problems = &findings{}
 	if f.overview != nil {
 		f.problems = c.readProblems(ctx)
 	}
+	f.labels = c.ledger.labels()
 	if c.options.StatsAtOnce > 0 {
-		f.days = c.days.copy()
+		f.counters = c.ledger.counters()
 	}
 	f.at = time.Now()
 	return f
 }
 
+// statsAtOnce is the number of queues whose statistics are read in one script, at one time.
+const statsAtOnce = 50
+
 // readOverview reads all figures but those of schedules, and the statistics of some queues.
 func (c *Collector) readOverview(ctx context.Context) *inspect.Overview {
-	asked := c.days.next(c.options.StatsAtOnce)
-	query := inspect.OverviewQuery{StatsOf: asked}
+	var asked []string
+	if c.last != nil && c.last.counters != nil { // what grows has been exported before
+		asked = c.ledger.next(c.options.StatsAtOnce)
+	}
+	first := asked[:min(statsAtOnce, len(asked))]
+	query := inspect.OverviewQuery{StatsOf: first}
 	query.From, query.Queues = c.turns.next(c.options.QueuesAtOnce)
 	overview, err := inspect.New(c.client).Overview(ctx, query)
 	if err == nil && !c.turns.add(query.From, &overview) {
@@ -222,37 +242,60 @@ func (c *Collector) readOverview(ctx context.Context) *inspect.Overview {
 		c.failed(err)
 		return nil
 	}
-	var damaged []string
 	for _, found := range overview.Damaged {
-		damaged = append(damaged, found.Key)
-	}
-	c.days.add(asked, overview.Stats, overview.Time)
-	isFirst := c.days.keep(overview.Queues)
-	if isFirst && len(overview.Queues) > 0 {
-		damaged = append(damaged, c.readDays(ctx)...)
-	}
-	for _, key := range damaged {
 		c.failed(&qless.Error{
-			Op: "overview", Code: qless.ErrServer, Message: "the key " + key + " is damaged",
+			Op: "overview", Code: qless.ErrServer, Message: "the key " + found.Key + " is damaged",
 		})
+	}
+	c.addStats(ctx, first, &overview)
+	c.ledger.list(&overview)
+	if c.options.StatsAtOnce > 0 {
+		c.readStats(ctx, asked[len(first):])
+		c.readStats(ctx, c.ledger.due())
 	}
 	return &overview
 }
 
-// readDays reads statistics at the first scrape, which did not know the queues before. It returns
-// the damaged keys among those not read before.
-func (c *Collector) readDays(ctx context.Context) []string {
-	asked := c.days.next(c.options.StatsAtOnce)
-	if len(asked) == 0 {
-		return nil
+// readStats reads the statistics of more queues.
+func (c *Collector) readStats(ctx context.Context, queues []string) {
+	for some := range slices.Chunk(queues, statsAtOnce) {
+		overview, err := inspect.New(c.client).Overview(ctx,
+			inspect.OverviewQuery{Queues: -1, StatsOf: some})
+		if err != nil {
+			c.failed(err)
+			return
+		}
+		c.addStats(ctx, some, &overview)
 	}
-	more, err := inspect.New(c.client).Overview(ctx, inspect.OverviewQuery{Queues: -1, StatsOf: asked})
-	if err != nil {
-		c.failed(err)
-		return nil
+}
+
+// addStats counts the statistics of queues. Those of damaged keys are missing.
+func (c *Collector) addStats(ctx context.Context, queues []string, o *inspect.Overview) {
+	today := o.Time.UTC().Truncate(day)
+	for _, name := range queues {
+		a := c.ledger.queues[name]
+		a.read, a.settled = o.Time, !a.gone.IsZero()
+		stats, found := o.Stats[name]
+		if !found || a.begun && (a.day.After(today) || !c.catchUp(ctx, name, a, today)) {
+			continue
+		}
+		c.ledger.add(a, countsOf(&stats), today)
 	}
-	c.days.add(asked, more.Stats, more.Time)
-	return nil
+}
+
+// catchUp counts what was not yet counted of the days before today. It reports false if that can't
+// be read now.
+func (c *Collector) catchUp(ctx context.Context, queue string, a *account, today time.Time) bool {
+	for past := 0; a.day.Before(today) && past < maxPastDays; past++ {
+		stats, err := c.client.Queue(queue).Stats(ctx, a.day)
+		if err == nil {
+			c.ledger.add(a, countsOf(&stats), a.day)
+		} else if c.failed(err); !errors.Is(err, qless.ErrServer) {
+			return false
+		}
+		a.day, a.last = a.day.Add(day), counts{}
+	}
+	return true
 }
 
 func (c *Collector) failed(err error) {

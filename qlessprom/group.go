@@ -2,6 +2,9 @@ package qlessprom
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,17 +34,19 @@ const (
 // label. It is safe for concurrent use.
 //
 // A scrape runs two scripts in each namespace, and reads the problems of a quarter of them. Codes
-// of problems that a namespace does not have are omitted. The statistics of today, which make up
+// of problems that a namespace does not have are omitted. The statistics of queues, which make up
 // most of the series, are read only while the namespaces have no more than MaxQueues queues
-// together.
+// together. The counters of a namespace that was gone for a while go on.
 type Group struct {
 	rdb     redis.UniversalClient
 	pattern string
 	options Options
 
-	mu      sync.Mutex // held by a scrape
-	members []*member  // by namespace
+	mu      sync.Mutex         // held by a scrape
+	members []*member          // by namespace
+	known   map[string]*member // those, and some that are gone
 	leftOut int
+	all     time.Time     // when all namespaces were last known; zero if they were not
 	looked  time.Time     // the last search for namespaces
 	search  chan []string // of a search in the background, if there is one: closed after its result
 
@@ -51,13 +56,15 @@ type Group struct {
 // A member is the collector of one namespace.
 type member struct {
 	*Collector
-	namespace string
+	label string
 }
 
 // NewGroup returns a collector of the namespaces that match a pattern of [inspect.Namespaces], such
 // as {mail-*}:ql:. It notices new ones within Options.NamespacesEvery.
 func NewGroup(rdb redis.UniversalClient, pattern string, options Options) *Group {
-	return &Group{rdb: rdb, pattern: pattern, options: options.withDefaults()}
+	return &Group{
+		rdb: rdb, pattern: pattern, options: options.withDefaults(), known: map[string]*member{},
+	}
 }
 
 // Describe implements [prometheus.Collector].
@@ -81,7 +88,7 @@ func (g *Group) Collect(metrics chan<- prometheus.Metric) {
 		return m.current(ctx), nil
 	})
 	for i, m := range g.members {
-		m.write(&writer{metrics, &m.options, label(m.namespace)}, all[i])
+		m.write(&writer{metrics, &m.options, m.label}, all[i])
 	}
 	w := writer{metrics: metrics}
 	w.gauge(namespaces, float64(len(g.members)), "read")
@@ -95,17 +102,20 @@ func (g *Group) look(ctx context.Context) {
 	case names, found := <-g.search:
 		g.search = nil
 		if found {
-			g.set(names)
+			g.set(names, g.looked)
 		}
 	default:
 	}
 	switch {
 	case g.looked.IsZero():
+		began := time.Now()
 		names, err := inspect.Namespaces(ctx, g.rdb, g.pattern)
 		g.failed(err)
-		g.set(names)
+		g.set(names, began)
 		if err == nil {
-			g.looked = time.Now()
+			g.looked = began
+		} else {
+			g.all = time.Time{}
 		}
 	case g.search == nil && time.Since(g.looked) >= g.options.NamespacesEvery:
 		g.looked = time.Now()
@@ -125,28 +135,46 @@ func (g *Group) look(ctx context.Context) {
 	}
 }
 
-// set adds members for new namespaces, and forgets members that are gone.
-func (g *Group) set(names []string) {
+// set adds members for new namespaces, and leaves out namespaces that are gone. If these come back,
+// their counters go on. The counters of a new namespace begin at 0, if all were known before.
+func (g *Group) set(names []string, began time.Time) {
 	read := names[:min(len(names), g.options.MaxNamespaces)]
-	known := map[string]*member{}
-	for _, m := range g.members {
-		known[m.namespace] = m
-	}
 	g.leftOut, g.members = len(names)-len(read), nil
 	for _, name := range read {
-		m := known[name]
+		m := g.known[name]
 		if m == nil {
 			client, err := qless.New(g.rdb, &qless.ClientConfig{Namespace: name})
 			if err != nil {
 				g.failed(err)
 				continue
 			}
-			m = &member{NewCollector(client, g.options), name}
+			m = &member{NewCollector(client, g.options), spaceLabel(name)}
 			m.options.OnError = g.failed
 			m.inGroup = true
+			m.ledger.since, m.misses.begun = g.all, !g.all.IsZero()
+			g.known[name] = m
 		}
 		g.members = append(g.members, m)
 	}
+	g.all = time.Time{}
+	if g.leftOut == 0 {
+		g.all = began
+	}
+	if len(g.known) > 2*g.options.MaxNamespaces {
+		maps.DeleteFunc(g.known, func(_ string, m *member) bool { return !slices.Contains(g.members, m) })
+	}
+}
+
+// spaceLabel returns the label of a namespace. It differs from those of all others, because two
+// equal series would fail the scrape.
+func spaceLabel(namespace string) string {
+	name := label(namespace)
+	if name == namespace {
+		return name
+	}
+	sum := sha256.Sum256([]byte(namespace))
+	const length = 8
+	return fmt.Sprintf("%s#%x", name, sum[:length])
 }
 
 // share decides which members make the expensive reads.

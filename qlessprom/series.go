@@ -5,11 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 )
 
@@ -29,13 +27,13 @@ var (
 	queueMax    = describe("qless_queue_max_concurrency",
 		"Maximum number of jobs of the queue that run at once, if limited.", "queue")
 	queueWait = describe("qless_queue_wait_seconds",
-		"Wait of the jobs that were popped today (UTC).", "queue")
+		"Wait of the jobs that were popped.", "queue")
 	queueRun = describe("qless_queue_run_seconds",
-		"Run time of the jobs that were completed today (UTC).", "queue")
+		"Run time of the jobs that were completed.", "queue")
 	queueFailures = describe("qless_queue_failures_total",
-		"Number of jobs that failed today (UTC).", "queue")
+		"Number of jobs that failed.", "queue")
 	queueLostLocks = describe("qless_queue_lost_locks_total",
-		"Number of locks that workers lost today (UTC).", "queue")
+		"Number of locks that workers lost.", "queue")
 	failedJobs = describe("qless_failed_jobs",
 		"Number of failed jobs by failure group.", "group")
 	workers = describe("qless_workers",
@@ -64,13 +62,6 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	serverDescs = append(serverDescs, desc)
 	inSpaces[desc] = prometheus.NewDesc(name, help, append(labels, "namespace"), nil)
 	return desc
-}
-
-// bounds are the upper bounds of the buckets of wait and run, which are some of the server's.
-var bounds = []time.Duration{
-	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
-	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,
-	time.Hour, 3 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 }
 
 // A writer writes the metrics of a scrape.
@@ -118,8 +109,8 @@ func (w *writer) counters(desc *prometheus.Desc, values map[string]float64) {
 
 func (w *writer) writeOverview(f *figures) {
 	o := f.overview
-	w.writeQueues(o.Queues)
-	w.writeDays(o.Queues, f.days)
+	w.writeQueues(o.Queues, f.labels)
+	w.writeCounters(f.counters)
 	w.gauges(failedJobs, largest(o.FailureGroups, w.options.MaxGroups))
 	if o.Workers >= 0 {
 		w.gauge(workers, float64(o.Workers))
@@ -140,7 +131,7 @@ var states = []struct {
 	{"waiting", func(q *inspect.QueueOverview) int { return q.Waiting }},
 }
 
-func (w *writer) writeQueues(queues []inspect.QueueOverview) {
+func (w *writer) writeQueues(queues []inspect.QueueOverview, labels map[string]string) {
 	held := map[string]float64{"running": 0, "stalled": 0}
 	for _, state := range states {
 		counts := map[string]float64{}
@@ -149,7 +140,7 @@ func (w *writer) writeQueues(queues []inspect.QueueOverview) {
 			if n < 0 {
 				continue // the key is damaged
 			}
-			counts[w.queueLabel(i, queues[i].Name)] += float64(n)
+			counts[cmp.Or(labels[queues[i].Name], other)] += float64(n)
 			if _, is := held[state.name]; is {
 				held[state.name] += float64(n)
 			}
@@ -161,11 +152,13 @@ func (w *writer) writeQueues(queues []inspect.QueueOverview) {
 	w.gauges(heldJobs, held)
 	oldest, paused, limited := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for i := range queues {
-		q, label := &queues[i], w.queueLabel(i, queues[i].Name)
+		q := &queues[i]
+		own, isOwn := labels[q.Name]
+		label := cmp.Or(own, other)
 		if q.Oldest >= 0 {
 			oldest[label] = max(oldest[label], q.Oldest.Seconds())
 		}
-		if i >= w.options.MaxQueues {
+		if !isOwn {
 			continue
 		}
 		paused[label] = max(paused[label], number(q.Paused))
@@ -185,14 +178,6 @@ func number(is bool) float64 {
 	return 0
 }
 
-// queueLabel returns the label of the i-th queue.
-func (w *writer) queueLabel(i int, name string) string {
-	if i >= w.options.MaxQueues {
-		return other
-	}
-	return label(name)
-}
-
 // maxLabel is the maximum length of a label in bytes.
 const maxLabel = 200
 
@@ -202,63 +187,14 @@ func label(name string) string {
 	return cmp.Or(strings.ToValidUTF8(name, "\uFFFD"), other)
 }
 
-func (w *writer) writeDays(queues []inspect.QueueOverview, read map[string]day) {
-	failures, lost := map[string]float64{}, map[string]float64{}
-	waits, runs := map[string]*histogram{}, map[string]*histogram{}
-	for i := range queues {
-		one, found := read[queues[i].Name]
-		if !found {
-			continue
-		}
-		name := w.queueLabel(i, queues[i].Name)
-		failures[name] += float64(one.stats.Failures)
-		lost[name] += float64(one.stats.Retries)
-		if waits[name] == nil {
-			waits[name], runs[name] = newHistogram(), newHistogram()
-		}
-		waits[name].add(one.stats.Wait, one.wait)
-		runs[name].add(one.stats.Run, one.run)
+func (w *writer) writeCounters(counters map[string]counts) {
+	for _, name := range slices.Sorted(maps.Keys(counters)) {
+		c := counters[name]
+		w.counter(queueFailures, float64(c.failures), name)
+		w.counter(queueLostLocks, float64(c.lost), name)
+		c.wait.write(w, queueWait, name)
+		c.run.write(w, queueRun, name)
 	}
-	w.counters(queueFailures, failures)
-	w.counters(queueLostLocks, lost)
-	for _, name := range slices.Sorted(maps.Keys(waits)) {
-		waits[name].write(w, queueWait, name)
-		runs[name].write(w, queueRun, name)
-	}
-}
-
-// A histogram adds up summaries.
-type histogram struct {
-	count   int
-	sum     float64
-	buckets map[float64]uint64 // by their upper bounds, cumulative
-}
-
-func newHistogram() *histogram {
-	return &histogram{buckets: make(map[float64]uint64, len(bounds))}
-}
-
-func (h *histogram) add(s qless.Summary, t total) {
-	counted := 0
-	for _, bucket := range s.Histogram {
-		counted += bucket.Count
-	}
-	h.count += max(t.count, counted)
-	h.sum += t.sum
-	for _, bound := range bounds {
-		below := 0
-		for _, bucket := range s.Histogram {
-			if bucket.To <= bound {
-				below += bucket.Count
-			}
-		}
-		h.buckets[bound.Seconds()] += uint64(below)
-	}
-}
-
-func (h *histogram) write(w *writer, desc *prometheus.Desc, label string) {
-	desc, labels := w.inSpace(desc, []string{label})
-	w.metrics <- prometheus.MustNewConstHistogram(desc, uint64(h.count), h.sum, h.buckets, labels...)
 }
 
 // largest returns the largest counts, and the sum of the others under the label other.
@@ -297,16 +233,11 @@ func (w *writer) writeLimits(limits []inspect.LimitOverview) {
 	w.gauges(limitParked, parked)
 }
 
-func (w *writer) writeSchedules(schedules []inspect.Schedule) {
-	missed, overdue := map[string]float64{}, map[string]float64{}
-	for i := range schedules {
-		at := other
-		if i < w.options.MaxSchedules {
-			at = label(schedules[i].ID)
-		}
-		missed[at] += float64(schedules[i].Missed)
-		overdue[at] += float64(schedules[i].Overdue)
+func (w *writer) writeSchedules(f *figures) {
+	overdue := map[string]float64{}
+	for i := range f.schedules {
+		overdue[cmp.Or(f.scheduled[f.schedules[i].ID], other)] += float64(f.schedules[i].Overdue)
 	}
-	w.counters(scheduleMissed, missed)
+	w.counters(scheduleMissed, f.missed)
 	w.gauges(scheduleOverdue, overdue)
 }
