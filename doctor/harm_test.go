@@ -233,7 +233,7 @@ func (e *env) take(worker *qless.Client) []*qless.Job {
 	return taken
 }
 
-// complete completes jobs, and counts those that were completed.
+// complete completes jobs, and counts the runs of each.
 func (e *env) complete(jobs []*qless.Job, h harm, ran map[string]int) {
 	e.t.Helper()
 	for _, job := range jobs {
