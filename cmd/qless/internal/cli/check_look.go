@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
@@ -249,8 +248,9 @@ func (c *checker) serverCommand() *cobra.Command {
 		"Thresholds: memory is the used share of maxmemory, evicted the number of keys that the server\n"+
 			"has evicted since its start, ping its response time, and unsaved the age of the oldest\n"+
 			"unsaved changes if there is no append-only file. Larger figures alert. A snapshot or\n"+
-			"append-only file that could not be written is CRITICAL, and a policy that evicts keys when\n"+
-			"the memory is full a WARNING. The user needs permission to run INFO.",
+			"append-only file that could not be written is CRITICAL, and so is a server that takes no\n"+
+			"writes: the check tries one that changes nothing. A policy that evicts keys when the memory\n"+
+			"is full is a WARNING. The user needs permission to run INFO and EXISTS.",
 		"  qless check server\n  qless check server --warn memory=70 --crit memory=90,ping=500ms",
 		cobra.NoArgs, []kindOfThreshold{
 			{name: "memory", unit: "%", warn: "80", crit: "95"}, {name: "evicted", warn: "0"},
@@ -262,19 +262,19 @@ func (c *checker) checkServer(
 	ctx context.Context, client *qless.Client, _ []string, r *checkResult,
 	warn, crit *thresholdFlag,
 ) error {
-	rdb, err := redisx.ServerOf(ctx, client.Redis(), client.Namespace())
-	if err != nil {
-		return err
-	}
-	if _, err := askWrites(ctx, rdb); err != nil { // connects
+	if _, err := askWrites(ctx, client.Redis(), client.Namespace()); err != nil { // connects
 		return err
 	}
 	began := time.Now()
-	writes, err := askWrites(ctx, rdb)
+	writes, err := askWrites(ctx, client.Redis(), client.Namespace())
 	if err != nil {
 		return err
 	}
 	ping := time.Since(began)
+	rdb, err := redisx.ServerOf(ctx, client.Redis(), client.Namespace())
+	if err != nil {
+		return err
+	}
 	raw, err := rdb.Info(ctx).Result()
 	if err != nil {
 		return err
@@ -291,16 +291,6 @@ func (c *checker) checkServer(
 	r.judgeMemory(info, warn, crit)
 	r.judgePersistence(info, warn, crit)
 	return nil
-}
-
-// askWrites waits for an answer of the server, and reports whether it accepts writes: PING is
-// refused while it can't save them.
-func askWrites(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
-	err := rdb.Ping(ctx).Err()
-	if redis.HasErrorPrefix(err, "MISCONF") {
-		return false, nil
-	}
-	return true, err
 }
 
 // An info is the reply of INFO.

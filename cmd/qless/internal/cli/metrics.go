@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/qlessprom"
 )
 
@@ -66,7 +67,11 @@ func (s *servers) problem(ctx context.Context) string {
 	const patience = 2 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := s.redis.Ping(ctx).Err(); err != nil {
+	err := askReads(ctx, s.redis, s.qless.Namespace())
+	switch hint := redisx.Hint(err); {
+	case hint != "":
+		return "Redis refuses: " + hint
+	case err != nil:
 		return "no answer from Redis"
 	}
 	return ""
