@@ -6183,13 +6183,17 @@ local function library(stamp, now)
 							turns, shares = turns2, shares2
 						end
 						local taken, direct = {}, ask.limit > ask.count and lib.direct_shares(ask, turns, #out)
-						local first, stopped = turns[1] or 1, nil
+						local first, stopped, passed = turns[1] or 1, nil, {}
 						for n = first, first + #ask.queues - 1 do
 							local i = (n - 1) % #ask.queues + 1
 							if shares[i] then
 								taken[i] = {}
 								local found = var.droppable > 0 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
-								more[i] = found and more[i] - #taken[i] or 0
+								local its = ask.settings[i]
+								if its and its.stopped and its.direct and var.droppable > 0 then
+									passed[#passed + 1] = i
+								end
+								more[i] = (found or passed[#passed] == i) and more[i] - #taken[i] or 0
 								stopped = stopped or var.droppable <= 0 and i
 							end
 						end
@@ -6201,6 +6205,18 @@ local function library(stamp, now)
 							local i = turns[turn]
 							at[i] = (at[i] or 0) + 1
 							out[#out + 1] = taken[i][at[i]]
+						end
+						do
+							local n = #out
+							for at = 1, #passed do
+								local i = passed[at]
+								ask.settings[i].stopped = nil
+								if n >= ask.count then
+									more[i] = 0
+								else
+									ask.limit = ask.count
+								end
+							end
 						end
 						gone = #turns - (#out - before)
 					end

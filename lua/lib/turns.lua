@@ -64,19 +64,37 @@ local function direct_shares(ask, turns, n) -- cold
   return direct
 end
 
+-- Queues whose next jobs were passed over, because they have limits and would have been ahead, have
+-- no more jobs if n are enough. Otherwise, these may start now, and none is taken ahead.
+local function take_passed(ask, more, passed, n) -- cold
+  for at = 1, #passed do
+    local i = passed[at]
+    ask.settings[i].stopped = nil
+    if n >= ask.count then
+      more[i] = 0
+    else
+      ask.limit = ask.count
+    end
+  end
+end
+
 -- Takes a job for each turn, up to wanted, of the have[i] jobs of queue i. Returns the number of
 -- turns that found no job because it is gone.
 local function take_turns(ask, have, more, wanted, out) -- cold
   local turns, shares = deal(ask, have, wanted)
   local taken, direct = {}, ask.limit > ask.count and direct_shares(ask, turns, #out)
-  local first, stopped = turns[1] or 1, nil
+  local first, stopped, passed = turns[1] or 1, nil, {}
   for n = first, first + #ask.queues - 1 do
     local i = (n - 1) % #ask.queues + 1
     if shares[i] then
       taken[i] = {}
       local found = droppable > 0
         and lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
-      more[i] = found and more[i] - #taken[i] or 0
+      local its = ask.settings[i]
+      if its and its.stopped and its.direct and droppable > 0 then
+        passed[#passed + 1] = i
+      end
+      more[i] = (found or passed[#passed] == i) and more[i] - #taken[i] or 0
       stopped = stopped or droppable <= 0 and i
     end
   end
@@ -89,6 +107,7 @@ local function take_turns(ask, have, more, wanted, out) -- cold
     at[i] = (at[i] or 0) + 1
     out[#out + 1] = taken[i][at[i]]
   end
+  take_passed(ask, more, passed, #out)
   return #turns - (#out - before)
 end
 
