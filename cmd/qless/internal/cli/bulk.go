@@ -113,10 +113,8 @@ const maxReasons = 20
 // report prints the number of changed jobs, and the reasons why others were not changed. If there
 // are any, it returns a leftError.
 func (a *app) report(c change, sum inspect.Result) error {
-	if a.json {
-		if err := a.print(sum, nil); err != nil {
-			return err
-		}
+	if err := a.printJSON(sum); err != nil {
+		return err
 	}
 	a.say("%s %s%s", c.done, text.Count(sum.Changed, "job"), c.rest)
 	for i, jid := range slices.Sorted(maps.Keys(sum.Why)) {

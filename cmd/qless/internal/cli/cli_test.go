@@ -45,6 +45,7 @@ type env struct {
 	t       *testing.T
 	url     string
 	environ []string
+	folder  string        // where the program runs
 	real    *qless.Client // in place of the client of Server
 }
 
@@ -76,6 +77,7 @@ func (e *env) command(args ...string) *exec.Cmd {
 	require.NoError(e.t, err)
 	command := exec.CommandContext(e.t.Context(), program, args...)
 	command.Env = []string{asProgram + "=1", "QLESS_REDIS_URL=" + e.url, "HOME=" + e.t.TempDir()}
+	command.Dir = e.folder
 	command.Env = append(command.Env, noSleep)
 	command.Env = append(command.Env, e.environ...)
 	return command

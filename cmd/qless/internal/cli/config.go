@@ -155,7 +155,26 @@ func (a *app) setConfig(
 	if goOn, err := a.confirm(fmt.Sprintf("set %s to %s", name, value)); !goOn {
 		return err
 	}
-	return wanted.make(ctx, client)
+	if err := wanted.make(ctx, client); err != nil {
+		return err
+	}
+	return a.printSettings(ctx, client, name)
+}
+
+// printSettings prints settings after a change, as JSON if that is requested.
+func (a *app) printSettings(ctx context.Context, client *qless.Client, names ...string) error {
+	if !a.json {
+		return nil
+	}
+	all, err := client.Config().All(ctx)
+	if err != nil {
+		return err
+	}
+	values := map[string]string{}
+	for _, name := range names {
+		values[name] = all[name]
+	}
+	return a.print(values, nil)
 }
 
 func (a *app) unsetConfig(ctx context.Context, client *qless.Client, names []string) error {
@@ -167,7 +186,7 @@ func (a *app) unsetConfig(ctx context.Context, client *qless.Client, names []str
 			return err
 		}
 	}
-	return nil
+	return a.printSettings(ctx, client, names...)
 }
 
 // settingValue parses the value of a setting: seconds may be written as 90s or 2h.

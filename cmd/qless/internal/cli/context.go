@@ -107,15 +107,20 @@ func (f *contextFile) shown(name string) shownContext {
 	}
 }
 
+func (f *contextFile) list() []shownContext {
+	list := []shownContext{}
+	for _, name := range f.names() {
+		list = append(list, f.shown(name))
+	}
+	return list
+}
+
 func (a *app) listContexts() error {
 	file, err := a.loadContexts()
 	if err != nil {
 		return err
 	}
-	list := []shownContext{}
-	for _, name := range file.names() {
-		list = append(list, file.shown(name))
-	}
+	list := file.list()
 	return a.print(list, func() *table {
 		t := &table{
 			header: []string{"", "CONTEXT", "REDIS", "NAMESPACE", "DESCRIPTION"},
@@ -263,7 +268,7 @@ func (a *app) saveContexts(file *contextFile, done string) error {
 		return err
 	}
 	fmt.Fprintln(a.err, done)
-	return nil
+	return a.printJSON(file.list())
 }
 
 func (a *app) completeContext(

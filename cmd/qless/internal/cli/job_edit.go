@@ -70,7 +70,7 @@ func (a *app) editJob(
 	}
 	if same(data, job.Data) {
 		a.say("nothing has changed")
-		return nil
+		return a.printJSON(ofJID{jid})
 	}
 	return a.putEdited(ctx, job, data, options)
 }
@@ -92,7 +92,7 @@ func (a *app) putEdited(
 		return err
 	}
 	a.say("changed %s", job.JID)
-	return nil
+	return a.printJSON(ofJID{job.JID})
 }
 
 func stateError(job *qless.Job, code qless.Code, why string) error {

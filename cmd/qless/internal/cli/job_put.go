@@ -74,14 +74,17 @@ func (a *app) warnOfLimits(ctx context.Context, client *qless.Client, flags putF
 	}
 }
 
+// ofJID is the result of a command for one job.
+type ofJID struct {
+	JID string `json:"jid"`
+}
+
 // printJID prints the jid of a job that was put.
 func (a *app) printJID(jid string) error {
 	if !a.json {
 		return a.printJIDs([]string{jid})
 	}
-	return a.print(struct {
-		JID string `json:"jid"`
-	}{jid}, nil)
+	return a.printJSON(ofJID{jid})
 }
 
 // data returns JSON from an argument or the standard input, or nil if there is none.

@@ -148,7 +148,19 @@ func (a *app) setLimit(
 		return err
 	}
 	a.say("set %s to concurrency %s, rate %s", name, concurrencyOf(config), rateOf(config))
-	return nil
+	return a.printLimit(ctx, client, name)
+}
+
+// printLimit prints a limit after a change, as JSON if that is requested.
+func (a *app) printLimit(ctx context.Context, client *qless.Client, name string) error {
+	if !a.json {
+		return nil
+	}
+	info, err := inspect.New(client).Limit(ctx, name)
+	if err != nil {
+		return err
+	}
+	return a.print(info, nil)
 }
 
 // merged returns a definition with the values of the changed flags.
@@ -193,19 +205,24 @@ func (a *app) limitHoldCommand() *cobra.Command {
 			if err != nil {
 				return usageError{fmt.Errorf("%s is not a time such as 5m", args[1])}
 			}
-			return a.holdLimit(ctx, client.Limit(args[0]), d)
+			return a.holdLimit(ctx, client, args[0], d)
 		}),
 		ValidArgsFunction: a.completeEach(limitsKnown),
 	}
 }
 
-func (a *app) holdLimit(ctx context.Context, limit *qless.Limit, d time.Duration) error {
+func (a *app) holdLimit(
+	ctx context.Context, client *qless.Client, name string, d time.Duration,
+) error {
 	if d == 0 {
-		if !a.goOn("end the hold of %s", limit.Name()) {
+		if !a.goOn("end the hold of %s", name) {
 			return nil
 		}
-	} else if goOn, err := a.confirm("hold " + limit.Name() + " for " + units.Duration(d)); !goOn {
+	} else if goOn, err := a.confirm("hold " + name + " for " + units.Duration(d)); !goOn {
 		return err
 	}
-	return limit.Hold(ctx, d)
+	if err := client.Limit(name).Hold(ctx, d); err != nil {
+		return err
+	}
+	return a.printLimit(ctx, client, name)
 }

@@ -22,7 +22,7 @@ func (a *app) eachNamed(
 		}
 		if len(names) == 0 {
 			a.say("%s 0 %ss", done, noun)
-			return nil
+			return a.printJSON(inspect.Result{})
 		}
 		what := verb + " " + text.Count(len(names), noun)
 		if confirmed {
@@ -40,6 +40,7 @@ func (a *app) eachNamed(
 			switch {
 			case err == nil:
 				a.say("%s %s", done, text.Clean(name))
+				sum.sum.Changed++
 			case errors.As(err, &coded) && isOfJob(coded.Code):
 				a.say("%s: %s", text.Clean(name), text.Clean(coded.Message))
 				sum.sum.Left++
@@ -47,6 +48,9 @@ func (a *app) eachNamed(
 			default:
 				return err
 			}
+		}
+		if err := a.printJSON(sum.sum); err != nil {
+			return err
 		}
 		if sum.sum.Left > 0 {
 			return sum

@@ -22,6 +22,14 @@ func (a *app) print(value any, rows func() *table) error {
 	return rows().write(a.out)
 }
 
+// printJSON prints the result of a command that otherwise prints messages, if JSON is requested.
+func (a *app) printJSON(result any) error {
+	if !a.json {
+		return nil
+	}
+	return a.print(result, nil)
+}
+
 // writeJSON writes a value as JSON, without characters that could control a terminal.
 func writeJSON(out io.Writer, value any, indent string) error {
 	var plain bytes.Buffer

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/queues"
 )
 
 // eachQueue returns a function that treats all named queues alike.
@@ -22,7 +24,7 @@ func (a *app) eachQueue(
 			return do(client.Queue(name), ctx)
 		})
 	return func(ctx context.Context, client *qless.Client, args []string) error {
-		args, err := allQueues(ctx, client, args)
+		args, err := matching(ctx, client, args)
 		if err != nil {
 			return err
 		}
@@ -44,19 +46,39 @@ func (a *app) warnOfQueues(ctx context.Context, client *qless.Client, names []st
 	return err
 }
 
-// allQueues returns the names of all queues in place of "*", and other arguments as they are.
-func allQueues(ctx context.Context, client *qless.Client, args []string) ([]string, error) {
-	if len(args) == 1 && args[0] == "*" {
-		return queuesKnown(ctx, client)
+// matching returns the queues that match in place of each pattern, in which a * stands for any
+// text, and other names as they are. A pattern that matches no queue is an error.
+func matching(ctx context.Context, client *qless.Client, args []string) ([]string, error) {
+	var names, known []string
+	for _, arg := range args {
+		if !strings.Contains(arg, "*") {
+			names = append(names, arg)
+			continue
+		}
+		if known == nil {
+			var err error
+			if known, err = queuesKnown(ctx, client); err != nil {
+				return nil, err
+			}
+		}
+		found, pattern := len(names), queues.NewPatterns([]string{arg})
+		for _, name := range known {
+			if pattern.Find(name) == 0 {
+				names = append(names, name)
+			}
+		}
+		if len(names) == found {
+			return nil, missingError{fmt.Errorf("no queue matches %q", arg)}
+		}
 	}
-	return args, nil
+	return names, nil
 }
 
 func (a *app) queuePauseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "pause QUEUE...",
 		Short:             "Stop workers from taking jobs of queues",
-		Long:              "Stop workers from taking jobs of queues. \"*\" stands for all queues.",
+		Long:              "Stop workers from taking jobs of queues. In a name, * stands for any text.",
 		Example:           "  qless queue pause mail\n  qless queue pause '*' --yes",
 		Args:              cobra.MinimumNArgs(1),
 		RunE:              a.run(a.eachQueue("pause", "paused", true, (*qless.Queue).Pause)),
@@ -78,8 +100,10 @@ func (a *app) queueUnpauseCommand() *cobra.Command {
 
 func (a *app) queueForgetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "forget QUEUE...",
-		Short:             "Remove empty queues from the list until jobs are put into them",
+		Use:   "forget QUEUE...",
+		Short: "Remove empty queues from the list until jobs are put into them",
+		Long: "Remove empty queues from the list until jobs are put into them. In a name, * stands\n" +
+			"for any text.",
 		Example:           "  qless queue forget old-mail",
 		Args:              cobra.MinimumNArgs(1),
 		RunE:              a.run(a.eachQueue("forget", "forgot", true, (*qless.Queue).Forget)),
@@ -146,7 +170,7 @@ func (a *app) queueWaitCommand() *cobra.Command {
 		Short: "Wait until queues have no jobs",
 		Long: "Wait until queues have no jobs in the given states, by default none at all but\n" +
 			"recurring ones. Failed and complete jobs are in no queue. Without --timeout, there is no\n" +
-			"time limit. \"*\" stands for all queues.",
+			"time limit. In a name, * stands for any text.",
 		Example: "  qless queue wait mail --timeout 10m\n" +
 			"  qless queue wait '*' -s running",
 		Args: cobra.MinimumNArgs(1),
@@ -177,13 +201,16 @@ func (a *app) waitForQueues(
 	timer := time.NewTicker(max(poll, 10*time.Millisecond))
 	defer timer.Stop()
 	for {
-		queues, err := allQueues(ctx, client, names)
+		queues, err := matching(ctx, client, names)
 		if err != nil {
 			return err
 		}
 		left, err := jobsLeft(ctx, client, queues, states)
-		if err != nil || left == 0 {
+		if err != nil {
 			return err
+		}
+		if left == 0 {
+			return a.printJSON(waited{queues, left})
 		}
 		select {
 		case <-timer.C:
@@ -191,6 +218,12 @@ func (a *app) waitForQueues(
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// waited is the result of waiting for queues.
+type waited struct {
+	Queues []string `json:"queues"`
+	Jobs   int      `json:"jobs"`
 }
 
 // jobsLeft returns the number of jobs that queues have in some states.

@@ -48,6 +48,24 @@ func TestAQueueThatIsPausedMayBeMisspelt(t *testing.T) {
 		"paused mail\npaused mial\n"}, r)
 }
 
+func TestAPatternStandsForTheQueuesThatMatch(t *testing.T) {
+	e := newEnv(t)
+	for _, queue := range []string{"mail-a", "mail-b", "sms"} {
+		jid, err := e.Client().Queue(queue).Put(t.Context(), "Welcome", nil)
+		require.NoError(t, err)
+		require.NoError(t, e.Client().Cancel(t.Context(), jid))
+	}
+	for _, verb := range []string{"pause", "unpause", "forget", "wait"} {
+		r := e.fields("queue " + verb + " sms nosuch* --yes")
+		require.Equal(t, run{3, "", "qless: no queue matches \"nosuch*\"\n"}, r, verb)
+	}
+	r := e.fields("queue pause mail-* sms --yes")
+	require.Equal(t, run{0, "", "paused mail-a\npaused mail-b\npaused sms\n"}, r)
+	require.JSONEq(t, `{"queues": ["mail-a", "mail-b"], "jobs": 0}`, e.ok("queue", "wait", "mail-*", "--json"))
+	r = e.fields("queue forget *-b --yes")
+	require.Equal(t, run{0, "", "forgot mail-b\n"}, r)
+}
+
 func TestADamagedKeyHarmsItsOwnQueue(t *testing.T) {
 	e := newStill(t)
 	for _, queue := range []string{"crm", "mail"} {

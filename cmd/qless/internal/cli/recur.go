@@ -249,7 +249,7 @@ func (a *app) setRecurring(
 		return err
 	}
 	a.say("changed %s", text.Clean(jid))
-	return nil
+	return a.printJSON(job)
 }
 
 // change sets the fields given as flags, and reports whether there are any.

@@ -39,6 +39,9 @@ func (a *app) scriptCommand() *cobra.Command {
 					return a.loadScript(ctx, client, text)
 				})(command, args)
 			}
+			if a.json {
+				return a.print(map[string]string{"script": text}, nil)
+			}
 			_, err := io.WriteString(a.out, text)
 			return err
 		},
