@@ -78,18 +78,18 @@ type limitJSON struct {
 func (c LimitConfig) check(op string) error {
 	switch {
 	case c.Concurrency < 0 || c.Concurrency > maxConcurrency:
-		return invalid(op, "", "LimitConfig.Concurrency %d is not from 0 to %d", c.Concurrency,
+		return invalid(op, "", "the concurrency %d is not from 0 to %d", c.Concurrency,
 			maxConcurrency)
 	case c.Rate < 0 || c.Rate > maxRate:
-		return invalid(op, "", "LimitConfig.Rate %d is not from 0 to %d", c.Rate, maxRate)
+		return invalid(op, "", "the rate %d is not from 0 to %d", c.Rate, maxRate)
 	case c.Concurrency == 0 && c.Rate == 0:
-		return invalid(op, "", "neither LimitConfig.Concurrency nor Rate is set")
+		return invalid(op, "", "the limit has neither a concurrency nor a rate")
 	case c.Rate > 0 && c.Per == 0:
-		return invalid(op, "", "LimitConfig.Rate needs Per")
+		return invalid(op, "", "the rate has no period")
 	case c.Rate == 0 && c.Per != 0:
-		return invalid(op, "", "LimitConfig.Per needs Rate")
+		return invalid(op, "", "the period has no rate")
 	case c.Rate > 0 && (c.Per < time.Millisecond || c.Per > maxPer):
-		return invalid(op, "", "LimitConfig.Per is %v, not from 1ms to %v", c.Per, maxPer)
+		return invalid(op, "", "the period %v is not from 1ms to %v", c.Per, maxPer)
 	}
 	return nil
 }

@@ -52,19 +52,19 @@ func (o Options) withDefaults() (Options, error) {
 		o.Step = defaultStep
 	}
 	if o.Step < minStep || o.Step > maxStep {
-		return o, invalid("Options.Step is not from 10 to 1000")
+		return o, invalid("the step is not from 10 to 1000")
 	}
 	if o.Pause == 0 {
 		o.Pause = defaultPause
 	}
 	if o.Pause < noPause {
-		return o, invalid("Options.Pause is negative")
+		return o, invalid("the pause is negative")
 	}
 	if o.MaxFindings == 0 {
 		o.MaxFindings = defaultFindings
 	}
 	if o.MaxFindings < 0 {
-		return o, invalid("Options.MaxFindings is negative")
+		return o, invalid("the number of findings is negative")
 	}
 	return o, nil
 }

@@ -2,8 +2,10 @@ package jobopts
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,7 +77,13 @@ func (o *Options) Set(values map[string]json.RawMessage) error {
 		if !given || row.Key == "" || string(raw) == "null" {
 			continue
 		}
-		if err := read(raw, row.value(o)); err != nil {
+		if err := row.checkWord(raw); err != nil {
+			return err
+		}
+		err := read(raw, row.value(o))
+		if misfit := (*json.UnmarshalTypeError)(nil); errors.As(err, &misfit) {
+			return fmt.Errorf("%s: %s is not possible, want a %s", row.Key, raw, row.Kind())
+		} else if err != nil {
 			return fmt.Errorf("%s: %w", row.Key, err)
 		}
 		if row.Key == "jid" && o.JID == "" {
@@ -89,6 +97,15 @@ func (o *Options) Set(values map[string]json.RawMessage) error {
 		}
 	}
 	return nil
+}
+
+// checkWord returns an error if a text in JSON is none of the words that the option can be.
+func (r *Row) checkWord(raw json.RawMessage) error {
+	var word string
+	if r.Words == nil || json.Unmarshal(raw, &word) != nil || slices.Contains(r.Words, word) {
+		return nil
+	}
+	return fmt.Errorf("%s %q is none of %s", r.Key, word, strings.Join(r.Words, ", "))
 }
 
 // normalize gives options the form in which programs give them.

@@ -187,7 +187,7 @@ func similarSetting(name string) string {
 	const typos = 3
 	similar, least := "", typos+1
 	consider := func(candidate string, written string, meant string) {
-		if d := distance(written, meant); d < least && d < len(meant)/2 {
+		if d := Distance(written, meant); d < least && d < len(meant)/2 {
 			similar, least = candidate, d
 		}
 	}
@@ -205,9 +205,9 @@ func similarSetting(name string) string {
 	return similar
 }
 
-// distance returns the Levenshtein distance of two strings: the number of letters to insert, delete
+// Distance returns the Levenshtein distance of two strings: the number of letters to insert, delete
 // or replace to turn one into the other.
-func distance(a, b string) int {
+func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

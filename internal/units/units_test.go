@@ -1,6 +1,7 @@
 package units_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ func TestDurationsHaveAtMostTwoUnits(t *testing.T) {
 		time.Hour:                      "1h",
 		76*time.Hour + 59*time.Minute:  "3d4h",
 		-time.Minute:                   "-1m",
+		math.MinInt64:                  "-106751d23h",
 	} {
 		require.Equal(t, text, units.Duration(d))
 	}

@@ -158,7 +158,7 @@ func TestAJobSpecIsReadFromJSON(t *testing.T) {
 		`{"colour": "blue"}`:              `there is no option "colour"`,
 		`{"delay": "soon"}`:               `delay: time: invalid duration "soon"`,
 		`{"delay": []}`:                   "delay: [] is not a time",
-		`{"priority": "high"}`:            "priority: json: cannot unmarshal",
+		`{"priority": "high"}`:            `priority: "high" is not possible, want a number`,
 		`{"": 1}`:                         `there is no option ""`,
 		`{"klass": "K", "retries": null}`: "",
 		`[]`:                              "cannot unmarshal array",

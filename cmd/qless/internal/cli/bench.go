@@ -39,7 +39,7 @@ func (a *app) benchCommand() *cobra.Command {
 	flags.DurationVar(&b.duration, "duration", 2*time.Second,
 		"time of each measurement")
 	flags.IntVar(&b.concurrency, "concurrency", 10,
-		"number of goroutines that put, and of jobs that run at once")
+		"number of puts at once, and of jobs that run at once")
 	return command
 }
 
@@ -322,8 +322,8 @@ func (r *benchResult) table() *table {
 	t := &table{header: []string{"MEASURED ON " + r.Server, "VALUE"}}
 	t.add("round trip, half within", milliseconds(r.RoundTripP50))
 	t.add("round trip, 99% within", milliseconds(r.RoundTripP99))
-	t.add("puts by one goroutine", perSecond(r.Puts))
-	t.add(fmt.Sprintf("puts by %d goroutines", r.Concurrency), perSecond(r.ConcurrentPuts))
+	t.add("puts, one at a time", perSecond(r.Puts))
+	t.add(fmt.Sprintf("puts, %d at a time", r.Concurrency), perSecond(r.ConcurrentPuts))
 	t.add(fmt.Sprintf("puts of %d in a call", putPage), perSecond(r.BulkPuts))
 	t.add(fmt.Sprintf("jobs run, %d at once", r.Concurrency), perSecond(r.Jobs))
 	t.add("from put to start, half within", milliseconds(r.StartP50))

@@ -36,7 +36,7 @@ func TestBenchMeasuresAndLeavesNothingBehind(t *testing.T) {
 
 	screen, status := e.typing(e.command("bench", "--duration", "50ms")).typed("")
 	require.Equal(t, 0, status)
-	require.Contains(t, screen, "puts by 10 goroutines")
+	require.Contains(t, screen, "puts, 10 at a time")
 	require.Equal(t, before, testkit.Dump(t, rdb, "*"))
 }
 

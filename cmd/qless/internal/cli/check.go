@@ -59,8 +59,8 @@ func isPrinted(err error) bool {
 }
 
 // misused reports an error in the arguments of a check as UNKNOWN.
-func misused(_ *cobra.Command, err error) error {
-	return checkedError{checkUnknown, badFlag(err)}
+func misused(c *cobra.Command, err error) error {
+	return checkedError{checkUnknown, badFlag(c, err)}
 }
 
 func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {

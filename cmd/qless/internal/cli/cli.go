@@ -17,6 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/qless/qless-go"
 )
@@ -58,7 +59,7 @@ func Main(args []string, in io.Reader, out, err io.Writer) int {
 	root.SetArgs(args)
 	failed := root.ExecuteContext(ctx)
 	if failed != nil && !isPrinted(failed) {
-		fmt.Fprintln(err, "qless:", strings.TrimPrefix(failed.Error(), "qless: "))
+		fmt.Fprintln(err, "qless:", inWords(failed))
 		if hint := hintFor(failed); hint != "" {
 			fmt.Fprintln(err, hint)
 		}
@@ -97,7 +98,7 @@ func (a *app) root() *cobra.Command {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{badFlag(err)} })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{badFlag(c, err)} })
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.redis, "redis", "", "URL of the server (default $QLESS_REDIS_URL)")
 	flags.StringVar(&a.namespace, "namespace", "",
@@ -112,6 +113,7 @@ func (a *app) root() *cobra.Command {
 	flags.BoolVar(&a.dryRun, "dry-run", false, "print what would be done, and do nothing")
 	_ = root.RegisterFlagCompletionFunc("context", a.completeContext)
 	checkArguments(root)
+	takeSeconds(root)
 	return root
 }
 
@@ -136,16 +138,6 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return command
 }
 
-// unknownCommand reports an unknown subcommand, and the one with the nearest name.
-func unknownCommand(command *cobra.Command, name string) error {
-	text := fmt.Sprintf("unknown command %q for %q", name, command.CommandPath())
-	command.SuggestionsMinimumDistance = 2
-	if near := command.SuggestionsFor(name); len(near) > 0 {
-		return fmt.Errorf("%s; did you mean %q?", text, near[0])
-	}
-	return fmt.Errorf("%s; %s --help lists them", text, command.CommandPath())
-}
-
 // checkArguments makes wrong arguments of a command and its subcommands usage errors.
 func checkArguments(command *cobra.Command) {
 	if check := command.Args; check != nil {
@@ -155,15 +147,27 @@ func checkArguments(command *cobra.Command) {
 			} else if err != nil {
 				return usageError{fmt.Errorf("%w\nusage: %s", err, c.UseLine())}
 			}
-			if err := c.ValidateRequiredFlags(); err != nil {
-				return usageError{err}
-			}
-			return nil
+			return missingFlags(c)
 		}
 	}
 	for _, below := range command.Commands() {
 		checkArguments(below)
 	}
+}
+
+// missingFlags returns an error if flags are missing that a command needs.
+func missingFlags(command *cobra.Command) error {
+	var missing []string
+	command.Flags().VisitAll(func(flag *pflag.Flag) {
+		if flag.Annotations[cobra.BashCompOneRequiredFlag] != nil && !flag.Changed {
+			missing = append(missing, "--"+flag.Name)
+		}
+	})
+	if missing == nil {
+		return nil
+	}
+	return usageError{fmt.Errorf("%s is needed\nusage: %s", strings.Join(missing, " and "),
+		command.UseLine())}
 }
 
 // client returns the client of the namespace that the flags name. It connects at the first call.

@@ -3,11 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
-
-	"github.com/spf13/pflag"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/redisx"
@@ -27,22 +24,6 @@ const (
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
-
-// badFlag says in plain words what the value of a flag should have been.
-func badFlag(err error) error {
-	var invalid *pflag.InvalidValueError
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	kind := invalid.GetFlag().Value.Type()
-	wanted, known := map[string]string{
-		"int": "a whole number", "duration": "a duration like 1m30s", "bool": "true or false",
-	}[kind]
-	if !known {
-		return err
-	}
-	return fmt.Errorf("%q for --%s is not %s", invalid.GetValue(), invalid.GetFlag().Name, wanted)
-}
 
 // statusByCode has the statuses of codes with a status of their own.
 var statusByCode = map[qless.Code]int{

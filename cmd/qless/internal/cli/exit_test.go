@@ -78,34 +78,6 @@ func TestJobsThatAreLeftAreNamed(t *testing.T) {
 		"qless: 3 jobs were left\n"}, r)
 }
 
-func TestAMisspeltCommandHasASuggestion(t *testing.T) {
-	e := newEnv(t)
-	for words, want := range map[string]string{
-		"staus":      `unknown command "staus" for "qless"; did you mean "status"?`,
-		"queue paus": `unknown command "paus" for "qless queue"; did you mean "pause"?`,
-		"zzzzzz":     `unknown command "zzzzzz" for "qless"; qless --help lists them`,
-	} {
-		r := e.fields(words)
-		require.Equal(t, 2, r.status, words)
-		require.Equal(t, "qless: "+want+"\n", r.errors, words)
-	}
-}
-
-func TestABadFlagSaysWhatItTakes(t *testing.T) {
-	e := newEnv(t)
-	for words, want := range map[string]string{
-		"limit set shop --rate 10/s":    `"10/s" for --rate is not a whole number`,
-		"limit set shop --per 10":       `"10" for --per is not a duration like 1m30s`,
-		"queue ls --json=maybe":         `"maybe" for --json is not true or false`,
-		"job find --limit many --tag t": `"many" for --limit is not a whole number`,
-		"queue ls --nope":               `unknown flag: --nope`,
-	} {
-		r := e.fields(words)
-		require.Equal(t, 2, r.status, words)
-		require.Equal(t, "qless: "+want+"\n", r.errors, words)
-	}
-}
-
 func TestARefusalOfTheServerHasAHint(t *testing.T) {
 	e := newRealEnv(t)
 	ctx := t.Context()

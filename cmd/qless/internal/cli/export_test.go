@@ -26,3 +26,6 @@ func Root() *cobra.Command {
 
 // Limited returns a listener that accepts up to most connections at a time.
 func Limited(l net.Listener, most int) net.Listener { return limited(l, most) }
+
+// Meant has the commands that people mean by other words.
+var Meant = meant

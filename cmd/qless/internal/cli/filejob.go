@@ -35,6 +35,7 @@ type fileJob struct {
 
 // parseJobs parses the jobs of a file: one per line, or as qless job show --json prints them.
 func parseJobs(text []byte) []*fileJob {
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // the byte order mark of some editors
 	first, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte("\n"))
 	switch first = bytes.TrimSpace(first); {
 	case len(first) == 0:

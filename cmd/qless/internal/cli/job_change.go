@@ -175,7 +175,7 @@ func (a *app) jobTags(verb, done, short string,
 					return do(jobs, ctx, tags...)
 				}}, nil
 		})
-	command.Flags().StringArrayVarP(&tags, "tag", "t", nil, "a tag; may be repeated")
+	command.Flags().StringArrayVarP(&tags, "tag", "t", nil, "a `tag`; may be repeated")
 	_ = command.MarkFlagRequired("tag")
 	a.completeFlag(command, "tag", tagsKnown)
 	return command

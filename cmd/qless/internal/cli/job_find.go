@@ -96,7 +96,7 @@ func (a *app) jobFindCommand() *cobra.Command {
 	command.Flags().StringVar(&flags.cursor, "cursor", "", "continue where another call stopped")
 	command.Flags().IntVar(&flags.bytes, "bytes", 0, "number of bytes of the data to print")
 	command.Flags().StringArrayVar(&flags.unique, "unique", nil,
-		"the job that holds a unique key: a part of it, as JSON or text; may be repeated")
+		"the job that holds a unique key: a `part` of it, as JSON or text; may be repeated")
 	return command
 }
 

@@ -158,7 +158,7 @@ func (f putFlags) options() ([]qless.PutOption, error) {
 func readSpec(text []byte) (spec qless.JobSpec, err error) {
 	err = spec.UnmarshalJSON(text)
 	if own := (*qless.Error)(nil); errors.As(err, &own) {
-		err = errors.New(own.Message)
+		err = errors.New(inFlags(own.Message))
 	}
 	return spec, err
 }

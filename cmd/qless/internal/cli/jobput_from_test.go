@@ -251,3 +251,9 @@ func TestWhatIsLeftWhenTheServerIsGoneIsKept(t *testing.T) {
 	require.Equal(t, 2, e.run("", "job", "put", "--from", "missing.jsonl").status)
 	require.Equal(t, 2, e.run("", "job", "put", "a", "b", "c", "--from", "-").status)
 }
+
+func TestAByteOrderMarkIsNoPartOfTheFirstLine(t *testing.T) {
+	e := newEnv(t)
+	r := e.run("\ufeff"+`{"klass": "Welcome", "jid": "first"}`+"\n", "job", "put", "mail", "--from", "-")
+	require.Equal(t, run{0, "", "put 1 job\n"}, r)
+}

@@ -140,6 +140,13 @@ func (a *app) setLimit(
 	if info.Own {
 		config = merged(info.Config, config, changed)
 	}
+	if config == (qless.LimitConfig{}) {
+		return usageError{fmt.Errorf("a limit needs --concurrency or --rate; "+
+			"%s removes it", command([]string{"limit", "delete", name}))}
+	}
+	if config.Rate > 0 && config.Per == 0 {
+		return usageError{errors.New("--rate needs --per, the time in which so many jobs may start")}
+	}
 	if !a.goOn("set %s to concurrency %s, rate %s",
 		name, concurrencyOf(config), rateOf(config)) {
 		return nil
@@ -201,7 +208,7 @@ func (a *app) limitHoldCommand() *cobra.Command {
 		Example: "  qless limit hold shopify 5m\n  qless limit hold shopify 0",
 		Args:    cobra.ExactArgs(2),
 		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
-			d, err := time.ParseDuration(args[1])
+			d, err := time.ParseDuration(inUnits(args[1]))
 			if err != nil {
 				return usageError{fmt.Errorf("%s is not a time such as 5m", args[1])}
 			}

@@ -152,7 +152,7 @@ func (f *recurFlags) add(command *cobra.Command) {
 	f.flags.IntVar(&f.backlog, "backlog", 0, "maximum number of missed jobs to put, 0 for all")
 	f.flags.IntVar(&f.priority, "priority", 0, "the priority of its jobs")
 	f.flags.IntVar(&f.retries, "retries", 5, "number of retries of its jobs")
-	f.flags.StringArrayVarP(&f.tags, "tag", "t", nil, "a tag of its jobs; may be repeated")
+	f.flags.StringArrayVarP(&f.tags, "tag", "t", nil, "a `tag` of its jobs; may be repeated")
 }
 
 func (a *app) recurPutCommand() *cobra.Command {
@@ -219,7 +219,7 @@ func (a *app) recurSetCommand() *cobra.Command {
 	command.Flags().StringVarP(&flags.queue, "queue", "q", "", "the queue of its jobs")
 	command.Flags().StringVarP(&flags.data, "data", "d", "",
 		"the data of its jobs, as JSON; - for stdin")
-	command.Flags().StringArrayVar(&flags.untags, "untag", nil, "a tag to remove; may be repeated")
+	command.Flags().StringArrayVar(&flags.untags, "untag", nil, "a `tag` to remove; may be repeated")
 	a.completeFlag(command, "queue", queuesKnown)
 	return command
 }

@@ -51,6 +51,24 @@ func TestADumpIsRestoredOnceOnly(t *testing.T) {
 	}
 }
 
+func TestARestoreThatIsRepeatedPausesNothing(t *testing.T) {
+	e, client := newReal(t)
+	scene(t, client)
+	require.NoError(t, client.Queue("sms").Resume(t.Context()))
+	require.NoError(t, client.Queue("mail").Pause(t.Context()))
+	text := e.ok("dump")
+	other := *e
+	other.environ = []string{"QLESS_NAMESPACE={other}:"}
+	require.Equal(t, 0, other.run(text, "restore", "-").status)
+	paused := func() string { return other.ok("queue", "ls") }
+	require.Contains(t, paused(), "paused")
+	other.ok("queue", "unpause", "mail")
+	r := other.run(text, "restore", "-")
+	require.Equal(t, 0, r.status, r.errors)
+	require.Contains(t, r.errors, "unpaused since stay so\nrestored 0 keys, ")
+	require.NotContains(t, paused(), "paused")
+}
+
 func TestFilesThatAreNoDumpsAreRefused(t *testing.T) {
 	e := newEnv(t)
 	r := e.run("{}", "restore", "-")

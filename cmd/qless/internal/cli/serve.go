@@ -44,7 +44,7 @@ Without the URL of a Redis server, jobs are kept in memory, and lost at the end.
 	flags.StringVar(&o.lmstfy, "lmstfy", "", "address of lmstfy's API")
 	flags.StringVar(&o.lmstfyAdmin, "lmstfy-admin", "", "address of lmstfy's admin API")
 	flags.StringArrayVar(&o.lmstfyAdminHosts, "lmstfy-admin-host", nil,
-		"host name of lmstfy's admin API; may be repeated")
+		"host `name` of lmstfy's admin API; may be repeated")
 	flags.IntVar(&o.maxConnections, "max-connections", 0,
 		"connections of each gateway (default 16384 for lmstfy and 10000 for workq; -1 for any number)")
 	flags.BoolVar(&o.skipTokens, "skip-tokens", false,
@@ -205,7 +205,7 @@ func (a *app) serveLmstfyCommand() *cobra.Command {
 	flags.StringVar(&options.AdminListen, "admin-listen", "",
 		"address of the admin API (default 127.0.0.1:7778)")
 	flags.StringArrayVar(&options.AdminHosts, "admin-host", nil,
-		"host name of the admin API; may be repeated")
+		"host `name` of the admin API; may be repeated")
 	flags.IntVar(&options.MaxConnections, "max-connections", 0,
 		"connections of each API; others wait (default 16384; -1 for any number)")
 	flags.StringVarP(&options.ConfigFile, "config", "c", "", "configuration file of lmstfy's server\n"+

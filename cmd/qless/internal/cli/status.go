@@ -66,13 +66,18 @@ func (a *app) showStatus(
 	s := statusScreen{out: a.out, style: text.StyleOf(a.out)}
 	s.line("%s  namespace %s  %s", s.style.Bold(a.serverName()), text.Clean(o.Namespace),
 		o.Time.UTC().Format("2006-01-02 15:04:05 UTC"))
-	s.attention(o.Attention, all)
-	s.workers(o)
-	none := "no queues"
+	others := ""
 	if o.Total == 0 {
-		none = noQueues(ctx, client)
+		others = otherSpaces(ctx, client)
 	}
-	if err := s.queues(o.Queues, none); err != nil {
+	if others != "" { // the namespace may be misspelt
+		s.line("\n%s", s.style.Yellow("no queues here"+others))
+	}
+	if others == "" || len(o.Attention) > 0 {
+		s.attention(o.Attention, all)
+	}
+	s.workers(o)
+	if err := s.queues(o.Queues); err != nil {
 		return err
 	}
 	s.failures(o.Failures)
@@ -187,7 +192,7 @@ func (s *statusScreen) gone(o *doctor.Status) {
 	}
 }
 
-func (s *statusScreen) queues(queues []doctor.QueueStatus, none string) error {
+func (s *statusScreen) queues(queues []doctor.QueueStatus) error {
 	s.line("")
 	if s.err != nil {
 		return s.err
@@ -197,7 +202,7 @@ func (s *statusScreen) queues(queues []doctor.QueueStatus, none string) error {
 			"QUEUE", "WAITING", "OLDEST", "RUNNING", "STALLED", "SCHEDULED", "DEPENDS", "DONE/M",
 			"FAIL/M", "WORKERS", "STATE",
 		},
-		empty: none,
+		empty: "no queues",
 	}
 	for i := range queues {
 		q := &queues[i]

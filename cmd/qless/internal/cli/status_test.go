@@ -215,3 +215,12 @@ func TestAnEmptyNamespaceNamesOthers(t *testing.T) {
 		require.NotContains(t, e.ok(strings.Fields(words)...), "no queues", words)
 	}
 }
+
+func TestANamespaceWithoutQueuesIsNotCalm(t *testing.T) {
+	e := newEnv(t)
+	_, err := e.Client().Queue("mail").Put(t.Context(), "Welcome", nil)
+	require.NoError(t, err)
+	out := e.ok("status", "--namespace", "qll:")
+	require.Contains(t, out, "\n\nno queues here; there are queues in ql: (--namespace)\n\nWORKERS")
+	require.NotContains(t, out, "nothing needs attention")
+}

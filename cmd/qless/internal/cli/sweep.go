@@ -15,7 +15,7 @@ func (a *app) sweepCommand() *cobra.Command {
 		Use:   "sweep [QUEUE...]",
 		Short: "Clean up leftovers that no other call has noticed",
 		Long: "Clean up leftovers that no other call has noticed: end jobs whose lives are over,\n" +
-			"delete failed jobs that the settings do not keep, and notify jobs with an OnFailure of\n" +
+			"delete failed jobs that the settings do not keep, and notify jobs with --on-failure of\n" +
 			"failures that they were not notified of. In named queues, also move jobs that have fallen\n" +
 			"due or whose locks have expired; \"*\" stands for all queues.",
 		Example:           "  qless sweep\n  qless sweep mail sms\n  qless sweep '*' --json",
