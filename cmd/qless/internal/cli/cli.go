@@ -98,7 +98,9 @@ func (a *app) root() *cobra.Command {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{badFlag(c, err)} })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{badFlag(c, err)}
+	})
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.redis, "redis", "", "URL of the server (default $QLESS_REDIS_URL)")
 	flags.StringVar(&a.namespace, "namespace", "",
