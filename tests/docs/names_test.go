@@ -6,10 +6,15 @@ import (
 	"go/token"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/luasrc"
+	"github.com/qless/qless-go/lua"
 )
 
 // variables are the names that pages use for values of types.
@@ -23,7 +28,13 @@ var mentioned = regexp.MustCompile(`\b(\w+)\.([A-Z]\w*)`)
 // declared returns the names that the package declares, as Name, Type.Field and Type.Method.
 func declared(t *testing.T) map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "*.go"))
+	return declaredIn(t, ".")
+}
+
+// declaredIn returns the names that the package in a folder declares.
+func declaredIn(t *testing.T, folder string) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
 	require.NoError(t, err)
 	found := map[string]bool{}
 	for _, file := range files {
@@ -69,11 +80,16 @@ func note(found map[string]bool, spec ast.Spec) {
 		}
 	case *ast.TypeSpec:
 		found[s.Name.Name] = true
-		fields, ok := s.Type.(*ast.StructType)
-		if !ok {
+		var fields *ast.FieldList
+		switch kind := s.Type.(type) {
+		case *ast.StructType:
+			fields = kind.Fields
+		case *ast.InterfaceType:
+			fields = kind.Methods
+		default:
 			return
 		}
-		for _, field := range fields.Fields.List {
+		for _, field := range fields.List {
 			for _, name := range field.Names {
 				found[s.Name.Name+"."+name.Name] = true
 			}
@@ -158,5 +174,72 @@ func TestNoTableIsCut(t *testing.T) {
 			require.True(t, i+1 < len(lines) && strings.HasPrefix(lines[i+1], "|-"),
 				"%s:%d: a row without a table", page, i+1)
 		}
+	}
+}
+
+// public are the folders of the packages whose names pages mention, from the root.
+var public = []string{
+	".", "inspect", "doctor", "outbox", "qlessprom", "qlessotel", "qlesstest", "web",
+	"compat/gearmonkey", "compat/workqueue", "gateway/lmstfy", "gateway/workq",
+}
+
+// calledOrCompound matches code that is one name: a call, or a word of several with capitals.
+var calledOrCompound = regexp.MustCompile("^`(?:([A-Z]\\w*)\\(.*\\)|([A-Z][a-z]+[A-Z]\\w*))`$")
+
+// foreign are the names that pages mention of other queues, libraries and programs.
+var foreign = strings.Fields(`
+	BindReport ClusterStateReloadInterval DialTimeout DialerRetries ForkingWorker InsertTx LuaPlugin
+	MaxRetries NewProxy NextProcessAt ProcessAt RenderPage ResultWriter RouteByLatency RouteRandomly
+	ScheduledAt TaskID TestMain TextMapPropagator TimeoutStopSec UniqueOpts`)
+
+// alert matches the definition of an alert.
+var alert = regexp.MustCompile(`alert: (\w+)`)
+
+func TestInlineNamesExist(t *testing.T) {
+	names, checked := map[string]bool{}, 0
+	for _, name := range foreign {
+		names[name] = true
+	}
+	for _, found := range alert.FindAllStringSubmatch(read(t, "deploy/prometheus/alerts.yml"), -1) {
+		names[found[1]] = true
+	}
+	for _, folder := range public {
+		for name := range declaredIn(t, folder) {
+			names[name[strings.LastIndex(name, ".")+1:]] = true
+		}
+	}
+	for _, page := range pages(t) {
+		switch page {
+		case "CHANGELOG.md", "docs/coming-from.md":
+			continue
+		}
+		text := fencedBlock.ReplaceAllString(read(t, page), "")
+		for _, code := range inlineCode.FindAllString(text, -1) {
+			m := calledOrCompound.FindStringSubmatch(code)
+			if m == nil {
+				continue
+			}
+			if checked++; !names[m[1]+m[2]] {
+				t.Errorf("%s: %s", page, code)
+			}
+		}
+	}
+	require.Greater(t, checked, 300)
+}
+
+// The figures may differ by a twentieth, so that a changed command does not change them.
+func TestSizesOfScriptsAreRight(t *testing.T) {
+	classic, err := luasrc.BuildClassic(lua.Sources())
+	require.NoError(t, err)
+	text := strings.Join(strings.Fields(read(t, "docs/sharing.md")), " ")
+	for pattern, size := range map[string]int{
+		`The drop-in has about (\d+) KB`: len(qless.DropInScript()),
+		`a script of about (\d+) KB`:     len(classic),
+	} {
+		found := regexp.MustCompile(pattern).FindStringSubmatch(text)
+		require.NotNil(t, found, pattern)
+		given, err := strconv.Atoi(found[1])
+		require.NoError(t, err)
+		require.InEpsilon(t, float64(size)/1000, given, 0.05, pattern)
 	}
 }
