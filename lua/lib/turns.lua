@@ -229,8 +229,8 @@ local function append(list, others, first) -- cold
   return list
 end
 
--- Draws n queues, the first of which are owed a turn, or fewer if all are shut. Shuts the empty ones
--- among them.
+-- Draws n queues, the first of which are owed a turn, or fewer if all are shut. Shuts the empty
+-- ones among them.
 local function draw_some(ask, urn, owed, n) -- cold
   local drawn, unknown, seen = {}, {}, {}
   for at = 1, n do
