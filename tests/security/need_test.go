@@ -58,14 +58,14 @@ func TestNoSourceUsesAForbiddenCommand(t *testing.T) {
 }
 
 // asked matches a question whether the user may run a command.
-var asked = regexp.MustCompile(`redis\.acl_check_cmd\('(\w+)', ([^()]*)\)`)
+var asked = regexp.MustCompile(`may_run\('(\w+)', ([^()]*)\)`)
 
 // Patched servers answer such a question with an error if the command lacks an argument.
 func TestQuestionsAboutCommandsAreComplete(t *testing.T) {
 	rdb := testkit.Start(t).Client(t)
 	questions := asked.FindAllStringSubmatch(qless.DropInScript(), -1)
 	require.NotEmpty(t, questions)
-	require.Len(t, questions, strings.Count(qless.DropInScript(), "acl_check_cmd("), "not all match")
+	require.Len(t, questions, strings.Count(qless.DropInScript(), "may_run("), "not all match")
 	for _, question := range questions {
 		known, err := rdb.Command(t.Context()).Result()
 		require.NoError(t, err)
