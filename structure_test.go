@@ -74,8 +74,8 @@ var mayImport = []row{
 		". doctor inspect internal/hosts internal/jobopts internal/redisx internal/together " +
 			"internal/units web/internal/..."},
 	{"cmd/...", ". cmd/... doctor gateway/... inspect internal/dial internal/dump internal/hosts " +
-		"internal/jobopts internal/luasrc internal/redisx internal/together internal/units lua " +
-		"qlessprom qlesstest web"},
+		"internal/jobopts internal/luasrc internal/queues internal/redisx internal/settings " +
+		"internal/together internal/units lua qlessprom qlesstest web"},
 	{"examples/...", ". compat/... examples/... inspect internal/testkit outbox qlessotel qlessprom " +
 		"qlesstest web"},
 	{"internal/cmd/...", "internal/luasrc"},
