@@ -68,7 +68,7 @@ func TestCommandsThatRepairingCosts(t *testing.T) {
 		run  func() (inspect.Result, error)
 	}{
 		"unfail": {9, func() (inspect.Result, error) { return inspect.New(e.Client).Failed("g").Unfail(t.Context()) }},
-		"cancel": {16, func() (inspect.Result, error) { return inspect.New(e.Client).Failed("g").Cancel(t.Context()) }},
+		"cancel": {17, func() (inspect.Result, error) { return inspect.New(e.Client).Failed("g").Cancel(t.Context()) }},
 	} {
 		cost(1, c.run)
 		got := cost(9, c.run) - cost(8, c.run)
