@@ -163,7 +163,7 @@ var asJSON = map[string]string{
 	"limit delete":      "shop --yes",
 	"limit hold":        "shop 1m --yes",
 	"bench":             "--duration 10ms",
-	"check failures":    "--warn failed=5",
+	"check failures":    "--warn new=1000",
 	"check queue":       "mail",
 	"check workers":     "--crit registered=0",
 	"check server":      "",
