@@ -26,10 +26,24 @@ type ledger struct {
 	series map[string]*counts  // by label
 }
 
+// An owner is a queue or schedule with a label, which may be its own.
+type owner struct {
+	label string
+	own   bool
+}
+
+// newOwner labels a name if fewer than most of the others have labels of their own, and counts it.
+func newOwner(name string, owners *int, most int) owner {
+	if *owners >= most {
+		return owner{label: other}
+	}
+	*owners++
+	return owner{label(name), true}
+}
+
 // An account has the statistics of a queue that were counted.
 type account struct {
-	label   string
-	own     bool      // the label is its own
+	owner
 	read    time.Time // zero if it was never read, or has just gone
 	begun   bool      // last is set
 	day     time.Time // of last
@@ -69,11 +83,7 @@ func (l *ledger) list(o *inspect.Overview) {
 			l.queues[name] = a
 		}
 		a.comeBack(l.since)
-		a.label, a.own = other, own < l.most
-		if a.own {
-			a.label = label(name)
-			own++
-		}
+		a.owner = newOwner(name, &own, l.most)
 		if l.series[a.label] == nil {
 			l.series[a.label] = &counts{}
 		}
@@ -186,9 +196,8 @@ type misses struct {
 }
 
 type miss struct {
-	label string
-	own   bool
-	last  int
+	owner
+	last int
 }
 
 // add adds what schedules have missed since they were last read.
@@ -211,11 +220,7 @@ func (m *misses) add(schedules []inspect.Schedule, areAll bool) {
 			one.last = s.Missed
 			continue
 		}
-		one = &miss{label: other, own: own < m.most}
-		if one.own {
-			one.label = label(s.ID)
-			own++
-		}
+		one = &miss{owner: newOwner(s.ID, &own, m.most)}
 		if !m.begun {
 			one.last = s.Missed
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -62,6 +61,3 @@ func (m *mover) each(
 	}
 	return nil
 }
-
-// random returns 26 random letters and digits.
-func random() string { return rand.Text() }

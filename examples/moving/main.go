@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -84,7 +85,7 @@ func run(ctx context.Context, s settings) (report, error) {
 	return m.report, err
 }
 
-// A report tells what was done.
+// A report lists the jobs that were moved, and the ones that were not.
 type report struct {
 	moved  int
 	left   []string       // what stays in the old system, and why
@@ -108,7 +109,7 @@ type mover struct {
 	rdb     redis.UniversalClient
 	prefix  string // of the old keys
 	client  *qless.Client
-	aside   map[string]bool // what was left already
+	aside   map[string]bool // entries that the report already lists as left
 	refused int             // the puts that the server has refused one after the other
 	step    func() error    // for tests: an error ends the program between two steps
 }
@@ -144,7 +145,7 @@ func (m *mover) freeJID(ctx context.Context, id string) (string, error) {
 	case errors.Is(err, qless.ErrUnavailable):
 		return "", err
 	}
-	return id + "-" + random(), nil
+	return id + "-" + rand.Text(), nil
 }
 
 // mostRefused is how many puts in a row a server may refuse before the program stops: then the jobs

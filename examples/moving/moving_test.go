@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	cryptorand "crypto/rand"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -136,7 +137,7 @@ func TestAServerThatIsFullStopsTheMove(t *testing.T) {
 	e := newEnv(t)
 	for range 50 {
 		require.NoError(t, e.rdb.LPush(t.Context(), "queue:mail", strings.Replace(
-			`{"class":"K","jid":"ID","args":[]}`, "ID", random(), 1)).Err())
+			`{"class":"K","jid":"ID","args":[]}`, "ID", cryptorand.Text(), 1)).Err())
 	}
 	require.NoError(t, e.rdb.SAdd(t.Context(), "queues", "mail").Err())
 	require.NoError(t, e.rdb.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
