@@ -48,7 +48,7 @@ func (e *env) harms() []harm {
 		kind, known := keys.Of(name, typ)
 		require.True(e.t, known, key)
 		if kind.Passing || name == "config" || name == "paused_queues" {
-			continue // workers write it again, or it says what an operator wants
+			continue // workers write it again, or an operator sets it
 		}
 		jid := ""
 		if kind.Pattern == "j:<jid>" || kind.Pattern == "r:<jid>" {

@@ -283,8 +283,8 @@ func (c *Collector) addStats(ctx context.Context, queues []string, o *inspect.Ov
 	}
 }
 
-// catchUp counts what was not yet counted of the days before today. It reports false if that can't
-// be read now.
+// catchUp adds the missing counts of the days before today. It reports false if they can't be read
+// now.
 func (c *Collector) catchUp(ctx context.Context, queue string, a *account, today time.Time) bool {
 	for past := 0; a.day.Before(today) && past < maxPastDays; past++ {
 		stats, err := c.client.Queue(queue).Stats(ctx, a.day)

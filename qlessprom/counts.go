@@ -26,8 +26,8 @@ func countsOf(s *qless.Stats) counts {
 	return counts{s.Failures, s.Retries, histogramOf(&s.Wait), histogramOf(&s.Run)}
 }
 
-// since returns what was added to earlier counts of the same day. If a count is less than before,
-// the server has lost data: what happened since is unknown, and nothing is returned.
+// since returns the difference to earlier counts of the same day. If a count has fallen, the server
+// has lost data: the difference is unknown, and since returns zero counts.
 func (c counts) since(before counts) counts {
 	wait, waitGrew := c.wait.since(before.wait)
 	run, runGrew := c.run.since(before.run)
@@ -65,8 +65,8 @@ func histogramOf(s *qless.Summary) histogram {
 	return h
 }
 
-// since returns what was added to an earlier histogram, and whether no count is less than before.
-// The sum may be, because the server keeps a rounded mean.
+// since returns the difference to an earlier histogram, and whether no count has fallen. The sum
+// may fall, because the server keeps a rounded mean.
 func (h histogram) since(before histogram) (added histogram, grew bool) {
 	grew = h.count >= before.count
 	added = histogram{count: h.count - before.count}

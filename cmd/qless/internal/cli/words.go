@@ -107,7 +107,7 @@ var kinds = map[string]string{
 	"time": "a time like 2026-11-22T18:00:00Z",
 }
 
-// badFlag says in plain words what is wrong with a flag.
+// badFlag describes the problem of a flag in plain words.
 func badFlag(command *cobra.Command, err error) error {
 	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
 		if near := nearFlag(command, unknown.GetSpecifiedName()); near != "" {
