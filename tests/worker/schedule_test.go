@@ -121,7 +121,9 @@ func TestANewScheduleBeginsWithItsNextTime(t *testing.T) {
 func TestAScheduleContinuesWhereItWas(t *testing.T) {
 	e := newEnv(t)
 	e.missed(5*time.Minute, schedule("* * * * *"))
-	e.follower(schedule("* * * * *")).puts(1)
+	w := e.follower(schedule("* * * * *"))
+	w.puts(1)
+	w.stop()
 	require.Equal(t, []string{"s@2024-01-02T12:05:00Z"}, e.scheduled())
 
 	e.missed(0, schedule("* * * * *"))
@@ -274,8 +276,8 @@ func TestAScheduleThatPutsAJobOnlyIfItIsNotThere(t *testing.T) {
 	w.start().puts(1)
 	require.Equal(t, []string{"put"}, whats(e.Read("report").History))
 	for range 2 { // the job exists, and the schedule continues
-		e.Clock.Advance(time.Minute)
 		w.stop()
+		e.Clock.Advance(time.Minute)
 		w = e.newFollower(s)
 		w.start().puts(1)
 	}
