@@ -156,6 +156,8 @@ func TestAJidThatIsSetAsideCanBePutAgain(t *testing.T) {
 		s.wrote(time.Hour)
 		require.Equal(s, Pass{Expired: 1, Problems: 1}, s.pass(s.relay()))
 		s.put("p", 2, qless.JID("a"), qless.Priority(7))
+		_, err := s.client.Wait(s.Context(), "a", qless.AwaitPut(time.Minute))
+		require.ErrorContains(s, err, "set the job aside", "no relay has seen the new row")
 		require.Equal(s, Pass{Put: 1}, s.pass(s.relay()))
 		job := s.job("a")
 		require.Equal(s, "p", job.Queue)

@@ -37,7 +37,8 @@ type Outbox struct {
 // Every job is put as with [qless.IfAbsent]. With a [qless.JID], it is put unless a job with that
 // jid exists, or has a row that is not set aside; other conditions are [qless.ErrInvalid]. If
 // another job holds the [qless.Unique] key of a job when the relay puts it, the job is dropped.
-// [qless.Client.Wait] with [qless.AwaitPut] waits for a job from the moment of the commit.
+// [qless.Client.Wait] with [qless.AwaitPut] waits for a job from the moment of the commit. If the
+// row of its jid was set aside before, Wait returns that refusal until a relay has put the job.
 //
 // If the put would be refused, the error is that of Queue.Put, [qless.ErrInvalid], and nothing is
 // written. So is a job that depends on itself by way of others in the outbox. Any other error comes

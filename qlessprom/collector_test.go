@@ -533,7 +533,7 @@ func TestEachProblemIsExported(t *testing.T) {
 	require.Contains(t, shown, `qless_problem_subject{code="paused",kind="queue",name="export"} 1`)
 }
 
-// Relays report to the server. Two names that are one label are no error.
+// Relays report to the server. Two names, or two kinds, that are one label are no error.
 func TestReportsOfOutboxesAreExported(t *testing.T) {
 	e := newEnv(t)
 	now := time.Now().Unix()
@@ -541,6 +541,7 @@ func TestReportsOfOutboxesAreExported(t *testing.T) {
 	for name, report := range map[string]string{
 		"shop":     fmt.Sprintf(`{"time": %d, "rows": 7, "oldest": 50, "problems": {"invalid": 2, "parent": 1}}`, now-40),
 		"idle":     fmt.Sprintf(`{"time": %d, "rows": 0, "oldest": 0}`, now-40),
+		"odd":      fmt.Sprintf(`{"problems": {"%[1]s1": 2, "%[1]s2": 3}}`, long),
 		long + "1": "{}", long + "2": "{}", "broken": "[",
 	} {
 		require.NoError(t, e.rdb.HSet(t.Context(), "ql:x:outbox", name, report).Err())
@@ -551,7 +552,8 @@ func TestReportsOfOutboxesAreExported(t *testing.T) {
 	require.Contains(t, shown, `qless_outbox_problems{kind="invalid",outbox="shop"} 2`)
 	require.Contains(t, shown, `qless_outbox_problems{kind="parent",outbox="shop"} 1`)
 	require.Contains(t, shown, `qless_outbox_oldest_seconds{outbox="idle"} 0`)
-	require.Equal(t, 3, strings.Count(shown, "qless_outbox_rows{"))
+	require.Equal(t, 4, strings.Count(shown, "qless_outbox_rows{"))
+	require.Regexp(t, `qless_outbox_problems\{kind="x+",outbox="odd"\} 5`, shown)
 }
 
 func TestSubjectsOfProblemsAreBounded(t *testing.T) {

@@ -125,8 +125,12 @@ func (w *writer) writeOutboxes(outboxes []doctor.Outbox) {
 			age = (o.Oldest + max(time.Since(o.Reported), 0)).Seconds()
 		}
 		w.gauge(outboxOldest, age, name)
+		kinds := map[string]int{} // two kinds that are cut off may be the same label
 		for kind, n := range o.Problems {
-			w.gauge(outboxProblems, float64(n), name, label(kind))
+			kinds[label(kind)] += n
+		}
+		for kind, n := range kinds {
+			w.gauge(outboxProblems, float64(n), name, kind)
 		}
 	}
 }
