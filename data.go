@@ -238,10 +238,8 @@ func (r *jobReply) job(c *Client) *Job {
 		Klass:        string(r.Klass),
 		State:        State(wire.State(r.State)),
 		Queue:        string(r.Queue),
-		Worker:       string(r.Worker),
 		Tracked:      r.Tracked,
 		Priority:     r.Priority.LargeInt(),
-		Expires:      r.Expires.Time(),
 		Retries:      r.Retries.Int(),
 		Remaining:    r.Remaining.Int(),
 		Data:         json.RawMessage(r.Data),
@@ -254,6 +252,9 @@ func (r *jobReply) job(c *Client) *Job {
 		Parked:       string(r.Parked),
 		Progress:     r.Progress.progress(),
 		leftOut:      wire.Strings(r.LeftOut),
+	}
+	if j.State == StateRunning || j.State == StateTimedOut { // a retried job keeps them on the server
+		j.Worker, j.Expires = string(r.Worker), r.Expires.Time()
 	}
 	j.setRun(string(r.PoppedAt), r.PutAt.Time())
 	for _, entry := range r.History {

@@ -354,3 +354,18 @@ func TestAJobOfAServerAsJSON(t *testing.T) {
 	require.Equal(t, text, jsonOf(t, read))
 	requireCode(t, qless.ErrInvalid, read.Refresh(t.Context()))
 }
+
+// On the server, the record of a retried job keeps the worker and the end of the lock.
+func TestAJobWithoutALockNamesNoWorker(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.Put("q", qless.JID("j"))
+		job := e.Pop("q")
+		require.NotEmpty(t, e.Read("j").Worker)
+		require.NotZero(t, e.Read("j").Expires)
+		_, err := job.Retry(t.Context(), time.Minute, "", "")
+		require.NoError(t, err)
+		require.Equal(t, qless.StateScheduled, e.Read("j").State)
+		require.Empty(t, e.Read("j").Worker)
+		require.Zero(t, e.Read("j").Expires)
+	})
+}

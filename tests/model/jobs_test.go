@@ -105,11 +105,15 @@ func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set))
 
 // view shows a job as in a reply of the server, with times of 14 digits.
 func (j *job) view(tracked bool, until float64) string {
+	worker, expires := j.worker, j.expires
+	if j.state != qless.StateRunning && j.state != timedOut {
+		worker, expires = "", 0 // a retried job keeps them on the server
+	}
 	return fmt.Sprintf("{%s %s of %s in %q by %q, %d/%d retries, priority %d, expires %.14g, "+
 		"tracked %t, from %q, data %s, tags %q, needs %q, needed by %q, failure %s, history %v, "+
 		"header %q, locked for %g, to run for %g, parents %q, until %.14g, "+
 		"progress %s, tenant %q}",
-		j.jid, j.state, j.klass, j.queue, j.worker, j.remaining, j.retries, j.priority, max(j.expires, 0),
+		j.jid, j.state, j.klass, j.queue, worker, j.remaining, j.retries, j.priority, max(expires, 0),
 		tracked, j.spawnedFrom, j.data, j.tags, sorted(j.dependencies), sorted(j.dependents), j.failure,
 		j.history, j.options.header, j.options.lockTime, j.options.life.runFor, j.options.parents(), until,
 		j.shownProgress(), j.options.tenant())

@@ -164,10 +164,8 @@ func jobTable(job *qless.Job) *table {
 	t.add("state", paintedState(job.State))
 	t.add("priority", job.Priority)
 	t.add("retries", retriesLeft(job.Remaining, job.Retries)+" left")
-	if job.State == qless.StateRunning {
-		set("worker", job.Worker)
-		set(lockEnds(job.Expires), at(job.Expires))
-	}
+	set("worker", job.Worker)
+	set(lockEnds(job.Expires), at(job.Expires))
 	if job.Parked == "" {
 		set("due", at(job.Due))
 	}
