@@ -133,6 +133,8 @@ const (
 	KindSettingInvalid Kind = "setting_invalid"
 	// KindSettingDangerous is a setting with a value that is likely to do harm.
 	KindSettingDangerous Kind = "setting_dangerous"
+	// KindRefuses is a server that takes no writes, such as a replica.
+	KindRefuses Kind = "refuses"
 	// KindEviction is a server that may delete keys when it is full.
 	KindEviction Kind = "eviction"
 	// KindNoPersistence is a server that keeps nothing on disk.
@@ -141,8 +143,6 @@ const (
 	KindPersistenceFailed Kind = "persistence_failed"
 	// KindOldServer is a server that is too old.
 	KindOldServer Kind = "old_server"
-	// KindReplica is a server that is a replica.
-	KindReplica Kind = "replica"
 	// KindClockSkew is a worker whose clock is ahead of the server's.
 	KindClockSkew Kind = "clock_skew"
 )
@@ -265,13 +265,13 @@ var meanings = map[Kind]meaning{
 	KindSettingUnknown:   {Warning, "No known client reads the setting MEMBER."},
 	KindSettingInvalid:   {Warning, "The value of the setting MEMBER is invalid: DETAILS."},
 	KindSettingDangerous: {Warning, "The setting MEMBER is DETAILS."},
+	KindRefuses:          {Broken, "The server takes no writes: DETAILS."},
 	KindEviction: {Warning, "The server may delete any key when it is full:" +
 		" its maxmemory-policy is DETAILS, not noeviction."},
 	KindNoPersistence:     {Warning, "The server keeps nothing on disk: a restart loses all jobs."},
 	KindPersistenceFailed: {Warning, "The server could not write to its disk: DETAILS."},
 	KindOldServer: {Warning, "The server is Redis DETAILS," +
 		" but 6.2 or later is required."},
-	KindReplica: {Warning, "The server is a replica: it accepts no writes."},
 	KindClockSkew: {Warning, "The clock of the worker MEMBER is ahead" +
 		" of the server's by DETAILS."},
 }

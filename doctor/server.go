@@ -13,9 +13,12 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// server reports dangers of the Redis server itself: in its version, role, eviction policy and
-// persistence.
+// server reports dangers of the Redis server itself: that it takes no writes, its version, eviction
+// policy and persistence.
 func (e *exam) server() error {
+	if err := redisx.AskWrites(e.ctx, e.rdb, e.Namespace); redisx.RefusesWrites(err) {
+		e.record(newFinding(e.Namespace, KindRefuses, "", "", redisx.Hint(err), false))
+	}
 	text, err := e.rdb.Info(e.ctx).Result()
 	if err != nil {
 		e.skip("the server", err)
@@ -33,9 +36,6 @@ func (e *exam) recordInfo(info map[string]string) {
 	}
 	if isOlder(info["redis_version"]) {
 		about(KindOldServer, info["redis_version"])
-	}
-	if info["role"] == "slave" {
-		about(KindReplica, "")
 	}
 	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" {
 		about(KindEviction, policy)

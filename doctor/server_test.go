@@ -19,7 +19,7 @@ func kinds(t *testing.T, rdb redis.UniversalClient) (found []doctor.Kind, skippe
 	report, err := doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1})
 	require.NoError(t, err)
 	for _, f := range report.Findings {
-		require.Equal(t, doctor.Warning, f.Severity)
+		require.Equal(t, f.Kind == doctor.KindRefuses, f.Severity == doctor.Broken)
 		require.False(t, f.Fixable)
 		found = append(found, f.Kind)
 	}
@@ -47,7 +47,7 @@ func TestAServerThatIsAReplica(t *testing.T) {
 		return strings.Contains(rdb.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
 	found, _ := kinds(t, rdb)
-	require.Equal(t, []doctor.Kind{doctor.KindReplica}, found)
+	require.Equal(t, []doctor.Kind{doctor.KindRefuses}, found)
 }
 
 // rules returns the rules of the user that the page describes.

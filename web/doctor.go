@@ -163,7 +163,6 @@ var advice = map[doctor.Kind]string{
 		"writable.",
 	doctor.KindOverdue:   "Start a worker of the queue, or run qless sweep QUEUE.",
 	doctor.KindOldServer: "Upgrade the server.",
-	doctor.KindReplica:   "Connect to the primary.",
 	doctor.KindClockSkew: "Let the host of the worker set its clock by NTP.",
 }
 

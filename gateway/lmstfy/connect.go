@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // Connect returns the configuration with the pools and the AdminRedis of the file. The caller must
@@ -23,7 +24,7 @@ func (f *File) Connect(ctx context.Context) (config Config, close func(), err er
 		client, end, err := r.connect(ctx)
 		if err == nil {
 			closes = append(closes, end)
-			err = client.Redis().Ping(ctx).Err()
+			err = redisx.AskReads(ctx, client.Redis(), client.Namespace())
 		}
 		return client, err
 	}

@@ -250,7 +250,7 @@ func (c *checker) serverCommand() *cobra.Command {
 			"unsaved changes if there is no append-only file. Larger figures alert. A snapshot or\n"+
 			"append-only file that could not be written is CRITICAL, and so is a server that takes no\n"+
 			"writes: the check tries one that changes nothing. A policy that evicts keys when the memory\n"+
-			"is full is a WARNING. The user needs permission to run INFO and EXISTS.",
+			"is full is a WARNING. The user needs permission to run INFO, EVAL and EXISTS.",
 		"  qless check server\n  qless check server --warn memory=70 --crit memory=90,ping=500ms",
 		cobra.NoArgs, []kindOfThreshold{
 			{name: "memory", unit: "%", warn: "80", crit: "95"}, {name: "evicted", warn: "0"},
@@ -262,12 +262,9 @@ func (c *checker) checkServer(
 	ctx context.Context, client *qless.Client, _ []string, r *checkResult,
 	warn, crit *thresholdFlag,
 ) error {
-	if _, err := askWrites(ctx, client.Redis(), client.Namespace()); err != nil { // connects
-		return err
-	}
+	refused := redisx.AskWrites(ctx, client.Redis(), client.Namespace()) // connects
 	began := time.Now()
-	writes, err := askWrites(ctx, client.Redis(), client.Namespace())
-	if err != nil {
+	if err := redisx.AskReads(ctx, client.Redis(), client.Namespace()); err != nil {
 		return err
 	}
 	ping := time.Since(began)
@@ -284,8 +281,13 @@ func (c *checker) checkServer(
 	if version := info["redis_version"]; version != "" {
 		r.Message = "Redis " + text.Clean(version) + " answers"
 	}
-	if !writes {
+	switch {
+	case redisx.RefusesWrites(refused):
 		r.warn(checkCritical, "it takes no writes")
+	case redisx.Refusal(refused) == "NOPERM":
+		r.Message += ", this user may only read"
+	case refused != nil:
+		return refused
 	}
 	r.judge("ping", "s", ping.Seconds(), warn, crit)
 	r.judgeMemory(info, warn, crit)

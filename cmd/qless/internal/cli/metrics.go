@@ -59,7 +59,8 @@ func (s *servers) queueMetrics() prometheus.Collector {
 	return qlessprom.NewCollector(s.qless, options)
 }
 
-// problem returns the reason why requests should go elsewhere, or "".
+// problem returns the reason why requests should go elsewhere, or "". Only gateways need a server
+// that takes writes.
 func (s *servers) problem(ctx context.Context) string {
 	if !s.ready.Load() {
 		return "starting or stopping"
@@ -67,7 +68,11 @@ func (s *servers) problem(ctx context.Context) string {
 	const patience = 2 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := askReads(ctx, s.redis, s.qless.Namespace())
+	ask := redisx.AskReads
+	if s.options.hasGateway() {
+		ask = redisx.AskWrites
+	}
+	err := ask(ctx, s.redis, s.qless.Namespace())
 	switch hint := redisx.Hint(err); {
 	case hint != "":
 		return "Redis refuses: " + hint
