@@ -3,8 +3,11 @@ package gearmonkey
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // A Moved is a job that was taken out of its queue to be put somewhere else.
@@ -25,84 +28,143 @@ type Moved struct {
 // number of jobs put when no more are waiting.
 //
 // No job is lost: each is moved to a separate list (move:F:high and so on), and leaves it only when
-// put has returned nil. If put fails, Move returns its error unchanged. The failed job, and any
-// that a killed process left in that list, come first in the next Move, and no worker gets them. A
-// job may therefore be put twice: put it under an id made of its function and ID. Run one Move per
-// function at a time.
+// put has returned. If put fails, or the job can't be read, the job is set aside (aside:F:high and
+// so on), the others are moved, and at the end it returns to its place in the queue. The error then
+// joins the errors of all these jobs, with their ids. After ten failures in a row, Move stops: the
+// jobs are not the reason. It also stops when the context ends.
+//
+// The next Move begins with the jobs that a killed process left in those lists, and no worker gets
+// them before. A job may therefore be put twice: put it under an id made of its function and ID.
+// Run one Move per function at a time, and no workers, which would also run the jobs that return.
 //
 // Jobs that workers have taken stay with them. To clients that call [Client.Get] or wait for it, a
 // moved job stays idle until [Client.Finish] is called. A job that no longer exists or has ended is
 // skipped.
 //
-// Each step is atomic. Cost: three commands per job, one round trip each.
+// Each step is atomic. Cost: three commands per job, one round trip each, and one per queue.
 func (c *Client) Move(
 	ctx context.Context, fn string, put func(ctx context.Context, job *Moved) error,
 ) (int, error) {
 	if err := checkFunction("move", fn); err != nil {
 		return 0, err
 	}
-	moved := 0
-	for _, queue := range []string{scheduled, string(High), string(Normal), string(Low)} {
-		m := mover{client: c, fn: fn, queue: queue, put: put}
-		n, err := m.all(ctx)
-		moved += n
-		if err != nil {
-			return moved, err
+	m := mover{client: c, fn: fn, put: put}
+	for _, m.queue = range []string{scheduled, string(High), string(Normal), string(Low)} {
+		if err := m.all(ctx); err != nil {
+			return m.moved, errors.Join(append(m.failed, err)...)
 		}
 	}
-	return moved, nil
+	return m.moved, errors.Join(m.failed...)
 }
 
-// mover moves the jobs of one queue.
+// mostFailures is how many jobs in a row may fail to be moved.
+const mostFailures = 10
+
+// mover moves the jobs of a function.
 type mover struct {
 	client *Client
 	fn     string
-	queue  string // high, normal, low or scheduled
 	put    func(ctx context.Context, job *Moved) error
+
+	queue  string // high, normal, low or scheduled
+	moved  int
+	failed []error // of the jobs set aside
+	inARow int     // how many of them came last
 }
 
-// moving returns the key of the jobs being moved.
+// moving returns the key of the jobs being moved, and aside that of the jobs set aside.
 func (m *mover) moving() string { return "move:" + m.fn + ":" + m.queue }
+func (m *mover) aside() string  { return "aside:" + m.fn + ":" + m.queue }
 
-// all moves all waiting jobs, and returns the number that were put.
-func (m *mover) all(ctx context.Context) (int, error) {
-	for moved := 0; ; {
+// all moves the jobs of a queue. In the end, those set aside return to it.
+func (m *mover) all(ctx context.Context) (err error) {
+	if err := m.giveBack(ctx); err != nil { // what a killed process has set aside
+		return err
+	}
+	defer func() { err = errors.Join(err, m.giveBack(context.WithoutCancel(ctx))) }()
+	for {
 		text, at, found, err := m.take(ctx)
 		if err != nil || !found {
-			return moved, wrap("move", m.fn, 0, err)
+			return wrap("move", m.fn, 0, err)
 		}
-		put, err := m.one(ctx, text, at)
-		if err != nil {
-			return moved, err
-		}
-		if put {
-			moved++
+		if err := m.one(ctx, text, at); err != nil {
+			return err
 		}
 	}
 }
 
-// one puts a job that is being moved, and reports whether it was put.
-func (m *mover) one(ctx context.Context, text string, at time.Time) (bool, error) {
+// one puts a job that is being moved, or sets it aside.
+func (m *mover) one(ctx context.Context, text string, at time.Time) error {
 	id, ok := parseID(text)
 	if !ok {
-		return false, m.drop(ctx, text)
+		return m.drop(ctx, text)
 	}
 	input, err := m.client.input(ctx, "move", m.fn, id)
-	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrFinished) {
-		return false, m.drop(ctx, text)
+	switch {
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrFinished):
+		return m.drop(ctx, text)
+	case errors.Is(err, ErrUnavailable):
+		return err
+	case err == nil:
+		job := &Moved{Function: m.fn, ID: id, Input: input, At: at}
+		if m.queue != scheduled {
+			job.Priority = Priority(m.queue)
+		}
+		err = m.put(ctx, job)
 	}
-	if err != nil {
-		return false, err
+	if err == nil {
+		m.moved++
+		m.inARow = 0
+		return m.drop(ctx, text)
 	}
-	job := &Moved{Function: m.fn, ID: id, Input: input, At: at}
-	if m.queue != scheduled {
-		job.Priority = Priority(m.queue)
+	m.failed = append(m.failed, fmt.Errorf("job %d of %s: %w", id, m.fn, err))
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	if err := m.put(ctx, job); err != nil {
-		return false, err
+	if err := m.run(ctx, setAsideScript, m.moving(), m.aside(), text).Err(); err != nil {
+		return wrap("move", m.fn, id, err)
 	}
-	return true, m.drop(ctx, text)
+	if m.inARow++; m.inARow == mostFailures {
+		return newError(ErrServer, "move", m.fn, 0,
+			fmt.Sprintf("the last %d jobs were not put", mostFailures))
+	}
+	return nil
 }
+
+// giveBack returns the jobs set aside to their places in the queue.
+func (m *mover) giveBack(ctx context.Context) error {
+	err := m.run(ctx, giveBackScript, queueKey(m.fn, m.queue), m.aside()).Err()
+	return wrap("move", m.fn, 0, err)
+}
+
+// run runs a script on two keys.
+func (m *mover) run(ctx context.Context, script, from, to string, args ...any) *redis.Cmd {
+	return m.client.send(ctx, append([]any{"EVAL", script, 2, from, to}, args...)...)
+}
+
+// setAsideScript sets a job aside (in KEYS[2]) that is being moved (KEYS[1]). giveBackScript
+// returns all such jobs (KEYS[2]) to the queue (KEYS[1]). Run twice, they do no more.
+const (
+	setAsideScript = `
+local due = redis.call('TYPE', KEYS[1]).ok == 'zset' and redis.call('ZSCORE', KEYS[1], ARGV[1])
+if due then
+  redis.call('ZREM', KEYS[1], ARGV[1])
+  redis.call('ZADD', KEYS[2], due, ARGV[1])
+elseif redis.call('LREM', KEYS[1], 1, ARGV[1]) == 1 then
+  redis.call('LPUSH', KEYS[2], ARGV[1])
+end
+return 1`
+
+	giveBackScript = `
+if redis.call('TYPE', KEYS[2]).ok == 'zset' then
+  redis.call('ZUNIONSTORE', KEYS[1], 2, KEYS[1], KEYS[2], 'AGGREGATE', 'MIN')
+  return redis.call('DEL', KEYS[2])
+end
+for _ = 1, redis.call('LLEN', KEYS[2]) do
+  redis.call('RPUSH', KEYS[1], redis.call('LPOP', KEYS[2]))
+end
+return 1`
+)
 
 // takeListScript and takeScheduledScript return the first of the jobs being moved (KEYS[2]) or, if
 // there are none, move the first of the queue (KEYS[1]) there and return it. Run twice, they return
@@ -131,7 +193,7 @@ func (m *mover) take(ctx context.Context) (id string, at time.Time, found bool, 
 	if m.queue == scheduled {
 		text = takeScheduledScript
 	}
-	item, err := m.client.send(ctx, "EVAL", text, 2, queueKey(m.fn, m.queue), m.moving()).StringSlice()
+	item, err := m.run(ctx, text, queueKey(m.fn, m.queue), m.moving()).StringSlice()
 	if err != nil || len(item) == 0 {
 		return "", time.Time{}, false, err
 	}

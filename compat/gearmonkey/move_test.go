@@ -50,25 +50,61 @@ func TestMove(t *testing.T) {
 	require.EqualValues(t, 1, e.cli("LLEN queue:G:normal"))
 }
 
-func TestMoveGoesOnWhereItFailed(t *testing.T) {
+func TestMoveSetsAsideWhatCannotBePut(t *testing.T) {
 	t.Parallel()
-	full := errors.New("full")
+	large := errors.New("too large")
 	for _, option := range []gearmonkey.RunOption{gearmonkey.Low, gearmonkey.At(now)} {
 		e := newEnv(t)
-		e.run("F", "a", option)
-		e.run("F", "b", option)
-		n, err := e.Move(t.Context(), "F", func(_ context.Context, job *gearmonkey.Moved) error { return full })
-		require.Equal(t, full, err)
-		require.Zero(t, n)
-		require.NotEmpty(t, e.cli("KEYS move:F:*"), "it is kept")
+		for _, input := range []string{"a", "b", "c", "d", "e"} {
+			e.run("F", input, option)
+		}
+		e.cli("DEL job:F:4")
+		e.cli("SET job:F:4 damaged")
+		n, err := e.Move(t.Context(), "F", func(_ context.Context, job *gearmonkey.Moved) error {
+			require.NotEmpty(t, e.cli("KEYS move:F:*"))
+			if job.ID < 3 {
+				return large
+			}
+			return nil
+		})
+		require.ErrorIs(t, err, large)
+		require.ErrorIs(t, err, gearmonkey.ErrServer)
+		require.Regexp(t, "^job 1 of F: too large\njob 2 of F: too large\njob 4 of F: .*WRONGTYPE.*$", err)
+		require.Equal(t, 2, n)
+		require.Empty(t, e.cli("KEYS move:*"))
+		require.Empty(t, e.cli("KEYS aside:*"))
+		e.cli("DEL job:F:4")
 
 		put, moved := keep()
 		n, err = e.Move(t.Context(), "F", put)
 		require.NoError(t, err)
-		require.Equal(t, 2, n)
+		require.Equal(t, 2, n, "they are in their queue again")
 		require.EqualValues(t, 1, (*moved)[0].ID)
 		require.EqualValues(t, 2, (*moved)[1].ID)
-		require.Empty(t, e.cli("KEYS move:*"))
+		require.Empty(t, e.cli("KEYS queue:F:*"))
+	}
+}
+
+func TestMoveStopsWhereNothingCanBePut(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	for range 12 {
+		e.run("F", "x")
+	}
+	tried := 0
+	n, err := e.Move(t.Context(), "F", func(context.Context, *gearmonkey.Moved) error {
+		tried++
+		return errors.New("full")
+	})
+	require.ErrorContains(t, err, "the last 10 jobs were not put")
+	require.Zero(t, n)
+	require.Equal(t, 10, tried)
+	put, moved := keep()
+	n, err = e.Move(t.Context(), "F", put)
+	require.NoError(t, err)
+	require.Equal(t, 12, n)
+	for i, job := range *moved {
+		require.EqualValues(t, i+1, job.ID, "the order is kept")
 	}
 }
 

@@ -2,6 +2,9 @@ package workqueue
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -9,42 +12,89 @@ import (
 
 // Move takes the waiting items out of the queue one by one and passes each to put, which puts it
 // somewhere else, such as in a qless queue. It returns the number of items moved when no more are
-// waiting, or at the first error. Leased items are left alone; they return to the queue if they are
-// not completed, so call Move again until [Queue.Counts] returns zeros.
+// waiting. Leased items are left alone; they return to the queue if they are not completed, so call
+// Move again until [Queue.Counts] returns zeros.
 //
 // An item is put before it is completed here, so none is lost. It may be put twice, if the program
 // dies in between or put takes more than a minute: put it under its id, so that the second put has
-// no effect. If put fails, Move returns its error, and the item goes back to the queue as the next
-// one.
+// no effect. If put fails, the other items are moved, and at the end the item goes back to the
+// queue as the next one. The error then joins the errors of all these items, with their ids. After
+// ten failures in a row, Move stops: the items are not the reason. It also stops when the context
+// ends.
 //
 // To keep moving items as they are added, use put as the handler of a [Worker]. Cost: two scripts
 // per item.
 func (q *Queue) Move(
 	ctx context.Context, db redis.UniversalClient, put func(ctx context.Context, item *Item) error,
 ) (int, error) {
-	moved := 0
-	for {
-		item, err := q.Lease(ctx, db, false, 0, moveLease)
+	m := mover{Queue: q, db: db, put: put, aside: map[string]*Item{}}
+	err := m.all(ctx)
+	m.giveBack(context.WithoutCancel(ctx))
+	return m.moved, errors.Join(append(m.failed, err)...)
+}
+
+const (
+	moveLease    = time.Minute // the lease of an item while it is being moved
+	mostFailures = 10          // how many items in a row may fail to be moved
+)
+
+// mover moves the items of a queue.
+type mover struct {
+	*Queue
+	db  redis.UniversalClient
+	put func(ctx context.Context, item *Item) error
+
+	moved  int
+	aside  map[string]*Item // could not be put, and are still leased, by their ids
+	order  []string         // of the ids
+	failed []error
+}
+
+// all moves all items that can be moved.
+func (m *mover) all(ctx context.Context) error {
+	for inARow := 0; inARow < mostFailures; {
+		item, err := m.Lease(ctx, m.db, false, 0, moveLease)
 		if err != nil {
-			return moved, err
+			return err
 		}
 		if item == nil {
-			left, err := q.QueueLen(ctx, db)
+			left, err := m.QueueLen(ctx, m.db)
 			if left == 0 || err != nil {
-				return moved, err
+				return err
 			}
 			continue // an id without data
 		}
-		if err := put(ctx, item); err != nil {
-			_, _ = q.Release(context.WithoutCancel(ctx), db, item) // if this fails, the lease expires
-			return moved, err
+		if m.aside[item.ID] != nil { // its lease has expired
+			m.aside[item.ID] = item
+			continue
 		}
-		if _, err := q.Complete(ctx, db, item); err != nil {
-			return moved, err
+		if err := m.put(ctx, item); err != nil {
+			inARow++
+			m.setAside(item, err)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			continue
 		}
-		moved++
+		if _, err := m.Complete(ctx, m.db, item); err != nil {
+			return err
+		}
+		inARow = 0
+		m.moved++
 	}
+	return fmt.Errorf("the last %d items were not put", mostFailures)
 }
 
-// moveLease is the lease of an item while it is being moved.
-const moveLease = time.Minute
+func (m *mover) setAside(item *Item, err error) {
+	m.aside[item.ID] = item
+	m.order = append(m.order, item.ID)
+	m.failed = append(m.failed, fmt.Errorf("item %q: %w", item.ID, err))
+}
+
+// giveBack returns the items set aside to the queue, in their order. If that fails, their leases
+// expire.
+func (m *mover) giveBack(ctx context.Context) {
+	for _, id := range slices.Backward(m.order) {
+		_, _ = m.Release(ctx, m.db, m.aside[id])
+	}
+}

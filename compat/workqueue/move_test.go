@@ -40,19 +40,45 @@ func TestMoveLeavesWhatIsWorked(t *testing.T) {
 	require.Equal(t, []string{"a"}, e.list("P:processing"))
 }
 
-func TestMovePutsBackWhatCouldNotBePut(t *testing.T) {
+func TestMoveSetsAsideWhatCannotBePut(t *testing.T) {
 	e := newEnv(t)
-	e.add("a", "b")
-	before := e.dump()
-	full := errors.New("full")
-	moved, err := e.Move(t.Context(), e.rdb, func(context.Context, *workqueue.Item) error { return full })
-	require.ErrorIs(t, err, full)
-	require.Zero(t, moved)
-	require.Equal(t, before, e.dump())
+	e.add("a", "b", "c", "d")
+	large := errors.New("too large")
+	moved, err := e.Move(t.Context(), e.rdb, func(_ context.Context, item *workqueue.Item) error {
+		if item.ID < "c" {
+			return large
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, large)
+	require.EqualError(t, err, "item \"a\": too large\nitem \"b\": too large")
+	require.Equal(t, 2, moved)
+	next := newEnv(t)
+	next.add("a", "b")
+	require.Equal(t, next.dump(), e.dump(), "they are in the queue again")
 
 	e.server.Kill()
 	_, err = e.Move(t.Context(), e.rdb, nil)
 	require.ErrorIs(t, err, workqueue.ErrUnavailable)
+}
+
+func TestMoveStopsWhereNothingCanBePut(t *testing.T) {
+	e := newEnv(t)
+	for id := range 12 {
+		e.add(fmt.Sprint(id))
+	}
+	before := e.dump()
+	full := errors.New("full")
+	tried := 0
+	moved, err := e.Move(t.Context(), e.rdb, func(context.Context, *workqueue.Item) error {
+		tried++
+		return full
+	})
+	require.ErrorIs(t, err, full)
+	require.ErrorContains(t, err, "the last 10 items were not put")
+	require.Zero(t, moved)
+	require.Equal(t, 10, tried)
+	require.Equal(t, before, e.dump())
 }
 
 // If a mover dies between the put and the completion, the item is put again. Because the job has
