@@ -209,7 +209,10 @@ func TestRedisFailsOverDuringAPass(t *testing.T) {
 				if name != step {
 					return
 				}
-				require.Equal(s, int64(1), master.Wait(t.Context(), 1, time.Second).Val())
+				conn := master.Conn()
+				require.NoError(s, conn.Set(t.Context(), "last", 1, 0).Err()) // WAIT counts own writes
+				require.Equal(s, int64(1), conn.Wait(t.Context(), 1, time.Minute).Val())
+				require.NoError(s, conn.Close())
 				require.NoError(s, next.ReplicaOf(t.Context(), "no", "one").Err())
 				require.NoError(s, master.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
 				addr.Store(replica.Addr())
