@@ -84,7 +84,7 @@ screenshots: ## take pictures of the dashboard: some for docs/images, all pages 
 	  -pictures -album $(CURDIR)/.cache/album .
 
 .PHONY: generate
-generate: ## write lua/qless.lua and commands_gen.go from the other scripts
+generate: ## write the generated scripts and commands_gen.go from the Lua sources
 	go generate ./...
 
 .PHONY: fuzz
@@ -214,7 +214,6 @@ luacheck:
 
 .PHONY: generated
 generated:
-	@mkdir -p .cache
-	go run ./internal/cmd/luabundle -script .cache/qless.lua -facts .cache/commands_gen.go
-	@cmp .cache/qless.lua lua/qless.lua && cmp .cache/commands_gen.go commands_gen.go || \
-		{ echo "the generated files are old: make generate" >&2; exit 1; }
+	go run ./internal/cmd/luabundle -to .cache/generated
+	@cd .cache/generated && for file in *.go */*.lua; do cmp $$file ../../$$file || \
+		{ echo "the generated files are old: make generate" >&2; exit 1; }; done

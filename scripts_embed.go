@@ -6,7 +6,7 @@ import (
 	"github.com/qless/qless-go/internal/script"
 )
 
-//go:generate go run ./internal/cmd/luabundle -script lua/qless.lua -facts commands_gen.go
+//go:generate go run ./internal/cmd/luabundle
 
 //go:embed lua/qless.lua
 var scriptText string

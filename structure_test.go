@@ -31,8 +31,8 @@ const (
 
 // limits has the size of each package, tests apart: its lines and files, the lines of its largest
 // file and function, the files of its largest cycle, of which each needs all others, and its
-// exported types, functions, methods, constants and variables. Lines of packages other than the root
-// are rounded up to 50. A commit that raises a limit says why, and what was not removed instead.
+// exported types, functions, methods, constants and variables. Lines are rounded up to 50, but for
+// the root. A commit that raises a limit says why, and what was not removed instead.
 const limits = `
 package                                       lines files  file  func cycle exported
 .                                             13040    40   722    44    17      346
@@ -65,7 +65,7 @@ inspect                                        2850    13   427    36     4     
 internal/ahead                                  150     1   123    16     1       11
 internal/batch                                  200     1   169    19     1        5
 internal/calls                                  250     1   207    42     1        5
-internal/cmd/luabundle                          100     1    89    20     1        0
+internal/cmd/luabundle                          150     1   101    37     1        0
 internal/cron                                   200     1   181    22     1        5
 internal/dial                                   400     2   205    41     2        8
 internal/dump                                   700     3   270    47     3        9
@@ -78,7 +78,7 @@ internal/keys                                   300     2   162    21     2     
 internal/leases                                 400     2   317    26     1       16
 internal/line                                   200     1   164    12     1       14
 internal/linger                                 100     1    80    17     1        7
-internal/luasrc                                3750    11  1002    77     6        9
+internal/luasrc                                3450    10   809    77     5        9
 internal/queues                                 400     2   213    26     1       27
 internal/redisx                                 700    10   264    33     1       44
 internal/runs                                   300     2   219    19     1       15
@@ -89,7 +89,7 @@ internal/testkit/memory                          50     1    23     8     1     
 internal/together                               100     1    93    37     1        4
 internal/units                                  150     1   134    22     1       10
 internal/wire                                   400     2   322    29     1       28
-lua                                              50     1    14     1     1        1
+lua                                              50     1    10     0     0        1
 outbox                                         2300    12   418    40     9       27
 qlessotel                                      1050     8   308    38     5        8
 qlessprom                                      1650     9   306    39     6       22
@@ -138,14 +138,14 @@ var mayImport = []row{
 	{"outbox", bottom + ". internal/inside internal/jobopts"},
 	{"qlesstest", ". inspect"},
 	{"qlessprom", ". doctor inspect internal/together"},
-	{"doctor", bottom + ". inspect internal/luasrc lua"},
+	{"doctor", bottom + ". inspect"},
 	{"gateway/...", ". gateway/... inspect internal/hosts internal/redisx qlesstest"},
 	{"web web/...",
 		". doctor inspect internal/hosts internal/jobopts internal/redisx internal/together " +
 			"internal/units web/internal/..."},
 	{"cmd/...", ". cmd/... doctor gateway/... inspect internal/dial internal/dump internal/hosts " +
-		"internal/jobopts internal/luasrc internal/queues internal/redisx internal/settings " +
-		"internal/together internal/units lua qlessprom qlesstest web"},
+		"internal/jobopts internal/queues internal/redisx internal/settings internal/together " +
+		"internal/units lua qlessprom qlesstest web"},
 	{"examples/...", ". compat/... examples/... inspect internal/testkit outbox qlessotel qlessprom " +
 		"qlesstest web"},
 	{"internal/cmd/...", "internal/luasrc"},
@@ -362,8 +362,8 @@ func inProject(imported string) (folder string, ok bool) {
 	return path.Clean(folder), true
 }
 
-// typesOf checks the types of a package, but knows nothing of those that it imports: for what is
-// declared and used within the package, that is enough.
+// typesOf checks the types of a package, without the packages that it imports. That is enough
+// for the names that it declares itself.
 func typesOf(fset *token.FileSet, files []*ast.File) (*types.Package, *types.Info) {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	config := types.Config{Importer: noImports{}, Error: func(error) {}}

@@ -2,21 +2,21 @@ package doctor
 
 import (
 	"context"
-	"embed"
+	_ "embed"
 	"fmt"
-	"io/fs"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/luasrc"
 	"github.com/qless/qless-go/internal/wire"
-	"github.com/qless/qless-go/lua"
 )
 
-//go:embed lua
-var sources embed.FS
+//go:embed doctor.lua
+var text string
+
+// script is the script in doctor.lua. It is generated from lua and from the library that the doctor
+// shares with qless.
+var script = redis.NewScript(text)
 
 // A check is a command of the doctor's script that checks items, and repairs them.
 type check string
@@ -33,20 +33,6 @@ const (
 	checkFigures check = "figures"
 )
 
-// script returns the script, which is built from lua and the library that the doctor shares with
-// qless.
-var script = sync.OnceValue(func() *redis.Script {
-	own, err := fs.Sub(sources, "lua")
-	if err != nil {
-		panic(err) // it is embedded
-	}
-	text, err := luasrc.BuildOther(lua.Sources(), own)
-	if err != nil {
-		panic(err) // it was tested
-	}
-	return redis.NewScript(text)
-})
-
 // An item is the subject of a check: a key without the prefix and, for a set or a list, a member.
 type item struct{ key, member string }
 
@@ -62,7 +48,7 @@ func (c check) run(ctx context.Context, e *exam, kind Kind, items []item) ([]Fin
 	for _, i := range items {
 		args = append(args, i.key, i.member)
 	}
-	rows, err := script().Run(ctx, e.rdb, []string{e.Namespace}, args...).Slice()
+	rows, err := script.Run(ctx, e.rdb, []string{e.Namespace}, args...).Slice()
 	if err != nil {
 		return nil, err
 	}

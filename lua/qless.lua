@@ -162,6 +162,8 @@ local function library(stamp, now)
 		return lib
 	end
 	var = var or {}
+	var.dropped = var.dropped or 0
+	var.first_own_end = var.first_own_end or math.huge
 	var.followable = var.followable or 1000
 	var.large_bytes = var.large_bytes or 0
 	var.left_groups = var.left_groups or {}
@@ -170,6 +172,7 @@ local function library(stamp, now)
 	var.met_lives = var.met_lives or {}
 	var.near_end = var.near_end or {}
 	var.none = var.none or {}
+	var.parked_here = var.parked_here or 0
 	var.tellable = var.tellable or 200
 	var.unheard = var.unheard or 0
 	local call = redis.call
@@ -183,19 +186,10 @@ local function library(stamp, now)
 		if length == 3 then
 		if name == 'arm' then
 			function lib.arm(jid, queue, at, paused)
-				local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
-				local due
-				do
-					local text = try('zscore', scheduled, jid)
-					local n = text and tonumber(text)
-					if n and n - n == 0 then
-						due = n
-					else
-						due = nil
-					end
-				end
+				local scheduled = lib.queue_key(queue, 'scheduled')
+				local due = lib.finite(try('zscore', scheduled, jid))
 				if due and due > at then
-					try('zadd', scheduled, string.format('%.17g', at), jid)
+					try('zadd', scheduled, lib.exact(at), jid)
 					if not paused and not lib.is_claimed(queue, at, '') then
 						lib.wake_for(queue, at - now)
 					end
@@ -204,14 +198,12 @@ local function library(stamp, now)
 		elseif name == 'put' then
 			function lib.put(puts)
 				local items, groups = puts.items, puts.groups
-				if may_run and not may_run('publish', prefix .. 'log', '') then
-					error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-				end
-				local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+				lib.must_publish()
+				local keys = {lib.idle_key(), prefix .. 'tracked', prefix .. 'x:empty', false}
 				local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
 				for i = 1, #items do
 					local item = items[i]
-					local key = prefix .. 'j:' .. item.jid
+					local key = lib.job_key(item.jid)
 					item.key, keys[i + 3] = key, key
 					if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
 						plain = false
@@ -220,7 +212,7 @@ local function library(stamp, now)
 				local existing = lib.count_existing(keys)
 				local tracked, known_empty = false, false
 				if existing > 0 then
-					idle = call('exists', prefix .. 'x:idle') == 1
+					idle = call('exists', lib.idle_key()) == 1
 					existing = existing - (idle and 1 or 0)
 					tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
 					existing = existing - (tracked and 1 or 0)
@@ -233,115 +225,7 @@ local function library(stamp, now)
 				end
 				for g = 1, #groups do
 					if groups[g][1] then
-						local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
-						local queue = group[1].queue
-						local quoted = cjson.encode(queue)
-						local details = '{"q":' .. quoted .. '}'
-						local text = lib.entry(now, '"put"', details)
-						local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-						if idle2 or not classic then
-							first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-						end
-						do
-							local first
-							if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-								first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-							end
-							local digits = first and #group > 1 and string.sub(first, 4) + 0
-							local work, n = var.none, 0
-							for i = 1, #group do
-								local item = group[i]
-								if item.waits then
-									call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-									item.state = 'depends'
-								elseif item.delay > 0 then
-									call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
-									item.state = 'scheduled'
-								else
-									local score = item.score or item.at and lib.past_score(item) or false
-									local share = puts.turns and (item.share or item.given and item.given.share)
-									if share and not score then
-										score = lib.fair_score(queue, item.priority, share, puts.turns)
-									end
-									if not score and (item.priority or not first) then
-										score = lib.fractional_score(n, item.priority)
-									elseif not score then
-										score = n == 0 and first or string.format('-0.%016d', digits + n)
-									end
-									if n == 0 then
-										work = {score, item.jid}
-									else
-										work[2 * n + 1], work[2 * n + 2] = score, item.jid
-									end
-									n = n + 1
-									item.state = 'waiting'
-								end
-							end
-							do
-								local key, list = prefix .. 'q:' .. queue .. '-work', work
-								for from = 1, #list, 1000 do
-									call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-								end
-							end
-							if puts.turns then
-								local known = puts.turns
-								for _, turns in ipairs(known.later) do
-									lib.write_turns(turns)
-								end
-								known.later = {}
-							end
-						end
-						local heard = #group < 5 or lib.is_heard()
-						for i = 1, #group do
-							local item = group[i]
-							do
-								local key, retries, tags = item.key, item.retries or '5', '[]'
-								lib.record(key, text)
-								if item.tags and #item.tags > 0 then
-									do
-										local jid, tags = item.jid, item.tags
-										for i = 1, #tags do
-											lib.add_tag(jid, tags[i])
-										end
-									end
-									tags = cjson.encode(item.tags)
-								end
-								call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
-								if item.waits then
-									lib.keep_delay(key, item.delay, item.checked)
-								end
-							end
-							if heard then
-								try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
-							end
-							if item.old and item.old.lost then
-								lib.lock_lost(item.jid, item.old.worker)
-							end
-						end
-						lib.know_queue(queue)
-						if tracked2 then
-							local jids = lib.jids_of(group)
-							local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-							for i = 1, #scores do
-								if scores[i] then
-									try('publish', prefix .. 'put', jids[i])
-								end
-							end
-						end
-						if known_empty2 then
-							lib.note_filled(queue, true)
-						end
-						if idle2 and #group == 1 and group[1].delay == 0 then
-							local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
-							if name then
-								local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
-								if woken == 0 or type(woken) ~= 'number' then
-									lib.wake(queue)
-								end
-							end
-						elseif idle2 then
-							lib.wake_several(queue, lib.soonest_of(group), #group)
-						end
+						lib.write_all(puts, groups[g], idle, tracked, known_empty)
 					end
 				end
 				if puts.watching or puts.batches then
@@ -354,7 +238,25 @@ local function library(stamp, now)
 			end
 		end
 		elseif length == 4 then
-		if name == 'draw' then
+		if name == 'deal' then
+			function lib.deal(ask, have, wanted)
+				local turns, shares, left, queues = {}, {}, 0, #ask.queues
+				for i = 1, queues do
+					left = left + (have[i] or 0)
+				end
+				while wanted > 0 and left > 0 do
+					local i = ask.cursor % queues + 1
+					local share = shares[i] or 0
+					if have[i] and have[i] > share then
+						shares[i] = share + 1
+						turns[#turns + 1] = i
+						wanted, left = wanted - 1, left - 1
+					end
+					ask.cursor = i % queues
+				end
+				return turns, shares
+			end
+		elseif name == 'draw' then
 			function lib.draw(ask, urn)
 				while urn.left > 0 do
 					ask.cursor = ask.cursor * 16807 % 2147483647
@@ -374,15 +276,7 @@ local function library(stamp, now)
 					end
 					urn.missed = urn.missed + 1
 					if urn.missed > 16 then
-						local open, sums, n, sum, before = {}, {}, 0, 0, 0
-						for i = 1, #ask.queues do
-							if not lib.is_shut(ask, urn, i) then
-								n, sum = n + 1, sum + ask.sums[i] - before
-								open[n], sums[n] = i, sum
-							end
-							before = ask.sums[i]
-						end
-						urn.open, urn.sums, urn.missed = open, sums, 0
+						lib.fill_urn(ask, urn)
 					end
 				end
 			end
@@ -393,24 +287,17 @@ local function library(stamp, now)
 					return problem
 				end
 				local jid, group, message = item.jid, item.group, item.message
-				try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
-				if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-					try('publish', prefix .. 'failed', jid)
-				end
-				local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
+				lib.publish('log', cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message}))
+				lib.publish_tracked('failed', jid)
+				local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', lib.failure_json(group, message, math.floor(now), worker)}
 				if item.ended then
-					fields[#fields + 1] = 'x:result'
-					fields[#fields + 1] = item.ended
+					lib.add_result(item, fields)
 				end
 				lib.give_up(item, worker, fields, 'failed')
 				lib.leave_queue(item.current, jid)
 				local cap, keep = lib.read_failing()
 				lib.record(item.key, lib.entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
-				do
-					local queue = item.current
-					lib.tally(now - now % 86400, queue, 'failures', 1)
-					lib.tally(now - now % 86400, queue, 'failed', 1)
-				end
+				lib.tally_failure(item.current)
 				if item.stored then
 					lib.job_ended(jid, item.stored, 'failed')
 				end
@@ -420,21 +307,21 @@ local function library(stamp, now)
 			end
 		elseif name == 'free' then
 			function lib.free(jid, released)
-				local key = prefix .. 'j:' .. jid
+				local key = lib.job_key(jid)
 				local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
 				local queue, due = job[1], released and not job[4] and lib.finite(job[3])
 				if not queue then
 					return
 				end
-				local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+				local state, place, score = 'scheduled', lib.queue_key(queue, 'scheduled'), job[3]
 				if not due then
-					state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', lib.score_of(queue, job[2], job[5], {})
+					state, place, score = 'waiting', lib.queue_key(queue, 'work'), lib.score_of(queue, job[2], job[5], {})
 				end
 				local reply = try('zadd', place, score, jid)
 				if type(reply) == 'table' then
 					return reply.err
 				end
-				try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+				try('zrem', lib.queue_key(queue, 'depends'), jid)
 				call('hset', key, 'state', state)
 				if due then
 					call('hdel', key, 'scheduled')
@@ -466,8 +353,7 @@ local function library(stamp, now)
 			function lib.json(area, name, text)
 				local ok, value, problem = pcall(cjson.decode, text)
 				if not ok or problem then
-					local message = 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-					error(area .. '(): ' .. message)
+					lib.reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
 				end
 				return value
 			end
@@ -475,9 +361,9 @@ local function library(stamp, now)
 			function lib.link(jid, others, added)
 				for i = 1, 2 * #others do
 					local other = others[math.ceil(i / 2)]
-					local key, member = prefix .. 'j:' .. other .. '-dependents', jid
+					local key, member = lib.job_key(other) .. '-dependents', jid
 					if i % 2 == 0 then
-						key, member = prefix .. 'j:' .. jid .. '-dependencies', other
+						key, member = lib.job_key(jid) .. '-dependencies', other
 					end
 					local reply = try('sadd', key, member)
 					if reply == 1 then
@@ -490,31 +376,90 @@ local function library(stamp, now)
 					end
 				end
 			end
+		elseif name == 'lock' then
+			function lib.lock(queue, jids, worker, settings, show, out, run)
+				for first = 1, #jids, 500 do
+					local some = #jids > 500 and {unpack(jids, first, math.min(first + 500 - 1, #jids))} or jids
+					lib.lock_some(queue, some, worker, settings, show, out, run)
+				end
+			end
+		elseif name == 'park' then
+			function lib.park(queue, jid, limit, score, time)
+				local wait = lib.limit_key(limit.name, 'wait')
+				limit.waiting = limit.waiting or lib.finite(try('zcard', wait), 0)
+				local due = limit.opens
+				if limit.waiting > 0 then
+					due = now + 60 + limit.waiting / 100
+				end
+				limit.waiting = limit.waiting + 1
+				call('hset', lib.job_key(jid), 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
+				call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(due), jid)
+				try('zadd', wait, score, jid)
+			end
+		elseif name == 'show' then
+			function lib.show(key, jid)
+				local job = lib.read_job(try, jid)
+				if job[13] and job[9] and lib.is_over(jid, job[9], 'waiting') then
+					var.passed = var.passed + 1
+				elseif job[13] then
+					local text = lib.job_json(job, lib.is_tracked(jid), var.beside and lib.set_beside(job))
+					var.out[#var.out + 1], var.large_text = text, var.large_text + #text
+				elseif lib.may_write(key) then
+					return 1 - call('zrem', key, jid)
+				end
+				return 1
+			end
+		elseif name == 'shut' then
+			function lib.shut(urn, i)
+				if not urn.shut[i] then
+					urn.shut[i], urn.left = true, urn.left - 1
+				end
+			end
+		elseif name == 'tell' then
+			function lib.tell(jid, other, group, ended)
+				local key = lib.job_key(jid)
+				local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+				local letters, values = lib.split_options(job[3])
+				local policy = values.f
+				if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table' or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+					return false
+				end
+				local runs = policy['do'] == 'run'
+				if runs and not lib.let_run(jid, other) or not runs and lib.add_failure(jid, 'failed-dependency') then
+					return false
+				end
+				policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+				policy.failed[other] = group
+				call('hset', key, 'x:o', lib.join_options(letters, values))
+				lib.adopt_history(jid, job[4])
+				lib.record(key, lib.entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+				if runs then
+					return true
+				end
+				local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+				local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+				lib.fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+				return true, job[3]
+			end
 		elseif name == 'wake' then
 			function lib.wake(queue)
-				local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+				local waiting, list, lapses = lib.waiting_key(queue), nil, nil
 				local woken = false
 				for i = 1, 2 * 100 do
-					local from = list and prefix .. 'x:list:' .. list or waiting
+					local from = list and lib.waiters_key(list) or waiting
 					local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
 					local name = popped[1]
 					if name and string.byte(name) == 1 then
 						list, lapses = string.sub(name, 2), popped[2]
 					elseif name then
-						local idle = try('srem', prefix .. 'x:idle', name) == 1
-						woken = idle and lib.finite(try('publish', prefix .. 'x:wake:' .. name, queue), 0) > 0
+						local idle = try('srem', lib.idle_key(), name) == 1
+						woken = idle and lib.finite(lib.publish('x:wake:' .. name, queue), 0) > 0
 						if woken then
 							break
 						end
 						var.unheard = var.unheard + 1
 					elseif list then
-						do
-							local name = list
-							local key = prefix .. 'x:listed:' .. name
-							if try('exists', key) == 1 then
-								try('hset', key, queue, '1')
-							end
-						end
+						lib.note_missing(list, queue)
 						list = nil
 					else
 						break
@@ -524,6 +469,15 @@ local function library(stamp, now)
 					try('zadd', waiting, lapses, '\001' .. list)
 				end
 				return woken
+			end
+		elseif name == 'warn' then
+			function lib.warn(queue, jid, worker, grace, cap)
+				lib.publish_tracked('stalled', jid)
+				lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'), cap)
+				call('hset', lib.job_key(jid), 'grace', 1)
+				lib.lock_lost(jid, worker)
+				call('zadd', lib.queue_key(queue, 'locks'), lib.exact(now + grace), jid)
+				lib.tally(lib.day_of(now), queue, 'retries', 1)
 			end
 		end
 		elseif length == 5 then
@@ -548,7 +502,7 @@ local function library(stamp, now)
 		elseif name == 'alike' then
 			function lib.alike(count, jobs, taken, settings, run)
 				local text = jobs[1][9]
-				if count == 1 or not text or string.find(text, '^%a*[st]') ~= nil or run and (var.parked_here > 0 or settings.direct and taken + count > settings.direct) then
+				if count == 1 or not text or lib.has_any(text, 'st') or run and (var.parked_here > 0 or settings.direct and taken + count > settings.direct) then
 					return nil
 				end
 				for i = 1, count do
@@ -577,6 +531,14 @@ local function library(stamp, now)
 			function lib.entry(at, what, details)
 				return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 			end
+		elseif name == 'exact' then
+			function lib.exact(n)
+				return string.format('%.17g', n)
+			end
+		elseif name == 'lapse' then
+			function lib.lapse(ask)
+				return lib.later(3 * math.max(ask.poll, 10))
+			end
 		elseif name == 'later' then
 			function lib.later(seconds)
 				if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
@@ -585,7 +547,45 @@ local function library(stamp, now)
 						return digits .. decimals
 					end
 				end
-				return string.format('%.17g', now + seconds)
+				return lib.exact(now + seconds)
+			end
+		elseif name == 'leave' then
+			function lib.leave(item, worker)
+				local jid, old = item.jid, item.old
+				local queue, owner = old.queue, old.worker
+				lib.adopt_history(jid, old.history)
+				if queue then
+					lib.leave_queue(queue, jid)
+				end
+				if owner and owner ~= '' then
+					try('zrem', lib.worker_key(owner), jid)
+					old.lost = owner ~= worker
+					if old.state == 'running' and queue then
+						lib.wake_for_slot(queue)
+					end
+				end
+				if old.state == 'complete' then
+					try('zrem', prefix .. 'completed', jid)
+				elseif old.state == 'failed' then
+					lib.forget_failure(jid, queue, old.failure)
+				end
+				if old.grace then
+					call('hdel', item.key, 'grace')
+				end
+				local keeps_turn = item.score and item.given.share
+				if old.stored and lib.has_option(old.stored, 'g') and old.state == 'waiting' and queue and not keeps_turn then
+					lib.leave_turns(queue, old.priority)
+				end
+				if old.limits then
+					lib.leave_limits(jid, old.limits)
+				end
+				if old.optionless then
+					call('hdel', item.key, 'x:o')
+				end
+				lib.remove_tags(jid, lib.difference(old.tags, item.tags, 1), 1)
+				for _, other in ipairs(old.ended) do
+					lib.undepend(jid, other)
+				end
 			end
 		elseif name == 'named' then
 			function lib.named(area, name, text)
@@ -598,23 +598,20 @@ local function library(stamp, now)
 				end
 				local list = lib.json(area, name, text)
 				if type(list) ~= 'table' then
-					local message = 'Arg "' .. name .. '" is not a JSON array'
-					error(area .. '(): ' .. message)
+					lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
 				end
 				local members = 0
 				for _ in pairs(list) do
 					members = members + 1
 				end
 				if members ~= #list then
-					local message = 'Arg "' .. name .. '" is not a JSON array'
-					error(area .. '(): ' .. message)
+					lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
 				end
 				for i = 1, #list do
 					if type(list[i]) == 'number' then
 						list[i] = tostring(list[i])
 					elseif type(list[i]) ~= 'string' then
-						local message = 'Arg "' .. name .. '" is not a JSON array of strings'
-						error(area .. '(): ' .. message)
+						lib.reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
 					end
 				end
 				return list
@@ -627,27 +624,9 @@ local function library(stamp, now)
 					old = call('zrange', completed, 0, math.min(excess, limit) - 1)
 				end
 				for i = 1, #old do
-					do
-						local jid = old[i]
-						local key = prefix .. 'j:' .. jid
-						local job = try('hmget', key, 'state', 'tags')
-						if job[1] == 'complete' then
-							do
-								local tags = lib.names_of(job[2])
-								for i2 = 1, #tags do
-									lib.remove_tag(jid, tags[i2])
-								end
-							end
-							call('del', key, key .. '-history', key .. '-dependencies')
-						end
-					end
+					lib.delete_job(old[i])
 				end
-				do
-					local list = old
-					for from = 1, #list, 1000 do
-						call('zrem', completed, unpack(list, from, math.min(from + 999, #list)))
-					end
-				end
+				lib.each_slice(call, 'zrem', completed, old)
 			end
 		elseif name == 'retry' then
 			function lib.retry(worker, item)
@@ -659,13 +638,13 @@ local function library(stamp, now)
 				item.remaining = item.remaining - 1
 				local failure
 				if group and message then
-					failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
+					failure = lib.failure_json(group, message, math.floor(now), worker)
 				end
 				if item.remaining < 0 then
 					return lib.exhaust(worker, item, queue, group, failure)
 				end
 				local state
-				state, problem = lib.enqueue(item, queue, lib.finite(item.priority, 0) - now / 10000000000)
+				state, problem = lib.enqueue(item, queue, lib.work_score(now, item.priority))
 				if problem then
 					return problem
 				end
@@ -683,9 +662,20 @@ local function library(stamp, now)
 					lib.stop_limited(item.jid, item.stored)
 				end
 			end
+		elseif name == 'sized' then
+			function lib.sized(list)
+				return list[2] and {unpack(list)} or {false}
+			end
+		elseif name == 'spawn' then
+			function lib.spawn(queue, parent, child, job, at)
+				call('hset', lib.job_key(child), 'jid', child, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags, 'state', 'waiting', 'worker', '', 'expires', 0, 'queue', queue, 'retries', job.retries, 'remaining', job.retries, 'time', lib.exact(at), 'spawned_from_jid', parent)
+				call('zadd', lib.queue_key(queue, 'work'), lib.work_score(at, job.priority), child)
+				lib.add_tags(child, lib.names_of(job.tags), 1)
+				lib.record(lib.job_key(child), lib.entry(at, '"put"', cjson.encode({q = queue})))
+			end
 		elseif name == 'tally' then
 			function lib.tally(day, queue, field, by)
-				local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+				local key = lib.stats_key('stats', day, queue)
 				if try('hincrby', key, field, by) == by then
 					lib.expire_stats(key, day)
 				end
@@ -707,10 +697,10 @@ local function library(stamp, now)
 		elseif name == 'watch' then
 			function lib.watch(jid, ended, some)
 				local failed = {}
-				for _, other in ipairs(some or try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
-					local key = prefix .. 'j:' .. other
+				for _, other in ipairs(some or try('smembers', lib.job_key(jid) .. '-dependencies')) do
+					local key = lib.job_key(other)
 					local job = try('hmget', key, 'state', 'x:o')
-					if job[1] and not (job[2] and string.find(job[2], '^%a*d') ~= nil) then
+					if job[1] and not (job[2] and lib.has_option(job[2], 'd')) then
 						local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
 						call('hset', key, 'x:o', 'd' .. stored)
 					end
@@ -726,17 +716,9 @@ local function library(stamp, now)
 			end
 		elseif name == 'whole' then
 			function lib.whole(area, name, text)
-				local amount = tonumber(text)
-				if not amount or amount - amount ~= 0 then
-					lib.reject_number(area, name, text)
-				end
-				if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-					local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-					error(area .. '(): ' .. message)
-				end
+				local amount = lib.integer(area, name, text)
 				if amount < 0 then
-					local message = 'Arg "' .. name .. '" is negative: ' .. text
-					error(area .. '(): ' .. message)
+					lib.reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
 				end
 				return amount + 0
 			end
@@ -749,16 +731,36 @@ local function library(stamp, now)
 				end
 				return list
 			end
+		elseif name == 'counts' then
+			function lib.counts(name)
+				local key = lib.worker_key(name)
+				return {name = name, jobs = call('zcount', key, stamp, var.far), stalled = call('zcount', key, 0, stamp)}
+			end
 		elseif name == 'day_of' then
 			function lib.day_of(at)
 				return at - at % 86400
+			end
+		elseif name == 'due_of' then
+			function lib.due_of(item, jid, queue, job)
+				local score = lib.score_in_work(jid, queue, job)
+				local due = not score and lib.finite(call('zscore', lib.queue_key(queue, 'scheduled'), jid))
+				if score then
+					local at, priority = lib.finite(score), lib.finite(job.priority, 0)
+					local in_work = at and (priority - at) * 10000000000 or 0
+					if in_work <= now or not item.given.share then
+						return in_work <= now and in_work or item.first
+					end
+					local stays = queue == item.queue and priority == lib.finite(item.priority, 0)
+					return now, stays and lib.has_option(job.stored, 'g') and score
+				end
+				return due or not job.undelayed and lib.finite(job.scheduled) or now
 			end
 		elseif name == 'expire' then
 			function lib.expire(queue, limit, settings)
 				local taken = {}
 				while limit > 0 do
 					local before = var.dropped
-					local ended = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, limit)
+					local ended = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
 					for i = 1, var.droppable > 0 and #ended or 0 do
 						taken[#taken + 1] = lib.expire_lock(queue, ended[i], settings)
 						if var.droppable <= 0 then
@@ -767,18 +769,10 @@ local function library(stamp, now)
 					end
 					limit = math.min(var.dropped - before, var.droppable)
 					if limit > 0 then
-						local key = prefix .. 'q:' .. queue .. '-locks'
-						for from = 1, #taken, 1000 do
-							call('zrem', key, unpack(taken, from, math.min(from + 999, #taken)))
-						end
+						lib.each_slice(call, 'zrem', lib.queue_key(queue, 'locks'), taken)
 					end
 				end
-				do
-					local key = prefix .. 'q:' .. queue .. '-work'
-					for from = 1, #taken, 1000 do
-						call('zrem', key, unpack(taken, from, math.min(from + 999, #taken)))
-					end
-				end
+				lib.each_slice(call, 'zrem', lib.queue_key(queue, 'work'), taken)
 				return taken
 			end
 		elseif name == 'finite' then
@@ -789,17 +783,28 @@ local function library(stamp, now)
 				end
 				return default
 			end
+		elseif name == 'follow' then
+			function lib.follow(item, jid)
+				local letters, values = lib.split_options(item.given.o)
+				values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+				item.depends, item.watches, item.follows = {jid}, true, true
+				item.claim = item.given.claim
+				item.claim.a = jid
+				letters = lib.has_option(letters, 'f') and letters or letters .. 'f'
+				item.options = lib.join_options(letters, values)
+			end
 		elseif name == 'forget' then
 			function lib.forget(old)
-				if not may_run or may_run('del', prefix .. 'workers') then
+				if lib.may_write(prefix .. 'workers') then
 					for _, worker in ipairs(old) do
-						call('del', prefix .. 'w:' .. worker .. ':jobs')
+						call('del', lib.worker_key(worker))
 					end
-					local key = prefix .. 'workers'
-					for from = 1, #old, 1000 do
-						call('zrem', key, unpack(old, from, math.min(from + 999, #old)))
-					end
+					lib.each_slice(call, 'zrem', prefix .. 'workers', old)
 				end
+			end
+		elseif name == 'is_due' then
+			function lib.is_due(queue, part)
+				return call('zcount', lib.queue_key(queue, part), '-inf', stamp) > 0
 			end
 		elseif name == 'joined' then
 			function lib.joined(texts)
@@ -817,7 +822,7 @@ local function library(stamp, now)
 				local others = {}
 				for i = first, #list do
 					local other = list[i]
-					local state = other == 'x:open' and 'open' or before[other] or try('hget', prefix .. 'j:' .. other, 'state')
+					local state = other == 'x:open' and 'open' or before[other] or try('hget', lib.job_key(other), 'state')
 					if type(state) == 'table' then
 						return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
 					elseif state and state ~= 'complete' and other ~= jid then
@@ -844,6 +849,14 @@ local function library(stamp, now)
 				end
 				return length
 			end
+		elseif name == 'reject' then
+			function lib.reject(area, message)
+				error(area .. '(): ' .. message)
+			end
+		elseif name == 'report' then
+			function lib.report(count, more)
+				return '{"count":' .. count .. ',"left":' .. lib.array(var.left_alone) .. (more or '') .. '}'
+			end
 		elseif name == 'search' then
 			function lib.search(area, list, cursor, count, limit, filters)
 				local offset = lib.after_cursor(area, list, cursor)
@@ -853,7 +866,7 @@ local function library(stamp, now)
 						found[#found + 1] = jids[i]
 					end
 					if i == count or #found == limit and limit > 0 or var.searched >= 2097152 then
-						return found, i, lib.cursor_at(list, offset + i - 1, jids[i], not (list.kind == 'failed' or list.kind == 'jids') and call('zscore', list.key, jids[i]))
+						return found, i, lib.cursor_at(list, offset + i - 1, jids[i], lib.score_in(list, jids[i]))
 					end
 				end
 				return found, #jids, ''
@@ -878,71 +891,26 @@ local function library(stamp, now)
 				local queues, jids = lib.add_work(jobs), {}
 				for i = #jobs, 1, -1 do
 					local job = jobs[i]
-					local key = prefix .. 'j:' .. job.jid
+					local key = lib.job_key(job.jid)
 					jids[#jids + 1] = job.jid
-					do
-						local jid, text = job.jid, job.history
-						if text then
-							lib.move_history(jid, text)
-						end
-					end
+					lib.adopt_history(job.jid, job.history)
 					lib.record(key, lib.entry(now, '"put"', cjson.encode({q = job.to})))
-					do
-						local queue, failure = job.from, lib.list_of(job.failure)
-						local at = lib.finite(failure.when)
-						if at and queue then
-							lib.tally(at - at % 86400, queue, 'failed', -1)
-						end
-					end
+					lib.uncount_failure(job.from, lib.list_of(job.failure))
 					call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', job.to, 'remaining', given.retries or job.retries or '5')
 					if given.retries then
 						call('hset', key, 'retries', given.retries)
 					end
 					if job.stored or given.o then
-						local stored = job.stored or ''
-						local claim = lib.claim_again(job.jid, stored)
-						if claim then
-							lib.write_claim(job.jid, claim)
-						end
-						if given.o or string.find(stored, '^%a*[stkKn]') ~= nil then
-							do
-								local key, given2 = prefix .. 'j:' .. job.jid, {o = given.o, drop = 'stn'}
-								local text = lib.merge_options(stored, given2)
-								if text == '' then
-									call('hdel', key, 'x:o')
-								elseif text then
-									call('hset', key, 'x:o', text)
-								end
-							end
-							lib.note_life(job.jid, given.ends)
-						end
+						lib.restore(job, given)
 					end
 				end
-				lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
+				lib.unfile_failures(jids)
 				for i = 1, #queues do
 					lib.know_unlisted(queues[i])
 					lib.note_filled(queues[i])
 					lib.wake(queues[i])
 				end
-				do
-					local queues, events = {}, {}
-					for i = 1, #jobs do
-						local job = jobs[i]
-						local event = events[job.to]
-						if event then
-							event.count, event.jid = event.count + 1, nil
-						else
-							queues[#queues + 1] = job.to
-							events[job.to] = {event = 'unfailed', queue = job.to, jid = job.jid, count = 1, group = lib.list_of(job.failure).group}
-						end
-					end
-					for i = 1, #queues do
-						do
-							local event = events[queues[i]]
-							lib.publish_ours('x:log', cjson.encode(event))
-						end
-					end
-				end
+				lib.publish_unfailed(jobs)
 			end
 		elseif name == 'unlist' then
 			function lib.unlist(key)
@@ -953,13 +921,13 @@ local function library(stamp, now)
 			end
 		elseif name == 'unpark' then
 			function lib.unpark(jid, queue, score)
-				local work = prefix .. 'q:' .. queue .. '-work'
-				if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+				local work = lib.queue_key(queue, 'work')
+				if type(try('zcard', work)) == 'table' or try('zrem', lib.queue_key(queue, 'scheduled'), jid) ~= 1 then
 					return false
 				end
 				call('zadd', work, score, jid)
-				call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
-				call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+				call('hset', lib.job_key(jid), 'state', 'waiting')
+				call('hdel', lib.job_key(jid), 'x:parked')
 				lib.note_filled(queue)
 				lib.wake(queue)
 				return true
@@ -978,50 +946,21 @@ local function library(stamp, now)
 				lib.record(item.key, lib.entry(now, '"put"', cjson.encode({q = queue})), cap)
 				lib.know_queue(queue)
 				if item.change then
-					local change = item.change
-					call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
-					if change.tags then
-						do
-							local jid, tags = item.jid, lib.difference(change.old_tags, change.tags, 1)
-							for i = 1, #tags do
-								lib.remove_tag(jid, tags[i])
-							end
-						end
-						do
-							local jid, tags = item.jid, change.tags
-							for i = 1, #tags do
-								lib.add_tag(jid, tags[i])
-							end
-						end
-						call('hset', item.key, 'tags', lib.array(change.tags))
-					end
-					if change.o or change.drop then
-						local key, old = item.key, call('hget', item.key, 'x:o')
-						local text = lib.merge_options(old, change)
-						if text == '' then
-							call('hdel', key, 'x:o')
-						elseif text then
-							call('hset', key, 'x:o', text)
-						end
-					end
+					lib.write_change(item, item.change)
 				end
 				if item.result then
-					local key = item.key
-					call('hset', key, 'x:o', lib.with_letter(call('hget', key, 'x:o'), 'r'))
+					lib.mark_result(item.key)
 				end
-				if item.stored and string.find(item.stored, '^%a*[stkK]') ~= nil then
-					local text = lib.renew_lifetimes(call('hget', prefix .. 'j:' .. jid, 'x:o'))
-					call('hset', prefix .. 'j:' .. jid, 'x:o', text)
-					local _, values = lib.split_options(text)
-					lib.note_life(jid, lib.end_in_state(values, 'waiting'))
+				if item.stored and lib.has_lifetime(item.stored) then
+					lib.renew_life(jid)
 				end
 				if part == 'depends' then
 					lib.settle(item, 'depends', queue)
-					call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, jid)
+					call('zadd', lib.queue_key(queue, 'depends'), stamp, jid)
 					lib.keep_delay(item.key, delay, item.checked)
 					lib.publish_advance(item)
 					local stored = item.change and item.change.o or item.stored
-					if stored and (string.find(stored, '^%a*f') ~= nil or item.stored and string.find(item.stored, '^%a*f') ~= nil) then
+					if stored and (lib.has_option(stored, 'f') or item.stored and lib.has_option(item.stored, 'f')) then
 						lib.watch(jid, lib.job_ended)
 						return call('hget', item.key, 'state')
 					end
@@ -1030,14 +969,25 @@ local function library(stamp, now)
 				local state = 'waiting'
 				if part == 'scheduled' then
 					state = 'scheduled'
-					call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + delay), jid)
+					call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + delay), jid)
 				else
-					call('zadd', prefix .. 'q:' .. queue .. '-work', lib.score_of(queue, item.priority, item.stored, {}), jid)
+					call('zadd', lib.queue_key(queue, 'work'), lib.score_of(queue, item.priority, item.stored, {}), jid)
 				end
 				lib.settle(item, state, queue)
 				lib.note_filled(queue)
-				lib.publish_advance(item, delay < 3600 and lib.wake(queue))
+				lib.publish_advance(item, lib.wake_for(queue, delay))
 				return state
+			end
+		elseif name == 'allowed' then
+			function lib.allowed(queue, settings, wanted)
+				if settings.max_concurrency > 0 then
+					local running = call('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf')
+					wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
+				end
+				if settings.max_rate and wanted > 0 then
+					return lib.allowed_by_rate(queue, settings, wanted)
+				end
+				return wanted
 			end
 		elseif name == 'data_of' then
 			function lib.data_of(key)
@@ -1048,13 +998,17 @@ local function library(stamp, now)
 				var.searched = var.searched + size
 				return try('hget', key, 'data')
 			end
+		elseif name == 'due_key' then
+			function lib.due_key(queue)
+				return prefix .. 'x:due:' .. queue
+			end
 		elseif name == 'enqueue' then
 			function lib.enqueue(item, queue, score)
 				local state, part = 'waiting', 'work'
 				if item.delay > 0 then
-					state, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
+					state, part, score = 'scheduled', 'scheduled', lib.exact(now + item.delay)
 				end
-				local reply = lib.add_first(prefix .. 'q:' .. queue .. '-' .. part, score, item.jid)
+				local reply = lib.add_first(lib.queue_key(queue, part), score, item.jid)
 				if type(reply) == 'table' then
 					return nil, reply.err
 				end
@@ -1064,24 +1018,20 @@ local function library(stamp, now)
 			function lib.exhaust(worker, item, queue, group, failure)
 				group = group or 'failed-retries-' .. queue
 				local message = failure and item.message or 'Job exhausted retries in queue "' .. item.current .. '"'
-				failure = failure or cjson.encode({group = group, message = message, when = now, worker = ''})
+				failure = failure or lib.failure_json(group, message, now, '')
 				local problem = lib.add_failure(item.jid, group)
 				if problem then
 					return problem
 				end
 				local fields = {'remaining', item.remaining}
 				if item.ended then
-					fields[#fields + 1] = 'x:result'
-					fields[#fields + 1] = item.ended
+					lib.add_result(item, fields)
 				end
 				item.group, item.message = group, message
 				lib.give_up(item, worker, fields, 'failed')
 				local cap, keep = lib.read_failing()
 				lib.mark_exhausted(item.jid, queue, group, failure, cap)
-				do
-					local event = {event = 'failed', jid = item.jid, queue = item.current, worker = worker, group = group, message = message}
-					lib.publish_ours('x:log', cjson.encode(event))
-				end
+				lib.publish_more({event = 'failed', jid = item.jid, queue = item.current, worker = worker, group = group, message = message})
 				if item.stored then
 					lib.job_ended(item.jid, item.stored, 'failed')
 				end
@@ -1091,14 +1041,9 @@ local function library(stamp, now)
 			end
 		elseif name == 'give_up' then
 			function lib.give_up(item, worker, fields, what)
-				try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-				try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-				do
-					local jid, text = item.jid, item.history
-					if text then
-						lib.move_history(jid, text)
-					end
-				end
+				try('zrem', lib.queue_key(item.current, 'locks'), item.jid)
+				try('zrem', lib.worker_key(worker), item.jid)
+				lib.adopt_history(item.jid, item.history)
 				if item.grace then
 					call('hdel', item.key, 'grace')
 				end
@@ -1111,12 +1056,7 @@ local function library(stamp, now)
 					fields[#fields + 1] = lib.with_attempt(item.attempts, what, item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = what ~= 'failed' and item.delay})
 				end
 				call('hset', item.key, unpack(fields))
-				do
-					local queue = item.current
-					if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-						lib.wake(queue)
-					end
-				end
+				lib.wake_for_slot(item.current)
 			end
 		elseif name == 'grouped' then
 			function lib.grouped(items)
@@ -1133,9 +1073,25 @@ local function library(stamp, now)
 				end
 				return groups
 			end
+		elseif name == 'has_any' then
+			function lib.has_any(text, letters)
+				return string.find(text, '^%a*[' .. letters .. ']') ~= nil
+			end
+		elseif name == 'integer' then
+			function lib.integer(area, name, text)
+				local value = lib.number(area, name, text)
+				if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+					lib.reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+				end
+				return value
+			end
+		elseif name == 'is_gone' then
+			function lib.is_gone(jid, found)
+				return found[2] and lib.is_over(jid, found[2], found[1])
+			end
 		elseif name == 'is_held' then
 			function lib.is_held(worker, jid)
-				local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
+				local job = try('hmget', lib.job_key(jid), 'worker', 'state')
 				return job[1] == worker and job[2] == 'running'
 			end
 		elseif name == 'is_open' then
@@ -1148,7 +1104,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'is_over' then
 			function lib.is_over(jid, stored, state)
-				if not (string.find(stored, '^%a*[stkK]') ~= nil) then
+				if not lib.has_lifetime(stored) then
 					return false
 				end
 				if not var.met_lives[stored] then
@@ -1163,9 +1119,7 @@ local function library(stamp, now)
 				if urn.shut[i] == nil then
 					urn.shut[i] = false
 					if string.sub(ask.known.marks, i, i) ~= ask.known.chosen or ask.paused[i] == 1 then
-						if not urn.shut[i] then
-							urn.shut[i], urn.left = true, urn.left - 1
-						end
+						lib.shut(urn, i)
 					end
 				end
 				return urn.shut[i]
@@ -1178,19 +1132,14 @@ local function library(stamp, now)
 				end
 				return jids
 			end
+		elseif name == 'job_key' then
+			function lib.job_key(jid)
+				return prefix .. 'j:' .. jid
+			end
 		elseif name == 'kept_by' then
 			function lib.kept_by(name, jid)
-				local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-				local claim
-				do
-					local state, stored = job[1], job[2]
-					local claim2 = lib.claim_of(stored)
-					if not claim2 or claim2.k ~= name or not state or state == 'complete' or state == 'failed' or claim2.m == 'start' and state == 'running' then
-						claim = nil
-					else
-						claim = claim2
-					end
-				end
+				local job = try('hmget', lib.job_key(jid), 'state', 'x:o')
+				local claim = lib.claim_on(name, job[1], job[2])
 				if claim and not lib.is_over(jid, job[2], job[1]) then
 					return jid, job[1], claim
 				end
@@ -1198,14 +1147,14 @@ local function library(stamp, now)
 			end
 		elseif name == 'let_run' then
 			function lib.let_run(jid, other)
-				local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+				local dependencies = lib.job_key(jid) .. '-dependencies'
 				if type(try('srem', dependencies, other)) == 'table' then
 					return false
 				elseif call('scard', dependencies) == 0 and lib.free(jid, true) then
 					call('sadd', dependencies, other)
 					return false
 				end
-				try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+				try('srem', lib.job_key(other) .. '-dependents', jid)
 				return true
 			end
 		elseif name == 'list_of' then
@@ -1236,6 +1185,43 @@ local function library(stamp, now)
 				local data = filter.data and lib.data_of(key)
 				return not filter.data or type(data) == 'string' and string.find(data, filter.data, 1, true) ~= nil
 			end
+		elseif name == 'new_urn' then
+			function lib.new_urn(ask)
+				return {sums = ask.sums, shut = {}, left = #ask.queues, missed = 0, gave = {}, giving = 0}
+			end
+		elseif name == 'observe' then
+			function lib.observe(kind, queue, durations)
+				local day = lib.day_of(now)
+				local key, short = lib.stats_key(kind, day, queue), lib.are_short(durations)
+				local values, asked, counts
+				if short then
+					values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+				else
+					asked, counts = lib.count_buckets(durations)
+					values = try('hmget', key, unpack(asked))
+				end
+				local total = lib.finite(values[1], 0)
+				local mean = lib.finite(values[2], 0)
+				local vk = lib.finite(values[3], 0)
+				local fresh = total == 0
+				if fresh then
+					mean, vk = 0, 0
+				end
+				for i = 1, #durations do
+					local value, before = durations[i], mean
+					total = total + 1
+					mean = mean + (value - mean) / total
+					vk = vk + (value - mean) * (value - before)
+				end
+				if short then
+					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', lib.finite(values[4], 0) + #durations))
+				else
+					lib.write_summary(key, total, mean, vk, asked, counts, values)
+				end
+				if fresh then
+					lib.begin_day(kind, day, queue)
+				end
+			end
 		elseif name == 'options' then
 			function lib.options(area, first, last)
 				local found = {}
@@ -1243,7 +1229,7 @@ local function library(stamp, now)
 					return found
 				end
 				if (last - first) % 2 == 0 or last > #ARGV then
-					error(area .. '(): Odd number of additional args')
+					lib.reject(area, 'Odd number of additional args')
 				end
 				for i = first, last, 2 do
 					found[ARGV[i]] = ARGV[i + 1]
@@ -1271,200 +1257,9 @@ local function library(stamp, now)
 				local unheld = puts.claiming and lib.all_free(puts.items)
 				for i, item in ipairs(puts.items) do
 					item.depends, item.given = item.depends or var.none, item.given or var.none
-					repeat
-						if not fresh and call('exists', item.key) == 1 then
-							local new = item.checked == 'new' or item.given.replace
-							local condition = new and 'new' or item.given['if']
-							if before[item.jid] then
-								local message = 'Job ' .. item.jid .. ' is named twice'
-								error('Put(): ' .. message)
-							end
-							local found = condition and call('hmget', item.key, 'state', 'x:o') or var.none
-							if condition and lib.is_left_alone(condition, found[1]) and (new or not (found[2] and lib.is_over(item.jid, found[2], found[1]))) then
-								item.left = found[1] or ''
-								if new and item.given.claim then
-									claims[item.given.claim.k] = item
-								end
-								break
-							end
-							local key, depends = item.key, item.depends
-							local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o')
-							item.old = {tags = lib.names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], history = fields[8], grace = fields[9], ended = var.none, priority = fields[1], stored = fields[10]}
-							item.priority = item.priority or fields[1]
-							item.tags = item.tags or item.old.tags
-							item.retries = item.retries or fields[6]
-							if fields[10] then
-								local old, state = fields[10], fields[4]
-								local ended = state == 'complete' or state == 'failed'
-								local over = not ended and lib.is_over(item.jid, old, 'waiting')
-								if string.find(old, '^%a*u') ~= nil then
-									item.claimed = old
-									do
-										local given, old2 = item.given, lib.claim_of(old)
-										local claim = given.claim
-										if claim and old2 and old2.a and old2.k == claim.k then
-											claim.a = old2.a
-											given.o = lib.with_value(given.o, 'u', claim)
-										end
-									end
-									local again = ended or over or state == 'running'
-									item.claim = again and not item.given.claim and lib.claim_again(item.jid, old)
-								end
-								item.watches = string.find(old, '^%a*f') ~= nil
-								item.old.limits = string.find(old, '^%a*c') ~= nil and old
-								local given = item.given
-								local drop = given.drop or ''
-								if over then
-									drop = drop .. 'st'
-								end
-								if string.find(old, '^%a*p') ~= nil then
-									drop = drop .. 'p'
-								end
-								local text = lib.merge_options(old, {o = given.o, drop = drop}, ended)
-								if string.find(text or old, '^%a*[stkK]') ~= nil then
-									text = lib.renew_lifetimes(text or old)
-									puts.mortal = true
-								end
-								item.options = text or old
-								if text then
-									item.text = text
-									item.more = lib.more_fields(item.given.backoff, text)
-									item.old.optionless = text == ''
-								end
-								item.share = string.find(text or old, '^%a*g') ~= nil and (text or old)
-								puts.turns = puts.turns or item.share and {later = {}}
-							end
-							if #depends == 0 then
-								item.waits = call('scard', key .. '-dependencies') > 0
-							else
-								local before = call('smembers', key .. '-dependencies')
-								item.old.ended = lib.difference(before, depends, 1)
-								item.waits = #item.old.ended < #before
-							end
-						end
-						if item.given.claim then
-							do
-								local given = item.given
-								local claim, earlier, holder, state, held = given.claim, claims[given.claim.k], nil, nil, nil
-								if not unheld then
-									holder, state, held = lib.holder_of(claim.k)
-								end
-								local known = given.replace and lib.known_as(item, earlier, holder, held)
-								if earlier and not earlier.left then
-									holder, held = earlier.jid, earlier.given.claim or earlier.claim
-									state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
-								end
-								if known then
-									item.left, item.holder = 'replaced', known
-								elseif not holder or holder == item.jid then
-									item.claim = claim
-								elseif not given.replace or not held or held.m == 'for' then
-									item.left, item.holder = state, holder
-								elseif earlier then
-									item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
-									item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
-									item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
-									item.tags = item.tags or var.none
-									item.given.batch = item.given.batch or earlier.given.batch
-									lib.set_options(item, earlier.options or earlier.given.o, earlier.first or now, earlier.put_as or earlier.jid)
-									if item.given.replace == 'due' then
-										local stays = earlier.turn and item.given.share and item.queue == earlier.queue and lib.finite(item.priority, 0) == lib.finite(earlier.priority, 0)
-										lib.set_due(item, earlier.due or now + earlier.delay)
-										item.turn = stays and earlier.turn
-										item.score = item.turn or item.score
-									else
-										lib.set_due(item, now + item.delay)
-									end
-									earlier.left = 'replaced'
-								elseif state == 'running' then
-									local jid = holder
-									local letters, values = lib.split_options(item.given.o)
-									values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
-									item.depends, item.watches, item.follows = {jid}, true, true
-									item.claim = item.given.claim
-									item.claim.a = jid
-									letters = string.find(letters, '^%a*f') ~= nil and letters or letters .. 'f'
-									item.options = lib.join_options(letters, values)
-								else
-									if before[holder] then
-										local message = 'Job ' .. holder .. ' is named twice'
-										error('Put(): ' .. message)
-									end
-									local jid, held2 = holder, held
-									local put_as, key = item.jid, prefix .. 'j:' .. jid
-									local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
-									item.jid, item.key, item.replaces = jid, key, true
-									item.old = {tags = lib.names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5], grace = job[6], ended = var.none, limits = job[7] and string.find(job[7], '^%a*c') ~= nil and job[7], priority = job[9], stored = job[7]}
-									item.tags = item.tags or var.none
-									item.waits = call('scard', key .. '-dependencies') > 0
-									item.watches = string.find(job[7], '^%a*f') ~= nil
-									local first, last = string.match(type(held2.s) == 'string' and held2.s or '', '^(%S+) (%S+)$')
-									if last ~= job[8] then
-										first = job[8]
-									end
-									lib.set_options(item, job[7], lib.finite(first, now), put_as)
-									local due, turn = now + item.delay, false
-									if item.given.replace == 'due' and job[2] then
-										local queue, job2 = job[2], {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8], parked = job[12], stored = job[7]}
-										local score
-										do
-											local limit = lib.parked_by(job2.state, job2.time, job2.parked)
-											score = call('zscore', limit and prefix .. 'x:limit:' .. limit .. ':wait' or prefix .. 'q:' .. queue .. '-work', jid)
-										end
-										local due2 = not score and lib.finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
-										if score then
-											local at, priority = lib.finite(score), lib.finite(job2.priority, 0)
-											local in_work = at and (priority - at) * 10000000000 or 0
-											if in_work <= now or not item.given.share then
-												due, turn = in_work <= now and in_work or item.first
-											else
-												local stays = queue == item.queue and priority == lib.finite(item.priority, 0)
-												due, turn = now, stays and string.find(job2.stored, '^%a*g') ~= nil and score
-											end
-										else
-											due, turn = due2 or not job2.undelayed and lib.finite(job2.scheduled) or now
-										end
-									end
-									lib.set_due(item, due)
-									item.turn = turn
-									item.score = turn or item.score
-								end
-								if known or not item.left then
-									claims[claim.k] = item
-								end
-								if item.replaces or item.follows then
-									item.more = lib.more_fields(given.backoff, item.options)
-								end
-							end
-							if item.left then
-								break
-							end
-						elseif item.claim then
-							local key = item.claim.k
-							if claims[key] then
-								item.claim = nil
-							else
-								claims[key] = item
-							end
-						end
-						if #item.depends == 0 then
-							item.others = item.others or var.none
-						elseif not item.others then
-							local others, problem = lib.needed(item.jid, item.depends, 1, before, item.given.strict)
-							if problem then
-								error('Put(): ' .. problem)
-							end
-							item.others, item.waits = others, item.waits or #others > 0
-						end
-						if item.waits then
-							item.watches = item.watches or item.given.watches
-							puts.watching = puts.watching or item.watches
-						elseif item.watches then
-							item.watches = false
-						end
-					until true
+					lib.read_before(puts, item, before, claims, fresh, unheld)
 					if not item.left then
-						local key = prefix .. 'q:' .. item.queue .. '-' .. lib.part_of(item)
+						local key = lib.queue_key(item.queue, lib.part_of(item))
 						if not asked[key] then
 							asked[key] = true
 							call('zcard', key)
@@ -1481,149 +1276,77 @@ local function library(stamp, now)
 					lib.drop_left(puts.groups[g])
 				end
 				if puts.batches then
-					local batches, items = puts.batches, puts.items
-					for _, item in ipairs(items) do
-						local jid = item.given.batch
-						if jid then
-							local batch = batches[jid]
-							batch.stored = batch.stored or lib.read_batch('Put', jid)
-							if item.old or #item.depends > 0 then
-								batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
-							end
-							if batch.waiting and batch.waiting[item.jid] then
-								local message = 'Job ' .. item.jid .. ' would wait for its own batch'
-								error('Put(): ' .. message)
-							end
-							batch.members[#batch.members + 1] = item.jid
-						end
-						if batches[item.jid] then
-							local message = 'Job ' .. item.jid .. ' is put together with its members'
-							error('Put(): ' .. message)
-						end
-					end
+					lib.read_batches('Put', puts.batches, puts.items)
 				end
 				if not fresh then
-					local items = puts.items
-					local changes
-					for _, item in ipairs(items) do
-						if item.old and item.checked and item.others[1] then
-							changes = changes or lib.changes_of(items)
-							local why = lib.circle_of(item.jid, item.others, changes)
-							if why then
-								error('Put(): ' .. why)
-							end
-						end
-					end
+					lib.refuse_circles(puts.items)
 				end
 				for _, item in ipairs(puts.items) do
 					if #item.others > 0 then
-						local jid, others = item.jid, item.others
-						local failed = lib.link(jid, others, added)
-						if failed then
-							call('sadd', failed.key, failed.member)
-						end
+						lib.must_link(item.jid, item.others, added)
 					end
 				end
 				for jid, batch in pairs(puts.batches or var.none) do
 					batch.count = lib.link_members(jid, batch.members, added)
 				end
-				do
-					local items = puts.items
-					local set = {}
-					for i = 1, #items do
-						local jid, claim = items[i].jid, items[i].claim
-						if claim and not claim.a and claim.m ~= 'for' then
-							local n = #set
-							set[n + 1], set[n + 2] = prefix .. 'x:unique:' .. claim.k, '0 ' .. jid
-						elseif claim then
-							lib.write_claim(jid, claim)
-						end
-					end
-					if #set > 0 then
-						call('mset', unpack(set))
-					end
-				end
+				lib.write_claims(puts.items)
 				for i = 1, #refused do
-					do
-						local jid = refused[i]
-						local key = prefix .. 'x:refused'
-						if try('zadd', key, stamp, jid) == 1 then
-							try('zremrangebyrank', key, 0, -1 - 100)
-							try('expire', key, '86400')
-						end
-					end
+					lib.note_refused(refused[i])
 				end
 				for _, item in ipairs(puts.items) do
 					if item.claim then
-						local before = item.claimed and lib.claim_of(item.claimed)
-						if before and before.k ~= item.claim.k then
-							lib.release_claim(item.jid, item.claimed, 'canceled')
-						end
+						lib.change_claim(item)
 					end
 					if item.old then
-						local worker = puts.worker
-						local jid, old = item.jid, item.old
-						local queue, owner = old.queue, old.worker
-						do
-							local text = old.history
-							if text then
-								lib.move_history(jid, text)
-							end
-						end
-						if queue then
-							lib.leave_queue(queue, jid)
-						end
-						if owner and owner ~= '' then
-							try('zrem', prefix .. 'w:' .. owner .. ':jobs', jid)
-							old.lost = owner ~= worker
-							if old.state == 'running' and queue then
-								if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-									lib.wake(queue)
-								end
-							end
-						end
-						if old.state == 'complete' then
-							try('zrem', prefix .. 'completed', jid)
-						elseif old.state == 'failed' then
-							local failure = old.failure
-							local details = lib.list_of(failure)
-							lib.leave_group(jid, details, nil)
-							lib.uncount_failure(queue, details)
-							lib.unfile_failures({jid})
-						end
-						if old.grace then
-							call('hdel', item.key, 'grace')
-						end
-						local keeps_turn = item.score and item.given.share
-						if old.stored and string.find(old.stored, '^%a*g') ~= nil and old.state == 'waiting' and queue and not keeps_turn then
-							lib.leave_turns(queue, old.priority)
-						end
-						if old.limits then
-							lib.leave_limits(jid, old.limits)
-						end
-						if old.optionless then
-							call('hdel', item.key, 'x:o')
-						end
-						do
-							local tags = lib.difference(old.tags, item.tags, 1)
-							for i = 1, #tags do
-								lib.remove_tag(jid, tags[i])
-							end
-						end
-						for _, other in ipairs(old.ended) do
-							lib.undepend(jid, other)
-						end
+						lib.leave(item, puts.worker)
 					end
 				end
 				return found
+			end
+		elseif name == 'promote' then
+			function lib.promote(jids)
+				local queues, jobs, ready = lib.read_scheduled(jids)
+				for i = 1, #queues do
+					call('zcard', lib.queue_key(queues[i], 'work'))
+					call('zcard', lib.queue_key(queues[i], 'scheduled'))
+				end
+				for i = 1, #queues do
+					lib.release_scheduled(queues[i], jobs[queues[i]])
+					ready = ready + #jobs[queues[i]]
+				end
+				return ready
 			end
 		elseif name == 'publish' then
 			function lib.publish(channel, message)
 				return try('publish', prefix .. channel, message)
 			end
+		elseif name == 'put_off' then
+			function lib.put_off(queue, jid, delay)
+				try('zrem', lib.queue_key(queue, 'work'), jid)
+				call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + delay), jid)
+				call('zrem', lib.queue_key(queue, 'locks'), jid)
+				call('hset', lib.job_key(jid), 'state', 'scheduled')
+				lib.wake_for(queue, delay)
+			end
+		elseif name == 'rank_of' then
+			function lib.rank_of(key, score, jid)
+				if call('zscore', key, jid) == score then
+					return call('zrank', key, jid), true
+				end
+				local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+				while low < high do
+					local middle = math.floor((low + high) / 2)
+					if lib.precedes(jid, call('zrange', key, middle, middle)[1]) then
+						high = middle
+					else
+						low = middle + 1
+					end
+				end
+				return low, false
+			end
 		elseif name == 'related' then
 			function lib.related(jid, name, left_out)
-				local key, room = prefix .. 'j:' .. jid .. '-' .. name, var.related_left
+				local key, room = lib.job_key(jid) .. '-' .. name, var.related_left
 				if room then
 					local count = try('scard', key)
 					if count == 0 or type(count) == 'table' then
@@ -1634,13 +1357,7 @@ local function library(stamp, now)
 					end
 					var.related_left = room - count
 				end
-				do
-					local list = try('smembers', key)
-					if #list == 0 then
-						return empty_list
-					end
-					return cjson.encode(list)
-				end
+				return lib.array(try('smembers', key))
 			end
 		elseif name == 'release' then
 			function lib.release(worker, item)
@@ -1664,6 +1381,18 @@ local function library(stamp, now)
 					lib.stop_limited(item.jid, item.stored)
 				end
 			end
+		elseif name == 'restore' then
+			function lib.restore(job, given)
+				local stored = job.stored or ''
+				local claim = lib.claim_again(job.jid, stored)
+				if claim then
+					lib.write_claim(job.jid, claim)
+				end
+				if given.o or lib.has_any(stored, 'stkKn') then
+					lib.write_options(lib.job_key(job.jid), stored, {o = given.o, drop = 'stn'})
+					lib.note_life(job.jid, given.ends)
+				end
+			end
 		elseif name == 'set_due' then
 			function lib.set_due(item, due)
 				local within = item.given.within
@@ -1671,7 +1400,7 @@ local function library(stamp, now)
 					due = item.first + within
 				end
 				item.due, item.delay = due, math.max(due - now, 0)
-				item.score = due < now and not item.given.share and lib.finite(item.priority, 0) - due / 10000000000 or nil
+				item.score = due < now and not item.given.share and lib.work_score(due, item.priority) or nil
 			end
 		elseif name == 'shuffle' then
 			function lib.shuffle(ask)
@@ -1685,34 +1414,28 @@ local function library(stamp, now)
 			end
 		end
 		elseif length == 8 then
-		if name == 'add_some' then
+		if name == 'add_band' then
+			function lib.add_band(bands, work, priority, score)
+				if score > priority - 0.1 then
+					lib.add_some(bands, work, lib.exact(score), '(' .. lib.exact(priority - 0.1), '8')
+				end
+				if score > priority - 0.5 then
+					lib.add_some(bands, work, lib.exact(priority - 0.1), '(' .. lib.exact(priority - 0.5), '1')
+				end
+				lib.add_some(bands, work, lib.exact(priority - 0.5), '(' .. lib.exact(priority - 1), '1')
+			end
+		elseif name == 'add_some' then
 			function lib.add_some(bands, work, from, to, limit)
 				local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
 				for i = 1, #found, 2 do
-					local at, priority
-					do
-						local jid, score = found[i], lib.finite(found[i + 1], math.huge)
-						local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'time')
-						local priority2 = lib.finite(job[1], 0)
-						local at2 = (priority2 - score) * 10000000000
-						if at2 >= 0.1 * 10000000000 and at2 <= now + 1 then
-							at, priority = at2, priority2
-						else
-							at, priority = lib.finite(job[2], now), priority2
-						end
-					end
+					local at, priority = lib.since_when(found[i], lib.finite(found[i + 1], math.huge))
 					lib.add_wait(bands, priority, at)
 				end
 			end
 		elseif name == 'add_tags' then
 			function lib.add_tags(jid, tags, first)
 				for i = first, #tags do
-					do
-						local tag = tags[i]
-						if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-							try('zincrby', prefix .. 'tags', 1, tag)
-						end
-					end
+					lib.add_tag(jid, tags[i])
 				end
 			end
 		elseif name == 'add_wait' then
@@ -1737,15 +1460,10 @@ local function library(stamp, now)
 					table.insert(its[to], jobs[i])
 				end
 				for i = 2, #queues do
-					call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
+					call('zcard', lib.queue_key(queues[i], 'work'))
 				end
 				for i = 1, #queues do
-					do
-						local key, list = prefix .. 'q:' .. queues[i] .. '-work', lib.scores_of(queues[i], its[queues[i]])
-						for from = 1, #list, 1000 do
-							call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-						end
-					end
+					lib.each_slice(call, 'zadd', lib.queue_key(queues[i], 'work'), lib.scores_of(queues[i], its[queues[i]]))
 				end
 				return queues
 			end
@@ -1754,7 +1472,7 @@ local function library(stamp, now)
 				local keys = {}
 				for i = 1, #items do
 					local claim = items[i].given and items[i].given.claim
-					keys[#keys + 1] = claim and prefix .. 'x:unique:' .. claim.k
+					keys[#keys + 1] = claim and lib.unique_key(claim.k)
 				end
 				return lib.count_existing(keys) == 0
 			end
@@ -1770,22 +1488,22 @@ local function library(stamp, now)
 					return claim
 				end
 			end
+		elseif name == 'claim_on' then
+			function lib.claim_on(name, state, stored)
+				local claim = lib.claim_of(stored)
+				if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed' or claim.m == 'start' and state == 'running' then
+					return
+				end
+				return claim
+			end
 		elseif name == 'count_in' then
 			function lib.count_in(text)
-				local count
-				do
-					local n = text and tonumber(text)
-					if n and n - n == 0 then
-						count = n
-					else
-						count = 0
-					end
-				end
+				local count = lib.finite(text, 0)
 				return count >= 0 and count < 2 ^ 53 and count or 0
 			end
 		elseif name == 'end_life' then
 			function lib.end_life(jid, as)
-				local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time')
+				local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time')
 				local state, stored, since = job[1], job[6] or '', lib.finite(job[8], now)
 				if state == 'failed' then
 					since = lib.finite(lib.list_of(job[3]).when, now)
@@ -1793,52 +1511,64 @@ local function library(stamp, now)
 				local ends = state and lib.end_of_life(jid, stored, as or state, since)
 				if ends and ends <= now then
 					if state == 'complete' then
-						do
-							local tags = job[5]
-							local key = prefix .. 'j:' .. jid
-							try('zrem', prefix .. 'completed', jid)
-							do
-								local tags2 = lib.names_of(tags)
-								for i = 1, #tags2 do
-									lib.remove_tag(jid, tags2[i])
-								end
-							end
-							call('del', key, key .. '-history', key .. '-dependencies')
-							lib.note_life(jid)
-						end
+						lib.delete_expired(jid, job[5])
 						return true
 					elseif lib.expire_job(jid, job) then
 						if state ~= 'failed' then
-							local queue = job[2] or ''
-							local day = now - now % 86400
-							local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
-							if try('hincrby', key, 'expired', 1) == 1 then
-								lib.expire_stats(key, day)
-							end
+							lib.tally_expired(job[2] or '')
 						end
 						return true
 					end
 					ends = now + 60
-				elseif state == 'running' and string.find(stored, '^%a*s') ~= nil then
+				elseif state == 'running' and lib.has_option(stored, 's') then
 					ends = lib.sooner(ends, now + 60)
 				end
 				lib.note_life(jid, ends)
 				return false
 			end
+		elseif name == 'fill_urn' then
+			function lib.fill_urn(ask, urn)
+				local open, sums, n, sum, before = {}, {}, 0, 0, 0
+				for i = 1, #ask.queues do
+					if not lib.is_shut(ask, urn, i) then
+						n, sum = n + 1, sum + ask.sums[i] - before
+						open[n], sums[n] = i, sum
+					end
+					before = ask.sums[i]
+				end
+				urn.open, urn.sums, urn.missed = open, sums, 0
+			end
+		elseif name == 'find_job' then
+			function lib.find_job(run, jid, asks_due)
+				local job = lib.read_job(run, jid)
+				if not job[13] then
+					return
+				elseif not asks_due then
+					return lib.job_json(job, lib.is_tracked(jid))
+				end
+				local state, more = job[14], lib.set_beside(job)
+				if job[17] then
+					more = more .. lib.attempts_member(job[17])
+				end
+				if state == 'scheduled' or state == 'depends' then
+					more = more .. lib.due_member(jid, job[2], state)
+				end
+				return lib.job_json(job, lib.is_tracked(jid), more)
+			end
 		elseif name == 'group_of' then
 			function lib.group_of(jid)
-				local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
+				local failure = try('hget', lib.job_key(jid), 'failure')
 				local group = type(failure) == 'string' and lib.list_of(failure).group
 				return type(group) == 'string' and group or ''
 			end
 		elseif name == 'has_jobs' then
 			function lib.has_jobs(queue, worker, soon)
-				if call('exists', prefix .. 'q:' .. queue .. '-work') == 1 then
+				if call('exists', lib.queue_key(queue, 'work')) == 1 then
 					return true
 				end
 				local soonest = now + soon
 				for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-					local due = tonumber(try('zrange', prefix .. 'q:' .. queue .. '-' .. part, 0, 0, 'WITHSCORES')[2])
+					local due = tonumber(try('zrange', lib.queue_key(queue, part), 0, 0, 'WITHSCORES')[2])
 					soonest = due and math.min(due, soonest) or soonest
 				end
 				return soonest < now + soon and (soonest <= now or not lib.is_claimed(queue, soonest, worker))
@@ -1857,12 +1587,20 @@ local function library(stamp, now)
 				if var.large_text >= 262144 then
 					return false
 				end
-				local size = var.large_bytes > 0 and try('hstrlen', prefix .. 'j:' .. jid, 'data')
+				local size = var.large_bytes > 0 and try('hstrlen', lib.job_key(jid), 'data')
 				return type(size) ~= 'number' or size < 4096 or var.large_bytes + size <= 2097152
+			end
+		elseif name == 'idle_key' then
+			function lib.idle_key()
+				return prefix .. 'x:idle'
+			end
+		elseif name == 'in_grace' then
+			function lib.in_grace(grace, expires, ends)
+				return tonumber(grace) == 1 and ends ~= lib.finite(expires)
 			end
 		elseif name == 'is_batch' then
 			function lib.is_batch(stored)
-				return stored and string.find(stored, '^%a*b') ~= nil
+				return stored and lib.has_option(stored, 'b')
 			end
 		elseif name == 'is_empty' then
 			function lib.is_empty(ask, i)
@@ -1890,23 +1628,22 @@ local function library(stamp, now)
 				local about = try('info', 'replication')
 				return type(about) ~= 'string' or not string.find(about, 'repl_backlog_active:0', 1, true)
 			end
+		elseif name == 'is_plain' then
+			function lib.is_plain(list)
+				return list.kind == 'failed' or list.kind == 'jids'
+			end
 		elseif name == 'is_queue' then
 			function lib.is_queue(name)
 				return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
 			end
 		elseif name == 'is_ready' then
 			function lib.is_ready(queue)
-				return call('exists', prefix .. 'q:' .. queue .. '-work') == 1 or call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0
+				return call('exists', lib.queue_key(queue, 'work')) == 1 or lib.is_due(queue, 'scheduled') or lib.is_due(queue, 'recur') or lib.is_due(queue, 'locks')
 			end
 		elseif name == 'job_json' then
 			function lib.job_json(job, tracked, more, newest)
 				local jid, tags, failure = job[13], job[7], job[10]
-				do
-					local text = job[12]
-					if text then
-						lib.move_history(jid, text)
-					end
-				end
+				lib.adopt_history(jid, job[12])
 				local retries, remaining, priority = job[4], job[5], job[3]
 				if retries ~= '5' then
 					retries = lib.finite(retries, 0)
@@ -1915,48 +1652,12 @@ local function library(stamp, now)
 					remaining = math.floor(lib.finite(remaining, 0))
 				end
 				if priority ~= '0' then
-					priority = string.format('%.17g', (lib.finite(priority, 0)))
+					priority = lib.number_json(lib.finite(priority, 0))
 				end
 				local encode = cjson.encode
-				local history
-				do
-					local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-					local n = #list
-					if newest and n > 0 then
-						list[n] = newest
-						n = n - 1
-					end
-					for i = 1, n do
-						local object
-						do
-							local text = list[i]
-							local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-							if when then
-								object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-							else
-								when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-								if when then
-									object = '{"when":' .. when .. ',"what":' .. what .. '}'
-								else
-									object = lib.unusual_entry(text)
-								end
-							end
-						end
-						list[i] = object
-					end
-					history = lib.joined(list)
-				end
-				local related_jobs
-				do
-					local dependents = prefix .. 'j:' .. jid .. '-dependents'
-					local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-					if call('exists', dependents, dependencies) > 0 then
-						related_jobs = lib.sets_json(jid)
-					else
-						related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
-					end
-				end
-				return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. lib.finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and lib.readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and lib.readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and lib.options_member(job[9]) .. lib.progress_member(jid, job[9]) .. lib.parked_member(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+				local history = lib.history_json(jid, newest)
+				local related_jobs = lib.relations_json(jid)
+				return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. lib.finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and lib.readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and lib.readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and lib.extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 			end
 		elseif name == 'known_as' then
 			function lib.known_as(item, earlier, holder, held)
@@ -1969,22 +1670,19 @@ local function library(stamp, now)
 			function lib.list_key(area, kind, name)
 				local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
 				if parts[kind] then
-					return prefix .. 'q:' .. lib.required('Queue', 'queue', name ~= '' and name) .. '-' .. parts[kind]
+					return lib.queue_key(lib.named('Queue', 'queue', name), parts[kind])
 				elseif kind == 'failed' then
-					return prefix .. 'f:' .. lib.required(area, 'group', name ~= '' and name)
+					return prefix .. 'f:' .. lib.named(area, 'group', name)
 				elseif kind == 'tagged' then
-					return prefix .. 't:' .. lib.required(area, 'tag', name ~= '' and name)
+					return prefix .. 't:' .. lib.named(area, 'tag', name)
 				elseif kind == 'complete' then
 					return prefix .. 'completed'
 				elseif kind == 'tracked' then
 					return prefix .. 'tracked'
 				elseif kind == 'worker' then
-					return prefix .. 'w:' .. lib.required(area, 'worker', name ~= '' and name) .. ':jobs'
+					return lib.worker_key(lib.named(area, 'worker', name))
 				end
-				do
-					local message = 'Unknown list "' .. tostring(kind) .. '"'
-					error(area .. '(): ' .. message)
-				end
+				lib.reject(area, 'Unknown list "' .. tostring(kind) .. '"')
 			end
 		elseif name == 'names_of' then
 			function lib.names_of(text)
@@ -1995,6 +1693,10 @@ local function library(stamp, now)
 					end
 				end
 				return found
+			end
+		elseif name == 'new_puts' then
+			function lib.new_puts(worker)
+				return {worker = worker, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
 			end
 		elseif name == 'open_one' then
 			function lib.open_one(ask, i, wanted, direct)
@@ -2007,31 +1709,19 @@ local function library(stamp, now)
 				if its.max_concurrency > 0 or its.max_rate then
 					ask.limit, wanted = ask.count, direct
 				end
-				local most
-				do
-					local wanted2 = wanted
-					if its.max_concurrency > 0 then
-						local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
-						wanted2 = math.min(wanted2, math.max(0, its.max_concurrency - running))
-					end
-					if its.max_rate and wanted2 > 0 then
-						most = lib.allowed_by_rate(queue, its, wanted2)
-					else
-						most = wanted2
-					end
-				end
+				local most = lib.allowed(queue, its, wanted)
 				if most < wanted and not ask.kept then
-					ask.kept = lib.finite(try('zcard', prefix .. 'q:' .. queue .. '-work'), 0) > most
+					ask.kept = lib.finite(try('zcard', lib.queue_key(queue, 'work')), 0) > most
 				end
 				wanted = most
 				if wanted == 0 then
 					return var.none, 0
 				end
 				if ask.known then
-					ask.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+					ask.tracked = call('exists', prefix .. 'tracked', lib.queue_key(queue, 'recur'), lib.queue_key(queue, 'scheduled')) > 0
 				end
 				its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
-				its.heartbeat = its.heartbeat > 0 and its.heartbeat or 60
+				its.heartbeat = lib.kept_lock_time(its.heartbeat)
 				local expired = ask.quiet and var.none or lib.open_queue(queue, its, wanted)
 				if its.left then
 					ask.left = true
@@ -2068,16 +1758,16 @@ local function library(stamp, now)
 				if values.q ~= 'last' and values.q ~= 'place' then
 					return false
 				end
-				local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now + var.made_last * 0.000001
+				local job, at = try('hmget', lib.job_key(jid), 'priority', 'x:place'), now + var.made_last * 0.000001
 				local turn = values.g and lib.fair_score(queue, job[1], stored, {})
 				if values.q == 'place' and not turn then
 					at = lib.finite(job[2], now)
 				else
 					var.made_last = var.made_last + 1
 				end
-				call('zadd', prefix .. 'q:' .. queue .. '-work', turn or lib.finite(job[1], 0) - at / 10000000000, jid)
-				call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-				call('hset', prefix .. 'j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
+				call('zadd', lib.queue_key(queue, 'work'), turn or lib.work_score(at, job[1]), jid)
+				call('zrem', lib.queue_key(queue, 'locks'), jid)
+				call('hset', lib.job_key(jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', lib.exact(at))
 				lib.wake_for(queue, 0)
 				return true
 			end
@@ -2112,13 +1802,11 @@ local function library(stamp, now)
 				local receipts = {}
 				for _, place in ipairs(positions) do
 					if not refused[place] then
-						receipts[#receipts + 1] = string.format('%.17g', now + 604800)
+						receipts[#receipts + 1] = lib.exact(now + 604800)
 						receipts[#receipts + 1] = jids[place + 1]
 					end
 				end
-				for from = 1, #receipts, 1000 do
-					try('zadd', key, unpack(receipts, from, math.min(from + 999, #receipts)))
-				end
+				lib.each_slice(try, 'zadd', key, receipts)
 				local over = try('zrangebyscore', key, '-inf', stamp, 'limit', 0, 1000)
 				if over[1] then
 					try('zrem', key, unpack(over))
@@ -2127,7 +1815,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'read_end' then
 			function lib.read_end(run, jid)
-				local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
+				local job = run('hmget', lib.job_key(jid), 'state', 'time', 'failure', 'x:result')
 				local state = job[1]
 				if not state then
 					return false
@@ -2135,7 +1823,7 @@ local function library(stamp, now)
 				local found = {state = state}
 				local ended = state == 'complete' or state == 'failed'
 				if ended then
-					local belongs = state .. '|' .. (job[2] or '') .. '|'
+					local belongs = lib.result_field(state, job[2], '')
 					if string.sub(job[4] or '', 1, #belongs) == belongs then
 						found.result = string.sub(job[4], #belongs + 1)
 					end
@@ -2145,7 +1833,57 @@ local function library(stamp, now)
 			end
 		elseif name == 'read_job' then
 			function lib.read_job(run, jid)
-				return run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
+				return run('hmget', lib.job_key(jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
+			end
+		elseif name == 'read_old' then
+			function lib.read_old(puts, item)
+				local key, depends = item.key, item.depends
+				local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o')
+				item.old = {tags = lib.names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], history = fields[8], grace = fields[9], ended = var.none, priority = fields[1], stored = fields[10]}
+				item.priority = item.priority or fields[1]
+				item.tags = item.tags or item.old.tags
+				item.retries = item.retries or fields[6]
+				if fields[10] then
+					lib.keep_options(puts, item, fields[10], fields[4])
+				end
+				if #depends == 0 then
+					item.waits = call('scard', key .. '-dependencies') > 0
+					return
+				end
+				local before = call('smembers', key .. '-dependencies')
+				item.old.ended = lib.difference(before, depends, 1)
+				item.waits = #item.old.ended < #before
+			end
+		elseif name == 'read_put' then
+			function lib.read_put(puts, queue, jid, klass, data, delay, first, last, checked)
+				if not klass then
+					lib.reject('Put', 'Arg "klass" missing')
+				end
+				local given, before = var.none, nil
+				if last == first + 1 and ARGV[first] == 'new' then
+					checked = 'new'
+				elseif last >= first then
+					before = lib.item_like(puts, delay, first, last)
+					given = before and before.given or lib.options('Put', first, last)
+					checked = given.new and 'new' or checked or given.checked
+				end
+				if not checked then
+					lib.json('Put', 'data', data)
+				end
+				local seconds = 0
+				if delay ~= '0' then
+					seconds = lib.number('Put', 'delay', delay)
+				end
+				lib.required('Put', 'jid', jid ~= '' and jid)
+				if given == var.none then
+					return {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
+				end
+				local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
+				if not before then
+					lib.add_given(puts, job, given)
+					lib.note_options(puts, job, delay, first, last)
+				end
+				return job
 			end
 		elseif name == 'readable' then
 			function lib.readable(text)
@@ -2155,18 +1893,29 @@ local function library(stamp, now)
 		elseif name == 'required' then
 			function lib.required(area, name, text)
 				if not text then
-					local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-					error(area .. '(): ' .. message)
+					lib.reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
 				end
 				return text
 			end
+		elseif name == 'rest_key' then
+			function lib.rest_key(jid)
+				return prefix .. 'x:rest:' .. jid
+			end
+		elseif name == 'score_in' then
+			function lib.score_in(list, jid)
+				return not lib.is_plain(list) and call('zscore', list.key, jid)
+			end
 		elseif name == 'score_of' then
 			function lib.score_of(queue, priority, stored, turns)
-				return stored and string.find(stored, '^%a*g') ~= nil and lib.fair_score(queue, priority, stored, turns) or lib.finite(priority, 0) - now / 10000000000
+				return stored and lib.has_option(stored, 'g') and lib.fair_score(queue, priority, stored, turns) or lib.work_score(now, priority)
+			end
+		elseif name == 'slot_end' then
+			function lib.slot_end(ends)
+				return string.format('%.0f', math.ceil(ends))
 			end
 		elseif name == 'take_due' then
 			function lib.take_due(queue, settings, wanted, lost, recur, scheduled)
-				call('zrem', prefix .. 'q:' .. queue .. '-work', '')
+				call('zrem', lib.queue_key(queue, 'work'), '')
 				local room = wanted
 				if lost and var.most_bytes then
 					room = lib.lost_with_room(queue, wanted)
@@ -2178,7 +1927,7 @@ local function library(stamp, now)
 					brought = lib.children_with_room(queue, missing, var.most_bytes)
 				end
 				lib.bring_due(queue, recur, scheduled, brought)
-				settings.left = room < wanted or brought < missing and (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
+				settings.left = room < wanted or brought < missing and (lib.is_due(queue, 'recur') or lib.is_due(queue, 'scheduled'))
 				return expired
 			end
 		elseif name == 'tell_all' then
@@ -2189,31 +1938,33 @@ local function library(stamp, now)
 					repeat
 						if var.tellable <= 0 then
 							if minded > 0 or not again then
-								local cursor2 = cursor
-								local reply = try('set', prefix .. 'x:rest:' .. jid, cursor2, 'NX')
-								if reply and not reply.err then
-									try('zadd', prefix .. 'x:rest', stamp, jid)
-								end
+								lib.leave_untold(jid, cursor)
 							end
 							break
 						end
 						local dependents
-						do
-							local cursor2 = cursor
-							local key = prefix .. 'j:' .. jid .. '-dependents'
-							local all = cursor2 == '0' and try('srandmember', key, var.tellable + 1)
-							if all and #all <= var.tellable then
-								dependents, cursor = all, '0'
-							else
-								local page = try('sscan', key, cursor2, 'COUNT', var.tellable)
-								dependents, cursor = page[2] or var.none, page[1] or '0'
-							end
-						end
+						dependents, cursor = lib.dependents_from(jid, cursor)
 						minded = minded + lib.tell_each(dependents, jid, failed, ended)
 					until cursor == '0'
 					at, cursor = at + 1, '0'
 				end
 				return minded
+			end
+		elseif name == 'these_of' then
+			function lib.these_of(area, kind, name, jids)
+				local key, scores = kind ~= 'jids' and lib.list_key(area, kind, name), var.none
+				if kind == 'failed' then
+					lib.find_near_end(key, jids)
+				elseif key and jids[1] then
+					scores = call('zmscore', key, unpack(jids))
+				end
+				local present, at = {}, {}
+				for i = 1, #jids do
+					if not key or kind == 'failed' or lib.is_listed(kind, name, jids[i], scores[i]) then
+						present[#present + 1], at[#at + 1] = jids[i], i
+					end
+				end
+				return {kind = 'jids', jids = present, at = at, total = #present}
 			end
 		elseif name == 'throttle' then
 			function lib.throttle(stored, named_limits, seconds)
@@ -2226,22 +1977,36 @@ local function library(stamp, now)
 						local field, ends = name .. ' hold', now + seconds
 						found = true
 						if ends > lib.finite(try('hget', prefix .. 'x:limits', field), 0) then
-							try('hset', prefix .. 'x:limits', field, string.format('%.17g', ends))
+							try('hset', prefix .. 'x:limits', field, lib.exact(ends))
 						end
 					end
 				end
 				return found
 			end
+		elseif name == 'time_out' then
+			function lib.time_out(jid, job)
+				local queue = job[1]
+				try('zrem', lib.queue_key(queue, 'locks'), jid)
+				call('zadd', lib.queue_key(queue, 'work'), '+inf', jid)
+				lib.adopt_history(jid, job[4])
+				lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'))
+				call('hset', lib.job_key(jid), 'state', 'stalled', 'expires', '0', 'x:attempts', lib.with_attempt(job[7], 'timed_out', job[6], {worker = job[3] or nil, queue = queue}))
+				lib.lock_lost(jid, job[3] or '')
+				lib.wake(queue)
+				if job[5] then
+					lib.stop_limited(jid, job[5])
+				end
+			end
 		elseif name == 'undepend' then
 			function lib.undepend(jid, other)
-				try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-				try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+				try('srem', lib.job_key(other) .. '-dependents', jid)
+				try('srem', lib.job_key(jid) .. '-dependencies', other)
 			end
 		elseif name == 'wake_any' then
 			function lib.wake_any()
 				for _ = 1, 100 do
-					local worker = try('spop', prefix .. 'x:idle')
-					if type(worker) ~= 'string' or lib.finite(try('publish', prefix .. 'x:wake:' .. worker, ''), 0) > 0 then
+					local worker = try('spop', lib.idle_key())
+					if type(worker) ~= 'string' or lib.finite(lib.publish('x:wake:' .. worker, ''), 0) > 0 then
 						return
 					end
 				end
@@ -2256,7 +2021,7 @@ local function library(stamp, now)
 			function lib.add_first(key, score, member)
 				local reply = try('zadd', key, score, member)
 				if type(reply) == 'table' then
-					call('del', prefix .. 'x:none')
+					lib.must_write()
 					reply = try('zadd', key, score, member)
 				end
 				return reply
@@ -2265,7 +2030,7 @@ local function library(stamp, now)
 			function lib.add_given(puts, item, given)
 				item.given = given
 				if given.depends then
-					item.depends = lib.check_dependencies('Put', lib.names('Put', 'depends', given.depends), 1)
+					item.depends = lib.read_dependencies('Put', given.depends)
 				end
 				local at = given.at and lib.number('Put', 'at', given.at)
 				if at then
@@ -2284,6 +2049,18 @@ local function library(stamp, now)
 					item.tags = lib.names('Put', 'tags', given.tags)
 				end
 			end
+		elseif name == 'add_locks' then
+			function lib.add_locks(queue, worker, locks, n)
+				local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+				call('zadd', lib.queue_key(queue, 'locks'), unpack(locks, first, 2 * n + 2))
+				local held = try('zadd', lib.worker_key(worker), unpack(locks, first, 2 * n + 2))
+				if first == 1 then
+					call('zrem', lib.queue_key(queue, 'locks'), '-----------------------------------------------------------------')
+					if type(held) == 'number' then
+						call('zrem', lib.worker_key(worker), '-----------------------------------------------------------------')
+					end
+				end
+			end
 		elseif name == 'admit_all' then
 			function lib.admit_all(jids, count, jobs, taken, settings, run)
 				local before, text = var.parked_here, lib.alike(count, jobs, taken, settings, run)
@@ -2293,7 +2070,7 @@ local function library(stamp, now)
 				end
 				for i = 1, count do
 					local stored = jobs[i][9]
-					if stored and string.find(stored, '^%a*c') ~= nil and not lib.may_start(jids[i], jobs[i], taken + i - 1 - var.parked_here + before, settings, run) then
+					if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], taken + i - 1 - var.parked_here + before, settings, run) then
 						return i - 1
 					end
 				end
@@ -2324,13 +2101,13 @@ local function library(stamp, now)
 			end
 		elseif name == 'begin_day' then
 			function lib.begin_day(kind, day, queue)
-				lib.expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
+				lib.expire_stats(lib.stats_key(kind, day, queue), day)
 				lib.prune_histograms(kind, day, queue)
 			end
 		elseif name == 'bring_due' then
 			function lib.bring_due(queue, recur, scheduled, limit)
-				local work = prefix .. 'q:' .. queue .. '-work'
-				if limit <= 0 or not (not may_run or may_run('del', work)) then
+				local work = lib.queue_key(queue, 'work')
+				if limit <= 0 or not lib.may_write(work) then
 					return
 				end
 				call('zrem', work, '')
@@ -2338,33 +2115,19 @@ local function library(stamp, now)
 					lib.spawn_all(queue, limit)
 				end
 				if scheduled then
-					local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
-					local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-					local work, turns = {}, {}
-					for n, jid in ipairs(due) do
-						local priority, stored
-						do
-							local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
-							if job[1] then
-								priority, stored = job[1], job[2]
-							else
-								priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
-							end
-						end
-						if priority then
-							call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
-							work[#work + 1] = stored and string.find(stored, '^%a*c') ~= nil and lib.score_before(jid) or stored and string.find(stored, '^%a*q') ~= nil and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.finite(priority, 0) - now / 10000000000
-							work[#work + 1] = jid
-						end
-					end
-					for from = 1, #due, 1000 do
-						call('zrem', scheduled, unpack(due, from, math.min(from + 999, #due)))
-					end
-					local key = prefix .. 'q:' .. queue .. '-work'
-					for from = 1, #work, 1000 do
-						call('zadd', key, unpack(work, from, math.min(from + 999, #work)))
-					end
+					lib.move_scheduled(queue, limit)
 				end
+			end
+		elseif name == 'bucket_of' then
+			function lib.bucket_of(seconds)
+				if seconds < 60 then
+					return 's' .. math.floor(seconds)
+				elseif seconds < 3600 then
+					return 'm' .. math.floor(seconds / 60)
+				elseif seconds < 86400 then
+					return 'h' .. math.floor(seconds / 3600)
+				end
+				return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 			end
 		elseif name == 'circle_of' then
 			function lib.circle_of(jid, others, changes)
@@ -2384,21 +2147,42 @@ local function library(stamp, now)
 				end
 				return score .. ' ' .. jid
 			end
+		elseif name == 'days_kept' then
+			function lib.days_kept(option, default)
+				return lib.finite(try('hget', prefix .. 'config', option), default)
+			end
+		elseif name == 'draw_some' then
+			function lib.draw_some(ask, urn, owed, n)
+				local drawn, unknown, seen = {}, {}, {}
+				for at = 1, n do
+					local i = at <= owed and ask.owed[at] or lib.draw(ask, urn)
+					if not i then
+						break
+					end
+					drawn[at] = i
+					if not seen[i] and not lib.is_shut(ask, urn, i) and ask.known.empty[i] == nil then
+						unknown[#unknown + 1] = i
+					end
+					seen[i] = true
+				end
+				lib.tell_all_apart(ask, unknown)
+				for at = 1, #drawn do
+					if not urn.shut[drawn[at]] and lib.is_empty(ask, drawn[at]) then
+						lib.shut(urn, drawn[at])
+					end
+				end
+				return drawn
+			end
 		elseif name == 'drop_gone' then
 			function lib.drop_gone(id)
-				local followers, gone = try('hgetall', prefix .. 'x:follow:' .. id), {}
+				local followers, gone = try('hgetall', lib.follow_key(id)), {}
 				for i = 1, #followers, 2 do
 					local _, seen = lib.read_follower(followers[i + 1])
 					if not seen or seen <= now - 180 then
 						gone[#gone + 1] = followers[i]
 					end
 				end
-				do
-					local key = prefix .. 'x:follow:' .. id
-					for from = 1, #gone, 1000 do
-						try('hdel', key, unpack(gone, from, math.min(from + 999, #gone)))
-					end
-				end
+				lib.each_slice(try, 'hdel', lib.follow_key(id), gone)
 			end
 		elseif name == 'drop_left' then
 			function lib.drop_left(items)
@@ -2415,8 +2199,8 @@ local function library(stamp, now)
 		elseif name == 'due_score' then
 			function lib.due_score(scheduled, jid, priority, n)
 				local at = lib.finite(try('zscore', scheduled, jid), now)
-				call('hset', prefix .. 'j:' .. jid, 'time', string.format('%.17g', at))
-				return lib.finite(priority, 0) - (at + (n - 1) * 0.000001) / 10000000000
+				call('hset', lib.job_key(jid), 'time', lib.exact(at))
+				return lib.work_score(at + (n - 1) * 0.000001, priority)
 			end
 		elseif name == 'end_lives' then
 			function lib.end_lives(limit)
@@ -2427,18 +2211,40 @@ local function library(stamp, now)
 				end
 				return ended
 			end
+		elseif name == 'fail_lost' then
+			function lib.fail_lost(queue, jid, worker, own_queue, stored, settings)
+				lib.leave_queue(queue, jid)
+				local group = 'failed-retries-' .. (own_queue or queue)
+				local message = 'Job exhausted retries in queue "' .. queue .. '"'
+				lib.add_failure(jid, group)
+				lib.mark_exhausted(jid, queue, group, lib.failure_json(group, message, now, ''), settings.cap)
+				lib.publish('log', cjson.encode({jid = jid, event = 'failed', group = group, worker = worker, message = message}))
+				if stored then
+					lib.job_ended(jid, stored, 'failed')
+				end
+				if settings.keep_failed then
+					lib.file_failure(jid, group, settings.keep_failed, stored)
+				end
+			end
 		elseif name == 'failed_at' then
 			function lib.failed_at(key, place)
 				local jid = try('lindex', key, place)
-				local failure = type(jid) == 'string' and try('hget', prefix .. 'j:' .. jid, 'failure')
-				do
-					local text = lib.list_of(failure).when
-					local n = text and tonumber(text)
-					if n and n - n == 0 then
-						return n
+				local failure = type(jid) == 'string' and try('hget', lib.job_key(jid), 'failure')
+				return lib.finite(lib.list_of(failure).when, 0)
+			end
+		elseif name == 'find_jobs' then
+			function lib.find_jobs(jids, first, asks_due)
+				local found = {}
+				var.related_left = asks_due and 4000
+				for i = first, #jids do
+					if asks_due and not lib.has_room(jids[i]) then
+						return lib.with_large(lib.joined(found), lib.array({unpack(jids, i)}))
 					end
-					return 0
+					local text = lib.find_job(try, jids[i], asks_due)
+					found[#found + 1] = text
+					var.large_text = var.large_text + #(text or '')
 				end
+				return lib.with_large(lib.joined(found), '')
 			end
 		elseif name == 'holder_of' then
 			function lib.holder_of(name)
@@ -2446,7 +2252,7 @@ local function library(stamp, now)
 				if not jid then
 					return
 				elseif ends ~= '0' then
-					return lib.finite(ends, 0) > now and jid or nil, try('hmget', prefix .. 'j:' .. jid, 'state')[1] or ''
+					return lib.finite(ends, 0) > now and jid or nil, try('hmget', lib.job_key(jid), 'state')[1] or ''
 				end
 				local holder, state, claim = lib.kept_by(name, jid)
 				if holder then
@@ -2475,6 +2281,10 @@ local function library(stamp, now)
 				end
 				return true
 			end
+		elseif name == 'is_sudden' then
+			function lib.is_sudden(grace, stored)
+				return grace == '1.0' or stored and lib.has_option(stored, 'l')
+			end
 		elseif name == 'item_like' then
 			function lib.item_like(puts, delay, first, last)
 				if delay == '0' and last == first + 1 and ARGV[first] == 'o' then
@@ -2495,7 +2305,7 @@ local function library(stamp, now)
 				local has, failed = lib.letters_of(stored), state == 'failed'
 				local forgotten = failed and has.K and lib.is_forgotten(stored)
 				if failed and has.r then
-					lib.keep_result(prefix .. 'j:' .. jid, state)
+					lib.keep_result(lib.job_key(jid), state)
 				end
 				if has.w then
 					lib.publish_end(jid, state, forgotten)
@@ -2510,15 +2320,16 @@ local function library(stamp, now)
 					lib.tell_all({jid}, '0', lib.job_ended)
 				end
 				if has.mortal then
-					if state ~= 'failed' then
-						lib.note_life(jid)
-					elseif forgotten and lib.delete_failed(jid, true) == 'kept' then
-						lib.note_life(jid, now)
-					elseif not forgotten and string.find(stored, '^%a*K') ~= nil then
-						local _, values = lib.split_options(stored)
-						lib.note_life(jid, lib.end_in_state(values, state, now))
-					end
+					lib.keep_record(jid, stored, state, forgotten)
 				end
+			end
+		elseif name == 'leave_out' then
+			function lib.leave_out(jid, code, why)
+				var.left_alone[#var.left_alone + 1] = {jid, code, why}
+			end
+		elseif name == 'limit_key' then
+			function lib.limit_key(name, part)
+				return prefix .. 'x:limit:' .. name .. ':' .. part
 			end
 		elseif name == 'limits_of' then
 			function lib.limits_of(text)
@@ -2531,13 +2342,17 @@ local function library(stamp, now)
 				end
 				return found
 			end
+		elseif name == 'list_name' then
+			function lib.list_name(text)
+				return redis.sha1hex(text)
+			end
 		elseif name == 'lock_from' then
 			function lib.lock_from(ask, i, lost, more, direct, out)
 				local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
 				if not lost then
 					take, jids = ask.known and try or call, ask.first
 					if not jids or #jids > more then
-						jids = take('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
+						jids = lib.best_of_work(take, queue, more)
 					end
 					ask.first = false
 				end
@@ -2547,192 +2362,111 @@ local function library(stamp, now)
 				end
 				its.direct = direct
 				local lasts = ask.lock_time or its.heartbeat
-				local values = lib.reserved_values(lasts == 60 and '60' or string.format('%.17g', lasts))
-				do
-					local jids2, worker, run = jids, ask.owner, take
-					for first = 1, #jids2, 500 do
-						local some = #jids2 > 500 and {unpack(jids2, first, math.min(first + 500 - 1, #jids2))} or jids2
-						repeat
-							local cap = its.cap
-							local expires = lib.later(its.heartbeat)
-							local details = '{"worker":' .. cjson.encode(worker) .. '}'
-							local popped = lib.entry(now, '"popped"', details)
-							local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
-							local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
-							for i = 1, count do
-								local key = prefix .. 'j:' .. some[i]
-								local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-								local stored, size = job[9], #(job[6] or '')
-								jobs[i], waited[i] = job, key
-								var.taken_bytes = var.taken_bytes + size
-								if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
-									count, its.stopped, var.droppable = i - 1, true, 0
-									break
-								end
-								if stored then
-									local has = lib.letters_of(stored)
-									limited, fair = limited or has.c, fair or has.g
-									if (has.s or has.t) and lib.is_over(some[i], stored, 'waiting') then
-										job.over, over = true, over + 1
-										if run and over >= var.droppable then
-											count, its.stopped, var.droppable = i, true, 0
-											break
-										end
-									end
-								end
-							end
-							if limited then
-								count, common = lib.admit_all(some, count, jobs, #out, its, run)
-								if not common then
-									lib.read_scores(queue, some, count, jobs, its, run)
-								end
-							end
-							if run then
-								local first = count == 1 and '-1' or string.format('%d', -count)
-								if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
-									its.stopped = true
-									break
-								end
-							end
-							if fair then
-								lib.leave_all_turns(queue, jobs, count)
-							end
-							local put_at, put_time
-							for i = 1, count do
-								local jid, job, key = some[i], jobs[i], waited[i]
-								local has = job[9] and lib.letters_of(job[9]) or var.none
-								if limited and job.refused then
-									lib.put_aside(queue, jid, job, run)
-								elseif not (job.over and lib.drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
-									n = n + 1
-									local entries = lib.record(key, popped, cap)
-									if entries ~= 2 or string.find(jid, '-', 1, true) then
-										lib.read_rest(jid, key, job, popped, cap)
-									end
-									local ends = expires
-									if its.lock_time or has.l or has.q then
-										ends = lib.lock_special(key, job, worker, its)
-									else
-										call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-									end
-									if job[8] ~= put_at or n == 1 then
-										put_at, put_time = job[8], lib.finite(job[8], now)
-									end
-									jobs[n], some[n], waited[n] = job, jid, now - put_time
-									locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-								else
-									call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-								end
-							end
-							for i = n + 1, #some do
-								some[i], waited[i] = nil, nil
-							end
-							if n == 0 then
-								break
-							end
-							if limited then
-								lib.note_all_started(jobs, n, locks, common)
-							end
-							if its.rate then
-								lib.note_starts(its.rate, n)
-							end
-							do
-								local n2 = n
-								local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-								call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
-								local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
-								if first == 1 then
-									call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-									if type(held) == 'number' then
-										call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
-									end
-								end
-							end
-							do
-								local day = now - now % 86400
-								local key, short = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, lib.are_short(waited)
-								local values, asked, counts
-								if short then
-									values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-								else
-									do
-										local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-										for i = 1, #waited do
-											local seconds = waited[i]
-											if seconds >= 0 and seconds < 1 then
-												short = short + 1
-											else
-												local name
-												if seconds < 60 then
-													name = 's' .. math.floor(seconds)
-												elseif seconds < 3600 then
-													name = 'm' .. math.floor(seconds / 60)
-												elseif seconds < 86400 then
-													name = 'h' .. math.floor(seconds / 3600)
-												else
-													name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-												end
-												if not seen[name] then
-													fields[#fields + 1] = name
-												end
-												seen[name] = (seen[name] or 0) + 1
-											end
-										end
-										if short == 0 then
-											table.remove(fields, 4)
-										end
-										seen.s0 = short
-										asked, counts = fields, seen
-									end
-									values = try('hmget', key, unpack(asked))
-								end
-								local total = lib.finite(values[1], 0)
-								local mean = lib.finite(values[2], 0)
-								local vk = lib.finite(values[3], 0)
-								local fresh = total == 0
-								if fresh then
-									mean, vk = 0, 0
-								end
-								for i = 1, #waited do
-									local value, before = waited[i], mean
-									total = total + 1
-									mean = mean + (value - mean) / total
-									vk = vk + (value - mean) * (value - before)
-								end
-								if short then
-									try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', lib.finite(values[4], 0) + #waited))
-								else
-									local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
-									local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-									for i = 4, #asked2 do
-										update[2 * i - 1] = asked2[i]
-										update[2 * i] = string.format('%d', lib.finite(values2[i], 0) + counts2[asked2[i]])
-									end
-									try('hset', key, unpack(update))
-								end
-								if fresh then
-									lib.expire_stats(prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, day)
-									lib.prune_histograms('wait', day, queue)
-								end
-							end
-							local tracked = its.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or var.none
-							for i = 1, n do
-								if tracked[i] then
-									try('publish', prefix .. 'popped', some[i])
-								end
-								out[#out + 1] = values(some[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
-							end
-						until true
-					end
-				end
+				local values = lib.reserved_values(lasts == 60 and '60' or lib.exact(lasts))
+				lib.lock(queue, jids, ask.owner, its, values, out, take)
 				ask.kept = ask.kept or its.stopped
 				return not its.stopped and (count >= more or count >= 500 or its.places or var.dropped > 0)
 			end
 		elseif name == 'lock_lost' then
 			function lib.lock_lost(jid, worker)
 				local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-				try('publish', prefix .. 'w:' .. worker, message)
-				try('publish', prefix .. 'log', message)
+				lib.publish('w:' .. worker, message)
+				lib.publish('log', message)
+			end
+		elseif name == 'lock_some' then
+			function lib.lock_some(queue, jids, worker, settings, show, out, run)
+				local cap = settings.cap
+				local expires = lib.later(settings.heartbeat)
+				local details = '{"worker":' .. cjson.encode(worker) .. '}'
+				local popped = lib.entry(now, '"popped"', details)
+				local jobs, waited, locks = lib.sized(jids), lib.sized(jids), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
+				local n, count, over, limited, fair, common = 0, #jids, 0, false, false, nil
+				for i = 1, count do
+					local key = lib.job_key(jids[i])
+					local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+					local stored, size = job[9], #(job[6] or '')
+					jobs[i], waited[i] = job, key
+					var.taken_bytes = var.taken_bytes + size
+					if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
+						count, settings.stopped, var.droppable = i - 1, true, 0
+						break
+					end
+					if stored then
+						local has = lib.letters_of(stored)
+						limited, fair = limited or has.c, fair or has.g
+						if (has.s or has.t) and lib.is_over(jids[i], stored, 'waiting') then
+							job.over, over = true, over + 1
+							if run and over >= var.droppable then
+								count, settings.stopped, var.droppable = i, true, 0
+								break
+							end
+						end
+					end
+				end
+				if limited then
+					count, common = lib.admit_all(jids, count, jobs, #out, settings, run)
+					if not common then
+						lib.read_scores(queue, jids, count, jobs, settings, run)
+					end
+				end
+				if run then
+					local first = count == 1 and '-1' or string.format('%d', -count)
+					if count == 0 or type(run('zremrangebyrank', lib.queue_key(queue, 'work'), first, '-1')) == 'table' then
+						settings.stopped = true
+						return
+					end
+				end
+				if fair then
+					lib.leave_all_turns(queue, jobs, count)
+				end
+				local put_at, put_time
+				for i = 1, count do
+					local jid, job, key = jids[i], jobs[i], waited[i]
+					local has = job[9] and lib.letters_of(job[9]) or var.none
+					if limited and job.refused then
+						lib.put_aside(queue, jid, job, run)
+					elseif not (job.over and lib.drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+						n = n + 1
+						local entries = lib.record(key, popped, cap)
+						if entries ~= 2 or string.find(jid, '-', 1, true) then
+							lib.read_rest(jid, key, job, popped, cap)
+						end
+						local ends = expires
+						if settings.lock_time or has.l or has.q then
+							ends = lib.lock_special(key, job, worker, settings)
+						else
+							call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+						end
+						if job[8] ~= put_at or n == 1 then
+							put_at, put_time = job[8], lib.finite(job[8], now)
+						end
+						jobs[n], jids[n], waited[n] = job, jid, now - put_time
+						locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+					else
+						call('zrem', lib.queue_key(queue, 'locks'), jid)
+					end
+				end
+				for i = n + 1, #jids do
+					jids[i], waited[i] = nil, nil
+				end
+				if n == 0 then
+					return
+				end
+				if limited then
+					lib.note_all_started(jobs, n, locks, common)
+				end
+				if settings.rate then
+					lib.note_starts(settings.rate, n)
+				end
+				lib.add_locks(queue, worker, locks, n)
+				lib.observe('wait', queue, waited)
+				local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or var.none
+				for i = 1, n do
+					if tracked[i] then
+						lib.publish('popped', jids[i])
+					end
+					out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
+				end
 			end
 		elseif name == 'lock_time' then
 			function lib.lock_time(own, general)
@@ -2758,12 +2492,7 @@ local function library(stamp, now)
 					return false
 				end
 				if not run then
-					local most = settings.most or 1
-					for _, limit in ipairs(lib.limits_named(stored, most)) do
-						if try('zrem', prefix .. 'x:limit:' .. limit.name .. ':held', jid) == 1 then
-							limit.room, limit.look = limit.room + 1, true
-						end
-					end
+					lib.drop_slots(jid, stored, settings.most or 1)
 				end
 				local found, refused = lib.admit(jid, stored, settings.most or 1)
 				if refused then
@@ -2774,9 +2503,24 @@ local function library(stamp, now)
 				end
 				return true
 			end
+		elseif name == 'may_write' then
+			function lib.may_write(key)
+				return not may_run or may_run('del', key)
+			end
+		elseif name == 'must_link' then
+			function lib.must_link(jid, others, added)
+				local failed = lib.link(jid, others, added)
+				if failed then
+					call('sadd', failed.key, failed.member)
+				end
+			end
 		elseif name == 'new_known' then
 			function lib.new_known(queues)
 				return {marks = string.rep('0', #queues), chosen = '0', empty = {}, found = {}, filled = var.none, step = 1}
+			end
+		elseif name == 'next_part' then
+			function lib.next_part(reply)
+				return reply[1] == '0' and '' or reply[1]
 			end
 		elseif name == 'not_empty' then
 			function lib.not_empty(text)
@@ -2798,7 +2542,7 @@ local function library(stamp, now)
 		elseif name == 'note_life' then
 			function lib.note_life(jid, ends)
 				if ends then
-					try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+					try('zadd', prefix .. 'x:until', lib.exact(ends), jid)
 				else
 					try('zrem', prefix .. 'x:until', jid)
 				end
@@ -2833,12 +2577,16 @@ local function library(stamp, now)
 				local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
 				return state == 'scheduled' and since == (time or '') and name or nil
 			end
+		elseif name == 'parked_in' then
+			function lib.parked_in(jid, name)
+				local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'time', 'x:parked')
+				return lib.parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+			end
 		elseif name == 'peek_from' then
 			function lib.peek_from(cursor)
 				local part, place = string.match(cursor, '^([ldw])(.*)$')
 				if not part and cursor ~= '' then
-					local message = 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200)
-					error('Peek(): ' .. message)
+					lib.reject('Peek', 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
 				end
 				local moved = part == 'd' and lib.whole('Peek', 'cursor', place) or 0
 				local work = lib.open_list('Peek', 'waiting', var.queue)
@@ -2857,25 +2605,63 @@ local function library(stamp, now)
 				local after = lib.show_from(work, place, math.huge)
 				return after and 'w' .. after or ''
 			end
+		elseif name == 'place_all' then
+			function lib.place_all(puts, queue, group)
+				local first = lib.score_text()
+				local digits = first and #group > 1 and string.sub(first, 4) + 0
+				local work, n = var.none, 0
+				for i = 1, #group do
+					local item = group[i]
+					if item.waits then
+						call('zadd', lib.queue_key(queue, 'depends'), stamp, item.jid)
+						item.state = 'depends'
+					elseif item.delay > 0 then
+						call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + item.delay), item.jid)
+						item.state = 'scheduled'
+					else
+						local score = item.score or item.at and lib.past_score(item) or false
+						local share = puts.turns and (item.share or item.given and item.given.share)
+						if share and not score then
+							score = lib.fair_score(queue, item.priority, share, puts.turns)
+						end
+						if not score and (item.priority or not first) then
+							score = lib.fractional_score(n, item.priority)
+						elseif not score then
+							score = n == 0 and first or string.format('-0.%016d', digits + n)
+						end
+						if n == 0 then
+							work = {score, item.jid}
+						else
+							work[2 * n + 1], work[2 * n + 2] = score, item.jid
+						end
+						n = n + 1
+						item.state = 'waiting'
+					end
+				end
+				lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
+				if puts.turns then
+					lib.write_later(puts.turns)
+				end
+			end
 		elseif name == 'put_aside' then
 			function lib.put_aside(queue, jid, job, run)
 				if not run then
-					try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-					call('hset', prefix .. 'j:' .. jid, 'worker', '', 'expires', '0')
+					try('zrem', lib.queue_key(queue, 'locks'), jid)
+					call('hset', lib.job_key(jid), 'worker', '', 'expires', '0')
 				end
-				do
-					local limit, score, time = job.refused, job.score, job[8]
-					local wait = prefix .. 'x:limit:' .. limit.name .. ':wait'
-					limit.waiting = limit.waiting or lib.finite(try('zcard', wait), 0)
-					local due = limit.opens
-					if limit.waiting > 0 then
-						due = now + 60 + limit.waiting / 100
-					end
-					limit.waiting = limit.waiting + 1
-					call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
-					call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', due), jid)
-					try('zadd', wait, score, jid)
-				end
+				lib.park(queue, jid, job.refused, job.score, job[8])
+			end
+		elseif name == 'queue_key' then
+			function lib.queue_key(queue, part)
+				return prefix .. 'q:' .. queue .. '-' .. part
+			end
+		elseif name == 'queues_of' then
+			function lib.queues_of(key)
+				return {kind = 'queues', key = prefix .. key, from = 0, total = lib.finite(try('zcard', prefix .. key), 0)}
+			end
+		elseif name == 'rates_key' then
+			function lib.rates_key(at)
+				return prefix .. 'x:rates:' .. string.format('%d', at - at % 60)
 			end
 		elseif name == 'read_gift' then
 			function lib.read_gift(area, first, last)
@@ -2885,15 +2671,29 @@ local function library(stamp, now)
 				end
 				local seconds = given.ttl and lib.number(area, 'ttl', given.ttl)
 				if seconds then
-					local text = 't|{"t":' .. string.format('%.17g', seconds) .. '}'
+					local text = 't|{"t":' .. lib.exact(seconds) .. '}'
 					given.o, given.ends = lib.read_lifetimes(area, text, 0), now + seconds
 				end
 				return given
 			end
+		elseif name == 'read_jids' then
+			function lib.read_jids(area, first)
+				lib.required(area, 'jid', ARGV[first])
+				if #ARGV - first >= 500 then
+					lib.reject(area, 'More than ' .. 500 .. ' jobs')
+				end
+				local jids, seen = {}, {}
+				for i = first, #ARGV do
+					if not seen[ARGV[i]] then
+						jids[#jids + 1], seen[ARGV[i]] = ARGV[i], true
+					end
+				end
+				return jids
+			end
 		elseif name == 'read_list' then
 			function lib.read_list(list, offset, count)
 				local last = math.min(offset + count, list.total) - 1
-				if last < offset or (list.kind == 'failed' or list.kind == 'jids') then
+				if last < offset or lib.is_plain(list) then
 					return lib.bare_list(list, offset, count), {}
 				end
 				local found
@@ -2911,13 +2711,13 @@ local function library(stamp, now)
 		elseif name == 'read_many' then
 			function lib.read_many(first)
 				if #ARGV < first or #ARGV - first >= 1000 then
-					error('Reserve(): Arg "queue": needs 1 to 1000')
+					lib.reject('Reserve', 'Arg "queue": needs 1 to 1000')
 				end
 				local queues = {unpack(ARGV, first)}
 				local list = table.concat(queues, '\000')
 				if queues[1] == '' or queues[#queues] == '' or string.find(list, '\000\000', 1, true) then
 					for i = 1, #queues do
-						lib.required('Reserve', 'queue', queues[i] ~= '' and queues[i])
+						lib.named('Reserve', 'queue', queues[i])
 					end
 				end
 				return queues, list
@@ -2926,8 +2726,7 @@ local function library(stamp, now)
 			function lib.read_rare(puts, given, checked, delay)
 				local condition = given['if'] or 'idle'
 				if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
-					local message = 'Unknown condition "' .. condition .. '"'
-					error('Put(): ' .. message)
+					lib.reject('Put', 'Unknown condition "' .. condition .. '"')
 				end
 				if given.o then
 					given.o = lib.read_options('Put', given.o, checked)
@@ -2945,33 +2744,15 @@ local function library(stamp, now)
 						given.share, puts.turns = lib.read_share('Put', given.o), puts.turns or {later = {}}
 					end
 					if has.c then
-						local text = given.o
-						if string.find(text, '^%a*c') ~= nil then
-							local _, values = lib.split_options(text)
-							local found = lib.limits_of(text)
-							for i = 1, #found do
-								lib.check_limit_name('Put', found[i])
-							end
-							if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
-								local message = 'Arg "o" does not have 1 to ' .. 8 .. ' limits: ' .. string.sub(text, 1, 200)
-								error('Put(): ' .. message)
-							end
-						end
+						lib.read_limits('Put', given.o)
 					end
 					if given.replace then
-						local how, claim = given.replace, given.claim
-						if how ~= 'delay' and how ~= 'due' then
-							local message = 'Arg "replace" is neither delay nor due: ' .. how
-							error('Put(): ' .. message)
-						elseif not claim or claim.m == 'for' or given.depends or given['if'] then
-							error('Put(): Arg "replace" needs a unique key, and no time for it, dependencies or condition')
-						end
-						given.within = given.within and lib.number('Put', 'within', given.within)
+						lib.read_replace('Put', given)
 					end
 				end
 				if given.batch then
 					puts.batches = puts.batches or {}
-					puts.batches[lib.required('Put', 'batch', given.batch ~= '' and given.batch)] = {members = {}}
+					puts.batches[lib.named('Put', 'batch', given.batch)] = {members = {}}
 				end
 				return lib.more_fields(given.backoff, given.o)
 			end
@@ -2984,12 +2765,20 @@ local function library(stamp, now)
 					call('hdel', key, 'grace')
 				end
 			end
+		elseif name == 'recur_key' then
+			function lib.recur_key(jid)
+				return prefix .. 'r:' .. jid
+			end
+		elseif name == 'retention' then
+			function lib.retention(seconds, count)
+				return (seconds or count) and {seconds = lib.finite(seconds, -1), count = lib.finite(count, -1)}
+			end
 		elseif name == 'scores_of' then
 			function lib.scores_of(queue, jobs)
 				local work, turns = {}, {}
 				for i = #jobs, 1, -1 do
 					local job = jobs[i]
-					work[#work + 1] = job.stored and string.find(job.stored, '^%a*g') ~= nil and lib.fair_score(queue, job.priority, job.stored, turns) or lib.finite(job.priority, 0) - (now + (job.after or 0) * 0.000001) / 10000000000
+					work[#work + 1] = job.stored and lib.has_option(job.stored, 'g') and lib.fair_score(queue, job.priority, job.stored, turns) or lib.work_score(now + (job.after or 0) * 0.000001, job.priority)
 					work[#work + 1] = job.jid
 				end
 				return work
@@ -3011,21 +2800,7 @@ local function library(stamp, now)
 						if not lib.has_room(jid) then
 							return cursor
 						end
-						local kept
-						repeat
-							local key = list.key
-							local job = lib.read_job(try, jid)
-							if job[13] and job[9] and lib.is_over(jid, job[9], 'waiting') then
-								var.passed = var.passed + 1
-							elseif job[13] then
-								local text = lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', var.beside and lib.set_beside(job))
-								var.out[#var.out + 1], var.large_text = text, var.large_text + #text
-							elseif not may_run or may_run('del', key) then
-								kept = 1 - call('zrem', key, jid)
-								break
-							end
-							kept = 1
-						until true
+						local kept = lib.show(list.key, jid)
 						offset, var.looked, list.total = offset + kept, var.looked + 1, list.total - 1 + kept
 						cursor = lib.cursor_at(list, offset, jid, scores[i])
 					end
@@ -3037,19 +2812,19 @@ local function library(stamp, now)
 			end
 		elseif name == 'slot_ends' then
 			function lib.slot_ends(jid)
-				local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o', 'expires')
+				local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'grace', 'x:o', 'expires')
 				if job[1] ~= 'running' or not job[2] then
 					return
 				end
-				local ends = lib.finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-				if not ends or ends > now or (job[3] == '1.0' or job[4] and string.find(job[4], '^%a*l') ~= nil) or tonumber(job[3]) == 1 and ends ~= lib.finite(job[5]) then
+				local ends = lib.finite(try('zscore', lib.queue_key(job[2], 'locks'), jid))
+				if not ends or ends > now or lib.is_sudden(job[3], job[4]) or lib.in_grace(job[3], job[5], ends) then
 					return ends
 				end
 				return ends + lib.finite(try('hget', prefix .. 'config', 'grace-period'), 10)
 			end
 		elseif name == 'spawn_all' then
 			function lib.spawn_all(queue, limit)
-				local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+				local due = call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
 				for i = 1, #due, 2 do
 					limit = limit - lib.spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
 					if limit <= 0 then
@@ -3059,69 +2834,30 @@ local function library(stamp, now)
 			end
 		elseif name == 'spawn_due' then
 			function lib.spawn_due(queue, parent, due, limit)
-				local fields = try('hmget', prefix .. 'r:' .. parent, 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
+				local fields = try('hmget', lib.recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
 				local job = {klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0', tags = fields[4] or '[]', retries = fields[5] or '0'}
-				local interval
-				do
-					local text = fields[6]
-					local n = text and tonumber(text)
-					if n and n - n == 0 then
-						interval = n
-					else
-						interval = 0
-					end
-				end
+				local interval = lib.finite(fields[6], 0)
 				if not job.klass or interval <= 0 then
-					call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
+					call('zrem', lib.queue_key(queue, 'recur'), parent)
 					return 0
 				end
 				local at = interval % 1 == 0 and math.floor(due) or due
-				local backlog
-				do
-					local text = fields[7]
-					local n = text and tonumber(text)
-					if n and n - n == 0 then
-						backlog = n
-					else
-						backlog = 0
-					end
-				end
+				local backlog = lib.finite(fields[7], 0)
 				local missed = (now - at) / interval
 				if backlog ~= 0 and missed > backlog then
 					at = at + math.ceil(missed - backlog) * interval
 				end
 				local count, spawned = lib.count_in(fields[8]), 0
 				while at <= now and spawned < limit do
-					do
-						local count2 = count
-						local taken = 0
-						repeat
-							count2 = count2 + math.max(1, 2 ^ math.floor(taken / 100 - 1))
-							local child = parent .. '-' .. string.format('%.0f', count2)
-							taken = taken + 1
-						until call('exists', prefix .. 'j:' .. child) == 0
-						count = count2
-					end
-					do
-						local child, at2 = parent .. '-' .. string.format('%.0f', count), at
-						call('hset', prefix .. 'j:' .. child, 'jid', child, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags, 'state', 'waiting', 'worker', '', 'expires', 0, 'queue', queue, 'retries', job.retries, 'remaining', job.retries, 'time', string.format('%.17g', at2), 'spawned_from_jid', parent)
-						call('zadd', prefix .. 'q:' .. queue .. '-work', lib.finite(job.priority, 0) - at2 / 10000000000, child)
-						do
-							local tags = lib.names_of(job.tags)
-							for i = 1, #tags do
-								lib.add_tag(child, tags[i])
-							end
-						end
-						lib.record(prefix .. 'j:' .. child, lib.entry(at2, '"put"', cjson.encode({q = queue})))
-					end
+					count = lib.next_child(parent, count)
+					lib.spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
 					at = at + interval
 					spawned = spawned + 1
 				end
 				if spawned > 0 then
-					call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
-					call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
-					local event = {event = 'spawned', queue = queue, jid = parent, count = spawned}
-					lib.publish_ours('x:log', cjson.encode(event))
+					call('hset', lib.recur_key(parent), 'count', string.format('%.0f', count))
+					call('zadd', lib.queue_key(queue, 'recur'), lib.exact(at), parent)
+					lib.publish_more({event = 'spawned', queue = queue, jid = parent, count = spawned})
 				end
 				return spawned
 			end
@@ -3132,7 +2868,7 @@ local function library(stamp, now)
 		elseif name == 'stay_idle' then
 			function lib.stay_idle(ask)
 				local wait = lib.finite(try('get', lib.looked_key(ask)), 0) - now
-				if wait < 0.9 * ask.poll or wait > ask.poll or try('sismember', prefix .. 'x:idle', ask.worker) ~= 1 then
+				if wait < 0.9 * ask.poll or wait > ask.poll or try('sismember', lib.idle_key(), ask.worker) ~= 1 then
 					return nil
 				end
 				lib.add_first(prefix .. 'workers', stamp, ask.owner)
@@ -3146,8 +2882,8 @@ local function library(stamp, now)
 						break
 					end
 					local jid, recurs = jids[i], list.kind == 'recurring'
-					local key = recurs and prefix .. 'r:' .. jid or prefix .. 'j:' .. jid
-					local score = scores[i] or var.SHOWS_SCORE[list.kind] and (not (list.kind == 'failed' or list.kind == 'jids') and call('zscore', list.key, jid))
+					local key = recurs and lib.recur_key(jid) or lib.job_key(jid)
+					local score = scores[i] or var.SHOWS_SCORE[list.kind] and lib.score_in(list, jid)
 					local job = recurs and lib.recurring_summary(jid, score) or lib.job_summary(list, jid, score)
 					local size = try('hstrlen', key, 'data')
 					job.size = type(size) == 'number' and size or 0
@@ -3169,47 +2905,31 @@ local function library(stamp, now)
 					more = more - (#out - before)
 				end
 			end
+		elseif name == 'take_over' then
+			function lib.take_over(item, earlier)
+				item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+				item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+				item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+				item.tags = item.tags or var.none
+				item.given.batch = item.given.batch or earlier.given.batch
+				lib.set_options(item, earlier.options or earlier.given.o, earlier.first or now, earlier.put_as or earlier.jid)
+				if item.given.replace == 'due' then
+					local stays = earlier.turn and item.given.share and item.queue == earlier.queue and lib.finite(item.priority, 0) == lib.finite(earlier.priority, 0)
+					lib.set_due(item, earlier.due or now + earlier.delay)
+					item.turn = stays and earlier.turn
+					item.score = item.turn or item.score
+				else
+					lib.set_due(item, now + item.delay)
+				end
+				earlier.left = 'replaced'
+			end
 		elseif name == 'tell_each' then
 			function lib.tell_each(jids, other, failed, ended)
 				local group, minded = lib.group_of(other), 0
 				for i = 1, #jids do
-					local minds, stored
-					do
-						local jid = jids[i]
-						local key = prefix .. 'j:' .. jid
-						local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
-						local letters, values = lib.split_options(job[3])
-						local policy = values.f
-						if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table' or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
-							minds, stored = false
-						else
-							local runs = policy['do'] == 'run'
-							if runs and not lib.let_run(jid, other) or not runs and lib.add_failure(jid, 'failed-dependency') then
-								minds, stored = false
-							else
-								policy.failed = type(policy.failed) == 'table' and policy.failed or {}
-								policy.failed[other] = group
-								call('hset', key, 'x:o', lib.join_options(letters, values))
-								do
-									local text = job[4]
-									if text then
-										lib.move_history(jid, text)
-									end
-								end
-								lib.record(key, lib.entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-								if runs then
-									minds, stored = true
-								else
-									local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-									local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
-									lib.fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
-									minds, stored = true, job[3]
-								end
-							end
-						end
-					end
+					local minds, stored = lib.tell(jids[i], other, group, ended)
 					minded = minded + (minds and 1 or 0)
-					failed[#failed + 1] = stored and string.find(stored, '^%a*d') ~= nil and jids[i] or nil
+					failed[#failed + 1] = stored and lib.has_option(stored, 'd') and jids[i] or nil
 				end
 				var.tellable = var.tellable - #jids
 				return minded
@@ -3217,9 +2937,8 @@ local function library(stamp, now)
 		elseif name == 'tell_more' then
 			function lib.tell_more(jid, cursor)
 				local before = var.tellable
-				call('del', prefix .. 'x:rest:' .. jid)
-				call('zrem', prefix .. 'x:rest', jid)
-				if try('hget', prefix .. 'j:' .. jid, 'state') == 'failed' then
+				lib.forget_untold(jid)
+				if try('hget', lib.job_key(jid), 'state') == 'failed' then
 					lib.tell_all({jid}, cursor, lib.job_ended)
 				end
 				return before - var.tellable
@@ -3229,22 +2948,17 @@ local function library(stamp, now)
 				local _, exponent = math.frexp(math.abs(priority) + 1)
 				return 2 ^ (exponent - 45)
 			end
+		elseif name == 'turns_key' then
+			function lib.turns_key(queue, priority)
+				return prefix .. 'x:fair:' .. lib.exact(priority) .. ':' .. queue
+			end
 		elseif name == 'watch_all' then
 			function lib.watch_all(puts)
 				if puts.batches then
-					local batches = puts.batches
-					for jid, batch in pairs(batches) do
-						if #batch.members > 0 then
-							local letters, values = lib.split_options(batch.stored)
-							local own = type(values.b) == 'table' and values.b or {}
-							own.n = lib.finite(own.n, 0) + batch.count
-							values.b = own
-							call('hset', prefix .. 'j:' .. jid, 'x:o', lib.join_options(letters, values))
-						end
-					end
+					lib.grow_batches(puts.batches)
 				end
 				for jid, batch in pairs(puts.batches or var.none) do
-					if batch.stored and string.find(batch.stored, '^%a*f') ~= nil then
+					if batch.stored and lib.has_option(batch.stored, 'f') then
 						lib.watch(jid, lib.job_ended, batch.members)
 					end
 				end
@@ -3254,6 +2968,54 @@ local function library(stamp, now)
 					end
 				end
 			end
+		elseif name == 'write_all' then
+			function lib.write_all(puts, group, idle, tracked, known_empty)
+				local queue = group[1].queue
+				local quoted = cjson.encode(queue)
+				local details = '{"q":' .. quoted .. '}'
+				local text = lib.entry(now, '"put"', details)
+				local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+				if idle or not classic then
+					first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+				end
+				lib.place_all(puts, queue, group)
+				local heard = #group < 5 or lib.is_heard()
+				for i = 1, #group do
+					local item = group[i]
+					lib.write_job(queue, item, text)
+					if heard then
+						lib.publish('log', first .. cjson.encode(item.jid) .. last)
+					end
+					if item.old and item.old.lost then
+						lib.lock_lost(item.jid, item.old.worker)
+					end
+				end
+				lib.know_queue(queue)
+				if tracked then
+					lib.publish_each_tracked('put', lib.jids_of(group))
+				end
+				if known_empty then
+					lib.note_filled(queue, true)
+				end
+				if idle and #group == 1 and group[1].delay == 0 then
+					lib.wake_first(queue)
+				elseif idle then
+					lib.wake_several(queue, lib.soonest_of(group), #group)
+				end
+			end
+		elseif name == 'write_job' then
+			function lib.write_job(queue, item, text)
+				local key, retries, tags = item.key, item.retries or '5', '[]'
+				lib.record(key, text)
+				if item.tags and #item.tags > 0 then
+					lib.add_tags(item.jid, item.tags, 1)
+					tags = cjson.encode(item.tags)
+				end
+				call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
+				if item.waits then
+					lib.keep_delay(key, item.delay, item.checked)
+				end
+			end
 		end
 		elseif length == 10 then
 		if name == 'add_result' then
@@ -3261,18 +3023,22 @@ local function library(stamp, now)
 				fields[#fields + 1] = 'x:result'
 				fields[#fields + 1] = item.ended
 			end
+		elseif name == 'before_key' then
+			function lib.before_key(name)
+				return prefix .. 'x:before:' .. name
+			end
 		elseif name == 'bring_more' then
 			function lib.bring_more(queue, settings, limit)
 				settings.places = false
-				if not (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
+				if not lib.is_due(queue, 'scheduled') then
 					return false
 				end
 				lib.bring_due(queue, false, true, limit)
-				return call('exists', prefix .. 'q:' .. queue .. '-work') == 1
+				return call('exists', lib.queue_key(queue, 'work')) == 1
 			end
 		elseif name == 'bring_some' then
 			function lib.bring_some(work, moved)
-				local recur, scheduled = call('zcount', prefix .. 'q:' .. var.queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. var.queue .. '-scheduled', '-inf', stamp) > 0
+				local recur, scheduled = lib.is_due(var.queue, 'recur'), lib.is_due(var.queue, 'scheduled')
 				local wanted = var.count - #var.out - moved
 				local some = math.min(wanted, var.room - #var.out)
 				if not (recur or scheduled) or some <= 0 then
@@ -3282,52 +3048,50 @@ local function library(stamp, now)
 				end
 				lib.bring_due(var.queue, recur, scheduled, some)
 				work.total = call('zcard', work.key)
-				local is_left = some < wanted and (call('zcount', prefix .. 'q:' .. var.queue .. '-recur', '-inf', stamp) > 0 or call('zcount', prefix .. 'q:' .. var.queue .. '-scheduled', '-inf', stamp) > 0)
-				return is_left and (not may_run or may_run('del', work.key)) and moved + some or nil
+				local is_left = some < wanted and (lib.is_due(var.queue, 'recur') or lib.is_due(var.queue, 'scheduled'))
+				return is_left and lib.may_write(work.key) and moved + some or nil
+			end
+		elseif name == 'buckets_of' then
+			function lib.buckets_of(key)
+				local buckets, fields = {}, try('hkeys', key)
+				for i = 1, #fields do
+					if string.find(fields[i], '^[smhd]%-?%d+$') then
+						buckets[#buckets + 1] = fields[i]
+					end
+				end
+				return buckets, #fields > 0
 			end
 		elseif name == 'cancel_job' then
 			function lib.cancel_job(jid, job, how, count)
-				local key = prefix .. 'j:' .. jid
+				local key = lib.job_key(jid)
 				local state, queue, failure, worker = job[1], job[2], job[3], job[4]
 				if state == 'complete' then
 					return
 				end
 				local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
-				try('publish', prefix .. 'log', message)
+				lib.publish('log', message)
 				if worker and worker ~= '' then
-					try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
-					try('publish', prefix .. 'w:' .. worker, message)
+					try('zrem', lib.worker_key(worker), jid)
+					lib.publish('w:' .. worker, message)
 				end
 				if queue then
 					lib.leave_queue(queue, jid)
 				end
 				if state == 'running' and queue then
-					if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-						lib.wake(queue)
-					end
+					lib.wake_for_slot(queue)
 				end
 				for _, other in ipairs(job.dependencies) do
-					try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+					try('srem', lib.job_key(other) .. '-dependents', jid)
 				end
 				if state == 'failed' then
-					local details = lib.list_of(failure)
-					lib.leave_group(jid, details, count)
-					lib.uncount_failure(queue, details)
-					lib.unfile_failures({jid})
+					lib.forget_failure(jid, queue, failure, count)
 				end
-				do
-					local tags = lib.names_of(job[5])
-					for i = 1, #tags do
-						lib.remove_tag(jid, tags[i])
-					end
-				end
+				lib.remove_tags(jid, lib.names_of(job[5]), 1)
 				call('del', key, key .. '-history', key .. '-dependencies')
-				if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-					try('publish', prefix .. 'canceled', jid)
-				end
+				lib.publish_tracked('canceled', jid)
 				if job[6] then
 					lib.job_ended(jid, job[6], how or 'canceled')
-					if string.find(job[6], '^%a*g') ~= nil and state == 'waiting' and queue then
+					if lib.has_option(job[6], 'g') and state == 'waiting' and queue then
 						lib.leave_turns(queue, job[7])
 					end
 				end
@@ -3355,7 +3119,7 @@ local function library(stamp, now)
 		elseif name == 'clear_list' then
 			function lib.clear_list(seconds)
 				local filed, deleted = prefix .. 'failed-jobs-list', 0
-				local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', now - seconds), 'LIMIT', 0, 100)
+				local old = try('zrangebyscore', filed, '-inf', lib.exact(now - seconds), 'LIMIT', 0, 100)
 				for i = 1, #old do
 					local outcome = lib.delete_failed(old[i])
 					if outcome == 'kept' then
@@ -3366,6 +3130,42 @@ local function library(stamp, now)
 					end
 				end
 				return deleted
+			end
+		elseif name == 'count_from' then
+			function lib.count_from(group, failure, length)
+				local middle = lib.failed_at(prefix .. 'f:' .. group, math.floor(length / 2))
+				return lib.finite(failure.when, 0) < middle and -1 or 1
+			end
+		elseif name == 'deal_drawn' then
+			function lib.deal_drawn(ask, urn, wanted, most)
+				local turns, shares, round = {}, {}, 1
+				while #turns < wanted and most > 0 and urn.left > 0 do
+					local missing, kept = wanted - #turns, {}
+					local owed = math.min(missing, #ask.owed)
+					local drawn = lib.draw_some(ask, urn, owed, math.min(math.max(missing, round), 500))
+					for at = 1, #drawn do
+						local i = drawn[at]
+						if not urn.shut[i] and #turns < wanted and most > 0 then
+							most = shares[i] and most or most - 1
+							shares[i] = (shares[i] or 0) + 1
+							turns[#turns + 1] = i
+						elseif not urn.shut[i] and at <= owed then
+							kept[#kept + 1] = i
+						end
+					end
+					ask.owed, round = lib.append(kept, ask.owed, owed + 1), 4 * round
+				end
+				return turns, shares
+			end
+		elseif name == 'delete_job' then
+			function lib.delete_job(jid)
+				local key = lib.job_key(jid)
+				local job = try('hmget', key, 'state', 'tags')
+				if job[1] ~= 'complete' then
+					return
+				end
+				lib.remove_tags(jid, lib.names_of(job[2]), 1)
+				call('del', key, key .. '-history', key .. '-dependencies')
 			end
 		elseif name == 'difference' then
 			function lib.difference(list, other, first)
@@ -3382,38 +3182,38 @@ local function library(stamp, now)
 			end
 		elseif name == 'drop_claim' then
 			function lib.drop_claim(ask)
-				local held = try('get', prefix .. 'x:due:' .. ask.claim)
+				local held = try('get', lib.due_key(ask.claim))
 				if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= ask.worker then
 					return false
 				end
-				return call('del', prefix .. 'x:due:' .. ask.claim) == 1
+				return call('del', lib.due_key(ask.claim)) == 1
+			end
+		elseif name == 'drop_slots' then
+			function lib.drop_slots(jid, stored, most)
+				for _, limit in ipairs(lib.limits_named(stored, most)) do
+					if try('zrem', lib.limit_key(limit.name, 'held'), jid) == 1 then
+						limit.room, limit.look = limit.room + 1, true
+					end
+				end
 			end
 		elseif name == 'due_member' then
 			function lib.due_member(jid, queue, state)
 				local due
 				if state == 'depends' then
-					local job = try('hmget', prefix .. 'j:' .. jid, 'scheduled', 'x:undelayed')
+					local job = try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed')
 					due = not job[2] and job[1]
 				else
-					due = queue and try('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid)
+					due = queue and try('zscore', lib.queue_key(queue, 'scheduled'), jid)
 				end
-				do
-					local text = type(due) == 'string' and due
-					local n = text and tonumber(text)
-					if n and n - n == 0 then
-						due = n
-					else
-						due = 0
-					end
-				end
-				return due > 0 and ',"due":' .. string.format('%.17g', due) or ''
+				due = lib.finite(type(due) == 'string' and due, 0)
+				return due > 0 and ',"due":' .. lib.exact(due) or ''
 			end
 		elseif name == 'each_queue' then
 			function lib.each_queue(area, cursor, count, visit)
 				local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
 				for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
 					if letter == '' or letter == part[1] then
-						local list = {kind = 'queues', key = prefix .. part[2], from = 0, total = lib.finite(try('zcard', prefix .. part[2]), 0)}
+						local list = lib.queues_of(part[2])
 						local offset = lib.after_cursor(area, list, place)
 						local some, scores = lib.read_list(list, offset, count)
 						for i = 1, #some do
@@ -3436,36 +3236,19 @@ local function library(stamp, now)
 		elseif name == 'enter_list' then
 			function lib.enter_list(name, lapses, absent)
 				for i = 1, #absent do
-					local waiting = prefix .. 'x:idle:' .. absent[i]
-					try('zadd', waiting, string.format('%.17g', lapses), '\001' .. name)
+					local waiting = lib.waiting_key(absent[i])
+					try('zadd', waiting, lib.exact(lapses), '\001' .. name)
 					lib.drop_lapsed(waiting)
 				end
 			end
 		elseif name == 'expire_job' then
 			function lib.expire_job(jid, job)
-				local key, state = prefix .. 'j:' .. jid, job[1]
+				local key, state = lib.job_key(jid), job[1]
 				if try('exists', key .. '-dependents') == 1 then
 					if state == 'failed' then
 						return false
 					end
-					local queue, worker = job[2], job[4] or ''
-					if not queue then
-						return false
-					end
-					local group = 'expired-' .. queue
-					lib.add_failure(jid, group)
-					call('hdel', prefix .. 'j:' .. jid, 'grace')
-					lib.fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], lib.job_ended)
-					if worker ~= '' then
-						try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
-						lib.publish('w:' .. worker, cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue}))
-					end
-					if job[1] == 'running' then
-						if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-							lib.wake(queue)
-						end
-					end
-					return true
+					return lib.fail_expired(jid, job)
 				end
 				job.dependencies = try('smembers', key .. '-dependencies')
 				lib.cancel_job(jid, job, 'expired')
@@ -3495,7 +3278,7 @@ local function library(stamp, now)
 					lib.write_turns(turns)
 					turns.ends = {}
 				end
-				return string.format('%.17g', priority - 0.5 - turn)
+				return lib.exact(priority - 0.5 - turn)
 			end
 		elseif name == 'fair_share' then
 			function lib.fair_share(text)
@@ -3541,44 +3324,91 @@ local function library(stamp, now)
 			end
 		elseif name == 'first_turn' then
 			function lib.first_turn(queue, priority)
-				local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', priority - 0.5), '(' .. string.format('%.17g', priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
-				local score
-				do
-					local text = first[2]
-					local n = text and tonumber(text)
-					if n and n - n == 0 then
-						score = n
-					else
-						score = nil
-					end
-				end
+				local first = try('zrevrangebyscore', lib.queue_key(queue, 'work'), lib.exact(priority - 0.5), '(' .. lib.exact(priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
+				local score = lib.finite(first[2])
 				return score and math.max(priority - 0.5 - score, 0), first.err
+			end
+		elseif name == 'follow_key' then
+			function lib.follow_key(id)
+				return prefix .. 'x:follow:' .. id
 			end
 		elseif name == 'free_slots' then
 			function lib.free_slots(names_in_order, jids)
 				for _, name in ipairs(names_in_order) do
-					local freed = try('zrem', prefix .. 'x:limit:' .. name .. ':held', unpack(jids[name]))
+					local freed = try('zrem', lib.limit_key(name, 'held'), unpack(jids[name]))
 					if type(freed) == 'number' and freed > 0 then
-						if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-							lib.return_parked(lib.read_limit(name, 1))
-						end
+						lib.limit_freed(name)
+					end
+				end
+			end
+		elseif name == 'give_again' then
+			function lib.give_again(queue, jid, job, worker, settings)
+				local remaining = math.floor(lib.finite(job[3], 0)) - 1
+				local delay
+				if remaining >= 0 and (job[7] or settings.initial_delay) then
+					delay = lib.backoff_delay(job[7], job[8], remaining, settings)
+				end
+				call('hset', lib.job_key(jid), 'remaining', remaining, 'x:attempts', lib.with_attempt(job[12], 'lost', job[10], {ended = lib.finite(job[11], now) < now and job[11], worker = worker, queue = queue, delay = delay}))
+				call('hdel', lib.job_key(jid), 'grace')
+				if remaining < 0 then
+					lib.fail_lost(queue, jid, worker, job[5], job[9], settings)
+					return nil
+				end
+				if job[9] and lib.is_over(jid, job[9], 'waiting') and lib.drop_expired(jid, 'waiting') then
+					return nil
+				end
+				if delay then
+					lib.put_off(queue, jid, delay)
+				elseif not (job[9] and lib.has_option(job[9], 'q') and lib.put_back(queue, jid, job[9])) then
+					return jid
+				end
+				lib.stop_limited(jid, job[9])
+			end
+		elseif name == 'has_option' then
+			function lib.has_option(text, letter)
+				return string.find(text, '^%a*' .. letter) ~= nil
+			end
+		elseif name == 'heal_limit' then
+			function lib.heal_limit(limit)
+				local held = lib.limit_key(limit.name, 'held')
+				limit.healed = true
+				local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+				for i = 1, #ended do
+					local ends = lib.slot_ends(ended[i])
+					if ends and ends > now then
+						try('zadd', held, lib.slot_end(ends), ended[i])
+					elseif try('zrem', held, ended[i]) == 1 then
+						limit.room = limit.room + 1
 					end
 				end
 			end
 		elseif name == 'is_claimed' then
 			function lib.is_claimed(queue, due, worker)
-				local held = try('get', prefix .. 'x:due:' .. queue)
+				local held = try('get', lib.due_key(queue))
 				if type(held) ~= 'string' then
 					return false
 				end
 				local until_then, holder = string.match(held, '^(%S+) (.*)$')
 				local at = tonumber(until_then)
-				return at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
+				return at and holder ~= worker and at > now and at <= due and try('sismember', lib.idle_key(), holder) == 1
+			end
+		elseif name == 'is_tracked' then
+			function lib.is_tracked(jid)
+				return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+			end
+		elseif name == 'keep_claim' then
+			function lib.keep_claim(item, claims)
+				local key = item.claim.k
+				if claims[key] then
+					item.claim = nil
+				else
+					claims[key] = item
+				end
 			end
 		elseif name == 'keep_delay' then
 			function lib.keep_delay(key, delay, means_none)
 				if delay > 0 then
-					call('hset', key, 'scheduled', string.format('%.17g', now + delay))
+					call('hset', key, 'scheduled', lib.exact(now + delay))
 					call('hdel', key, 'x:undelayed')
 				elseif means_none and call('hexists', key, 'scheduled') == 1 then
 					call('hset', key, 'x:undelayed', '1')
@@ -3589,15 +3419,14 @@ local function library(stamp, now)
 				local queues = prefix .. 'queues'
 				if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
 					try('zrem', prefix .. 'x:queues', queue)
-					lib.publish_ours('x:queues', queue)
+					lib.publish_queue(queue)
 				end
 			end
 		elseif name == 'leave_rest' then
 			function lib.leave_rest(jid, dependents)
-				local key = prefix .. 'x:rest:' .. jid
+				local key = lib.rest_key(jid)
 				if type(try('get', key)) == 'string' then
-					call('del', prefix .. 'x:rest:' .. jid)
-					call('zrem', prefix .. 'x:rest', jid)
+					lib.forget_untold(jid)
 				end
 				if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
 					return false
@@ -3607,18 +3436,29 @@ local function library(stamp, now)
 				end
 				return true
 			end
+		elseif name == 'left_until' then
+			function lib.left_until(area, letter, ends)
+				if ends <= now then
+					lib.reject(area, lib.lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
+				end
+				return ends - now
+			end
 		elseif name == 'letters_of' then
 			function lib.letters_of(text)
 				local letters = string.match(text, '^%a+') or ''
 				local found = var.met_letters[letters]
 				if not found then
-					found = {mortal = string.find(letters, '^%a*[stkK]') ~= nil, ending = string.find(letters, '^%a*[kruw]') ~= nil}
+					found = {mortal = lib.has_any(letters, 'stkK'), ending = lib.has_any(letters, 'kruw')}
 					for letter in string.gmatch(letters, '%a') do
 						found[letter] = true
 					end
 					var.met_letters[letters] = found
 				end
 				return found
+			end
+		elseif name == 'listed_key' then
+			function lib.listed_key(name)
+				return prefix .. 'x:listed:' .. name
 			end
 		elseif name == 'look_ahead' then
 			function lib.look_ahead(ask, known, i, all)
@@ -3635,26 +3475,48 @@ local function library(stamp, now)
 			end
 		elseif name == 'looked_key' then
 			function lib.looked_key(ask)
-				return prefix .. 'x:looked:' .. (#ask.queues > 16 and redis.sha1hex(ask.list) or ask.list)
+				return prefix .. 'x:looked:' .. (#ask.queues > 16 and lib.list_name(ask.list) or ask.list)
+			end
+		elseif name == 'move_stage' then
+			function lib.move_stage(key, stage)
+				local popped, failed, done = lib.finite(stage.popped), lib.finite(stage.failed), lib.finite(stage.done)
+				local queue = cjson.encode({q = lib.string_or_nil(stage.q)})
+				try('rpush', key, lib.entry(lib.finite(stage.put, 0), '"put"', queue))
+				if popped then
+					local worker = cjson.encode({worker = lib.string_or_nil(stage.worker)})
+					try('rpush', key, lib.entry(popped, '"popped"', worker))
+				end
+				if failed then
+					try('rpush', key, lib.entry(failed, '"failed"'))
+				end
+				if done then
+					try('rpush', key, lib.entry(done, '"done"'))
+				end
+			end
+		elseif name == 'must_write' then
+			function lib.must_write()
+				call('del', prefix .. 'x:none')
+			end
+		elseif name == 'next_child' then
+			function lib.next_child(parent, count)
+				local taken = 0
+				repeat
+					count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+					local child = parent .. '-' .. string.format('%.0f', count)
+					taken = taken + 1
+				until call('exists', lib.job_key(child)) == 0
+				return count
 			end
 		elseif name == 'noted_time' then
 			function lib.noted_time(text)
-				local time
-				do
-					local n = text and tonumber(text)
-					if n and n - n == 0 then
-						time = n
-					else
-						time = nil
-					end
-				end
+				local time = lib.finite(text)
 				return time and time <= now + 1 and time or nil
 			end
 		elseif name == 'open_queue' then
 			function lib.open_queue(queue, settings, wanted)
-				local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
+				local lost, recur, scheduled = lib.is_due(queue, 'locks'), false, false
 				if settings.tracked then
-					recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+					recur, scheduled = lib.is_due(queue, 'recur'), lib.is_due(queue, 'scheduled')
 				end
 				if lost or recur or scheduled then
 					return lib.take_due(queue, settings, wanted, lost, recur, scheduled)
@@ -3669,8 +3531,12 @@ local function library(stamp, now)
 				end
 				item.more = item.more or {}
 				item.more[#item.more + 1] = 'time'
-				item.more[#item.more + 1] = string.format('%.17g', item.at)
-				return lib.finite(item.priority, 0) - item.at / 10000000000
+				item.more[#item.more + 1] = lib.exact(item.at)
+				return lib.work_score(item.at, item.priority)
+			end
+		elseif name == 'rate_field' then
+			function lib.rate_field(queue, klass)
+				return #queue .. ':' .. queue .. ':' .. klass
 			end
 		elseif name == 'rate_opens' then
 			function lib.rate_opens(limit)
@@ -3681,24 +3547,17 @@ local function library(stamp, now)
 					limit.from = math.max(place - limit.most + 1, 0)
 					limit.times = try('lrange', limit.list, limit.from, place)
 				end
-				local time
-				do
-					local text = limit.times[place - limit.from + 1]
-					local time2 = lib.finite(text)
-					time = time2 and time2 <= now + 1 and time2 or nil
-				end
+				local time = lib.noted_time(limit.times[place - limit.from + 1])
 				local opens = time and time + limit.per
 				return opens and opens > now and opens or nil
 			end
 		elseif name == 'read_batch' then
 			function lib.read_batch(area, jid)
-				local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+				local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
 				if job[1] ~= 'depends' then
-					local message = 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1])
-					error(area .. '(): ' .. message)
-				elseif not (job[2] and string.find(job[2], '^%a*b') ~= nil) then
-					local message = 'Job ' .. jid .. ' is not a batch'
-					error(area .. '(): ' .. message)
+					lib.reject(area, 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1]))
+				elseif not lib.is_batch(job[2]) then
+					lib.reject(area, 'Job ' .. jid .. ' is not a batch')
 				end
 				return job[2]
 			end
@@ -3706,8 +3565,7 @@ local function library(stamp, now)
 			function lib.read_claim(area, text)
 				local claim = lib.claim_of(text)
 				if not claim or claim.m == 'for' and lib.finite(claim.d, 0) <= 0 then
-					local message = 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200)
-					error(area .. '(): ' .. message)
+					lib.reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
 				end
 				return claim
 			end
@@ -3725,7 +3583,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'read_first' then
 			function lib.read_first(jids)
-				local jobs, left = {}, classic and 1000000000 or 1000
+				local jobs, left = {}, lib.max_unlinked()
 				for i = 1, #jids do
 					local job = lib.read_job_to_cancel(jids[i], left)
 					left = left - #job.dependencies
@@ -3740,23 +3598,17 @@ local function library(stamp, now)
 			function lib.read_limit(name, most)
 				local family = string.match(name, '^([^/]+)/.') or name
 				local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-				local max, rate, per
-				do
-					local text = stored[1] or stored[3]
-					local max2, rate2, per2 = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-					max2, rate2, per2 = lib.finite(max2, 0), lib.finite(rate2, 0), lib.finite(per2, 0)
-					max, rate, per = max2, per2 > 0 and rate2 or 0, per2
-				end
+				local max, rate, per = lib.parse_limit(stored[1] or stored[3])
 				local hold = lib.finite(stored[2], 0)
-				local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = prefix .. 'x:limit:' .. name .. ':starts', room = math.huge, started = 0, noted = 0, held = {}}
+				local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {}}
 				if max > 0 then
-					limit.room = max - lib.finite(try('zcard', prefix .. 'x:limit:' .. name .. ':held'), 0)
+					limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
 				end
 				return limit
 			end
 		elseif name == 'read_owned' then
 			function lib.read_owned(area, item, worker)
-				local key = prefix .. 'j:' .. item.jid
+				local key = lib.job_key(item.jid)
 				local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
 				local problem = job.err or not item.anybody and lib.not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
 				if problem then
@@ -3770,29 +3622,28 @@ local function library(stamp, now)
 				item.remaining, item.history, item.grace = math.floor(lib.finite(job[5], 0)), job[6], job[7]
 				item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
 				if item.result then
-					item.ended = 'failed|' .. (job[8] or '') .. '|' .. item.result
+					item.ended = lib.result_field('failed', job[8], item.result)
 				end
 			end
 		elseif name == 'read_share' then
 			function lib.read_share(area, text)
-				if not (string.find(text, '^%a*g') ~= nil) then
+				if not lib.has_option(text, 'g') then
 					return false
 				elseif not lib.fair_share(text) then
-					local message = 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200)
-					error(area .. '(): ' .. message)
+					lib.reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
 				end
 				return text
 			end
 		elseif name == 'read_turns' then
 			function lib.read_turns(queue, priority)
-				local key, waits = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue, true
+				local key, waits = lib.turns_key(queue, priority), true
 				local first, damaged = lib.first_turn(queue, priority)
 				if damaged then
 					return nil
 				elseif not first then
 					first, waits = 0, false
 				end
-				return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or var.none}
+				return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
 			end
 		elseif name == 'remembered' then
 			function lib.remembered(items)
@@ -3810,6 +3661,19 @@ local function library(stamp, now)
 					if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
 						call('zrem', prefix .. 'tags', tag)
 					end
+				end
+			end
+		elseif name == 'renew_life' then
+			function lib.renew_life(jid)
+				local text = lib.renew_lifetimes(call('hget', lib.job_key(jid), 'x:o'))
+				call('hset', lib.job_key(jid), 'x:o', text)
+				local _, values = lib.split_options(text)
+				lib.note_life(jid, lib.end_in_state(values, 'waiting'))
+			end
+		elseif name == 'score_text' then
+			function lib.score_text()
+				if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+					return '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
 				end
 			end
 		elseif name == 'set_beside' then
@@ -3831,6 +3695,16 @@ local function library(stamp, now)
 				end
 				return string.sub(data, 1, bytes)
 			end
+		elseif name == 'since_when' then
+			function lib.since_when(jid, score)
+				local job = try('hmget', lib.job_key(jid), 'priority', 'time')
+				local priority = lib.finite(job[1], 0)
+				local at = (priority - score) * 10000000000
+				if at >= 0.1 * 10000000000 and at <= now + 1 then
+					return at, priority
+				end
+				return lib.finite(job[2], now), priority
+			end
 		elseif name == 'soonest_of' then
 			function lib.soonest_of(group)
 				local delay = math.huge
@@ -3838,6 +3712,69 @@ local function library(stamp, now)
 					delay = math.min(delay, group[i].delay)
 				end
 				return delay
+			end
+		elseif name == 'take_drawn' then
+			function lib.take_drawn(ask, urn, turns, shares, out)
+				local taken, direct = {}, lib.direct_shares(ask, turns, #out)
+				for turn = 1, #turns do
+					local i = turns[turn]
+					if not taken[i] then
+						taken[i] = {}
+						local share = ask.limit > ask.count and shares[i] or direct[i] or 0
+						if share > 0 and var.droppable > 0 and not ask.left then
+							lib.take_from(ask, i, share, direct[i] or 0, taken[i])
+							local its = ask.settings[i]
+							share = ask.limit > ask.count and share or direct[i] or 0
+							if #taken[i] < share and var.droppable > 0 and not ask.left and not (its and its.stopped and its.direct) then
+								lib.shut(urn, i)
+							end
+						end
+						if #taken[i] > 0 and not urn.gave[i] then
+							urn.gave[i], urn.giving = true, urn.giving + 1
+						end
+					end
+				end
+				local at, owed = {}, {}
+				for turn = 1, #turns do
+					local i = turns[turn]
+					at[i] = (at[i] or 0) + 1
+					if taken[i][at[i]] then
+						out[#out + 1] = taken[i][at[i]]
+					elseif not urn.shut[i] then
+						owed[#owed + 1] = i
+					end
+				end
+				ask.owed = lib.append(owed, ask.owed, 1)
+			end
+		elseif name == 'take_turns' then
+			function lib.take_turns(ask, have, more, wanted, out)
+				local turns, shares = lib.deal(ask, have, wanted)
+				local taken, direct = {}, ask.limit > ask.count and lib.direct_shares(ask, turns, #out)
+				local first, stopped, passed = turns[1] or 1, nil, {}
+				for n = first, first + #ask.queues - 1 do
+					local i = (n - 1) % #ask.queues + 1
+					if shares[i] then
+						taken[i] = {}
+						local found = var.droppable > 0 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
+						local its = ask.settings[i]
+						if its and its.stopped and its.direct and var.droppable > 0 then
+							passed[#passed + 1] = i
+						end
+						more[i] = (found or passed[#passed] == i) and more[i] - #taken[i] or 0
+						stopped = stopped or var.droppable <= 0 and i
+					end
+				end
+				if stopped then
+					ask.cursor = stopped % #ask.queues
+				end
+				local at, before = {}, #out
+				for turn = 1, #turns do
+					local i = turns[turn]
+					at[i] = (at[i] or 0) + 1
+					out[#out + 1] = taken[i][at[i]]
+				end
+				lib.take_passed(ask, more, passed, #out)
+				return #turns - (#out - before)
 			end
 		elseif name == 'tell_apart' then
 			function lib.tell_apart(known, asked, parts, first, last, n)
@@ -3854,16 +3791,29 @@ local function library(stamp, now)
 			end
 		elseif name == 'try_parked' then
 			function lib.try_parked(jid, queue)
-				local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'x:parked')
-				local name, scheduled = lib.parked_by(job[1], job[2], job[3]), prefix .. 'q:' .. queue .. '-scheduled'
+				local job = try('hmget', lib.job_key(jid), 'state', 'time', 'x:parked')
+				local name, scheduled = lib.parked_by(job[1], job[2], job[3]), lib.queue_key(queue, 'scheduled')
 				if not name then
 					return false
 				end
 				local due = try('zscore', scheduled, jid)
-				if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-					lib.return_parked(lib.read_limit(name, 1))
-				end
+				lib.limit_freed(name)
 				return try('zscore', scheduled, jid) ~= due
+			end
+		elseif name == 'unique_key' then
+			function lib.unique_key(name)
+				return prefix .. 'x:unique:' .. name
+			end
+		elseif name == 'wake_first' then
+			function lib.wake_first(queue)
+				local name = try('zrange', lib.waiting_key(queue), '0', '0')[1]
+				if not name then
+					return
+				end
+				local woken = string.byte(name) ~= 1 and try('srem', lib.idle_key(), name) == 1 and lib.publish('x:wake:' .. name, queue)
+				if woken == 0 or type(woken) ~= 'number' then
+					lib.wake(queue)
+				end
 			end
 		elseif name == 'with_large' then
 			function lib.with_large(text, rest)
@@ -3878,13 +3828,21 @@ local function library(stamp, now)
 				values[letter] = value
 				return lib.join_options(letters, values)
 			end
+		elseif name == 'work_score' then
+			function lib.work_score(at, priority)
+				return lib.finite(priority, 0) - at / 10000000000
+			end
+		elseif name == 'worker_key' then
+			function lib.worker_key(worker)
+				return prefix .. 'w:' .. worker .. ':jobs'
+			end
 		end
 		elseif length == 11 then
 		if name == 'add_failure' then
 			function lib.add_failure(jid, group)
 				local reply = try('lpush', prefix .. 'f:' .. group, jid)
 				if type(reply) == 'table' then
-					call('del', prefix .. 'x:none')
+					lib.must_write()
 					reply = try('lpush', prefix .. 'f:' .. group, jid)
 				end
 				if type(reply) == 'table' then
@@ -3894,35 +3852,21 @@ local function library(stamp, now)
 			end
 		elseif name == 'add_waiting' then
 			function lib.add_waiting(bands, queue)
-				local work, from = prefix .. 'q:' .. queue .. '-work', '+inf'
+				local work, from = lib.queue_key(queue, 'work'), '+inf'
 				for _ = 0, 16 do
 					local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
-					local score
-					do
-						local n = head and tonumber(head)
-						if n and n - n == 0 then
-							score = n
-						else
-							score = nil
-						end
-					end
+					local score = lib.finite(head)
 					if not head or not score and string.sub(head, 1, 1) == '-' then
 						return false
 					elseif #bands >= 16 then
 						return true
 					elseif not score then
 						lib.add_some(bands, work, '+inf', '+inf', '8')
-						from = string.format('%.17g', var.LARGEST)
+						from = lib.exact(var.LARGEST)
 					else
 						local priority = math.ceil(score)
-						if score > priority - 0.1 then
-							lib.add_some(bands, work, string.format('%.17g', score), '(' .. string.format('%.17g', priority - 0.1), '8')
-						end
-						if score > priority - 0.5 then
-							lib.add_some(bands, work, string.format('%.17g', priority - 0.1), '(' .. string.format('%.17g', priority - 0.5), '1')
-						end
-						lib.add_some(bands, work, string.format('%.17g', priority - 0.5), '(' .. string.format('%.17g', priority - 1), '1')
-						from = string.format('%.17g', priority - 1)
+						lib.add_band(bands, work, priority, score)
+						from = lib.exact(priority - 1)
 					end
 				end
 				return true
@@ -3952,24 +3896,8 @@ local function library(stamp, now)
 						jobs[jids[i]] = lib.read_cancelable(jids[i], among, #jids) or false
 					end
 				end
-				do
-					local changed
-					repeat
-						changed = false
-						for i = 1, #jids do
-							local job = jobs[jids[i]]
-							local other = job and lib.outsider(job.dependents, jobs)
-							if other then
-								jobs[jids[i]], changed = nil, true
-								local jid, why = jids[i], other .. ' depends on it'
-								var.left_alone[#var.left_alone + 1] = {jid, 'has_dependents', why}
-							end
-						end
-					until not changed
-				end
-				if may_run and not may_run('publish', prefix .. 'log', '') then
-					error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-				end
+				lib.spare_dependencies(jids, jobs)
+				lib.must_publish()
 				local gone = {}
 				for i = 1, #jids do
 					gone[#gone + 1] = jobs[jids[i]] and jids[i] or nil
@@ -3990,23 +3918,12 @@ local function library(stamp, now)
 				if adds then
 					local known = #tags
 					tags = lib.union(tags, list, first)
-					local tags2, first = tags, known + 1
-					for i = first, #tags2 do
-						lib.add_tag(jid, tags2[i])
-					end
+					lib.add_tags(jid, tags, known + 1)
 				else
 					tags = lib.difference(tags, list, first)
-					for i = first, #list do
-						lib.remove_tag(jid, list[i])
-					end
+					lib.remove_tags(jid, list, first)
 				end
-				do
-					local list = tags
-					if #list == 0 then
-						return empty_list
-					end
-					return cjson.encode(list)
-				end
+				return lib.array(tags)
 			end
 		elseif name == 'claim_again' then
 			function lib.claim_again(jid, stored)
@@ -4025,15 +3942,14 @@ local function library(stamp, now)
 				local last = try('lrange', key, -limit, -1)
 				local excess = keep.count >= 0 and lib.finite(try('llen', key), 0) - keep.count or 0
 				for i = #last, 1, -1 do
-					local failure = lib.list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+					local failure = lib.list_of(try('hget', lib.job_key(last[i]), 'failure'))
 					local is_old = keep.seconds >= 0 and lib.finite(failure.when, now) + 1 <= now - keep.seconds
 					if excess <= 0 and not is_old then
 						return deleted
 					end
 					local outcome = lib.delete_failed(last[i])
 					if outcome == 'deleted' then
-						local jids = {last[i]}
-						lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
+						lib.unfile_failures({last[i]})
 					elseif outcome == 'moved' then
 						lib.leave_group(last[i], {group = group}, -1)
 					end
@@ -4052,21 +3968,8 @@ local function library(stamp, now)
 					next_cursor = lib.cursor_at(list, offset + 500 - 1, some[500], scores[500])
 				end
 				for i = 1, #some do
-					local worker
-					do
-						local name = some[i]
-						local key = prefix .. 'w:' .. name .. ':jobs'
-						worker = {name = name, jobs = call('zcount', key, stamp, var.far), stalled = call('zcount', key, 0, stamp)}
-					end
-					local text, has_gone
-					do
-						local worker = some[i]
-						local text2 = try('get', prefix .. 'x:worker:' .. worker)
-						local seen = type(text2) == 'string' and lib.finite(string.match(text2, '^[^|]*'))
-						if seen then
-							text, has_gone = text2, seen <= now - 150
-						end
-					end
+					local worker = lib.counts(some[i])
+					local text, has_gone = lib.registration(some[i])
 					worker[has_gone and 'gone' or 'registered'] = text
 					some[i] = cjson.encode(worker)
 				end
@@ -4090,7 +3993,7 @@ local function library(stamp, now)
 					end
 				end
 				if #dead > 0 then
-					try('srem', prefix .. 'x:idle', unpack(dead))
+					try('srem', lib.idle_key(), unpack(dead))
 				end
 			end
 		elseif name == 'end_of_life' then
@@ -4110,11 +4013,11 @@ local function library(stamp, now)
 				for i = 1, #items do
 					local item = items[i]
 					local text = item.text or item.given and item.given.o
-					if text and string.find(text, '^%a*[stkK]') ~= nil then
+					if text and lib.has_lifetime(text) then
 						if text ~= before then
 							local _, values = lib.split_options(text)
 							ends, before = lib.end_in_state(values, 'waiting'), text
-							ends = ends and string.format('%.17g', ends)
+							ends = ends and lib.exact(ends)
 						end
 						if ends then
 							entries[#entries + 1], entries[#entries + 2] = ends, item.jid
@@ -4122,104 +4025,39 @@ local function library(stamp, now)
 						ended = ended + 1
 					end
 				end
-				do
-					local key = prefix .. 'x:until'
-					for from = 1, #entries, 1000 do
-						try('zadd', key, unpack(entries, from, math.min(from + 999, #entries)))
-					end
-				end
+				lib.each_slice(try, 'zadd', prefix .. 'x:until', entries)
 				lib.end_lives(math.min(2 * ended, 100))
 			end
 		elseif name == 'expire_lock' then
 			function lib.expire_lock(queue, jid, settings)
-				local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts')
+				local job = try('hmget', lib.job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts')
 				local worker, grace = job[1] or '', settings.grace
-				local ends = job[2] and lib.finite(try('zscore', prefix .. 'q:' .. queue .. '-locks', jid))
-				local warned = tonumber(job[2]) == 1 and ends ~= lib.finite(job[11])
+				local ends = job[2] and lib.finite(try('zscore', lib.queue_key(queue, 'locks'), jid))
+				local warned = lib.in_grace(job[2], job[11], ends)
 				if not job[1] and not job[6] then
-					call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+					call('zrem', lib.queue_key(queue, 'locks'), jid)
 					return nil
 				end
-				do
-					local text = job[4]
-					if text then
-						lib.move_history(jid, text)
-					end
-				end
+				lib.adopt_history(jid, job[4])
 				if job[9] and lib.is_over(jid, job[9], 'running') and lib.drop_expired(jid, 'running') then
 					return nil
 				end
-				try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
-				local sudden = grace <= 0 or not warned and (job[2] == '1.0' or job[9] and string.find(job[9], '^%a*l') ~= nil)
+				try('zrem', lib.worker_key(worker), jid)
+				local sudden = grace <= 0 or not warned and lib.is_sudden(job[2], job[9])
 				if sudden or not warned then
-					local cap = settings.cap
-					if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-						try('publish', prefix .. 'stalled', jid)
-					end
-					lib.record(prefix .. 'j:' .. jid, lib.entry(now, '"timed-out"'), cap)
-					call('hset', prefix .. 'j:' .. jid, 'grace', 1)
-					lib.lock_lost(jid, worker)
-					call('zadd', prefix .. 'q:' .. queue .. '-locks', string.format('%.17g', now + grace), jid)
-					local day = now - now % 86400
-					local key = lib.stats_key('stats', day, queue)
-					if try('hincrby', key, 'retries', 1) == 1 then
-						lib.expire_stats(key, day)
-					end
+					lib.warn(queue, jid, worker, grace, settings.cap)
 				end
 				if sudden or warned then
-					local remaining = math.floor(lib.finite(job[3], 0)) - 1
-					local delay
-					if remaining >= 0 and (job[7] or settings.initial_delay) then
-						local text, retries = job[7], job[8]
-						local own = lib.list_of(text)
-						local initial = lib.finite(own.initial_delay, lib.finite(settings.initial_delay, 0))
-						if initial == 0 then
-							delay = nil
-						else
-							local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
-							delay = lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
-						end
-					end
-					call('hset', prefix .. 'j:' .. jid, 'remaining', remaining, 'x:attempts', lib.with_attempt(job[12], 'lost', job[10], {ended = lib.finite(job[11], now) < now and job[11], worker = worker, queue = queue, delay = delay}))
-					call('hdel', prefix .. 'j:' .. jid, 'grace')
-					if remaining < 0 then
-						do
-							local own_queue, stored = job[5], job[9]
-							lib.leave_queue(queue, jid)
-							local group = 'failed-retries-' .. (own_queue or queue)
-							local message = 'Job exhausted retries in queue "' .. queue .. '"'
-							lib.add_failure(jid, group)
-							lib.mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
-							try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', group = group, worker = worker, message = message})))
-							if stored then
-								lib.job_ended(jid, stored, 'failed')
-							end
-							if settings.keep_failed then
-								lib.file_failure(jid, group, settings.keep_failed, stored)
-							end
-						end
-						return nil
-					end
-					if job[9] and lib.is_over(jid, job[9], 'waiting') and lib.drop_expired(jid, 'waiting') then
-						return nil
-					end
-					if delay then
-						local delay2 = delay
-						try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-						call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + delay2), jid)
-						call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-						call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
-						lib.wake_for(queue, delay2)
-					elseif not (job[9] and string.find(job[9], '^%a*q') ~= nil and lib.put_back(queue, jid, job[9])) then
-						return jid
-					end
-					lib.stop_limited(jid, job[9])
-					return
+					return lib.give_again(queue, jid, job, worker, settings)
 				end
+			end
+		elseif name == 'history_cap' then
+			function lib.history_cap(text)
+				return lib.finite(text, 100)
 			end
 		elseif name == 'is_followed' then
 			function lib.is_followed(id, digest)
-				local followers = try('hgetall', prefix .. 'x:follow:' .. id)
+				local followers = try('hgetall', lib.follow_key(id))
 				for i = 2, #followers, 2 do
 					local _, seen, its = lib.read_follower(followers[i])
 					if seen and seen > now - 180 and (not digest or its == digest) then
@@ -4230,7 +4068,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'is_last_put' then
 			function lib.is_last_put(jid, at)
-				local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+				local entries = try('lrange', lib.job_key(jid) .. '-history', 0, -1)
 				for i = #entries, 1, -1 do
 					local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
 					if when then
@@ -4239,9 +4077,13 @@ local function library(stamp, now)
 				end
 				return true
 			end
+		elseif name == 'is_near_end' then
+			function lib.is_near_end(jid)
+				return var.near_end[jid]
+			end
 		elseif name == 'is_selected' then
 			function lib.is_selected(list, filters, jid)
-				local key = list.kind == 'recurring' and prefix .. 'r:' .. jid or prefix .. 'j:' .. jid
+				local key = list.kind == 'recurring' and lib.recur_key(jid) or lib.job_key(jid)
 				for i = 1, #filters do
 					if not lib.matches(filters[i], key, jid) then
 						return false
@@ -4251,7 +4093,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'job_summary' then
 			function lib.job_summary(list, jid, score)
-				local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'state', 'priority', 'tags', 'retries', 'remaining', 'worker', 'expires', 'time', 'failure', 'x:parked', 'scheduled', 'x:undelayed')
+				local job = try('hmget', lib.job_key(jid), 'klass', 'queue', 'state', 'priority', 'tags', 'retries', 'remaining', 'worker', 'expires', 'time', 'failure', 'x:parked', 'scheduled', 'x:undelayed')
 				local state, tags, failure = job[3], job[5], job[11]
 				local is_locked = list.kind == 'running' or list.kind == 'stalled'
 				local shown = {jid = jid, klass = job[1], queue = job[2], state = state, priority = job[4], tags = tags and #tags > 2 and lib.names_of(tags) or nil, retries = job[6], remaining = job[7], worker = job[8], since = job[10], parked_by = job[12] and lib.parked_by(state, job[10], job[12]) or nil, failure = failure and failure ~= '{}' and lib.failure_summary(failure) or nil, expires = is_locked and score or state == 'running' and job[9] or nil}
@@ -4263,25 +4105,26 @@ local function library(stamp, now)
 				shown.fell_due = state == 'scheduled' and lib.finite(shown.due, math.huge) <= now or nil
 				return shown
 			end
+		elseif name == 'keep_record' then
+			function lib.keep_record(jid, stored, state, forgotten)
+				if state ~= 'failed' then
+					lib.note_life(jid)
+				elseif forgotten and lib.delete_failed(jid, true) == 'kept' then
+					lib.note_life(jid, now)
+				elseif not forgotten and lib.has_option(stored, 'K') then
+					local _, values = lib.split_options(stored)
+					lib.note_life(jid, lib.end_in_state(values, state, now))
+				end
+			end
 		elseif name == 'keep_result' then
 			function lib.keep_result(key, state)
 				local job = call('hmget', key, 'time', 'x:result', 'x:o')
-				local belongs, stored = state .. '|' .. (job[1] or '') .. '|', job[2] or ''
+				local belongs, stored = lib.result_field(state, job[1], ''), job[2] or ''
 				local result = string.match(stored, '^%a+|[^|]*|(.*)$')
 				if result and string.sub(stored, 1, #belongs) ~= belongs then
 					call('hset', key, 'x:result', belongs .. result)
 				end
-				local left
-				do
-					local text = job[3]
-					local letters, body = string.match(text, '^(%a+)(|.*)$')
-					if not letters then
-						left = ''
-					else
-						letters = string.gsub(letters, 'r', '')
-						left = letters == '' and '' or letters .. body
-					end
-				end
+				local left = lib.without_letter(job[3], 'r')
 				if left == '' then
 					call('hdel', key, 'x:o')
 				else
@@ -4295,7 +4138,7 @@ local function library(stamp, now)
 				if claim and claim.k == name then
 					other = claim.a
 				else
-					other = try('get', prefix .. 'x:before:' .. name)
+					other = try('get', lib.before_key(name))
 				end
 				if type(other) == 'string' then
 					local jid, state, theirs = lib.kept_by(name, other)
@@ -4319,13 +4162,10 @@ local function library(stamp, now)
 					count = count or var.near_end[jid] and -1
 					local length = count and 0 or lib.finite(try('llen', key), 0)
 					if length >= 10000 then
-						local middle = lib.failed_at(prefix .. 'f:' .. group, math.floor(length / 2))
-						count = lib.finite(failure.when, 0) < middle and -1 or 1
+						count = lib.count_from(group, failure, length)
 					end
 					try('lrem', key, count or 0, jid)
-					if call('exists', prefix .. 'f:' .. group) == 0 then
-						try('srem', prefix .. 'failures', group)
-					end
+					lib.drop_empty_group(group)
 				end
 			end
 		elseif name == 'leave_later' then
@@ -4338,28 +4178,26 @@ local function library(stamp, now)
 			end
 		elseif name == 'leave_queue' then
 			function lib.leave_queue(queue, jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+				try('zrem', lib.queue_key(queue, 'work'), jid)
+				try('zrem', lib.queue_key(queue, 'locks'), jid)
+				try('zrem', lib.queue_key(queue, 'scheduled'), jid)
+				try('zrem', lib.queue_key(queue, 'depends'), jid)
 			end
 		elseif name == 'leave_turns' then
 			function lib.leave_turns(queue, priority)
-				do
-					local text = priority
-					local n = text and tonumber(text)
-					if n and n - n == 0 then
-						priority = n
-					else
-						priority = 0
-					end
-				end
+				priority = lib.finite(priority, 0)
 				local first, damaged = lib.first_turn(queue, priority)
-				local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+				local key = lib.turns_key(queue, priority)
 				if first then
 					try('expire', key, 604800)
 				elseif not damaged then
 					try('unlink', key)
+				end
+			end
+		elseif name == 'limit_freed' then
+			function lib.limit_freed(name)
+				if try('exists', lib.limit_key(name, 'wait')) == 1 then
+					lib.return_parked(lib.read_limit(name, 1))
 				end
 			end
 		elseif name == 'limit_opens' then
@@ -4368,27 +4206,21 @@ local function library(stamp, now)
 				if opens then
 					return opens
 				elseif limit.room <= 0 and not limit.healed then
-					local held = prefix .. 'x:limit:' .. limit.name .. ':held'
-					limit.healed = true
-					local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
-					for i = 1, #ended do
-						local ends = lib.slot_ends(ended[i])
-						if ends and ends > now then
-							try('zadd', held, string.format('%.0f', math.ceil(ends)), ended[i])
-						elseif try('zrem', held, ended[i]) == 1 then
-							limit.room = limit.room + 1
-						end
-					end
+					lib.heal_limit(limit)
 				end
 				if limit.room > 0 then
 					return
 				end
-				local held = prefix .. 'x:limit:' .. limit.name .. ':held'
+				local held = lib.limit_key(limit.name, 'held')
 				if jid and type(try('zscore', held, jid)) == 'string' then
 					return
 				end
 				limit.ends = limit.ends or lib.finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
 				return math.max(limit.ends, now + 1)
+			end
+		elseif name == 'mark_result' then
+			function lib.mark_result(key)
+				call('hset', key, 'x:o', lib.with_letter(call('hget', key, 'x:o'), 'r'))
 			end
 		elseif name == 'more_fields' then
 			function lib.more_fields(backoff, text)
@@ -4401,6 +4233,13 @@ local function library(stamp, now)
 					more[#more + 1] = text
 				end
 				return more
+			end
+		elseif name == 'move_parked' then
+			function lib.move_parked(jid, parked, score)
+				local name = string.match(parked, '^%S* (.+)$')
+				if name and try('zadd', lib.limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
+					lib.limit_freed(name)
+				end
 			end
 		elseif name == 'note_filled' then
 			function lib.note_filled(queue, known)
@@ -4428,6 +4267,10 @@ local function library(stamp, now)
 				end
 				limit.started, limit.from = 0, nil
 			end
+		elseif name == 'number_json' then
+			function lib.number_json(n)
+				return string.format('%.17g', n)
+			end
 		elseif name == 'open_safely' then
 			function lib.open_safely(ask, i, wanted, direct)
 				if not ask.known then
@@ -4446,23 +4289,14 @@ local function library(stamp, now)
 				end
 				local seen, others = {[ask.worker] = true}, {}
 				for i = 1, #ask.queues do
-					local waiting = try('zrange', prefix .. 'x:idle:' .. ask.queues[i], 0, 100 + 1)
+					local waiting = try('zrange', lib.waiting_key(ask.queues[i]), 0, 100 + 1)
 					if waiting.err then
 						return true
 					end
 					for _, name in ipairs(waiting) do
 						if not seen[name] then
 							seen[name] = true
-							if string.byte(name) ~= 1 then
-								others[#others + 1] = name
-							else
-								for _, member in ipairs(try('zrange', prefix .. 'x:list:' .. string.sub(name, 2), 0, 100 + 1)) do
-									if not seen[member] then
-										seen[member] = true
-										others[#others + 1] = member
-									end
-								end
-							end
+							lib.append_waiting(name, others, seen)
 						end
 					end
 					if #others > 100 then
@@ -4472,13 +4306,19 @@ local function library(stamp, now)
 				if #others == 0 then
 					return false
 				end
-				local flags = try('smismember', prefix .. 'x:idle', unpack(others))
+				local flags = try('smismember', lib.idle_key(), unpack(others))
 				for i = 1, #others do
 					if flags[i] ~= 0 then
 						return true
 					end
 				end
 				return false
+			end
+		elseif name == 'parse_limit' then
+			function lib.parse_limit(text)
+				local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+				max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
+				return max, per > 0 and rate or 0, per
 			end
 		elseif name == 'popped_json' then
 			function lib.popped_json(jid, job, tracked, worker, expires, more)
@@ -4488,6 +4328,14 @@ local function library(stamp, now)
 				local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
 				return lib.job_json(job, tracked, more, newest)
 			end
+		elseif name == 'priority_of' then
+			function lib.priority_of(jid)
+				local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
+				if job[1] then
+					return job[1], job[2]
+				end
+				return not job.err and call('exists', lib.job_key(jid)) == 1 and '0', job[2]
+			end
 		elseif name == 'publish_end' then
 			function lib.publish_end(jid, state, forgotten)
 				local message = (state == 'complete' or state == 'failed') and lib.read_end(try, jid)
@@ -4496,13 +4344,55 @@ local function library(stamp, now)
 				elseif #message > 65536 and not forgotten then
 					message = '{"state":"' .. state .. '","more":true}'
 				end
-				try('publish', prefix .. 'x:done:' .. jid, message)
+				lib.publish('x:done:' .. jid, message)
 			end
 		elseif name == 'rate_allows' then
 			function lib.rate_allows(limit, n)
 				local place = limit.rate - limit.started - n
 				local time = place >= 0 and lib.noted_time(try('lrange', limit.list, place, place)[1])
 				return place >= 0 and not (time and time + limit.per > now)
+			end
+		elseif name == 'read_before' then
+			function lib.read_before(puts, item, before, claims, fresh, unheld)
+				if not fresh and call('exists', item.key) == 1 then
+					local new = item.checked == 'new' or item.given.replace
+					local condition = new and 'new' or item.given['if']
+					if before[item.jid] then
+						lib.reject('Put', 'Job ' .. item.jid .. ' is named twice')
+					end
+					local found = condition and call('hmget', item.key, 'state', 'x:o') or var.none
+					if condition and lib.is_left_alone(condition, found[1]) and (new or not lib.is_gone(item.jid, found)) then
+						item.left = found[1] or ''
+						if new and item.given.claim then
+							claims[item.given.claim.k] = item
+						end
+						return
+					end
+					lib.read_old(puts, item)
+				end
+				if item.given.claim then
+					lib.read_holder(item, before, claims, unheld)
+					if item.left then
+						return
+					end
+				elseif item.claim then
+					lib.keep_claim(item, claims)
+				end
+				if #item.depends == 0 then
+					item.others = item.others or var.none
+				elseif not item.others then
+					local others, problem = lib.needed(item.jid, item.depends, 1, before, item.given.strict)
+					if problem then
+						lib.reject('Put', problem)
+					end
+					item.others, item.waits = others, item.waits or #others > 0
+				end
+				if item.waits then
+					item.watches = item.watches or item.given.watches
+					puts.watching = puts.watching or item.watches
+				elseif item.watches then
+					item.watches = false
+				end
 			end
 		elseif name == 'read_change' then
 			function lib.read_change(area, given)
@@ -4512,21 +4402,82 @@ local function library(stamp, now)
 			end
 		elseif name == 'read_failed' then
 			function lib.read_failed(jid, queue)
-				local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state')
+				local job = try('hmget', lib.job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state')
 				if job[1] then
 					return {jid = jid, from = job[1], to = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
 				end
 			end
+		elseif name == 'read_holder' then
+			function lib.read_holder(item, before, claims, unheld)
+				local given = item.given
+				local claim, earlier, holder, state, held = given.claim, claims[given.claim.k], nil, nil, nil
+				if not unheld then
+					holder, state, held = lib.holder_of(claim.k)
+				end
+				local known = given.replace and lib.known_as(item, earlier, holder, held)
+				if earlier and not earlier.left then
+					holder, held = earlier.jid, earlier.given.claim or earlier.claim
+					state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
+				end
+				if known then
+					item.left, item.holder = 'replaced', known
+				elseif not holder or holder == item.jid then
+					item.claim = claim
+				elseif not given.replace or not held or held.m == 'for' then
+					item.left, item.holder = state, holder
+				elseif earlier then
+					lib.take_over(item, earlier)
+				elseif state == 'running' then
+					lib.follow(item, holder)
+				else
+					if before[holder] then
+						lib.reject('Put', 'Job ' .. holder .. ' is named twice')
+					end
+					lib.replace_job(item, holder, held)
+				end
+				if known or not item.left then
+					claims[claim.k] = item
+				end
+				if item.replaces or item.follows then
+					item.more = lib.more_fields(given.backoff, item.options)
+				end
+			end
+		elseif name == 'read_limits' then
+			function lib.read_limits(area, text)
+				if not lib.has_option(text, 'c') then
+					return
+				end
+				local _, values = lib.split_options(text)
+				local found = lib.limits_of(text)
+				for i = 1, #found do
+					lib.check_limit_name(area, found[i])
+				end
+				if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
+					lib.reject(area, 'Arg "o" does not have 1 to ' .. 8 .. ' limits: ' .. string.sub(text, 1, 200))
+				end
+			end
+		elseif name == 'read_listed' then
+			function lib.read_listed(name)
+				local fields = try('hgetall', lib.listed_key(name))
+				local lapses, absent = 0, {}
+				for i = 1, #fields, 2 do
+					if fields[i] == '' then
+						lapses = lib.finite(fields[i + 1], 0)
+					else
+						absent[#absent + 1] = fields[i]
+					end
+				end
+				return lapses, absent
+			end
 		elseif name == 'read_policy' then
 			function lib.read_policy(area, text)
-				if not text or not (string.find(text, '^%a*f') ~= nil) then
+				if not text or not lib.has_option(text, 'f') then
 					return false
 				end
 				local _, values = lib.split_options(text)
 				local policy = type(values.f) == 'table' and values.f['do']
 				if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
-					local message = 'Arg "o" has no policy: ' .. string.sub(text, 1, 200)
-					error(area .. '(): ' .. message)
+					lib.reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
 				end
 				return true
 			end
@@ -4536,7 +4487,7 @@ local function library(stamp, now)
 				for i = 1, count do
 					local job = jobs[i]
 					if job.refused then
-						job.score = settings.score or string.format('%.17g', (lib.finite(job[3], 0)))
+						job.score = settings.score or lib.exact(lib.finite(job[3], 0))
 						refused[#refused + 1] = i
 					end
 				end
@@ -4545,19 +4496,46 @@ local function library(stamp, now)
 				end
 				if not settings.parks then
 					settings.parks = true
-					call('zcard', prefix .. 'q:' .. queue .. '-scheduled')
+					call('zcard', lib.queue_key(queue, 'scheduled'))
 				end
 				for i = 1, run and #refused or 0 do
-					jobs[refused[i]].score = call('zscore', prefix .. 'q:' .. queue .. '-work', jids[refused[i]])
+					jobs[refused[i]].score = call('zscore', lib.queue_key(queue, 'work'), jids[refused[i]])
 				end
+			end
+		elseif name == 'remove_tags' then
+			function lib.remove_tags(jid, tags, first)
+				for i = first, #tags do
+					lib.remove_tag(jid, tags[i])
+				end
+			end
+		elseif name == 'replace_job' then
+			function lib.replace_job(item, jid, held)
+				local put_as, key = item.jid, lib.job_key(jid)
+				local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
+				item.jid, item.key, item.replaces = jid, key, true
+				item.old = {tags = lib.names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5], grace = job[6], ended = var.none, limits = job[7] and lib.has_option(job[7], 'c') and job[7], priority = job[9], stored = job[7]}
+				item.tags = item.tags or var.none
+				item.waits = call('scard', key .. '-dependencies') > 0
+				item.watches = lib.has_option(job[7], 'f')
+				local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+				if last ~= job[8] then
+					first = job[8]
+				end
+				lib.set_options(item, job[7], lib.finite(first, now), put_as)
+				local due, turn = now + item.delay, false
+				if item.given.replace == 'due' and job[2] then
+					due, turn = lib.due_of(item, jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8], parked = job[12], stored = job[7]})
+				end
+				lib.set_due(item, due)
+				item.turn = turn
+				item.score = turn or item.score
 			end
 		elseif name == 'scan_cursor' then
 			function lib.scan_cursor(area, cursor)
 				if cursor == '' then
 					return '0'
 				elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
-					local message = 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200)
-					error(area .. '(): ' .. message)
+					lib.reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
 				end
 				return cursor
 			end
@@ -4566,12 +4544,12 @@ local function library(stamp, now)
 				local letters, values = lib.split_options(item.given.o)
 				local _, before = lib.split_options(old)
 				for letter in string.gmatch('bdfw', '%a') do
-					if string.find(old, '^%a*' .. letter) ~= nil and not (string.find(letters, '^%a*' .. letter) ~= nil) then
+					if lib.has_option(old, letter) and not lib.has_option(letters, letter) then
 						letters, values[letter] = letters .. letter, before[letter]
 					end
 				end
 				values.u.a = type(before.u) == 'table' and before.u.a or nil
-				values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
+				values.u.j, values.u.s = jid, lib.exact(first) .. ' ' .. stamp
 				item.put_as, item.first = jid, first
 				item.options = lib.join_options(letters, values)
 			end
@@ -4584,7 +4562,7 @@ local function library(stamp, now)
 					if not jid then
 						return settled, false
 					end
-					local cursor = try('get', prefix .. 'x:rest:' .. jid)
+					local cursor = try('get', lib.rest_key(jid))
 					local fails = type(cursor) == 'string'
 					settled = settled + (fails and lib.tell_more(jid, cursor) or lib.release_more(jid))
 				end
@@ -4598,10 +4576,21 @@ local function library(stamp, now)
 				end
 				local ok, again = pcall(cjson.encode, value)
 				if not ok or not again then
-					local message = 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200)
-					error(area .. '(): ' .. message)
+					lib.reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
 				end
 				return again
+			end
+		elseif name == 'take_passed' then
+			function lib.take_passed(ask, more, passed, n)
+				for at = 1, #passed do
+					local i = passed[at]
+					ask.settings[i].stopped = nil
+					if n >= ask.count then
+						more[i] = 0
+					else
+						ask.limit = ask.count
+					end
+				end
 			end
 		elseif name == 'to_complete' then
 			function lib.to_complete(items)
@@ -4615,17 +4604,21 @@ local function library(stamp, now)
 			end
 		elseif name == 'unlink_some' then
 			function lib.unlink_some(jid)
-				local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', classic and 1000000000 or 1000)
+				local others = call('spop', lib.job_key(jid) .. '-dependencies', lib.max_unlinked())
 				for i = 1, #others do
-					try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
+					try('srem', lib.job_key(others[i]) .. '-dependents', jid)
 				end
 				lib.link(jid, {'x:open'}, {})
+			end
+		elseif name == 'waiters_key' then
+			function lib.waiters_key(name)
+				return prefix .. 'x:list:' .. name
 			end
 		elseif name == 'waiting_for' then
 			function lib.waiting_for(jid, changes)
 				local list, seen, at = {jid}, {[jid] = true}, 1
 				while list[at] and var.followable > 0 do
-					local stored = try('srandmember', prefix .. 'j:' .. list[at] .. '-dependents', var.followable)
+					local stored = try('srandmember', lib.job_key(list[at]) .. '-dependents', var.followable)
 					local waiting = {}
 					for i = 1, #stored do
 						waiting[stored[i]] = true
@@ -4642,23 +4635,27 @@ local function library(stamp, now)
 				end
 				return seen
 			end
+		elseif name == 'waiting_key' then
+			function lib.waiting_key(queue)
+				return prefix .. 'x:idle:' .. queue
+			end
 		elseif name == 'with_letter' then
 			function lib.with_letter(text, letter)
 				if not string.find(text or '', '^%a+|') then
 					return letter .. '|{}'
 				end
-				return string.find(text, '^%a*' .. letter) ~= nil and text or letter .. text
+				return lib.has_option(text, letter) and text or letter .. text
 			end
 		elseif name == 'write_claim' then
 			function lib.write_claim(jid, claim)
-				local key, seconds = prefix .. 'x:unique:' .. claim.k, lib.finite(claim.d)
+				local key, seconds = lib.unique_key(claim.k), lib.finite(claim.d)
 				if claim.m == 'for' and seconds then
-					call('set', key, string.format('%.17g', now + seconds) .. ' ' .. jid, 'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+					call('set', key, lib.exact(now + seconds) .. ' ' .. jid, 'PX', string.format('%.0f', math.ceil(seconds * 1000)))
 				else
 					call('set', key, '0 ' .. jid)
 				end
 				if claim.a then
-					call('set', prefix .. 'x:before:' .. claim.k, claim.a, 'EX', '604800')
+					call('set', lib.before_key(claim.k), claim.a, 'EX', '604800')
 				end
 			end
 		elseif name == 'write_later' then
@@ -4673,17 +4670,13 @@ local function library(stamp, now)
 				local key, ends, passed, n = turns.key, {}, {}, 0
 				for tenant, at in pairs(turns.ends) do
 					n = n + 1
-					ends[2 * n - 1], ends[2 * n] = string.format('%.17g', at), tenant
+					ends[2 * n - 1], ends[2 * n] = lib.exact(at), tenant
 				end
-				for from = 1, #ends, 1000 do
-					try('zadd', key, unpack(ends, from, math.min(from + 999, #ends)))
-				end
+				lib.each_slice(try, 'zadd', key, ends)
 				if not turns.waits then
 					if try('zcard', key) ~= n then
 						try('unlink', key)
-						for from = 1, #ends, 1000 do
-							try('zadd', key, unpack(ends, from, math.min(from + 999, #ends)))
-						end
+						lib.each_slice(try, 'zadd', key, ends)
 					end
 					try('expire', key, 604800)
 					turns.waits = true
@@ -4691,9 +4684,7 @@ local function library(stamp, now)
 				for _, tenant in ipairs(turns.passed) do
 					passed[#passed + 1] = not turns.ends[tenant] and tenant or nil
 				end
-				for from = 1, #passed, 1000 do
-					try('zrem', key, unpack(passed, from, math.min(from + 999, #passed)))
-				end
+				lib.each_slice(try, 'zrem', key, passed)
 				turns.passed = var.none
 			end
 		end
@@ -4701,9 +4692,9 @@ local function library(stamp, now)
 		if name == 'adopt_before' then
 			function lib.adopt_before(jid, text, recorded, cap)
 				if type(text) == 'string' then
-					try('rpop', prefix .. 'j:' .. jid .. '-history')
+					try('rpop', lib.job_key(jid) .. '-history')
 					lib.move_history(jid, text)
-					lib.record(prefix .. 'j:' .. jid, recorded, cap)
+					lib.record(lib.job_key(jid), recorded, cap)
 				end
 			end
 		elseif name == 'after_cursor' then
@@ -4716,33 +4707,26 @@ local function library(stamp, now)
 				local place, jid = string.match(cursor, '^(%S+) (.*)$')
 				local valid = place and (lib.finite(place) or place == 'inf' or place == '-inf')
 				if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
-					local message = 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200)
-					error(area .. '(): ' .. message)
+					lib.reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
 				elseif list.kind == 'failed' then
 					return math.max(list.total - place, 0)
 				end
-				local rank, found
-				do
-					local key = list.key
-					if call('zscore', key, jid) == place then
-						rank, found = call('zrank', key, jid), true
-					else
-						local low, high = call('zcount', key, '-inf', '(' .. place), call('zcount', key, '-inf', place)
-						while low < high do
-							local middle = math.floor((low + high) / 2)
-							if lib.precedes(jid, call('zrange', key, middle, middle)[1]) then
-								high = middle
-							else
-								low = middle + 1
-							end
-						end
-						rank, found = low, false
-					end
-				end
+				local rank, found = lib.rank_of(list.key, place, jid)
 				if list.falls then
 					return list.total - rank
 				end
 				return math.max(rank + (found and 1 or 0) - list.from, 0)
+			end
+		elseif name == 'best_of_work' then
+			function lib.best_of_work(run, queue, limit)
+				return run('zrevrange', lib.queue_key(queue, 'work'), '0', limit == 1 and '0' or string.format('%d', (limit < 500 and limit or 500) - 1))
+			end
+		elseif name == 'change_claim' then
+			function lib.change_claim(item)
+				local before = item.claimed and lib.claim_of(item.claimed)
+				if before and before.k ~= item.claim.k then
+					lib.release_claim(item.jid, item.claimed, 'canceled')
+				end
 			end
 		elseif name == 'drop_expired' then
 			function lib.drop_expired(jid, state)
@@ -4764,34 +4748,79 @@ local function library(stamp, now)
 				end
 				return gone
 			end
+		elseif name == 'end_receipts' then
+			function lib.end_receipts(jids)
+				local receipts = {}
+				for i = 1, #jids do
+					receipts[2 * i - 1], receipts[2 * i] = lib.exact(now + 60), jids[i]
+				end
+				for from = 1, #receipts, 1000 do
+					call('zadd', prefix .. 'x:outbox:put', 'XX', unpack(receipts, from, math.min(from + 999, #receipts)))
+				end
+			end
+		elseif name == 'entry_object' then
+			function lib.entry_object(text)
+				local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+				if when then
+					return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+				end
+				when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+				if when then
+					return '{"when":' .. when .. ',"what":' .. what .. '}'
+				end
+				return lib.unusual_entry(text)
+			end
 		elseif name == 'expire_stats' then
 			function lib.expire_stats(key, day)
-				local keep = day + 86400 * (1 + lib.finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+				local keep = day + 86400 * (1 + lib.days_kept('stats-history', 30)) - now
 				try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+			end
+		elseif name == 'fail_expired' then
+			function lib.fail_expired(jid, job)
+				local queue, worker = job[2], job[4] or ''
+				if not queue then
+					return false
+				end
+				local group = 'expired-' .. queue
+				lib.add_failure(jid, group)
+				call('hdel', lib.job_key(jid), 'grace')
+				lib.fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], lib.job_ended)
+				if worker ~= '' then
+					try('zrem', lib.worker_key(worker), jid)
+					lib.publish('w:' .. worker, cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue}))
+				end
+				if job[1] == 'running' then
+					lib.wake_for_slot(queue)
+				end
+				return true
 			end
 		elseif name == 'fail_unasked' then
 			function lib.fail_unasked(jid, queue, group, message, stored, ended)
-				local key = prefix .. 'j:' .. jid
+				local key = lib.job_key(jid)
 				lib.leave_queue(queue, jid)
-				if string.find(stored, '^%a*g') ~= nil then
+				if lib.has_option(stored, 'g') then
 					lib.leave_turns(queue, try('hget', key, 'priority'))
 				end
 				for _, other in ipairs(try('smembers', key .. '-dependencies')) do
 					lib.undepend(jid, other)
 				end
 				local cap, keep = lib.read_failing()
-				lib.mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = math.floor(now), worker = ''}), cap)
-				try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = '', group = group, message = message})))
+				lib.mark_exhausted(jid, queue, group, lib.failure_json(group, message, math.floor(now), ''), cap)
+				lib.publish('log', cjson.encode({jid = jid, event = 'failed', worker = '', group = group, message = message}))
 				ended(jid, stored, 'failed')
 				if keep then
 					lib.file_failure(jid, group, keep, stored)
 				end
 			end
+		elseif name == 'failure_json' then
+			function lib.failure_json(group, message, when, worker)
+				return cjson.encode({group = group, message = message, when = when, worker = worker})
+			end
 		elseif name == 'file_failure' then
 			function lib.file_failure(jid, group, keep, stored)
 				local left = 100
 				if keep.seconds >= 0 then
-					if not (stored and string.find(stored, '^%a*K') ~= nil) then
+					if not (stored and lib.has_option(stored, 'K')) then
 						try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
 					end
 					left = left - lib.clear_list(keep.seconds)
@@ -4800,10 +4829,40 @@ local function library(stamp, now)
 					lib.clear_group(group, keep, math.min(left, 10))
 				end
 			end
+		elseif name == 'grow_batches' then
+			function lib.grow_batches(batches)
+				for jid, batch in pairs(batches) do
+					if #batch.members > 0 then
+						local letters, values = lib.split_options(batch.stored)
+						local own = type(values.b) == 'table' and values.b or {}
+						own.n = lib.finite(own.n, 0) + batch.count
+						values.b = own
+						call('hset', lib.job_key(jid), 'x:o', lib.join_options(letters, values))
+					end
+				end
+			end
+		elseif name == 'has_lifetime' then
+			function lib.has_lifetime(text)
+				return lib.has_any(text, 'stkK')
+			end
 		elseif name == 'heartbeat_of' then
 			function lib.heartbeat_of(queue)
 				local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
 				return lib.lock_time(config[1], config[2])
+			end
+		elseif name == 'history_json' then
+			function lib.history_json(jid, newest)
+				local list = try('lrange', lib.job_key(jid) .. '-history', '0', '-1')
+				local n = #list
+				if newest and n > 0 then
+					list[n] = newest
+					n = n - 1
+				end
+				for i = 1, n do
+					local object = lib.entry_object(list[i])
+					list[i] = object
+				end
+				return lib.joined(list)
 			end
 		elseif name == 'is_forgotten' then
 			function lib.is_forgotten(stored)
@@ -4815,15 +4874,54 @@ local function library(stamp, now)
 				local ok, body = pcall(cjson.encode, values)
 				return letters .. '|' .. (ok and body or cjson.encode(lib.finite_values(values)))
 			end
+		elseif name == 'keep_options' then
+			function lib.keep_options(puts, item, old, state)
+				local ended = state == 'complete' or state == 'failed'
+				local over = not ended and lib.is_over(item.jid, old, 'waiting')
+				if lib.has_option(old, 'u') then
+					item.claimed = old
+					lib.keep_followed(item.given, lib.claim_of(old))
+					local again = ended or over or state == 'running'
+					item.claim = again and not item.given.claim and lib.claim_again(item.jid, old)
+				end
+				item.watches = lib.has_option(old, 'f')
+				item.old.limits = lib.has_option(old, 'c') and old
+				local given = item.given
+				local drop = given.drop or ''
+				if over then
+					drop = drop .. 'st'
+				end
+				if lib.has_option(old, 'p') then
+					drop = drop .. 'p'
+				end
+				local text = lib.merge_options(old, {o = given.o, drop = drop}, ended)
+				if lib.has_lifetime(text or old) then
+					text = lib.renew_lifetimes(text or old)
+					puts.mortal = true
+				end
+				item.options = text or old
+				if text then
+					item.text = text
+					item.more = lib.more_fields(item.given.backoff, text)
+					item.old.optionless = text == ''
+				end
+				item.share = lib.has_option(text or old, 'g') and (text or old)
+				puts.turns = puts.turns or item.share and {later = {}}
+			end
 		elseif name == 'leave_limits' then
 			function lib.leave_limits(jid, stored)
-				try('hdel', prefix .. 'j:' .. jid, 'x:parked')
+				try('hdel', lib.job_key(jid), 'x:parked')
 				for _, name in ipairs(lib.limits_of(stored)) do
-					try('zrem', prefix .. 'x:limit:' .. name .. ':held', jid)
-					try('zrem', prefix .. 'x:limit:' .. name .. ':wait', jid)
-					if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-						lib.return_parked(lib.read_limit(name, 1))
-					end
+					try('zrem', lib.limit_key(name, 'held'), jid)
+					try('zrem', lib.limit_key(name, 'wait'), jid)
+					lib.limit_freed(name)
+				end
+			end
+		elseif name == 'leave_untold' then
+			function lib.leave_untold(jid, cursor)
+				local reply = try('set', lib.rest_key(jid), cursor, 'NX')
+				if reply and not reply.err then
+					try('zadd', prefix .. 'x:rest', stamp, jid)
 				end
 			end
 		elseif name == 'limits_named' then
@@ -4841,14 +4939,9 @@ local function library(stamp, now)
 			end
 		elseif name == 'link_members' then
 			function lib.link_members(jid, members, added)
-				local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+				local dependencies = lib.job_key(jid) .. '-dependencies'
 				local before = call('scard', dependencies)
-				do
-					local failed = lib.link(jid, members, added)
-					if failed then
-						call('sadd', failed.key, failed.member)
-					end
-				end
+				lib.must_link(jid, members, added)
 				return call('scard', dependencies) - before
 			end
 		elseif name == 'lock_special' then
@@ -4857,38 +4950,43 @@ local function library(stamp, now)
 				if seconds then
 					more = {'grace', '1.0'}
 				end
-				if string.find(stored, '^%a*q') ~= nil then
+				if lib.has_option(stored, 'q') then
 					more[#more + 1] = 'x:place'
 					more[#more + 1] = job[8] or stamp
 				end
 				local ends = now + (seconds or lib.own_lock_time(stored) or settings.heartbeat)
 				var.first_own_end = math.min(var.first_own_end, ends)
-				call('hset', key, 'state', 'running', 'worker', worker, 'expires', string.format('%.17g', ends), 'time', stamp, unpack(more))
-				return string.format('%.17g', ends)
+				call('hset', key, 'state', 'running', 'worker', worker, 'expires', lib.exact(ends), 'time', stamp, unpack(more))
+				return lib.exact(ends)
+			end
+		elseif name == 'max_unlinked' then
+			function lib.max_unlinked()
+				return classic and 1000000000 or 1000
 			end
 		elseif name == 'move_history' then
 			function lib.move_history(jid, text)
-				local key = prefix .. 'j:' .. jid .. '-history'
-				if not (not may_run or may_run('del', key)) then
+				local key = lib.job_key(jid) .. '-history'
+				if not lib.may_write(key) then
 					return
 				end
-				call('hdel', prefix .. 'j:' .. jid, 'history')
+				call('hdel', lib.job_key(jid), 'history')
 				for _, stage in ipairs(lib.list_of(text)) do
 					if type(stage) == 'table' then
-						local popped, failed, done = lib.finite(stage.popped), lib.finite(stage.failed), lib.finite(stage.done)
-						local queue = cjson.encode({q = type(stage.q) == 'string' and stage.q or nil})
-						try('rpush', key, lib.entry(lib.finite(stage.put, 0), '"put"', queue))
-						if popped then
-							local worker = cjson.encode({worker = type(stage.worker) == 'string' and stage.worker or nil})
-							try('rpush', key, lib.entry(popped, '"popped"', worker))
-						end
-						if failed then
-							try('rpush', key, lib.entry(failed, '"failed"'))
-						end
-						if done then
-							try('rpush', key, lib.entry(done, '"done"'))
-						end
+						lib.move_stage(key, stage)
 					end
+				end
+			end
+		elseif name == 'must_publish' then
+			function lib.must_publish()
+				if may_run and not may_run('publish', prefix .. 'log', '') then
+					error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+				end
+			end
+		elseif name == 'note_missing' then
+			function lib.note_missing(name, queue)
+				local key = lib.listed_key(name)
+				if try('exists', key) == 1 then
+					try('hset', key, queue, '1')
 				end
 			end
 		elseif name == 'note_options' then
@@ -4899,6 +4997,25 @@ local function library(stamp, now)
 					puts.known[ARGV[last]] = item
 				else
 					puts.like, puts.delay, puts.first, puts.last = item, delay, first, last
+				end
+			end
+		elseif name == 'note_refused' then
+			function lib.note_refused(jid)
+				local key = prefix .. 'x:refused'
+				if try('zadd', key, stamp, jid) == 1 then
+					try('zremrangebyrank', key, 0, -1 - 100)
+					try('expire', key, '86400')
+				end
+			end
+		elseif name == 'note_started' then
+			function lib.note_started(found, jid, score)
+				for i = 1, #found do
+					local limit = found[i]
+					limit.noted = limit.noted + 1
+					if limit.max > 0 then
+						limit.held[#limit.held + 1] = score
+						limit.held[#limit.held + 1] = jid
+					end
 				end
 			end
 		elseif name == 'of_this_life' then
@@ -4933,14 +5050,18 @@ local function library(stamp, now)
 				elseif item.delay > 0 and #item.depends == 0 then
 					item.part = 'scheduled'
 				end
-				local size = try('zcard', prefix .. 'q:' .. item.next .. '-' .. item.part)
+				local size = try('zcard', lib.queue_key(item.next, item.part))
 				if type(size) == 'table' then
 					return size.err
 				elseif #others > 0 then
-					call('del', prefix .. 'x:none')
+					lib.must_write()
 					local failed = lib.link(item.jid, others, {})
 					return failed and failed.err
 				end
+			end
+		elseif name == 'publish_more' then
+			function lib.publish_more(event)
+				lib.publish_ours('x:log', cjson.encode(event))
 			end
 		elseif name == 'publish_ours' then
 			function lib.publish_ours(channel, message)
@@ -4950,7 +5071,27 @@ local function library(stamp, now)
 						return
 					end
 				end
-				try('publish', prefix .. channel, message)
+				lib.publish(channel, message)
+			end
+		elseif name == 'read_batches' then
+			function lib.read_batches(area, batches, items)
+				for _, item in ipairs(items) do
+					local jid = item.given.batch
+					if jid then
+						local batch = batches[jid]
+						batch.stored = batch.stored or lib.read_batch(area, jid)
+						if item.old or #item.depends > 0 then
+							batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
+						end
+						if batch.waiting and batch.waiting[item.jid] then
+							lib.reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
+						end
+						batch.members[#batch.members + 1] = item.jid
+					end
+					if batches[item.jid] then
+						lib.reject(area, 'Job ' .. item.jid .. ' is put together with its members')
+					end
+				end
 			end
 		elseif name == 'read_changes' then
 			function lib.read_changes(area, given)
@@ -4964,7 +5105,7 @@ local function library(stamp, now)
 				item.delay = lib.number('Finish', 'delay', given.delay or 0)
 				if action == 'complete' then
 					item.next, item.checked = given.next, true
-					item.depends, item.change = lib.check_dependencies('Finish', lib.names('Finish', 'depends', given.depends), 1), lib.read_change('Finish', given)
+					item.depends, item.change = lib.read_dependencies('Finish', given.depends), lib.read_change('Finish', given)
 				elseif action == 'fail' then
 					item.group, item.message = lib.required('Finish', 'group', given.group), given.message or ''
 				elseif action == 'retry' then
@@ -4973,8 +5114,7 @@ local function library(stamp, now)
 					item.place = lib.whole('Finish', 'place', given.place or 0)
 					item.throttled = given.throttled and lib.names('Finish', 'throttled', given.throttled)
 				else
-					local message = 'Unknown action "' .. tostring(action) .. '"'
-					error('Finish(): ' .. message)
+					lib.reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
 				end
 				if item.result then
 					lib.json('Finish', 'result', item.result)
@@ -4983,16 +5123,16 @@ local function library(stamp, now)
 		elseif name == 'read_failing' then
 			function lib.read_failing()
 				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-				return lib.finite(values[1], 100), (values[2] or values[3]) and {seconds = lib.finite(values[2], -1), count = lib.finite(values[3], -1)}
+				return lib.history_cap(values[1]), lib.retention(values[2], values[3])
 			end
 		elseif name == 'read_filters' then
 			function lib.read_filters(area, first, last)
 				local filters = {}
 				if (last - first + 1) % 5 ~= 0 or last > #ARGV then
-					error(area .. '(): Odd number of filter args')
+					lib.reject(area, 'Odd number of filter args')
 				end
 				for i = first, last, 5 do
-					filters[#filters + 1] = {klass = ARGV[i] and ARGV[i] ~= '' and ARGV[i] or nil, tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = lib.not_empty(ARGV[i + 3]), batch = lib.not_empty(ARGV[i + 4])}
+					filters[#filters + 1] = {klass = lib.not_empty(ARGV[i]), tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = lib.not_empty(ARGV[i + 3]), batch = lib.not_empty(ARGV[i + 4])}
 				end
 				return filters
 			end
@@ -5004,10 +5144,23 @@ local function library(stamp, now)
 					given = letters ~= '' and pcall(cjson.encode, values)
 				end
 				if not given then
-					local message = 'Arg "o" is not options: ' .. string.sub(text, 1, 200)
-					error(area .. '(): ' .. message)
+					lib.reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
 				end
 				return (checked or lib.is_strict(string.match(text, '{.*'))) and text or lib.join_options(letters, values)
+			end
+		elseif name == 'read_replace' then
+			function lib.read_replace(area, given)
+				local how, claim = given.replace, given.claim
+				if how ~= 'delay' and how ~= 'due' then
+					lib.reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
+				elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+					lib.reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+				end
+				given.within = given.within and lib.number(area, 'within', given.within)
+			end
+		elseif name == 'read_running' then
+			function lib.read_running(run, jid)
+				return run('hmget', lib.job_key(jid), 'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts')
 			end
 		elseif name == 'read_weights' then
 			function lib.read_weights(text, count)
@@ -5015,31 +5168,36 @@ local function library(stamp, now)
 				for word in string.gmatch(text, '%S+') do
 					local weight = tonumber(word)
 					if not weight or not (weight > 0 and weight < math.huge) then
-						do
-							local n = tonumber(word)
-							if not n or n - n ~= 0 then
-								lib.reject_number('Reserve', 'weights', word)
-							end
-						end
-						local message = 'Arg "weights" not positive: ' .. word
-						error('Reserve(): ' .. message)
+						lib.number('Reserve', 'weights', word)
+						lib.reject('Reserve', 'Arg "weights" not positive: ' .. word)
 					end
 					n, sum = n + 1, sum + weight
 					sums[n] = sum
 				end
 				if n ~= count then
-					local message = 'Arg "weights" has ' .. n .. ' for ' .. count .. ' queues'
-					error('Reserve(): ' .. message)
+					lib.reject('Reserve', 'Arg "weights" has ' .. n .. ' for ' .. count .. ' queues')
 				end
 				return sums
 			end
+		elseif name == 'registration' then
+			function lib.registration(worker)
+				local text = try('get', lib.registry_key(worker))
+				local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
+				if seen then
+					return text, seen <= now - 150
+				end
+			end
+		elseif name == 'registry_key' then
+			function lib.registry_key(worker)
+				return prefix .. 'x:worker:' .. worker
+			end
 		elseif name == 'release_more' then
 			function lib.release_more(jid)
-				local dependents = prefix .. 'j:' .. jid .. '-dependents'
-				local others = try('spop', prefix .. 'x:rest:' .. jid, var.releasable)
+				local dependents = lib.job_key(jid) .. '-dependents'
+				local others = try('spop', lib.rest_key(jid), var.releasable)
 				var.releasable = var.releasable - #others
 				lib.release_some(jid, lib.of_this_life(others, dependents), dependents)
-				if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
+				if #others == 0 or try('exists', lib.rest_key(jid)) == 0 then
 					call('zrem', prefix .. 'x:rest', jid)
 				end
 				return #others
@@ -5049,7 +5207,7 @@ local function library(stamp, now)
 				local stuck = {}
 				for i = 1, #others do
 					local other = others[i]
-					local dependencies = prefix .. 'j:' .. other .. '-dependencies'
+					local dependencies = lib.job_key(other) .. '-dependencies'
 					local ended = try('srem', dependencies, jid)
 					if type(ended) == 'table' then
 						stuck[#stuck + 1] = other
@@ -5058,19 +5216,25 @@ local function library(stamp, now)
 						stuck[#stuck + 1] = other
 					end
 				end
-				for from = 1, #stuck, 1000 do
-					call('sadd', dependents, unpack(stuck, from, math.min(from + 999, #stuck)))
-				end
+				lib.each_slice(call, 'sadd', dependents, stuck)
+			end
+		elseif name == 'result_field' then
+			function lib.result_field(state, time, result)
+				return state .. '|' .. (time or '') .. '|' .. result
+			end
+		elseif name == 'schedule_key' then
+			function lib.schedule_key(id)
+				return prefix .. 'x:schedule:' .. id
 			end
 		elseif name == 'score_before' then
 			function lib.score_before(jid)
-				local key = prefix .. 'j:' .. jid
+				local key = lib.job_key(jid)
 				local job = try('hmget', key, 'time', 'x:parked')
 				local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
 				if not name then
 					return
 				end
-				local wait = prefix .. 'x:limit:' .. name .. ':wait'
+				local wait = lib.limit_key(name, 'wait')
 				local score = time == (job[1] or '') and try('zscore', wait, jid)
 				try('zrem', wait, jid)
 				try('hdel', key, 'x:parked')
@@ -5080,24 +5244,14 @@ local function library(stamp, now)
 			function lib.set_priority(run, jid, job, priority)
 				local queue, score = job[1], job[3] and lib.score_by_options(job, priority) or priority
 				if queue ~= '' then
-					local moved = run('zadd', prefix .. 'q:' .. queue .. '-work', 'XX', score, jid)
+					local moved = run('zadd', lib.queue_key(queue, 'work'), 'XX', score, jid)
 					if type(moved) == 'table' then
 						return moved.err
 					end
 				end
-				try('hset', prefix .. 'j:' .. jid, 'priority', priority)
+				try('hset', lib.job_key(jid), 'priority', priority)
 				if job[3] then
-					if job[4] then
-						local parked = job[4]
-						local name = string.match(parked, '^%S* (.+)$')
-						if name and try('zadd', prefix .. 'x:limit:' .. name .. ':wait', 'XX', 'CH', score, jid) == 1 then
-							if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-								lib.return_parked(lib.read_limit(name, 1))
-							end
-						end
-					elseif string.find(job[3], '^%a*g') ~= nil and job[2] == 'waiting' then
-						lib.leave_turns(job[1], job[5])
-					end
+					lib.follow_priority(jid, job, score)
 				end
 			end
 		elseif name == 'still_wanted' then
@@ -5106,7 +5260,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'stop_limited' then
 			function lib.stop_limited(jid, stored)
-				if not stored or not (string.find(stored, '^%a*c') ~= nil) then
+				if not stored or not lib.has_option(stored, 'c') then
 					return
 				end
 				local found, jids = lib.limits_of(stored), {}
@@ -5117,7 +5271,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'stored_claim' then
 			function lib.stored_claim(name)
-				local text = try('get', prefix .. 'x:unique:' .. name)
+				local text = try('get', lib.unique_key(name))
 				return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 			end
 		elseif name == 'take_ordered' then
@@ -5140,12 +5294,27 @@ local function library(stamp, now)
 			end
 		elseif name == 'trim_history' then
 			function lib.trim_history(key, length, cap)
-				cap = cap or lib.finite(try('hget', prefix .. 'config', 'max-job-history'), 100)
+				cap = cap or lib.history_cap(try('hget', prefix .. 'config', 'max-job-history'))
 				if cap > 0 and length > cap then
 					local first = call('lindex', key, 0)
 					call('ltrim', key, -math.max(cap - 1, 1), -1)
 					call('lpush', key, first)
 				end
+			end
+		elseif name == 'unfail_group' then
+			function lib.unfail_group(group, count, queue, given)
+				if count == 0 then
+					return 0
+				end
+				local key = prefix .. 'f:' .. group
+				local jids, jobs = call('lrange', key, -count, -1), {}
+				for i = 1, #jids do
+					jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
+				end
+				lib.unfail(jobs, given)
+				call('ltrim', key, 0, -count - 1)
+				lib.drop_empty_group(group)
+				return #jids
 			end
 		elseif name == 'untrack_gone' then
 			function lib.untrack_gone(limit)
@@ -5153,13 +5322,11 @@ local function library(stamp, now)
 				local from, gone = lib.finite(try('hget', sweep, 'tracked'), 0), {}
 				local jids = try('zrange', tracked, from, from + limit - 1)
 				for i = 1, #jids do
-					if call('exists', prefix .. 'j:' .. jids[i]) == 0 then
+					if call('exists', lib.job_key(jids[i])) == 0 then
 						gone[#gone + 1] = jids[i]
 					end
 				end
-				for from = 1, #gone, 1000 do
-					try('zrem', tracked, unpack(gone, from, math.min(from + 999, #gone)))
-				end
+				lib.each_slice(try, 'zrem', tracked, gone)
 				if #jids == limit then
 					try('hset', sweep, 'tracked', from + limit - #gone)
 				elseif from > 0 then
@@ -5168,37 +5335,17 @@ local function library(stamp, now)
 			end
 		elseif name == 'wait_in_list' then
 			function lib.wait_in_list(ask, again)
-				local name = redis.sha1hex(ask.list)
-				local key, listed, short = prefix .. 'x:list:' .. name, prefix .. 'x:listed:' .. name, 3 * ask.poll
-				if try('zadd', key, lib.later(3 * math.max(ask.poll, 10)), ask.worker) == 1 then
-					if try('zcard', key) == 6 then
-						try('zadd', key, '0', '-----------------------------------------------------------------')
-						try('zrem', key, '-----------------------------------------------------------------')
-					end
+				local name = lib.list_name(ask.list)
+				local key, listed, short = lib.waiters_key(name), lib.listed_key(name), 3 * ask.poll
+				if try('zadd', key, lib.lapse(ask), ask.worker) == 1 then
+					lib.unlist(key)
 				end
-				local lapses, absent
-				do
-					local fields = try('hgetall', prefix .. 'x:listed:' .. name)
-					lapses, absent = 0, {}
-					for i = 1, #fields, 2 do
-						if fields[i] == '' then
-							local text = fields[i + 1]
-							local n = text and tonumber(text)
-							if n and n - n == 0 then
-								lapses = n
-							else
-								lapses = 0
-							end
-						else
-							absent[#absent + 1] = fields[i]
-						end
-					end
-				end
+				local lapses, absent = lib.read_listed(name)
 				if lapses < now + 1800 + short then
 					lapses = now + 3600 + short
 					lib.enter_list(name, lapses, ask.queues)
 					call('del', listed)
-					call('hset', listed, '', string.format('%.17g', lapses))
+					call('hset', listed, '', lib.exact(lapses))
 					local day = string.format('%d', 86400 + 2 * short)
 					call('expire', listed, day)
 					try('expire', key, day)
@@ -5226,7 +5373,7 @@ local function library(stamp, now)
 				attempt.what, attempt.began = what, began or nil
 				attempt.ended = attempt.ended or stamp
 				attempt.message = attempt.message and lib.first_line(attempt.message)
-				attempt.delay = attempt.delay and attempt.delay > 0 and string.format('%.17g', attempt.delay) or nil
+				attempt.delay = attempt.delay and attempt.delay > 0 and lib.exact(attempt.delay) or nil
 				local text = (before and before .. ',\009' or '') .. cjson.encode(attempt)
 				local _, others = string.gsub(text, '\009', '')
 				for _ = 25, others do
@@ -5238,19 +5385,11 @@ local function library(stamp, now)
 			function lib.within_reach(jids, most)
 				local left, count, passed = 300000, math.min(#jids, most or #jids), {}
 				for i = 1, count do
-					local job = var.near_end[jids[i]] and var.none or try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
+					local job = var.near_end[jids[i]] and var.none or try('hmget', lib.job_key(jids[i]), 'state', 'failure')
 					local failure = job[1] == 'failed' and lib.list_of(job[2]) or {}
 					local group, cost = failure.group, 0
 					if type(group) == 'string' then
-						do
-							local text = try('llen', prefix .. 'f:' .. group)
-							local n = text and tonumber(text)
-							if n and n - n == 0 then
-								cost = n
-							else
-								cost = 0
-							end
-						end
+						cost = lib.finite(try('llen', prefix .. 'f:' .. group), 0)
 						if cost >= 10000 and lib.find_place(group, jids[i], failure, cost) then
 							cost, passed[group] = passed[group] and 0 or cost, true
 						end
@@ -5263,9 +5402,43 @@ local function library(stamp, now)
 				end
 				return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
 			end
+		elseif name == 'write_change' then
+			function lib.write_change(item, change)
+				call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
+				if change.tags then
+					lib.remove_tags(item.jid, lib.difference(change.old_tags, change.tags, 1), 1)
+					lib.add_tags(item.jid, change.tags, 1)
+					call('hset', item.key, 'tags', lib.array(change.tags))
+				end
+				if change.o or change.drop then
+					lib.write_options(item.key, call('hget', item.key, 'x:o'), change)
+				end
+			end
+		elseif name == 'write_claims' then
+			function lib.write_claims(items)
+				local set = {}
+				for i = 1, #items do
+					local jid, claim = items[i].jid, items[i].claim
+					if claim and not claim.a and claim.m ~= 'for' then
+						local n = #set
+						set[n + 1], set[n + 2] = lib.unique_key(claim.k), '0 ' .. jid
+					elseif claim then
+						lib.write_claim(jid, claim)
+					end
+				end
+				if #set > 0 then
+					call('mset', unpack(set))
+				end
+			end
 		end
 		elseif length == 13 then
-		if name == 'all_completed' then
+		if name == 'adopt_history' then
+			function lib.adopt_history(jid, text)
+				if text then
+					lib.move_history(jid, text)
+				end
+			end
+		elseif name == 'all_completed' then
 			function lib.all_completed(items)
 				local lives, over, claiming, known = {}, {}, {}, {}
 				for i = 1, #items do
@@ -5291,90 +5464,60 @@ local function library(stamp, now)
 						lives[#lives + 1], lives[#lives + 2] = ends, jid
 					end
 				end
-				do
-					local claims, keys, jids, gone = {}, {}, {}, {}
-					for i = 1, #claiming do
-						local jid, stored = claiming[i].jid, claiming[i].stored
-						local claim = lib.claim_of(stored)
-						if claim and claim.a then
-							lib.release_claim(jid, stored, 'complete')
-						elseif claim and claim.m ~= 'for' then
-							local n = #keys + 1
-							claims[n], keys[n], jids[n] = claim, prefix .. 'x:unique:' .. claim.k, jid
-						end
-					end
-					local held = #keys > 0 and try('mget', unpack(keys))
-					for n = 1, #keys do
-						if held[n] == '0 ' .. jids[n] then
-							local at = #gone
-							gone[at + 1], gone[at + 2] = keys[n], prefix .. 'x:before:' .. claims[n].k
-						end
-					end
-					local key = prefix .. 'x:none'
-					for from = 1, #gone, 1000 do
-						call('del', key, unpack(gone, from, math.min(from + 999, #gone)))
-					end
-				end
-				do
-					local key = prefix .. 'x:until'
-					for from = 1, #lives, 1000 do
-						try('zadd', key, unpack(lives, from, math.min(from + 999, #lives)))
-					end
-				end
+				lib.release_claims(claiming)
+				lib.each_slice(try, 'zadd', prefix .. 'x:until', lives)
 				if over[1] then
-					local keys, jids = {}, {}
-					for i = 1, #over do
-						local item = over[i]
-						local key, tags = item.key, try('hget', item.key, 'tags')
-						if tags ~= '[]' then
-							local jid, tags2 = item.jid, lib.names_of(tags)
-							for i = 1, #tags2 do
-								lib.remove_tag(jid, tags2[i])
-							end
-						end
-						item.forgotten, jids[i] = true, item.jid
-						keys[3 * i - 2], keys[3 * i - 1], keys[3 * i] = key, key .. '-history', key .. '-dependencies'
-					end
-					do
-						local key = prefix .. 'x:until'
-						for from = 1, #jids, 1000 do
-							try('zrem', key, unpack(jids, from, math.min(from + 999, #jids)))
-						end
-					end
-					local key = prefix .. 'x:none'
-					for from = 1, #keys, 1000 do
-						call('del', key, unpack(keys, from, math.min(from + 999, #keys)))
-					end
+					lib.forget_completed(over)
 				end
 				return over[1] ~= nil
 			end
+		elseif name == 'backoff_delay' then
+			function lib.backoff_delay(text, retries, remaining, settings)
+				local own = lib.list_of(text)
+				local initial = lib.finite(own.initial_delay, lib.finite(settings.initial_delay, 0))
+				if initial == 0 then
+					return nil
+				end
+				local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
+				return lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
+			end
+		elseif name == 'count_buckets' then
+			function lib.count_buckets(durations)
+				local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+				for i = 1, #durations do
+					local seconds = durations[i]
+					if seconds >= 0 and seconds < 1 then
+						short = short + 1
+					else
+						local name = lib.bucket_of(seconds)
+						if not seen[name] then
+							fields[#fields + 1] = name
+						end
+						seen[name] = (seen[name] or 0) + 1
+					end
+				end
+				if short == 0 then
+					table.remove(fields, 4)
+				end
+				seen.s0 = short
+				return fields, seen
+			end
 		elseif name == 'delete_failed' then
 			function lib.delete_failed(jid, forced)
-				local key = prefix .. 'j:' .. jid
+				local key = lib.job_key(jid)
 				local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
 				local stored = job[5] or ''
 				if job[1] ~= 'failed' then
 					return 'moved'
-				elseif not forced and string.find(stored, '^%a*K') ~= nil or try('exists', key .. '-dependents') == 1 then
+				elseif not forced and lib.has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
 					return 'kept'
 				end
 				local details = lib.list_of(job[3])
 				lib.leave_group(jid, details, -1)
-				do
-					local queue = job[2]
-					local at = lib.finite(details.when)
-					if at and queue then
-						lib.tally(at - at % 86400, queue, 'failed', -1)
-					end
-				end
-				do
-					local tags = lib.names_of(job[4])
-					for i = 1, #tags do
-						lib.remove_tag(jid, tags[i])
-					end
-				end
+				lib.uncount_failure(job[2], details)
+				lib.remove_tags(jid, lib.names_of(job[4]), 1)
 				call('del', key, key .. '-history')
-				if string.find(stored, '^%a*[stkK]') ~= nil then
+				if lib.has_lifetime(stored) then
 					lib.note_life(jid)
 				end
 				return 'deleted'
@@ -5390,7 +5533,7 @@ local function library(stamp, now)
 		elseif name == 'due_elsewhere' then
 			function lib.due_elsewhere(jid, queue, state, scheduled, undelayed)
 				if state == 'scheduled' and queue then
-					local due = try('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid)
+					local due = try('zscore', lib.queue_key(queue, 'scheduled'), jid)
 					return type(due) == 'string' and due or nil
 				end
 				return state == 'depends' and not undelayed and scheduled or nil
@@ -5398,25 +5541,22 @@ local function library(stamp, now)
 		elseif name == 'end_of_record' then
 			function lib.end_of_record(stored)
 				local _, values = lib.split_options(stored)
-				local seconds
-				do
-					local text = values.k
-					local n = text and tonumber(text)
-					if n and n - n == 0 then
-						seconds = n
-					else
-						seconds = nil
-					end
-				end
+				local seconds = lib.finite(values.k)
 				if seconds == 0 then
 					return false, true
 				end
 				local ends = lib.end_in_state(values, 'complete', now)
-				return ends and string.format('%.17g', ends)
+				return ends and lib.exact(ends)
 			end
 		elseif name == 'extra_members' then
 			function lib.extra_members(jid, stored, state, time)
 				return lib.options_member(stored) .. lib.progress_member(jid, stored) .. lib.parked_member(jid, stored, state, time)
+			end
+		elseif name == 'find_near_end' then
+			function lib.find_near_end(key, jids)
+				for i = 1, #jids do
+					var.near_end[jids[i]] = call('lpos', key, jids[i], 'RANK', -1, 'MAXLEN', 1000)
+				end
 			end
 		elseif name == 'finite_values' then
 			function lib.finite_values(values)
@@ -5429,6 +5569,11 @@ local function library(stamp, now)
 				end
 				return found
 			end
+		elseif name == 'forget_untold' then
+			function lib.forget_untold(jid)
+				call('del', lib.rest_key(jid))
+				call('zrem', prefix .. 'x:rest', jid)
+			end
 		elseif name == 'is_left_alone' then
 			function lib.is_left_alone(condition, state)
 				if condition == 'finished' then
@@ -5438,12 +5583,24 @@ local function library(stamp, now)
 				end
 				return true
 			end
+		elseif name == 'keep_followed' then
+			function lib.keep_followed(given, old)
+				local claim = given.claim
+				if claim and old and old.a and old.k == claim.k then
+					claim.a = old.a
+					given.o = lib.with_value(given.o, 'u', claim)
+				end
+			end
 		elseif name == 'know_unlisted' then
 			function lib.know_unlisted(queue)
 				local listed = try('zscore', prefix .. 'queues', queue)
 				if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-					lib.publish_ours('x:queues', queue)
+					lib.publish_queue(queue)
 				end
+			end
+		elseif name == 'lifetime_name' then
+			function lib.lifetime_name(letter)
+				return letter == 's' and 'StartBy' or 'TTL'
 			end
 		elseif name == 'merge_options' then
 			function lib.merge_options(old, given, ended)
@@ -5465,7 +5622,7 @@ local function library(stamp, now)
 						letters = letters .. letter
 					end
 				end
-				if not (string.find(letters, '^%a*[st]') ~= nil) then
+				if not lib.has_any(letters, 'st') then
 					values.put = nil
 				end
 				return letters == '' and '' or lib.join_options(letters, values)
@@ -5476,34 +5633,33 @@ local function library(stamp, now)
 				local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
 				return seconds > 0 and seconds < math.huge and seconds or nil
 			end
+		elseif name == 'own_stats_key' then
+			function lib.own_stats_key(day, queue)
+				return prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
+			end
 		elseif name == 'parked_member' then
 			function lib.parked_member(jid, stored, state, time)
-				if state ~= 'scheduled' or not (string.find(stored, '^%a*c') ~= nil) then
+				if state ~= 'scheduled' or not lib.has_option(stored, 'c') then
 					return ''
 				end
-				local name = lib.parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
+				local name = lib.parked_by(state, time, try('hget', lib.job_key(jid), 'x:parked'))
 				return name and ',"parked":' .. cjson.encode(name) or ''
 			end
 		elseif name == 'progress_json' then
 			function lib.progress_json(text)
 				local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
 				for i = 1, 4 do
-					local n
-					do
-						local text = values[i]
-						local n2 = text and tonumber(text)
-						if n2 and n2 - n2 == 0 then
-							n = n2
-						else
-							n = nil
-						end
-					end
+					local n = lib.finite(values[i])
 					if not n then
 						return
 					end
-					values[i] = string.format('%.17g', n)
+					values[i] = lib.number_json(n)
 				end
 				return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] .. ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+			end
+		elseif name == 'publish_queue' then
+			function lib.publish_queue(queue)
+				lib.publish_ours('x:queues', queue)
 			end
 		elseif name == 'read_follower' then
 			function lib.read_follower(text)
@@ -5525,15 +5681,12 @@ local function library(stamp, now)
 			function lib.read_settings(queue)
 				local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
 				local heartbeat = lib.lock_time(values[1], values[2])
-				return {heartbeat = heartbeat, max_concurrency = lib.finite(values[3], 0), cap = lib.finite(values[4], 100), tracked = true, max_rate = values[5]}
+				return {heartbeat = heartbeat, max_concurrency = lib.finite(values[3], 0), cap = lib.history_cap(values[4]), tracked = true, max_rate = values[5]}
 			end
 		elseif name == 'reject_number' then
 			function lib.reject_number(area, name, text)
 				local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-				do
-					local message = 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text)
-					error(area .. '(): ' .. message)
-				end
+				lib.reject(area, 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text))
 			end
 		elseif name == 'release_claim' then
 			function lib.release_claim(jid, stored, state)
@@ -5549,35 +5702,30 @@ local function library(stamp, now)
 				if other then
 					lib.write_claim(other, theirs)
 				else
-					call('del', prefix .. 'x:unique:' .. claim.k, prefix .. 'x:before:' .. claim.k)
+					call('del', lib.unique_key(claim.k), lib.before_key(claim.k))
 				end
 			end
 		elseif name == 'renew_entries' then
 			function lib.renew_entries(ask)
 				if #ask.queues <= 16 then
 					for i = 1, #ask.queues do
-						try('zadd', prefix .. 'x:idle:' .. ask.queues[i], lib.later(3 * math.max(ask.poll, 10)), ask.worker)
+						try('zadd', lib.waiting_key(ask.queues[i]), lib.lapse(ask), ask.worker)
 					end
 					return true
 				end
-				local name = redis.sha1hex(ask.list)
-				return type(try('zadd', prefix .. 'x:list:' .. name, lib.later(3 * math.max(ask.poll, 10)), ask.worker)) == 'number' and try('hlen', prefix .. 'x:listed:' .. name) == 1
+				local name = lib.list_name(ask.list)
+				return type(try('zadd', lib.waiters_key(name), lib.lapse(ask), ask.worker)) == 'number' and try('hlen', lib.listed_key(name)) == 1
 			end
 		elseif name == 'return_parked' then
 			function lib.return_parked(limit)
-				local wait, returned, passed = prefix .. 'x:limit:' .. limit.name .. ':wait', 0, 0
+				local wait, returned, passed = lib.limit_key(limit.name, 'wait'), 0, 0
 				for _ = 1, 100 do
 					local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
 					local jid, score = best[1], best[2]
 					if not jid then
 						return returned
 					end
-					local queue
-					do
-						local name = limit.name
-						local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
-						queue = lib.parked_by(job[1], job[3], job[4]) == name and job[2] or nil
-					end
+					local queue = lib.parked_in(jid, limit.name)
 					local opens = queue and lib.limit_opens(limit)
 					if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
 						passed = passed + 1
@@ -5597,6 +5745,11 @@ local function library(stamp, now)
 				end
 				return returned
 			end
+		elseif name == 'score_in_work' then
+			function lib.score_in_work(jid, queue, job)
+				local limit = lib.parked_by(job.state, job.time, job.parked)
+				return call('zscore', limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work'), jid)
+			end
 		elseif name == 'settings_from' then
 			function lib.settings_from(cursor)
 				local found = call('hscan', prefix .. 'config', lib.scan_cursor('Config.get', cursor), 'COUNT', 500)
@@ -5604,18 +5757,13 @@ local function library(stamp, now)
 				for i = 1, #some, 2 do
 					set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])
 				end
-				return '{"cursor":' .. cjson.encode(found[1] == '0' and '' or found[1]) .. ',"settings":{' .. table.concat(set, ',') .. '}}'
+				return '{"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"settings":{' .. table.concat(set, ',') .. '}}'
 			end
 		elseif name == 'settle_limits' then
 			function lib.settle_limits()
 				local returned, kept = 0, false
 				for _, limit in ipairs(var.met_limits or var.none) do
-					do
-						local key, list = prefix .. 'x:limit:' .. limit.name .. ':held', limit.held
-						for from = 1, #list, 1000 do
-							try('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-						end
-					end
+					lib.each_slice(try, 'zadd', lib.limit_key(limit.name, 'held'), limit.held)
 					if limit.rate > 0 then
 						lib.note_starts(limit, limit.noted)
 					end
@@ -5632,7 +5780,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'settle_result' then
 			function lib.settle_result(item, state, queue)
-				local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'x:result', state .. '|' .. (stamp or '') .. '|' .. item.result}
+				local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'x:result', lib.result_field(state, stamp, item.result)}
 				if item.data ~= '' then
 					fields[#fields + 1] = 'data'
 					fields[#fields + 1] = item.data
@@ -5648,96 +5796,38 @@ local function library(stamp, now)
 				end
 				return '', {}
 			end
+		elseif name == 'string_or_nil' then
+			function lib.string_or_nil(value)
+				return type(value) == 'string' and value or nil
+			end
 		elseif name == 'take_weighted' then
 			function lib.take_weighted(ask, out)
-				local urn = {sums = ask.sums, shut = {}, left = #ask.queues, missed = 0, gave = {}, giving = 0}
+				local urn = lib.new_urn(ask)
 				while lib.still_wanted(ask, #out) > 0 and urn.left > 0 and var.droppable > 0 and not ask.left do
-					local turns, shares
-					do
-						local wanted, most = (lib.still_wanted(ask, #out)), 60 - urn.giving
-						local turns2, shares2, round = {}, {}, 1
-						while #turns2 < wanted and most > 0 and urn.left > 0 do
-							local missing, kept = wanted - #turns2, {}
-							local owed = math.min(missing, #ask.owed)
-							local drawn
-							do
-								local n = math.min(math.max(missing, round), 500)
-								local drawn2, unknown, seen = {}, {}, {}
-								for at = 1, n do
-									local i = at <= owed and ask.owed[at] or lib.draw(ask, urn)
-									if not i then
-										break
-									end
-									drawn2[at] = i
-									if not seen[i] and not lib.is_shut(ask, urn, i) and ask.known.empty[i] == nil then
-										unknown[#unknown + 1] = i
-									end
-									seen[i] = true
-								end
-								lib.tell_all_apart(ask, unknown)
-								for at = 1, #drawn2 do
-									if not urn.shut[drawn2[at]] and lib.is_empty(ask, drawn2[at]) then
-										local i = drawn2[at]
-										if not urn.shut[i] then
-											urn.shut[i], urn.left = true, urn.left - 1
-										end
-									end
-								end
-								drawn = drawn2
-							end
-							for at = 1, #drawn do
-								local i = drawn[at]
-								if not urn.shut[i] and #turns2 < wanted and most > 0 then
-									most = shares2[i] and most or most - 1
-									shares2[i] = (shares2[i] or 0) + 1
-									turns2[#turns2 + 1] = i
-								elseif not urn.shut[i] and at <= owed then
-									kept[#kept + 1] = i
-								end
-							end
-							ask.owed, round = lib.append(kept, ask.owed, owed + 1), 4 * round
-						end
-						turns, shares = turns2, shares2
-					end
-					do
-						local taken, direct = {}, lib.direct_shares(ask, turns, #out)
-						for turn = 1, #turns do
-							local i = turns[turn]
-							if not taken[i] then
-								taken[i] = {}
-								local share = ask.limit > ask.count and shares[i] or direct[i] or 0
-								if share > 0 and var.droppable > 0 and not ask.left then
-									lib.take_from(ask, i, share, direct[i] or 0, taken[i])
-									local its = ask.settings[i]
-									share = ask.limit > ask.count and share or direct[i] or 0
-									if #taken[i] < share and var.droppable > 0 and not ask.left and not (its and its.stopped and its.direct) then
-										if not urn.shut[i] then
-											urn.shut[i], urn.left = true, urn.left - 1
-										end
-									end
-								end
-								if #taken[i] > 0 and not urn.gave[i] then
-									urn.gave[i], urn.giving = true, urn.giving + 1
-								end
-							end
-						end
-						local at, owed = {}, {}
-						for turn = 1, #turns do
-							local i = turns[turn]
-							at[i] = (at[i] or 0) + 1
-							if taken[i][at[i]] then
-								out[#out + 1] = taken[i][at[i]]
-							elseif not urn.shut[i] then
-								owed[#owed + 1] = i
-							end
-						end
-						ask.owed = lib.append(owed, ask.owed, 1)
-					end
+					local turns, shares = lib.deal_drawn(ask, urn, lib.still_wanted(ask, #out), 60 - urn.giving)
+					lib.take_drawn(ask, urn, turns, shares, out)
 					if #ask.owed > 0 then
 						ask.limit = ask.count
 					end
 					ask.left = ask.left or urn.giving >= 60
 				end
+			end
+		elseif name == 'tally_expired' then
+			function lib.tally_expired(queue)
+				local day = lib.day_of(now)
+				local key = lib.own_stats_key(day, queue)
+				if try('hincrby', key, 'expired', 1) == 1 then
+					lib.expire_stats(key, day)
+				end
+			end
+		elseif name == 'tally_failure' then
+			function lib.tally_failure(queue)
+				lib.tally(lib.day_of(now), queue, 'failures', 1)
+				lib.tally(lib.day_of(now), queue, 'failed', 1)
+			end
+		elseif name == 'unrelayed_key' then
+			function lib.unrelayed_key()
+				return prefix .. 'x:unrelayed'
 			end
 		elseif name == 'unusual_entry' then
 			function lib.unusual_entry(text)
@@ -5751,15 +5841,67 @@ local function library(stamp, now)
 				local ok, encoded = pcall(cjson.encode, object)
 				return ok and encoded or '{}'
 			end
+		elseif name == 'wake_for_slot' then
+			function lib.wake_for_slot(queue)
+				if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+					lib.wake(queue)
+				end
+			end
+		elseif name == 'write_options' then
+			function lib.write_options(key, old, given)
+				local text = lib.merge_options(old, given)
+				if text == '' then
+					call('hdel', key, 'x:o')
+				elseif text then
+					call('hset', key, 'x:o', text)
+				end
+			end
+		elseif name == 'write_summary' then
+			function lib.write_summary(key, total, mean, vk, asked, counts, values)
+				local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+				for i = 4, #asked do
+					update[2 * i - 1] = asked[i]
+					update[2 * i] = string.format('%d', lib.finite(values[i], 0) + counts[asked[i]])
+				end
+				try('hset', key, unpack(update))
+			end
 		end
 		elseif length == 14 then
-		if name == 'count_existing' then
+		if name == 'append_waiting' then
+			function lib.append_waiting(name, others, seen)
+				if string.byte(name) ~= 1 then
+					others[#others + 1] = name
+					return
+				end
+				for _, member in ipairs(try('zrange', lib.waiters_key(string.sub(name, 2)), 0, 100 + 1)) do
+					if not seen[member] then
+						seen[member] = true
+						others[#others + 1] = member
+					end
+				end
+			end
+		elseif name == 'count_existing' then
 			function lib.count_existing(keys)
 				local count = 0
 				for from = 1, #keys, 1000 do
 					count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
 				end
 				return count
+			end
+		elseif name == 'delete_expired' then
+			function lib.delete_expired(jid, tags)
+				local key = lib.job_key(jid)
+				try('zrem', prefix .. 'completed', jid)
+				lib.remove_tags(jid, lib.names_of(tags), 1)
+				call('del', key, key .. '-history', key .. '-dependencies')
+				lib.note_life(jid)
+			end
+		elseif name == 'forget_failure' then
+			function lib.forget_failure(jid, queue, failure, count)
+				local details = lib.list_of(failure)
+				lib.leave_group(jid, details, count)
+				lib.uncount_failure(queue, details)
+				lib.unfile_failures({jid})
 			end
 		elseif name == 'kept_lock_time' then
 			function lib.kept_lock_time(seconds)
@@ -5785,19 +5927,10 @@ local function library(stamp, now)
 			end
 		elseif name == 'lost_with_room' then
 			function lib.lost_with_room(queue, wanted)
-				local jids = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, wanted)
+				local jids = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, wanted)
 				local bytes = var.taken_bytes
 				for i = 1, #jids do
-					local size
-					do
-						local text = try('hstrlen', prefix .. 'j:' .. jids[i], 'data')
-						local n = text and tonumber(text)
-						if n and n - n == 0 then
-							size = n
-						else
-							size = 0
-						end
-					end
+					local size = lib.finite(try('hstrlen', lib.job_key(jids[i]), 'data'), 0)
 					bytes = bytes + size
 					if bytes > var.most_bytes and bytes > size then
 						return i - 1
@@ -5807,13 +5940,26 @@ local function library(stamp, now)
 			end
 		elseif name == 'mark_exhausted' then
 			function lib.mark_exhausted(jid, queue, group, failure, cap)
-				lib.record(prefix .. 'j:' .. jid, lib.entry(now, '"failed"', cjson.encode({group = group})), cap)
-				call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-				lib.tally(now - now % 86400, queue, 'failures', 1)
-				lib.tally(now - now % 86400, queue, 'failed', 1)
-				if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-					try('publish', prefix .. 'failed', jid)
+				lib.record(lib.job_key(jid), lib.entry(now, '"failed"', cjson.encode({group = group})), cap)
+				call('hset', lib.job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+				lib.tally_failure(queue)
+				lib.publish_tracked('failed', jid)
+			end
+		elseif name == 'move_scheduled' then
+			function lib.move_scheduled(queue, limit)
+				local scheduled = lib.queue_key(queue, 'scheduled')
+				local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
+				local work, turns = {}, {}
+				for n, jid in ipairs(due) do
+					local priority, stored = lib.priority_of(jid)
+					if priority then
+						call('hset', lib.job_key(jid), 'state', 'waiting')
+						work[#work + 1] = stored and lib.has_option(stored, 'c') and lib.score_before(jid) or stored and lib.has_option(stored, 'q') and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.work_score(now, priority)
+						work[#work + 1] = jid
+					end
 				end
+				lib.each_slice(call, 'zrem', scheduled, due)
+				lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
 			end
 		elseif name == 'options_member' then
 			function lib.options_member(text)
@@ -5823,49 +5969,128 @@ local function library(stamp, now)
 				end
 				return ',"x":' .. string.match(text, '|(.*)$')
 			end
+		elseif name == 'progress_field' then
+			function lib.progress_field(done, total, attempt, time, note)
+				return lib.number_json(done) .. '|' .. lib.number_json(total) .. '|' .. lib.number_json(attempt) .. '|' .. lib.number_json(time) .. '|' .. note
+			end
 		elseif name == 'read_lifetimes' then
 			function lib.read_lifetimes(area, text, delay)
 				local letters, values = lib.split_options(text)
 				if letters == '' then
-					local message = 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200)
-					error(area .. '(): ' .. message)
+					lib.reject(area, 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200))
 				end
 				local given = type(values.a) == 'string' and values.a or ''
 				values.a = nil
 				for letter in string.gmatch(letters, '[stkK]') do
 					local seconds, is_time = lib.finite(values[letter]), letter == 's' or letter == 't'
 					if seconds and is_time and string.find(given, letter, 1, true) then
-						local ends = seconds
-						if ends <= now then
-							local message = (letter == 's' and 'StartBy' or 'TTL') .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago'
-							error(area .. '(): ' .. message)
-						end
-						seconds = ends - now
+						seconds = lib.left_until(area, letter, seconds)
 					end
 					local least = letter == 'K' and -1 or 0
 					if not seconds or seconds < least or seconds == 0 and is_time then
-						local message = 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200)
-						error(area .. '(): ' .. message)
+						lib.reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
 					elseif is_time and seconds <= delay then
-						local message = (letter == 's' and 'StartBy' or 'TTL') .. ' is over after ' .. seconds .. ' s, but Delay or At makes the job wait for ' .. delay .. ' s'
-						error(area .. '(): ' .. message)
+						lib.reject(area, lib.lifetime_name(letter) .. ' is over after ' .. seconds .. ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
 					end
 					values[letter] = is_time and now + seconds or seconds
 					values.put = is_time and math.floor(now) or values.put
 				end
 				return lib.join_options(letters, values)
 			end
+		elseif name == 'read_scheduled' then
+			function lib.read_scheduled(jids)
+				local queues, jobs, ready = {}, {}, 0
+				for i = 1, #jids do
+					local jid = jids[i]
+					local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
+					local state, its = job[1], job[2]
+					if not state or not its then
+						lib.leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
+					elseif state == 'waiting' then
+						ready = ready + 1
+					elseif state ~= 'scheduled' then
+						lib.leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
+					else
+						if not jobs[its] then
+							jobs[its], queues[#queues + 1] = {}, its
+						end
+						local parked = lib.parked_by(state, job[6], job[5])
+						jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
+					end
+				end
+				return queues, jobs, ready
+			end
+		elseif name == 'refuse_circles' then
+			function lib.refuse_circles(items)
+				local changes
+				for _, item in ipairs(items) do
+					if item.old and item.checked and item.others[1] then
+						changes = changes or lib.changes_of(items)
+						local why = lib.circle_of(item.jid, item.others, changes)
+						if why then
+							lib.reject('Put', why)
+						end
+					end
+				end
+			end
+		elseif name == 'relations_json' then
+			function lib.relations_json(jid)
+				local dependents = lib.job_key(jid) .. '-dependents'
+				local dependencies = lib.job_key(jid) .. '-dependencies'
+				if call('exists', dependents, dependencies) > 0 then
+					return lib.sets_json(jid)
+				end
+				return ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+			end
+		elseif name == 'release_claims' then
+			function lib.release_claims(items)
+				local claims, keys, jids, gone = {}, {}, {}, {}
+				for i = 1, #items do
+					local jid, stored = items[i].jid, items[i].stored
+					local claim = lib.claim_of(stored)
+					if claim and claim.a then
+						lib.release_claim(jid, stored, 'complete')
+					elseif claim and claim.m ~= 'for' then
+						local n = #keys + 1
+						claims[n], keys[n], jids[n] = claim, lib.unique_key(claim.k), jid
+					end
+				end
+				local held = #keys > 0 and try('mget', unpack(keys))
+				for n = 1, #keys do
+					if held[n] == '0 ' .. jids[n] then
+						local at = #gone
+						gone[at + 1], gone[at + 2] = keys[n], lib.before_key(claims[n].k)
+					end
+				end
+				lib.each_slice(call, 'del', prefix .. 'x:none', gone)
+			end
 		elseif name == 'tell_all_apart' then
 			function lib.tell_all_apart(ask, asked)
 				local parts = {}
 				for n = 1, #asked do
-					local key, at = prefix .. 'q:' .. ask.queues[asked[n]] .. '-', 4 * n - 4
+					local key, at = lib.queue_key(ask.queues[asked[n]], ''), 4 * n - 4
 					parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
 					parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
 				end
 				if #asked > 0 then
 					lib.tell_apart(ask.known, asked, parts, 1, #asked, call('exists', unpack(parts)))
 				end
+			end
+		elseif name == 'wake_for_limit' then
+			function lib.wake_for_limit(option)
+				local queue = string.match(option, '^(.+)%-max%-concurrency$') or string.match(option, '^(.+)%-max%-rate$')
+				if queue then
+					lib.wake(queue)
+				end
+			end
+		elseif name == 'without_letter' then
+			function lib.without_letter(text, letter)
+				local letters, body = string.match(text, '^(%a+)(|.*)$')
+				if not letters then
+					return ''
+				end
+				letters = string.gsub(letters, letter, '')
+				return letters == '' and '' or letters .. body
 			end
 		end
 		elseif length == 15 then
@@ -5881,6 +6106,36 @@ local function library(stamp, now)
 				end
 				return limit.started
 			end
+		elseif name == 'attempts_member' then
+			function lib.attempts_member(text)
+				return ',"attempts":' .. (lib.readable('[' .. text .. ']') or empty_list)
+			end
+		elseif name == 'cancel_together' then
+			function lib.cancel_together(jids)
+				local order = lib.dependents_first(jids, lib.dependents_of_all(jids))
+				local some = lib.within_reach(order, 100)
+				local jobs, canceled = lib.read_first(some), 0
+				lib.must_publish()
+				if #jobs == 0 then
+					lib.unlink_some(order[1])
+				end
+				lib.leave_together({unpack(order, 1, #jobs)})
+				for i = 1, #jobs do
+					lib.cancel_job(order[i], jobs[i])
+					canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
+				end
+				return canceled, {unpack(order, #jobs + 1)}
+			end
+		elseif name == 'dependents_from' then
+			function lib.dependents_from(jid, cursor)
+				local key = lib.job_key(jid) .. '-dependents'
+				local all = cursor == '0' and try('srandmember', key, var.tellable + 1)
+				if all and #all <= var.tellable then
+					return all, '0'
+				end
+				local page = try('sscan', key, cursor, 'COUNT', var.tellable)
+				return page[2] or var.none, page[1] or '0'
+			end
 		elseif name == 'failure_summary' then
 			function lib.failure_summary(text)
 				local failure = lib.list_of(text)
@@ -5890,12 +6145,20 @@ local function library(stamp, now)
 				local message = type(failure.message) == 'string' and failure.message or ''
 				return {group = failure.group, message = string.sub(message, 1, 256), when = lib.finite(failure.when, 0), worker = type(failure.worker) == 'string' and failure.worker or nil}
 			end
+		elseif name == 'follow_priority' then
+			function lib.follow_priority(jid, job, score)
+				if job[4] then
+					lib.move_parked(jid, job[4], score)
+				elseif lib.has_option(job[3], 'g') and job[2] == 'waiting' then
+					lib.leave_turns(job[1], job[5])
+				end
+			end
 		elseif name == 'leave_all_turns' then
 			function lib.leave_all_turns(queue, jobs, count)
 				local left = {}
 				for i = 1, count do
 					local job = jobs[i]
-					local priority = job[9] and string.find(job[9], '^%a*g') ~= nil and (job[3] or '0')
+					local priority = job[9] and lib.has_option(job[9], 'g') and (job[3] or '0')
 					if priority and not left[priority] then
 						left[priority] = true
 						lib.leave_turns(queue, priority)
@@ -5904,16 +6167,22 @@ local function library(stamp, now)
 			end
 		elseif name == 'progress_member' then
 			function lib.progress_member(jid, stored)
-				local text = string.find(stored, '^%a*p') ~= nil and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+				local text = lib.has_option(stored, 'p') and try('hget', lib.job_key(jid), 'x:progress')
 				local shown = type(text) == 'string' and lib.progress_json(text)
 				return shown and ',"progress":' .. shown or ''
 			end
 		elseif name == 'publish_advance' then
 			function lib.publish_advance(item, woken)
 				if woken or not classic then
-					try('publish', prefix .. 'log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
+					lib.publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
 				else
-					try('publish', prefix .. 'log', (cjson.encode({jid = item.jid, event = 'advanced', queue = item.queue, to = item.next})))
+					lib.publish('log', cjson.encode({jid = item.jid, event = 'advanced', queue = item.queue, to = item.next}))
+				end
+			end
+		elseif name == 'publish_tracked' then
+			function lib.publish_tracked(channel, jid)
+				if lib.is_tracked(jid) then
+					lib.publish(channel, jid)
 				end
 			end
 		elseif name == 'read_all_failed' then
@@ -5922,11 +6191,9 @@ local function library(stamp, now)
 				for i = 1, #jids do
 					local job = lib.read_failed(jids[i])
 					if not job then
-						local jid = jids[i]
-						var.left_alone[#var.left_alone + 1] = {jid, 'not_found', 'no such job'}
+						lib.leave_out(jids[i], 'not_found', 'no such job')
 					elseif job.state ~= 'failed' then
-						local jid, why = jids[i], 'the job is ' .. tostring(job.state)
-						var.left_alone[#var.left_alone + 1] = {jid, 'not_failed', why}
+						lib.leave_out(jids[i], 'not_failed', 'the job is ' .. tostring(job.state))
 					else
 						jobs[#jobs + 1] = job
 					end
@@ -5935,19 +6202,18 @@ local function library(stamp, now)
 			end
 		elseif name == 'read_cancelable' then
 			function lib.read_cancelable(jid, among, n)
-				local many = try('scard', prefix .. 'j:' .. jid .. '-dependencies')
-				if type(many) == 'number' and many > (classic and 1000000000 or 1000) then
-					var.left_alone[#var.left_alone + 1] = {jid, 'long', 'it waits for too many others'}
-					return
+				local many = try('scard', lib.job_key(jid) .. '-dependencies')
+				if type(many) == 'number' and many > lib.max_unlinked() then
+					return lib.leave_out(jid, 'long', 'it waits for too many others')
 				end
 				local ok, job = pcall(lib.read_job_to_cancel, jid)
 				local dependents = lib.dependents_beyond(try, jid, among, n)
 				if not ok or dependents.err then
-					var.left_alone[#var.left_alone + 1] = {jid, 'server', 'it can not be read'}
+					lib.leave_out(jid, 'server', 'it can not be read')
 				elseif not job[1] then
-					var.left_alone[#var.left_alone + 1] = {jid, 'not_found', 'no such job'}
+					lib.leave_out(jid, 'not_found', 'no such job')
 				elseif job[1] == 'complete' then
-					var.left_alone[#var.left_alone + 1] = {jid, 'finished', 'the job is complete'}
+					lib.leave_out(jid, 'finished', 'the job is complete')
 				else
 					job.dependents = dependents
 					return job
@@ -5956,7 +6222,7 @@ local function library(stamp, now)
 		elseif name == 'renew_lifetimes' then
 			function lib.renew_lifetimes(text)
 				local letters, values = lib.split_options(text)
-				if not (string.find(letters, '^%a*[st]') ~= nil) then
+				if not lib.has_any(letters, 'st') then
 					return text
 				end
 				values.put = math.floor(now)
@@ -5970,7 +6236,7 @@ local function library(stamp, now)
 					local remaining, data, tags, time = job[5], job[6], job[7], job[8]
 					local stored, lasts = job[9], heartbeat
 					if stored and string.find(stored, '^%a*[lq]') then
-						lasts = string.format('%.17g', tonumber(ends) - now)
+						lasts = lib.exact(tonumber(ends) - now)
 					end
 					local is_usual = klass and queue and priority and retries and remaining and data and tags and time and #data < 65536 and not job[10] and not job[11]
 					if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time .. (stored or ''), '\001', 1, true) then
@@ -5988,7 +6254,7 @@ local function library(stamp, now)
 				end
 				for i = 1, #ask.queues do
 					local its = ask.settings[i]
-					if its and its.places and call('zcount', prefix .. 'q:' .. ask.queues[i] .. '-scheduled', '-inf', stamp) > 0 then
+					if its and its.places and lib.is_due(ask.queues[i], 'scheduled') then
 						return true
 					end
 				end
@@ -5996,32 +6262,14 @@ local function library(stamp, now)
 			end
 		elseif name == 'uncount_failure' then
 			function lib.uncount_failure(queue, failure)
-				local at
-				do
-					local text = failure.when
-					local n = text and tonumber(text)
-					if n and n - n == 0 then
-						at = n
-					else
-						at = nil
-					end
-				end
+				local at = lib.finite(failure.when)
 				if at and queue then
-					local day, by = at - at % 86400, -1
-					local key = lib.stats_key('stats', day, queue)
-					if try('hincrby', key, 'failed', by) == by then
-						lib.expire_stats(key, day)
-					end
+					lib.tally(lib.day_of(at), queue, 'failed', -1)
 				end
 			end
 		elseif name == 'unfile_failures' then
 			function lib.unfile_failures(jids)
-				do
-					local key = prefix .. 'failed-jobs-list'
-					for from = 1, #jids, 1000 do
-						try('zrem', key, unpack(jids, from, math.min(from + 999, #jids)))
-					end
-				end
+				lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
 			end
 		end
 		elseif length == 16 then
@@ -6030,25 +6278,62 @@ local function library(stamp, now)
 				local dependents = lib.dependents_beyond(call, jid, among, n)
 				local other = lib.outsider(dependents, among)
 				if other then
-					local message = jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
-					error('Cancel(): ' .. message)
+					lib.reject('Cancel', jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled')
 				end
 				return dependents
 			end
 		elseif name == 'check_limit_name' then
 			function lib.check_limit_name(area, name)
 				if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
-					local message = 'This is no name of a limit: ' .. string.sub(tostring(name), 1, 200)
-					error(area .. '(): ' .. message)
+					lib.reject(area, 'This is no name of a limit: ' .. string.sub(tostring(name), 1, 200))
 				end
 				return name
+			end
+		elseif name == 'dependents_first' then
+			function lib.dependents_first(jids, dependents)
+				local order, looked = {}, {}
+				for i = 1, #jids do
+					local path = {not looked[jids[i]] and jids[i] or nil}
+					while path[1] do
+						local jid = path[#path]
+						looked[jid] = (looked[jid] or 0) + 1
+						local other = dependents[jid][looked[jid]]
+						if not other then
+							order[#order + 1], path[#path] = jid, nil
+						elseif not looked[other] then
+							path[#path + 1] = other
+						end
+					end
+				end
+				return order
+			end
+		elseif name == 'drop_empty_group' then
+			function lib.drop_empty_group(group)
+				if call('exists', prefix .. 'f:' .. group) == 0 then
+					try('srem', prefix .. 'failures', group)
+				end
+			end
+		elseif name == 'forget_completed' then
+			function lib.forget_completed(items)
+				local keys, jids = {}, {}
+				for i = 1, #items do
+					local item = items[i]
+					local key, tags = item.key, try('hget', item.key, 'tags')
+					if tags ~= '[]' then
+						lib.remove_tags(item.jid, lib.names_of(tags), 1)
+					end
+					item.forgotten, jids[i] = true, item.jid
+					keys[3 * i - 2], keys[3 * i - 1], keys[3 * i] = key, key .. '-history', key .. '-dependencies'
+				end
+				lib.each_slice(try, 'zrem', prefix .. 'x:until', jids)
+				lib.each_slice(call, 'del', prefix .. 'x:none', keys)
 			end
 		elseif name == 'fractional_score' then
 			function lib.fractional_score(n, priority)
 				if n == 0 then
-					return lib.finite(priority, 0) - now / 10000000000
+					return lib.work_score(now, priority)
 				end
-				return lib.finite(priority, 0) - (now + n * lib.apart(lib.finite(priority, 0))) / 10000000000
+				return lib.work_score(now + n * lib.apart(lib.finite(priority, 0)), priority)
 			end
 		elseif name == 'note_all_started' then
 			function lib.note_all_started(jobs, n, locks, common)
@@ -6057,57 +6342,53 @@ local function library(stamp, now)
 					local found = common or jobs[i].limits
 					if found and ends ~= locks[2 * i + 1] then
 						ends = locks[2 * i + 1]
-						score = string.format('%.0f', math.ceil((tonumber(ends))))
+						score = lib.slot_end(tonumber(ends))
 					end
 					if found then
-						local jid, score2 = locks[2 * i + 2], score
-						for i2 = 1, #found do
-							local limit = found[i2]
-							limit.noted = limit.noted + 1
-							if limit.max > 0 then
-								limit.held[#limit.held + 1] = score2
-								limit.held[#limit.held + 1] = jid
-							end
-						end
+						lib.note_started(found, locks[2 * i + 2], score)
 					end
 				end
 			end
 		elseif name == 'prune_histograms' then
 			function lib.prune_histograms(kind, day, queue)
-				local from = lib.finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
-				local to = math.min(lib.finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+				local from = lib.days_kept('histogram-history', 7)
+				local to = math.min(lib.days_kept('stats-history', 30), from + 90)
 				local keys = {}
 				for age = math.max(from, 0) + 1, to do
-					keys[#keys + 1] = prefix .. 's:' .. kind .. ':' .. string.format('%d', day - 86400 * age) .. ':' .. queue
+					keys[#keys + 1] = lib.stats_key(kind, day - 86400 * age, queue)
 				end
 				local left = #keys > 0 and lib.count_existing(keys) or 0
 				for i = 1, left > 0 and #keys or 0 do
-					local buckets, exists
-					do
-						local key = keys[i]
-						local buckets2, fields = {}, try('hkeys', key)
-						for i2 = 1, #fields do
-							if string.find(fields[i2], '^[smhd]%-?%d+$') then
-								buckets2[#buckets2 + 1] = fields[i2]
-							end
-						end
-						buckets, exists = buckets2, #fields > 0
-					end
+					local buckets, exists = lib.buckets_of(keys[i])
 					if exists then
 						left = #buckets > 0 and left - 1 or 0
-						local key = keys[i]
-						for from = 1, #buckets, 1000 do
-							call('hdel', key, unpack(buckets, from, math.min(from + 999, #buckets)))
-						end
+						lib.each_slice(call, 'hdel', keys[i], buckets)
 					end
 					if left == 0 then
 						return
 					end
 				end
 			end
+		elseif name == 'publish_unfailed' then
+			function lib.publish_unfailed(jobs)
+				local queues, events = {}, {}
+				for i = 1, #jobs do
+					local job = jobs[i]
+					local event = events[job.to]
+					if event then
+						event.count, event.jid = event.count + 1, nil
+					else
+						queues[#queues + 1] = job.to
+						events[job.to] = {event = 'unfailed', queue = job.to, jid = job.jid, count = 1, group = lib.list_of(job.failure).group}
+					end
+				end
+				for i = 1, #queues do
+					lib.publish_more(events[queues[i]])
+				end
+			end
 		elseif name == 'score_by_options' then
 			function lib.score_by_options(job, priority)
-				if string.find(job[3], '^%a*g') ~= nil and (job[2] == 'waiting' or job[4]) then
+				if lib.has_option(job[3], 'g') and (job[2] == 'waiting' or job[4]) then
 					return lib.fair_score(job[1], priority, job[3], {})
 				end
 			end
@@ -6120,7 +6401,7 @@ local function library(stamp, now)
 						lib.leave_limits(items[i].jid, stored)
 						stored = nil
 					end
-					for _, name in ipairs(stored and string.find(stored, '^%a*c') ~= nil and lib.limits_of(stored) or var.none) do
+					for _, name in ipairs(stored and lib.has_option(stored, 'c') and lib.limits_of(stored) or var.none) do
 						if not jids[name] then
 							jids[name], found[#found + 1] = {}, name
 						end
@@ -6154,89 +6435,71 @@ local function library(stamp, now)
 							end
 							opened = turn
 						end
-						local waiting = more[i] > 0 and lib.finite(try('zcard', prefix .. 'q:' .. queues[i] .. '-work'), 0) or 0
+						local waiting = more[i] > 0 and lib.finite(try('zcard', lib.queue_key(queues[i], 'work')), 0) or 0
 						have[i] = math.max(0, math.min(more[i], waiting))
 						if have[i] > 0 then
 							ready = ready + 1
 						end
 					end
-					local gone
-					do
-						local wanted3 = wanted or lib.still_wanted(ask, #out)
-						local turns, shares
-						do
-							local wanted2 = wanted3
-							local turns2, shares2, left, queues = {}, {}, 0, #ask.queues
-							for i = 1, queues do
-								left = left + (have[i] or 0)
-							end
-							while wanted2 > 0 and left > 0 do
-								local i = ask.cursor % queues + 1
-								local share = shares2[i] or 0
-								if have[i] and have[i] > share then
-									shares2[i] = share + 1
-									turns2[#turns2 + 1] = i
-									wanted2, left = wanted2 - 1, left - 1
-								end
-								ask.cursor = i % queues
-							end
-							turns, shares = turns2, shares2
-						end
-						local taken, direct = {}, ask.limit > ask.count and lib.direct_shares(ask, turns, #out)
-						local first, stopped, passed = turns[1] or 1, nil, {}
-						for n = first, first + #ask.queues - 1 do
-							local i = (n - 1) % #ask.queues + 1
-							if shares[i] then
-								taken[i] = {}
-								local found = var.droppable > 0 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
-								local its = ask.settings[i]
-								if its and its.stopped and its.direct and var.droppable > 0 then
-									passed[#passed + 1] = i
-								end
-								more[i] = (found or passed[#passed] == i) and more[i] - #taken[i] or 0
-								stopped = stopped or var.droppable <= 0 and i
-							end
-						end
-						if stopped then
-							ask.cursor = stopped % #ask.queues
-						end
-						local at, before = {}, #out
-						for turn = 1, #turns do
-							local i = turns[turn]
-							at[i] = (at[i] or 0) + 1
-							out[#out + 1] = taken[i][at[i]]
-						end
-						do
-							local n = #out
-							for at = 1, #passed do
-								local i = passed[at]
-								ask.settings[i].stopped = nil
-								if n >= ask.count then
-									more[i] = 0
-								else
-									ask.limit = ask.count
-								end
-							end
-						end
-						gone = #turns - (#out - before)
-					end
+					local gone = lib.take_turns(ask, have, more, wanted or lib.still_wanted(ask, #out), out)
 				until gone == 0 or var.droppable <= 0 or ask.left
 			end
 		end
 		elseif length == 17 then
 		if name == 'dependents_beyond' then
 			function lib.dependents_beyond(run, jid, among, n)
-				local key = prefix .. 'j:' .. jid .. '-dependents'
+				local key = lib.job_key(jid) .. '-dependents'
 				local found = run('srandmember', key, 10 + 1)
 				if #found <= 10 or lib.outsider(found, among) then
 					return found
 				end
 				return run('srandmember', key, n + 1)
 			end
+		elseif name == 'dependents_of_all' then
+			function lib.dependents_of_all(jids)
+				local among, dependents, count = {}, {}, 0
+				for i = 1, #jids do
+					among[jids[i]] = true
+				end
+				for i = 1, #jids do
+					dependents[jids[i]] = lib.check_dependents(jids[i], among, #jids)
+					count = count + #dependents[jids[i]]
+					if count > 20000 then
+						lib.reject('Cancel', 'The jobs have more than ' .. 20000 .. ' dependents')
+					end
+				end
+				return dependents
+			end
+		elseif name == 'read_dependencies' then
+			function lib.read_dependencies(area, text)
+				return lib.check_dependencies(area, lib.names(area, 'depends', text), 1)
+			end
 		elseif name == 'recurring_summary' then
 			function lib.recurring_summary(jid, score)
-				local job = try('hmget', prefix .. 'r:' .. jid, 'klass', 'queue', 'priority', 'tags', 'retries', 'interval')
+				local job = try('hmget', lib.recur_key(jid), 'klass', 'queue', 'priority', 'tags', 'retries', 'interval')
 				return {jid = jid, klass = job[1], queue = job[2], priority = job[3], tags = lib.names_of(job[4]), retries = job[5], interval = job[6], due = score, fell_due = lib.finite(score, math.huge) <= now}
+			end
+		elseif name == 'release_scheduled' then
+			function lib.release_scheduled(queue, jobs)
+				local work, moved, due, turns = {}, {}, {}, {}
+				for i = 1, #jobs do
+					local job = jobs[i]
+					if job.parked then
+						due[#due + 1], due[#due + 2] = stamp, job.jid
+					else
+						work[#work + 1] = lib.score_of(queue, job.priority, job.stored, turns)
+						work[#work + 1] = job.jid
+						moved[#moved + 1] = job.jid
+					end
+				end
+				lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
+				lib.each_slice(call, 'zadd', lib.queue_key(queue, 'scheduled'), due)
+				lib.each_slice(call, 'zrem', lib.queue_key(queue, 'scheduled'), moved)
+				for i = 1, #moved do
+					call('hset', lib.job_key(moved[i]), 'state', 'waiting')
+				end
+				lib.note_filled(queue)
+				lib.wake(queue)
 			end
 		end
 		elseif length == 18 then
@@ -6244,8 +6507,7 @@ local function library(stamp, now)
 			function lib.check_dependencies(area, list, first)
 				for i = first, #list do
 					if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or string.find(list[i], '%-dependencies$') then
-						local message = 'Arg "depends" names no job: ' .. list[i]
-						error(area .. '(): ' .. message)
+						lib.reject(area, 'Arg "depends" names no job: ' .. list[i])
 					end
 				end
 				return list
@@ -6253,53 +6515,17 @@ local function library(stamp, now)
 		elseif name == 'children_with_room' then
 			function lib.children_with_room(queue, wanted, bytes)
 				local largest = 1
-				local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp, 'LIMIT', 0, wanted)
+				local due = call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, stamp, 'LIMIT', 0, wanted)
 				for i = 1, #due do
-					largest = math.max(largest, lib.finite(try('hstrlen', prefix .. 'r:' .. due[i], 'data'), 0))
+					largest = math.max(largest, lib.finite(try('hstrlen', lib.recur_key(due[i]), 'data'), 0))
 				end
 				return math.max(1, math.min(wanted, math.floor(bytes / largest)))
 			end
 		elseif name == 'put_from_arguments' then
 			function lib.put_from_arguments(at)
 				local queue = lib.named('Queue', 'queue', ARGV[at + 1])
-				local puts = {worker = ARGV[at], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
-				local item
-				do
-					local jid, klass, data, delay, first, last, checked = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], at + 6, #ARGV
-					if not klass then
-						error('Put(): Arg "klass" missing')
-					end
-					local given, before = var.none, nil
-					if last == first + 1 and ARGV[first] == 'new' then
-						checked = 'new'
-					elseif last >= first then
-						before = lib.item_like(puts, delay, first, last)
-						given = before and before.given or lib.options('Put', first, last)
-						checked = given.new and 'new' or checked or given.checked
-					end
-					if not checked then
-						lib.json('Put', 'data', data)
-					end
-					local seconds = 0
-					if delay ~= '0' then
-						local n = tonumber(delay)
-						if not n or n - n ~= 0 then
-							lib.reject_number('Put', 'delay', delay)
-						end
-						seconds = n
-					end
-					lib.required('Put', 'jid', jid ~= '' and jid)
-					if given == var.none then
-						item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
-					else
-						local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
-						if not before then
-							lib.add_given(puts, job, given)
-							lib.note_options(puts, job, delay, first, last)
-						end
-						item = job
-					end
-				end
+				local puts = lib.new_puts(ARGV[at])
+				local item = lib.read_put(puts, queue, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], at + 6, #ARGV)
 				puts.items[1], puts.groups[1] = item, puts.items
 				local left = lib.put(puts)
 				if left and left[1] then
@@ -6309,7 +6535,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'read_job_to_cancel' then
 			function lib.read_job_to_cancel(jid, most)
-				local key = prefix .. 'j:' .. jid
+				local key = lib.job_key(jid)
 				local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
 				key = key .. '-dependencies'
 				job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
@@ -6318,11 +6544,11 @@ local function library(stamp, now)
 		elseif name == 'read_lost_settings' then
 			function lib.read_lost_settings(cap)
 				local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history', 'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
-				return {cap = cap, grace = lib.finite(values[1], 10), keep_failed = (values[2] or values[5]) and {seconds = lib.finite(values[2], -1), count = lib.finite(values[5], -1)}, initial_delay = values[3], factor = values[4]}
+				return {cap = cap, grace = lib.finite(values[1], 10), keep_failed = lib.retention(values[2], values[5]), initial_delay = values[3], factor = values[4]}
 			end
 		elseif name == 'release_dependents' then
 			function lib.release_dependents(jid)
-				local dependents = prefix .. 'j:' .. jid .. '-dependents'
+				local dependents = lib.job_key(jid) .. '-dependents'
 				local count = try('scard', dependents)
 				if count == 0 or type(count) == 'table' or count > var.releasable and lib.leave_rest(jid, dependents) then
 					return
@@ -6332,6 +6558,32 @@ local function library(stamp, now)
 				call('del', dependents)
 				lib.release_some(jid, others, dependents)
 			end
+		elseif name == 'spare_dependencies' then
+			function lib.spare_dependencies(jids, jobs)
+				local changed
+				repeat
+					changed = false
+					for i = 1, #jids do
+						local job = jobs[jids[i]]
+						local other = job and lib.outsider(job.dependents, jobs)
+						if other then
+							jobs[jids[i]], changed = nil, true
+							lib.leave_out(jids[i], 'has_dependents', other .. ' depends on it')
+						end
+					end
+				until not changed
+			end
+		end
+		elseif length == 20 then
+		if name == 'publish_each_tracked' then
+			function lib.publish_each_tracked(channel, jids)
+				local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+				for i = 1, #scores do
+					if scores[i] then
+						lib.publish(channel, jids[i])
+					end
+				end
+			end
 		end
 		end
 		return lib[name]
@@ -6339,18 +6591,77 @@ local function library(stamp, now)
 	return lib
 end
 
-if command == 'finish' or command == 'complete' or command == 'end' then
-	var = {none = {}, releasable = math.huge, tellable = 200}
-	local frees_limits
-	local none = var.none
-	local function are_short(durations)
-		for i = 1, #durations do
-			if durations[i] < 0 or durations[i] >= 1 then
-				return false
+if command == 'cancel' then
+	local function outsider(jids, among)
+		for i = 1, #jids do
+			if not among[jids[i]] then
+				return jids[i]
 			end
 		end
-		return true
 	end
+	local function read_job_to_cancel(jid, most)
+		local key = prefix .. 'j:' .. jid
+		local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
+		key = key .. '-dependencies'
+		job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
+		return job
+	end
+	local among = {}
+	for i = 3, #ARGV do
+		among[ARGV[i]] = true
+	end
+	for i = 3, #ARGV do
+		do
+			local jid, n = ARGV[i], #ARGV - 2
+			local dependents
+			do
+				local key = prefix .. 'j:' .. jid .. '-dependents'
+				local found = call('srandmember', key, 10 + 1)
+				if #found <= 10 or outsider(found, among) then
+					dependents = found
+				else
+					dependents = call('srandmember', key, n + 1)
+				end
+			end
+			local other = outsider(dependents, among)
+			if other then
+				local message = jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
+				error('Cancel(): ' .. message)
+			end
+		end
+	end
+	local function read_jobs()
+		local jobs = {}
+		for i = 3, #ARGV do
+			local jid = ARGV[i]
+			jobs[jid] = jobs[jid] or read_job_to_cancel(jid, classic and 1000000000 or 1000)
+			if #jobs[jid].dependencies > (classic and 1000000000 or 1000) then
+				return
+			end
+		end
+		return jobs
+	end
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
+	local jobs, jids = read_jobs(), {}
+	if not jobs then
+		return jids
+	end
+	local gone = {false, false, false, false, false, false, dependencies = {}}
+	for i = 3, #ARGV do
+		local jid = ARGV[i]
+		library(stamp, now).cancel_job(jid, jobs[jid])
+		if jobs[jid][1] ~= 'complete' then
+			jobs[jid] = gone
+		end
+		jids[i - 2] = jid
+	end
+	return jids
+elseif command == 'complete' then
+	var = {none = {}, releasable = math.huge}
+	local none = var.none
+	local frees_limits
 	local function finite(text, default)
 		local n = text and tonumber(text)
 		if n and n - n == 0 then
@@ -6374,6 +6685,1171 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 			keys[i + 2] = items[i].key .. '-dependents'
 		end
 		return count_existing(keys) > 0
+	end
+	local function are_short(durations)
+		for i = 1, #durations do
+			if durations[i] < 0 or durations[i] >= 1 then
+				return false
+			end
+		end
+		return true
+	end
+	local jid = ARGV[3]
+	if not jid then
+		error('Job(): no jid provided')
+	end
+	local worker = ARGV[4]
+	if not worker then
+		error('Complete(): Arg "worker" missing')
+	end
+	local queue = ARGV[5]
+	if not queue then
+		error('Complete(): Arg "queue" missing')
+	end
+	local data = ARGV[6]
+	local given
+	do
+		local last = #ARGV
+		local found = {}
+		if last < 7 then
+			given = found
+		else
+			if (last - 7) % 2 == 0 or last > #ARGV then
+				error('Complete(): Odd number of additional args')
+			end
+			for i = 7, last, 2 do
+				found[ARGV[i]] = ARGV[i + 1]
+			end
+			given = found
+		end
+	end
+	if not given.checked then
+		do
+			local ok, value, problem = pcall(cjson.decode, data)
+			if not ok or problem then
+				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+				error('Complete(): ' .. message)
+			end
+		end
+		if given.result then
+			given.result = library(stamp, now).strict_json('Complete', 'result', given.result)
+		end
+	end
+	if not given.next and (given.delay or given.depends) then
+		local option = given.delay and 'delay' or 'depends'
+		local message = '"' .. option .. '" cannot be used without a "next".'
+		error('Complete(): ' .. message)
+	end
+	local change
+	if given.priority or given.retries or given.tags or given.o or given.drop then
+		change = library(stamp, now).read_changes('Complete', given)
+	end
+	if change and not given.next then
+		error('Complete(): "priority", "retries", "tags", "o" and "drop" need a "next"')
+	end
+	local depends, delay = none, 0
+	if given.depends then
+		depends = library(stamp, now).read_dependencies('Complete', given.depends)
+	end
+	if given.delay then
+		local text = given.delay
+		local n = tonumber(text)
+		if not n or n - n ~= 0 then
+			library(stamp, now).reject_number('Complete', 'delay', text)
+		end
+		delay = n
+	end
+	local item = {jid = jid, queue = queue, data = data, next = given.next, delay = delay, checked = given.checked, depends = depends, change = change, since = given.since or false, key = false, retries = false, began = false, state = false}
+	if given.result then
+		item.result = given.result
+	end
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
+	if given.checked then
+		var.releasable = 250
+	end
+	do
+		local items = {item}
+		local owned
+		do
+			local mine, seen = items, {}
+			for i = 1, #items do
+				local item2 = items[i]
+				local problem
+				if seen[item2.jid] then
+					problem = 'Job ' .. item2.jid .. ' is not currently running: complete'
+				else
+					repeat
+						local jid = item2.jid
+						local key = prefix .. 'j:' .. jid
+						local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+						local refusal = job.err
+						if not refusal and not item2.anybody then
+							repeat
+								local owner, state, time, since = job[1], job[2], job[5], item2.since
+								if not state then
+									refusal = 'Job ' .. jid .. ' does not exist'
+									break
+								elseif state ~= 'running' then
+									refusal = 'Job ' .. jid .. ' is not currently running: ' .. state
+									break
+								elseif owner ~= worker or since and since ~= time then
+									local again = owner == worker and ', at ' .. tostring(time) or ''
+									refusal = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner) .. again
+									break
+								end
+								refusal = nil
+							until true
+						end
+						if refusal then
+							problem = refusal
+							break
+						elseif item2.queue ~= job[4] then
+							problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+							break
+						end
+						item2.key, item2.retries, item2.began = key, job[3] or '5', job[5]
+						if item2.anybody and job[2] ~= 'running' then
+							item2.began = stamp
+						end
+						if job[6] or job[7] then
+							item2.grace, item2.stored = job[6], job[7]
+							frees_limits = frees_limits or job[7] and library(stamp, now).letters_of(job[7]).c
+						end
+						if item2.next then
+							problem = library(stamp, now).prepare_next(item2)
+							break
+						end
+						problem = nil
+					until true
+				end
+				if problem then
+					item2.problem = problem
+					if mine == items then
+						mine = {unpack(items, 1, i - 1)}
+					end
+				elseif mine ~= items then
+					mine[#mine + 1] = item2
+				end
+				if not problem and #items > 1 then
+					seen[item2.jid] = true
+				end
+			end
+			owned = mine
+		end
+		if #owned ~= 0 then
+			local queues
+			do
+				local groups, found = {{queue = owned[1].queue, items = owned, jids = none, ran = none}}, nil
+				for i = 2, #owned do
+					local queue = owned[i].queue
+					if not found and queue ~= groups[1].queue then
+						groups[1].items = {unpack(owned, 1, i - 1)}
+						found = {[groups[1].queue] = groups[1]}
+					end
+					if found then
+						local its = found[queue]
+						if not its then
+							its = {queue = queue, items = {}}
+							found[queue] = its
+							groups[#groups + 1] = its
+						end
+						its.items[#its.items + 1] = owned[i]
+					end
+				end
+				for i = 1, #groups do
+					local jids, durations
+					do
+						local items = groups[i].items
+						jids, durations = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+						local began, time
+						for i2 = 1, #items do
+							local item3 = items[i2]
+							if item3.began ~= began or i2 == 1 then
+								began, time = item3.began, finite(item3.began, now)
+							end
+							jids[i2], durations[i2] = item3.jid, now - time
+						end
+					end
+					groups[i].jids, groups[i].ran = jids, durations
+				end
+				queues = groups
+			end
+			local config
+			if not queues[2] then
+				config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
+			else
+				local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
+				for i = 1, #queues do
+					fields[3 + i] = queues[i].queue .. '-max-concurrency'
+				end
+				config = try('hmget', prefix .. 'config', unpack(fields))
+			end
+			local cap = finite(config[3], 100)
+			local special = any_dependents(owned, prefix .. 'tracked')
+			for i = 1, #queues do
+				do
+					local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
+					if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
+						for i4 = 1, #jids do
+							do
+								local jid = jids[i4]
+								try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+								try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+								try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+								try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+							end
+						end
+					end
+					try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
+					local day = now - now % 86400
+					local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
+					local values, asked, counts
+					if short then
+						values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+					else
+						do
+							local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+							for i2 = 1, #ran do
+								local seconds = ran[i2]
+								if seconds >= 0 and seconds < 1 then
+									short = short + 1
+								else
+									local name
+									if seconds < 60 then
+										name = 's' .. math.floor(seconds)
+									elseif seconds < 3600 then
+										name = 'm' .. math.floor(seconds / 60)
+									elseif seconds < 86400 then
+										name = 'h' .. math.floor(seconds / 3600)
+									else
+										name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+									end
+									if not seen[name] then
+										fields[#fields + 1] = name
+									end
+									seen[name] = (seen[name] or 0) + 1
+								end
+							end
+							if short == 0 then
+								table.remove(fields, 4)
+							end
+							seen.s0 = short
+							asked, counts = fields, seen
+						end
+						values = try('hmget', key, unpack(asked))
+					end
+					local total = finite(values[1], 0)
+					local mean = finite(values[2], 0)
+					local vk = finite(values[3], 0)
+					local fresh = total == 0
+					if fresh then
+						mean, vk = 0, 0
+					end
+					for i5 = 1, #ran do
+						local value, before = ran[i5], mean
+						total = total + 1
+						mean = mean + (value - mean) / total
+						vk = vk + (value - mean) * (value - before)
+					end
+					if short then
+						try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
+					else
+						local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+						local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+						for i3 = 4, #asked2 do
+							update[2 * i3 - 1] = asked2[i3]
+							update[2 * i3] = string.format('%d', finite(values2[i3], 0) + counts2[asked2[i3]])
+						end
+						try('hset', key, unpack(update))
+					end
+					if fresh then
+						library(stamp, now).begin_day('run', day, queue)
+					end
+				end
+			end
+			for i = 1, special and #queues or 0 do
+				do
+					local jids = queues[i].jids
+					local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+					for i2 = 1, #scores do
+						if scores[i2] then
+							try('publish', prefix .. 'completed', jids[i2])
+						end
+					end
+				end
+			end
+			local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, {}
+			for i = 1, #owned do
+				local item5 = owned[i]
+				if item5.grace then
+					call('hdel', item5.key, 'grace')
+				end
+				local entries
+				do
+					local key = item5.key
+					entries = try('rpush', key .. '-history', done)
+					if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
+						library(stamp, now).trim_history(key .. '-history', entries, cap)
+					end
+				end
+				if entries == 1 then
+					library(stamp, now).adopt_before(item5.jid, try('hget', item5.key, 'history'), done, cap)
+				end
+				if item5.next then
+					item5.state = library(stamp, now).advance(item5, cap)
+					if finished == owned then
+						finished = {unpack(owned, 1, i - 1)}
+					end
+				else
+					item5.state = 'complete'
+					do
+						local key = item5.key
+						if item5.result then
+							library(stamp, now).settle_result(item5, 'complete', '')
+						elseif item5.data ~= '' then
+							call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries, 'data', item5.data)
+						else
+							call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries)
+						end
+					end
+					if item5.stored and library(stamp, now).letters_of(item5.stored).ending then
+						ending[#ending + 1] = item5
+					end
+					if finished ~= owned then
+						finished[#finished + 1] = item5
+					end
+				end
+			end
+			if #finished > 0 then
+				local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
+				if #kept > 0 then
+					local keep_seconds, keep_count = config[1], config[2]
+					local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
+					for i = 2, #kept do
+						scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
+					end
+					if type(try('zadd', completed, unpack(scored))) == 'table' then
+					elseif command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48 then
+						local before
+						repeat
+							local seconds = -finite(keep_seconds, 604800)
+							if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+								local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+								if #digits == 10 and decimals ~= '.000000' then
+									before = digits .. decimals
+									break
+								end
+							end
+							before = string.format('%.17g', now + seconds)
+						until true
+						local excess = call('zcard', completed) - finite(keep_count, 50000)
+						if excess > 0 or call('zcount', completed, '0', before) > 0 then
+							library(stamp, now).prune(before, excess, 100 + #kept)
+						end
+					end
+				end
+				local items = finished
+				local queue, suffix
+				for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
+					local item4 = items[i]
+					if item4.queue ~= queue then
+						queue = item4.queue
+						suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+					end
+					try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item4.jid) .. suffix)
+				end
+				if special and any_dependents(items, prefix .. 'x:none') then
+					for i = 1, #items do
+						library(stamp, now).release_dependents(items[i].jid)
+					end
+					local some = var.releasable < math.huge
+					local _, more = library(stamp, now).settle_rest()
+					if some and more then
+						items[#items].state = 'complete+'
+					end
+				end
+			end
+			for i = 1, #queues do
+				if finite(config[3 + i], 0) > 0 then
+					library(stamp, now).wake(queues[i].queue)
+				end
+			end
+			if frees_limits then
+				library(stamp, now).stop_all_limited(owned)
+			end
+		end
+	end
+	if item.problem then
+		local message = item.problem
+		error('Complete(): ' .. message)
+	end
+	return item.state
+elseif command == 'config.get' then
+	local function required(area, name, text)
+		if not text then
+			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
+			error(area .. '(): ' .. message)
+		end
+		return text
+	end
+	local unlisted = {['backoff-initial-delay'] = 0, ['backoff-factor'] = 3}
+	local defaults = {application = 'qless', heartbeat = 60, ['grace-period'] = 10, ['stats-history'] = 30, ['histogram-history'] = 7, ['jobs-history-count'] = 50000, ['jobs-history'] = 604800}
+	local key = ARGV[3]
+	if ARGV[4] == 'from' then
+		return library(stamp, now).settings_from(required('Config.get', 'cursor', ARGV[5]))
+	elseif key then
+		return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
+	end
+	local set = call('hgetall', prefix .. 'config')
+	for i = 1, #set, 2 do
+		defaults[set[i]] = set[i + 1]
+	end
+	return cjson.encode(defaults)
+elseif command == 'end' then
+	var = {none = {}, releasable = math.huge, tellable = 200}
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+	local none = var.none
+	local frees_limits
+	local function count_existing(keys)
+		local count = 0
+		for from = 1, #keys, 1000 do
+			count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+		end
+		return count
+	end
+	local function any_dependents(items, more)
+		if not items[2] then
+			return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
+		end
+		local keys = {more, prefix .. 'x:rest', unpack(items)}
+		for i = 1, #items do
+			keys[i + 2] = items[i].key .. '-dependents'
+		end
+		return count_existing(keys) > 0
+	end
+	local function are_short(durations)
+		for i = 1, #durations do
+			if durations[i] < 0 or durations[i] >= 1 then
+				return false
+			end
+		end
+		return true
+	end
+	local jid = ARGV[3]
+	if not jid then
+		error('Job(): no jid provided')
+	end
+	local as, group, message = ARGV[4], ARGV[5] or '', ARGV[6] or ''
+	local tries
+	do
+		local text = ARGV[7]
+		local amount = tonumber(text)
+		if not amount or amount - amount ~= 0 then
+			library(stamp, now).reject_number('End', 'tries', text)
+		end
+		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+			local message = 'Arg "tries" is not a whole number: ' .. text
+			error('End(): ' .. message)
+		end
+		if amount < 0 then
+			local message = 'Arg "tries" is negative: ' .. text
+			error('End(): ' .. message)
+		end
+		tries = amount + 0
+	end
+	local result = ARGV[8]
+	if as ~= 'complete' and as ~= 'failed' then
+		local message = 'Unknown state "' .. tostring(as) .. '"'
+		error('End(): ' .. message)
+	end
+	if as == 'failed' then
+		local text = group ~= '' and group
+		if not text then
+			error('End(): Arg "group" missing')
+		end
+	end
+	if result then
+		result = library(stamp, now).strict_json('End', 'result', result)
+	end
+	local key = prefix .. 'j:' .. jid
+	local job = call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o', 'x:place', 'time', 'x:attempts')
+	local state, queue, worker = job[1], job[2], job[3] or ''
+	if not state then
+		return false
+	elseif state == 'complete' or state == 'failed' then
+		return '!' .. state
+	elseif not queue then
+		local message = 'Job ' .. jid .. ' is in no queue'
+		error('End(): ' .. message)
+	end
+	local _, values = library(stamp, now).split_options(job[7])
+	local calls = finite(values.n, 0) + 1
+	local held = state == 'running' or state == 'stalled'
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
+	if state == 'depends' and calls >= tries and call('scard', key .. '-dependencies') > (classic and 1000000000 or 1000) then
+		library(stamp, now).unlink_some(jid)
+		return 'unlinked'
+	end
+	var.releasable = 250
+	if calls >= tries then
+		local others = call('smembers', key .. '-dependencies')
+		local item = {jid = jid, queue = queue, data = '', anybody = true, result = result}
+		local problem
+		if as == 'complete' then
+			item.delay, item.depends = 0, none
+			do
+				local items = {item}
+				local owned
+				do
+					local mine, seen = items, {}
+					for i = 1, #items do
+						local item2 = items[i]
+						local problem
+						if seen[item2.jid] then
+							problem = 'Job ' .. item2.jid .. ' is not currently running: complete'
+						else
+							repeat
+								local jid = item2.jid
+								local key = prefix .. 'j:' .. jid
+								local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+								local refusal = job.err
+								if not refusal and not item2.anybody then
+									repeat
+										local owner, state2, time, since = job[1], job[2], job[5], item2.since
+										if not state2 then
+											refusal = 'Job ' .. jid .. ' does not exist'
+											break
+										elseif state2 ~= 'running' then
+											refusal = 'Job ' .. jid .. ' is not currently running: ' .. state2
+											break
+										elseif owner ~= worker or since and since ~= time then
+											local again = owner == worker and ', at ' .. tostring(time) or ''
+											refusal = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner) .. again
+											break
+										end
+										refusal = nil
+									until true
+								end
+								if refusal then
+									problem = refusal
+									break
+								elseif item2.queue ~= job[4] then
+									problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+									break
+								end
+								item2.key, item2.retries, item2.began = key, job[3] or '5', job[5]
+								if item2.anybody and job[2] ~= 'running' then
+									item2.began = stamp
+								end
+								if job[6] or job[7] then
+									item2.grace, item2.stored = job[6], job[7]
+									frees_limits = frees_limits or job[7] and library(stamp, now).letters_of(job[7]).c
+								end
+								if item2.next then
+									problem = library(stamp, now).prepare_next(item2)
+									break
+								end
+								problem = nil
+							until true
+						end
+						if problem then
+							item2.problem = problem
+							if mine == items then
+								mine = {unpack(items, 1, i - 1)}
+							end
+						elseif mine ~= items then
+							mine[#mine + 1] = item2
+						end
+						if not problem and #items > 1 then
+							seen[item2.jid] = true
+						end
+					end
+					owned = mine
+				end
+				if #owned ~= 0 then
+					local queues
+					do
+						local groups, found = {{queue = owned[1].queue, items = owned, jids = none, ran = none}}, nil
+						for i = 2, #owned do
+							local queue = owned[i].queue
+							if not found and queue ~= groups[1].queue then
+								groups[1].items = {unpack(owned, 1, i - 1)}
+								found = {[groups[1].queue] = groups[1]}
+							end
+							if found then
+								local its = found[queue]
+								if not its then
+									its = {queue = queue, items = {}}
+									found[queue] = its
+									groups[#groups + 1] = its
+								end
+								its.items[#its.items + 1] = owned[i]
+							end
+						end
+						for i = 1, #groups do
+							local jids, durations
+							do
+								local items = groups[i].items
+								jids, durations = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+								local began, time
+								for i2 = 1, #items do
+									local item3 = items[i2]
+									if item3.began ~= began or i2 == 1 then
+										began, time = item3.began, finite(item3.began, now)
+									end
+									jids[i2], durations[i2] = item3.jid, now - time
+								end
+							end
+							groups[i].jids, groups[i].ran = jids, durations
+						end
+						queues = groups
+					end
+					local config
+					if not queues[2] then
+						config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
+					else
+						local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
+						for i = 1, #queues do
+							fields[3 + i] = queues[i].queue .. '-max-concurrency'
+						end
+						config = try('hmget', prefix .. 'config', unpack(fields))
+					end
+					local cap = finite(config[3], 100)
+					local special = any_dependents(owned, prefix .. 'tracked')
+					for i = 1, #queues do
+						do
+							local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
+							if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
+								for i4 = 1, #jids do
+									do
+										local jid = jids[i4]
+										try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+										try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+										try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+										try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+									end
+								end
+							end
+							try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
+							local day = now - now % 86400
+							local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
+							local values, asked, counts
+							if short then
+								values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+							else
+								do
+									local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+									for i2 = 1, #ran do
+										local seconds = ran[i2]
+										if seconds >= 0 and seconds < 1 then
+											short = short + 1
+										else
+											local name
+											if seconds < 60 then
+												name = 's' .. math.floor(seconds)
+											elseif seconds < 3600 then
+												name = 'm' .. math.floor(seconds / 60)
+											elseif seconds < 86400 then
+												name = 'h' .. math.floor(seconds / 3600)
+											else
+												name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+											end
+											if not seen[name] then
+												fields[#fields + 1] = name
+											end
+											seen[name] = (seen[name] or 0) + 1
+										end
+									end
+									if short == 0 then
+										table.remove(fields, 4)
+									end
+									seen.s0 = short
+									asked, counts = fields, seen
+								end
+								values = try('hmget', key, unpack(asked))
+							end
+							local total = finite(values[1], 0)
+							local mean = finite(values[2], 0)
+							local vk = finite(values[3], 0)
+							local fresh = total == 0
+							if fresh then
+								mean, vk = 0, 0
+							end
+							for i5 = 1, #ran do
+								local value, before = ran[i5], mean
+								total = total + 1
+								mean = mean + (value - mean) / total
+								vk = vk + (value - mean) * (value - before)
+							end
+							if short then
+								try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
+							else
+								local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+								local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+								for i3 = 4, #asked2 do
+									update[2 * i3 - 1] = asked2[i3]
+									update[2 * i3] = string.format('%d', finite(values2[i3], 0) + counts2[asked2[i3]])
+								end
+								try('hset', key, unpack(update))
+							end
+							if fresh then
+								library(stamp, now).begin_day('run', day, queue)
+							end
+						end
+					end
+					for i = 1, special and #queues or 0 do
+						do
+							local jids = queues[i].jids
+							local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+							for i2 = 1, #scores do
+								if scores[i2] then
+									try('publish', prefix .. 'completed', jids[i2])
+								end
+							end
+						end
+					end
+					local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, {}
+					for i = 1, #owned do
+						local item5 = owned[i]
+						if item5.grace then
+							call('hdel', item5.key, 'grace')
+						end
+						local entries
+						do
+							local key = item5.key
+							entries = try('rpush', key .. '-history', done)
+							if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
+								library(stamp, now).trim_history(key .. '-history', entries, cap)
+							end
+						end
+						if entries == 1 then
+							library(stamp, now).adopt_before(item5.jid, try('hget', item5.key, 'history'), done, cap)
+						end
+						if item5.next then
+							item5.state = library(stamp, now).advance(item5, cap)
+							if finished == owned then
+								finished = {unpack(owned, 1, i - 1)}
+							end
+						else
+							item5.state = 'complete'
+							do
+								local key = item5.key
+								if item5.result then
+									library(stamp, now).settle_result(item5, 'complete', '')
+								elseif item5.data ~= '' then
+									call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries, 'data', item5.data)
+								else
+									call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries)
+								end
+							end
+							if item5.stored and library(stamp, now).letters_of(item5.stored).ending then
+								ending[#ending + 1] = item5
+							end
+							if finished ~= owned then
+								finished[#finished + 1] = item5
+							end
+						end
+					end
+					if #finished > 0 then
+						local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
+						if #kept > 0 then
+							local keep_seconds, keep_count = config[1], config[2]
+							local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
+							for i = 2, #kept do
+								scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
+							end
+							if type(try('zadd', completed, unpack(scored))) == 'table' then
+							elseif command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48 then
+								local before
+								repeat
+									local seconds = -finite(keep_seconds, 604800)
+									if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+										local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+										if #digits == 10 and decimals ~= '.000000' then
+											before = digits .. decimals
+											break
+										end
+									end
+									before = string.format('%.17g', now + seconds)
+								until true
+								local excess = call('zcard', completed) - finite(keep_count, 50000)
+								if excess > 0 or call('zcount', completed, '0', before) > 0 then
+									library(stamp, now).prune(before, excess, 100 + #kept)
+								end
+							end
+						end
+						local items = finished
+						local queue, suffix
+						for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
+							local item4 = items[i]
+							if item4.queue ~= queue then
+								queue = item4.queue
+								suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+							end
+							try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item4.jid) .. suffix)
+						end
+						if special and any_dependents(items, prefix .. 'x:none') then
+							for i = 1, #items do
+								library(stamp, now).release_dependents(items[i].jid)
+							end
+							local some = var.releasable < math.huge
+							local _, more = library(stamp, now).settle_rest()
+							if some and more then
+								items[#items].state = 'complete+'
+							end
+						end
+					end
+					for i = 1, #queues do
+						if finite(config[3 + i], 0) > 0 then
+							library(stamp, now).wake(queues[i].queue)
+						end
+					end
+					if frees_limits then
+						library(stamp, now).stop_all_limited(owned)
+					end
+				end
+			end
+			problem, as = item.problem, item.state
+		else
+			item.group, item.message = group, message
+			problem = library(stamp, now).fail(worker, item)
+			as = var.tellable > 0 and as or 'failed+'
+		end
+		if problem then
+			local message = problem
+			error('End(): ' .. message)
+		end
+		for i = 1, #others do
+			library(stamp, now).undepend(jid, others[i])
+		end
+		state = as
+	elseif held then
+		local item = {jid = jid, key = key, current = queue, history = job[5], grace = job[6], data = '', delay = 0, began = state == 'running' and job[9], attempts = job[10]}
+		local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(job[4], 0)
+		if job[8] then
+			score = finite(job[4], 0) - finite(job[8], now) / 10000000000
+			fields[7], fields[8] = 'time', job[8]
+		end
+		local _, problem = library(stamp, now).enqueue(item, queue, score)
+		if problem then
+			error('End(): ' .. problem)
+		end
+		library(stamp, now).give_up(item, worker, fields, 'released')
+		library(stamp, now).wake_for(queue, 0)
+		if job[7] then
+			library(stamp, now).stop_limited(jid, job[7])
+		end
+		state = 'waiting'
+	else
+		call('del', prefix .. 'x:none')
+	end
+	if state ~= 'waiting' and job[1] == 'waiting' and job[7] and library(stamp, now).has_option(job[7], 'g') then
+		library(stamp, now).leave_turns(queue, job[4])
+	end
+	if tries > 0 and call('exists', key) == 1 then
+		call('hset', key, 'x:o', library(stamp, now).with_value(call('hget', key, 'x:o'), 'n', calls))
+	end
+	if held and worker ~= '' then
+		library(stamp, now).lock_lost(jid, worker)
+	end
+	return state
+elseif command == 'fail' then
+	local function not_owned(area, jid, owner, state, worker, time, since)
+		if not state then
+			return 'Job ' .. jid .. ' does not exist'
+		elseif state ~= 'running' then
+			local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
+			return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
+		elseif owner ~= worker or since and since ~= time then
+			local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
+			local again = owner == worker and ', at ' .. tostring(time) or ''
+			return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
+		end
+	end
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+	local function read_owned(area, item, worker)
+		local key = prefix .. 'j:' .. item.jid
+		local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
+		local problem = job.err or not item.anybody and not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+		if problem then
+			return problem
+		elseif not job[1] then
+			return 'Job ' .. item.jid .. ' is in no queue'
+		elseif item.here and item.queue ~= job[1] then
+			return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+		end
+		item.key, item.current, item.priority = key, job[1], job[4]
+		item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+		item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
+		if item.result then
+			item.ended = library(stamp, now).result_field('failed', job[8], item.result)
+		end
+	end
+	local function add_failure(jid, group)
+		local reply = try('lpush', prefix .. 'f:' .. group, jid)
+		if type(reply) == 'table' then
+			call('del', prefix .. 'x:none')
+			reply = try('lpush', prefix .. 'f:' .. group, jid)
+		end
+		if type(reply) == 'table' then
+			return reply.err
+		end
+		try('sadd', prefix .. 'failures', group)
+	end
+	local function entry(at, what, details)
+		return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+	end
+	local jid = ARGV[3]
+	if not jid then
+		error('Job(): no jid provided')
+	end
+	local worker = ARGV[4]
+	if not worker then
+		error('Fail(): Arg "worker" missing')
+	end
+	local group = ARGV[5]
+	if not group then
+		error('Fail(): Arg "group" missing')
+	end
+	local message, data = ARGV[6], ARGV[7]
+	if not message then
+		error('Fail(): Arg "message" missing')
+	end
+	if data then
+		local ok, value, problem = pcall(cjson.decode, data)
+		if not ok or problem then
+			local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+			error('Fail(): ' .. message)
+		end
+	end
+	local item = {jid = jid, group = group, message = message, data = data or ''}
+	if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
+		item.result = library(stamp, now).strict_json('Fail', 'result', ARGV[8])
+	end
+	if ARGV[9] and ARGV[9] ~= '' then
+		item.since = ARGV[9]
+	end
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
+	local problem
+	do
+		local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
+		if problem2 then
+			problem = problem2
+		else
+			local jid, group, message = item.jid, item.group, item.message
+			try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
+			if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+				try('publish', prefix .. 'failed', jid)
+			end
+			local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
+			if item.ended then
+				library(stamp, now).add_result(item, fields)
+			end
+			do
+				try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+				try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+				do
+					local jid, text = item.jid, item.history
+					if text then
+						library(stamp, now).move_history(jid, text)
+					end
+				end
+				if item.grace then
+					call('hdel', item.key, 'grace')
+				end
+				if item.data ~= '' then
+					fields[#fields + 1] = 'data'
+					fields[#fields + 1] = item.data
+				end
+				if item.began then
+					fields[#fields + 1] = 'x:attempts'
+					fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
+				end
+				call('hset', item.key, unpack(fields))
+				local queue = item.current
+				if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+					library(stamp, now).wake(queue)
+				end
+			end
+			do
+				local queue = item.current
+				try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+				try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+				try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+				try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+			end
+			local cap, keep
+			do
+				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
+				cap, keep = finite(values[1], 100), (values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)}
+			end
+			do
+				local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
+				local length = try('rpush', key .. '-history', text)
+				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+					library(stamp, now).trim_history(key .. '-history', length, cap)
+				end
+			end
+			do
+				local queue = item.current
+				do
+					local day = now - now % 86400
+					local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+					if try('hincrby', key, 'failures', 1) == 1 then
+						local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+						try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+					end
+				end
+				local day = now - now % 86400
+				local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+				if try('hincrby', key, 'failed', 1) == 1 then
+					local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+					try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+				end
+			end
+			if item.stored then
+				library(stamp, now).job_ended(jid, item.stored, 'failed')
+			end
+			if keep then
+				library(stamp, now).file_failure(jid, group, keep, item.stored)
+			end
+		end
+	end
+	if problem then
+		error('Fail(): ' .. problem)
+	end
+	return jid
+elseif command == 'failed' then
+	local function required(area, name, text)
+		if not text then
+			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
+			error(area .. '(): ' .. message)
+		end
+		return text
+	end
+	local function array(list)
+		if #list == 0 then
+			return empty_list
+		end
+		return cjson.encode(list)
+	end
+	local group = ARGV[3]
+	local start
+	do
+		local text = ARGV[4] or 0
+		start = tonumber(text)
+		if not start or start - start ~= 0 then
+			library(stamp, now).reject_number('Failed', 'start', text)
+		end
+		if start % 1 ~= 0 or math.abs(start) > 2147483647 then
+			local message = 'Arg "start" is not a whole number: ' .. text
+			error('Failed(): ' .. message)
+		end
+	end
+	local limit
+	do
+		local text = ARGV[5] or 25
+		limit = tonumber(text)
+		if not limit or limit - limit ~= 0 then
+			library(stamp, now).reject_number('Failed', 'limit', text)
+		end
+		if limit % 1 ~= 0 or math.abs(limit) > 2147483647 then
+			local message = 'Arg "limit" is not a whole number: ' .. text
+			error('Failed(): ' .. message)
+		end
+	end
+	local function counts_of(groups)
+		local counts = {}
+		for i = 1, #groups do
+			counts[i] = cjson.encode(groups[i]) .. ':' .. call('llen', prefix .. 'f:' .. groups[i])
+		end
+		return '{' .. table.concat(counts, ',') .. '}'
+	end
+	if ARGV[6] == 'from' then
+		local cursor = library(stamp, now).scan_cursor('Failed', required('Failed', 'cursor', ARGV[7]))
+		local found = call('sscan', prefix .. 'failures', cursor, 'COUNT', 500)
+		return '{"cursor":' .. cjson.encode(library(stamp, now).next_part(found)) .. ',"groups":' .. counts_of(found[2]) .. '}'
+	elseif group then
+		local key = prefix .. 'f:' .. group
+		local jids = call('lrange', key, start, start + limit - 1)
+		return '{"total":' .. call('llen', key) .. ',"jobs":' .. array(jids) .. '}'
+	end
+	return counts_of(call('smembers', prefix .. 'failures'))
+elseif command == 'finish' then
+	var = {none = {}, releasable = math.huge}
+	local function required(area, name, text)
+		if not text then
+			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
+			error(area .. '(): ' .. message)
+		end
+		return text
+	end
+	local function whole(area, name, text)
+		local amount = tonumber(text)
+		if not amount or amount - amount ~= 0 then
+			library(stamp, now).reject_number(area, name, text)
+		end
+		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
+			error(area .. '(): ' .. message)
+		end
+		if amount < 0 then
+			local message = 'Arg "' .. name .. '" is negative: ' .. text
+			error(area .. '(): ' .. message)
+		end
+		return amount + 0
+	end
+	local frees_limits
+	local none = var.none
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+	local function count_existing(keys)
+		local count = 0
+		for from = 1, #keys, 1000 do
+			count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+		end
+		return count
+	end
+	local function any_dependents(items, more)
+		if not items[2] then
+			return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
+		end
+		local keys = {more, prefix .. 'x:rest', unpack(items)}
+		for i = 1, #items do
+			keys[i + 2] = items[i].key .. '-dependents'
+		end
+		return count_existing(keys) > 0
+	end
+	local function are_short(durations)
+		for i = 1, #durations do
+			if durations[i] < 0 or durations[i] >= 1 then
+				return false
+			end
+		end
+		return true
 	end
 	local function complete(worker, items)
 		local owned
@@ -6687,332 +8163,389 @@ if command == 'finish' or command == 'complete' or command == 'end' then
 			library(stamp, now).stop_all_limited(owned)
 		end
 	end
-	if command == 'finish' then
-		local function required(area, name, text)
-			if not text then
-				local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-				error(area .. '(): ' .. message)
-			end
-			return text
-		end
-		local function whole(area, name, text)
-			local amount = tonumber(text)
-			if not amount or amount - amount ~= 0 then
-				library(stamp, now).reject_number(area, name, text)
-			end
-			if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-				local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-				error(area .. '(): ' .. message)
-			end
-			if amount < 0 then
-				local message = 'Arg "' .. name .. '" is negative: ' .. text
-				error(area .. '(): ' .. message)
-			end
-			return amount + 0
-		end
-		local worker = required('Finish', 'worker', ARGV[3])
-		var.worker = worker
-		local function read_item(at)
-			local jid = required('Finish', 'jid', ARGV[at + 1])
-			local queue = required('Finish', 'queue', ARGV[at + 2])
-			local item = {jid = jid, queue = queue, data = ARGV[at + 3], key = false, retries = false, began = false, state = false}
-			if item.data ~= '' then
-				local text = item.data
-				local ok, value, problem = pcall(cjson.decode, text)
-				if not ok or problem then
-					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-					error('Finish(): ' .. message)
-				end
-			end
-			local first = at + 5
-			if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
-				return item, first
-			end
-			local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-			library(stamp, now).read_details(item, ARGV[at], first, last)
-			return item, last + 1
-		end
-		local items, completed, brief = {}, 0, true
-		local at, n = 4, 0
-		while at <= #ARGV do
-			if ARGV[at] == 'completed' then
-				local queue, last = required('Finish', 'queue', ARGV[at + 1]), at + 2
-				last = last + whole('Finish', 'n', ARGV[last])
-				for i = at + 3, last do
-					n, completed = n + 1, completed + 1
-					items[n] = {jid = required('Finish', 'jid', ARGV[i]), queue = queue, data = '', key = false, retries = false, began = false, state = false}
-				end
-				at = last + 1
-			else
-				n, brief = n + 1, false
-				items[n], at = read_item(at)
-				if not items[n].action then
-					completed = completed + 1
-				end
+	local worker = required('Finish', 'worker', ARGV[3])
+	var.worker = worker
+	local function read_item(at)
+		local jid = required('Finish', 'jid', ARGV[at + 1])
+		local queue = required('Finish', 'queue', ARGV[at + 2])
+		local item = {jid = jid, queue = queue, data = ARGV[at + 3], key = false, retries = false, began = false, state = false}
+		if item.data ~= '' then
+			local text = item.data
+			local ok, value, problem = pcall(cjson.decode, text)
+			if not ok or problem then
+				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+				error('Finish(): ' .. message)
 			end
 		end
-		if n > 1000 then
-			error('Finish(): More than 1000 jobs')
+		local first = at + 5
+		if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
+			return item, first
 		end
-		if may_run and not may_run('publish', prefix .. 'log', '') then
-			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
-		var.releasable = math.max(250, n)
-		if completed == n then
-			complete(worker, items)
+		local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+		library(stamp, now).read_details(item, ARGV[at], first, last)
+		return item, last + 1
+	end
+	local items, completed, brief = {}, 0, true
+	local at, n = 4, 0
+	while at <= #ARGV do
+		if ARGV[at] == 'completed' then
+			local queue, last = required('Finish', 'queue', ARGV[at + 1]), at + 2
+			last = last + whole('Finish', 'n', ARGV[last])
+			for i = at + 3, last do
+				n, completed = n + 1, completed + 1
+				items[n] = {jid = required('Finish', 'jid', ARGV[i]), queue = queue, data = '', key = false, retries = false, began = false, state = false}
+			end
+			at = last + 1
 		else
-			complete(worker, library(stamp, now).to_complete(items))
-			library(stamp, now).give(items)
-		end
-		local outcomes = items[2] and {unpack(items)} or {false}
-		for i = 1, n do
-			local item = items[i]
-			if item.problem then
-				outcomes[i] = '!' .. item.problem
-			else
-				outcomes[i] = item.state or tostring(item.remaining)
-			end
-			brief = brief and item.state == 'complete'
-		end
-		return brief and none or outcomes
-	elseif command == 'complete' then
-		local function names(area, name, text)
-			if not text then
-				return none
-			end
-			local list
-			do
-				local ok, value, problem = pcall(cjson.decode, text)
-				if not ok or problem then
-					local message = 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-					error(area .. '(): ' .. message)
-				end
-				list = value
-			end
-			if type(list) ~= 'table' then
-				local message = 'Arg "' .. name .. '" is not a JSON array'
-				error(area .. '(): ' .. message)
-			end
-			local members = 0
-			for _ in pairs(list) do
-				members = members + 1
-			end
-			if members ~= #list then
-				local message = 'Arg "' .. name .. '" is not a JSON array'
-				error(area .. '(): ' .. message)
-			end
-			for i = 1, #list do
-				if type(list[i]) == 'number' then
-					list[i] = tostring(list[i])
-				elseif type(list[i]) ~= 'string' then
-					local message = 'Arg "' .. name .. '" is not a JSON array of strings'
-					error(area .. '(): ' .. message)
-				end
-			end
-			return list
-		end
-		local jid = ARGV[3]
-		if not jid then
-			error('Job(): no jid provided')
-		end
-		local worker = ARGV[4]
-		if not worker then
-			error('Complete(): Arg "worker" missing')
-		end
-		local queue = ARGV[5]
-		if not queue then
-			error('Complete(): Arg "queue" missing')
-		end
-		local data = ARGV[6]
-		local given
-		do
-			local last = #ARGV
-			local found = {}
-			if last < 7 then
-				given = found
-			else
-				if (last - 7) % 2 == 0 or last > #ARGV then
-					error('Complete(): Odd number of additional args')
-				end
-				for i = 7, last, 2 do
-					found[ARGV[i]] = ARGV[i + 1]
-				end
-				given = found
+			n, brief = n + 1, false
+			items[n], at = read_item(at)
+			if not items[n].action then
+				completed = completed + 1
 			end
 		end
-		if not given.checked then
-			do
-				local ok, value, problem = pcall(cjson.decode, data)
-				if not ok or problem then
-					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-					error('Complete(): ' .. message)
-				end
-			end
-			if given.result then
-				given.result = library(stamp, now).strict_json('Complete', 'result', given.result)
-			end
-		end
-		if not given.next and (given.delay or given.depends) then
-			local option = given.delay and 'delay' or 'depends'
-			local message = '"' .. option .. '" cannot be used without a "next".'
-			error('Complete(): ' .. message)
-		end
-		local change
-		if given.priority or given.retries or given.tags or given.o or given.drop then
-			change = library(stamp, now).read_changes('Complete', given)
-		end
-		if change and not given.next then
-			error('Complete(): "priority", "retries", "tags", "o" and "drop" need a "next"')
-		end
-		local depends, delay = none, 0
-		if given.depends then
-			depends = library(stamp, now).check_dependencies('Complete', names('Complete', 'depends', given.depends), 1)
-		end
-		if given.delay then
-			local text = given.delay
-			local n = tonumber(text)
-			if not n or n - n ~= 0 then
-				library(stamp, now).reject_number('Complete', 'delay', text)
-			end
-			delay = n
-		end
-		local item = {jid = jid, queue = queue, data = data, next = given.next, delay = delay, checked = given.checked, depends = depends, change = change, since = given.since or false, key = false, retries = false, began = false, state = false}
-		if given.result then
-			item.result = given.result
-		end
-		if may_run and not may_run('publish', prefix .. 'log', '') then
-			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
-		if given.checked then
-			var.releasable = 250
-		end
-		complete(worker, {item})
+	end
+	if n > 1000 then
+		error('Finish(): More than 1000 jobs')
+	end
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
+	var.releasable = math.max(250, n)
+	if completed == n then
+		complete(worker, items)
+	else
+		complete(worker, library(stamp, now).to_complete(items))
+		library(stamp, now).give(items)
+	end
+	local outcomes = items[2] and {unpack(items)} or {false}
+	for i = 1, n do
+		local item = items[i]
 		if item.problem then
-			local message = item.problem
-			error('Complete(): ' .. message)
-		end
-		return item.state
-	elseif command == 'end' then
-		local function finite(text, default)
-			local n = text and tonumber(text)
-			if n and n - n == 0 then
-				return n
-			end
-			return default
-		end
-		local jid = ARGV[3]
-		if not jid then
-			error('Job(): no jid provided')
-		end
-		local as, group, message = ARGV[4], ARGV[5] or '', ARGV[6] or ''
-		local tries
-		do
-			local text = ARGV[7]
-			local amount = tonumber(text)
-			if not amount or amount - amount ~= 0 then
-				library(stamp, now).reject_number('End', 'tries', text)
-			end
-			if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-				local message = 'Arg "tries" is not a whole number: ' .. text
-				error('End(): ' .. message)
-			end
-			if amount < 0 then
-				local message = 'Arg "tries" is negative: ' .. text
-				error('End(): ' .. message)
-			end
-			tries = amount + 0
-		end
-		local result = ARGV[8]
-		if as ~= 'complete' and as ~= 'failed' then
-			local message = 'Unknown state "' .. tostring(as) .. '"'
-			error('End(): ' .. message)
-		end
-		if as == 'failed' then
-			local text = group ~= '' and group
-			if not text then
-				error('End(): Arg "group" missing')
-			end
-		end
-		if result then
-			result = library(stamp, now).strict_json('End', 'result', result)
-		end
-		local key = prefix .. 'j:' .. jid
-		local job = call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o', 'x:place', 'time', 'x:attempts')
-		local state, queue, worker = job[1], job[2], job[3] or ''
-		if not state then
-			return false
-		elseif state == 'complete' or state == 'failed' then
-			return '!' .. state
-		elseif not queue then
-			local message = 'Job ' .. jid .. ' is in no queue'
-			error('End(): ' .. message)
-		end
-		local _, values = library(stamp, now).split_options(job[7])
-		local calls = finite(values.n, 0) + 1
-		local held = state == 'running' or state == 'stalled'
-		if may_run and not may_run('publish', prefix .. 'log', '') then
-			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
-		if state == 'depends' and calls >= tries and call('scard', key .. '-dependencies') > (classic and 1000000000 or 1000) then
-			library(stamp, now).unlink_some(jid)
-			return 'unlinked'
-		end
-		var.releasable = 250
-		if calls >= tries then
-			local others = call('smembers', key .. '-dependencies')
-			local item = {jid = jid, queue = queue, data = '', anybody = true, result = result}
-			local problem
-			if as == 'complete' then
-				item.delay, item.depends = 0, none
-				complete(worker, {item})
-				problem, as = item.problem, item.state
-			else
-				item.group, item.message = group, message
-				problem = library(stamp, now).fail(worker, item)
-				as = var.tellable > 0 and as or 'failed+'
-			end
-			if problem then
-				local message = problem
-				error('End(): ' .. message)
-			end
-			for i = 1, #others do
-				library(stamp, now).undepend(jid, others[i])
-			end
-			state = as
-		elseif held then
-			local item = {jid = jid, key = key, current = queue, history = job[5], grace = job[6], data = '', delay = 0, began = state == 'running' and job[9], attempts = job[10]}
-			local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(job[4], 0)
-			if job[8] then
-				score = finite(job[4], 0) - finite(job[8], now) / 10000000000
-				fields[7], fields[8] = 'time', job[8]
-			end
-			local _, problem = library(stamp, now).enqueue(item, queue, score)
-			if problem then
-				error('End(): ' .. problem)
-			end
-			library(stamp, now).give_up(item, worker, fields, 'released')
-			library(stamp, now).wake_for(queue, 0)
-			if job[7] then
-				library(stamp, now).stop_limited(jid, job[7])
-			end
-			state = 'waiting'
+			outcomes[i] = '!' .. item.problem
 		else
-			call('del', prefix .. 'x:none')
+			outcomes[i] = item.state or tostring(item.remaining)
 		end
-		if state ~= 'waiting' and job[1] == 'waiting' and job[7] and string.find(job[7], '^%a*g') ~= nil then
-			library(stamp, now).leave_turns(queue, job[4])
+		brief = brief and item.state == 'complete'
+	end
+	return brief and none or outcomes
+elseif command == 'get' then
+	var = {}
+	local function required(area, name, text)
+		if not text then
+			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
+			error(area .. '(): ' .. message)
 		end
-		if tries > 0 and call('exists', key) == 1 then
-			call('hset', key, 'x:o', library(stamp, now).with_value(call('hget', key, 'x:o'), 'n', calls))
+		return text
+	end
+	local jid, asks_due = required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'
+	var.related_left = asks_due and 4000
+	local text
+	do
+		local job = call('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
+		if not job[13] then
+			text = nil
+		elseif not asks_due then
+			text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string')
+		else
+			local state, more = job[14], library(stamp, now).set_beside(job)
+			if job[17] then
+				more = more .. library(stamp, now).attempts_member(job[17])
+			end
+			if state == 'scheduled' or state == 'depends' then
+				more = more .. library(stamp, now).due_member(jid, job[2], state)
+			end
+			text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', more)
 		end
-		if held and worker ~= '' then
-			library(stamp, now).lock_lost(jid, worker)
+	end
+	return text and library(stamp, now).with_large(text, '')
+elseif command == 'jobs' then
+	local function integer(area, name, text)
+		local value = tonumber(text)
+		if not value or value - value ~= 0 then
+			library(stamp, now).reject_number(area, name, text)
 		end
-		return state
+		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
+			error(area .. '(): ' .. message)
+		end
+		return value
+	end
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+	local function names_queue()
+		local first = ARGV[4]
+		if #ARGV >= 6 or first == '' or first and not finite(first) and library(stamp, now).is_queue(first) then
+			return first
+		end
+	end
+	local function last_put(entries)
+		for i = #entries, 1, -1 do
+			local happened
+			do
+				local text = entries[i]
+				if not text then
+					happened = {}
+				else
+					local ok, list = pcall(cjson.decode, text)
+					if ok and type(list) == 'table' then
+						happened = list
+					else
+						happened = {}
+					end
+				end
+			end
+			if happened[2] == 'put' and type(happened[3]) == 'table' then
+				return happened[3].q or happened[3].queue
+			end
+		end
+	end
+	local function queue_of(jid)
+		local history = prefix .. 'j:' .. jid .. '-history'
+		return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))
+	end
+	local state = ARGV[3]
+	if not state then
+		error('Jobs(): Arg "state" missing')
+	end
+	if state == 'complete' then
+		local first, theirs = 4, names_queue()
+		if theirs then
+			first = 5
+		end
+		local offset, count
+		do
+			local first2 = first
+			offset, count = integer('Jobs', 'offset', ARGV[first2] or 0), integer('Jobs', 'count', ARGV[first2 + 1] or 25)
+		end
+		if theirs and theirs ~= '' then
+			local found, skip = {}, math.max(0, offset)
+			for first = 0, 1000 - 1, 100 do
+				local jids = call('zrevrange', prefix .. 'completed', first, first + 99)
+				for i = 1, #jids do
+					if #found >= count then
+						return found
+					elseif queue_of(jids[i]) == theirs then
+						if skip > 0 then
+							skip = skip - 1
+						else
+							found[#found + 1] = jids[i]
+						end
+					end
+				end
+			end
+			return found
+		end
+		return call('zrevrange', prefix .. 'completed', offset, offset + count - 1)
+	end
+	local queue = ARGV[4]
+	if not queue then
+		error('Jobs(): Arg "queue" missing')
+	end
+	local offset, count
+	offset, count = integer('Jobs', 'offset', ARGV[5] or 0), integer('Jobs', 'count', ARGV[5 + 1] or 25)
+	local last = offset + count - 1
+	if state == 'waiting' then
+		return count == 0 and {} or call('zrevrange', prefix .. 'q:' .. queue .. '-work', offset, last)
+	elseif state == 'running' then
+		return call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf', 'LIMIT', offset, count)
+	elseif state == 'stalled' then
+		return call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', offset, count)
+	elseif state == 'scheduled' then
+		local key, due = prefix .. 'q:' .. queue .. '-scheduled', 0
+		if call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0 then
+			library(stamp, now).bring_due(queue, false, true, 1000)
+			due = call('zcount', key, 0, stamp)
+		end
+		if offset >= 0 and last >= 0 then
+			offset, last = offset + due, last + due
+		end
+		return call('zrange', key, offset, last)
+	elseif state == 'depends' then
+		return call('zrange', prefix .. 'q:' .. queue .. '-depends', offset, last)
+	elseif state == 'recurring' then
+		return call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, '+inf', 'LIMIT', offset, count)
+	end
+	do
+		local message = 'Unknown type "' .. state .. '"'
+		error('Jobs(): ' .. message)
 	end
 	return
-elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
-	var = {droppable = 1000, dropped = 0, first_own_end = math.huge, none = {}, parked_here = 0, taken_bytes = 0}
+elseif command == 'peek' then
+	var = {large_text = 0}
+	local function joined(texts)
+		if #texts == 0 then
+			return empty_list
+		elseif #texts == 1 then
+			return '[' .. texts[1] .. ']'
+		elseif #texts == 2 then
+			return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+		end
+		return '[' .. table.concat(texts, ',') .. ']'
+	end
+	local queue = ARGV[3]
+	if not queue then
+		error('Queue(): no queue name provided')
+	end
+	var.queue = queue
+	local count
+	do
+		local text = ARGV[4]
+		local amount = tonumber(text)
+		if not amount or amount - amount ~= 0 then
+			library(stamp, now).reject_number('Peek', 'count', text)
+		end
+		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+			local message = 'Arg "count" is not a whole number: ' .. text
+			error('Peek(): ' .. message)
+		end
+		if amount < 0 then
+			local message = 'Arg "count" is negative: ' .. text
+			error('Peek(): ' .. message)
+		end
+		count = amount + 0
+	end
+	var.count = count
+	local beside = ARGV[5] == 'beside'
+	var.beside = beside
+	var.related_left = beside and 4000
+	local out
+	out, var.passed = {}, 0
+	var.out = out
+	local function show(key, jid)
+		local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
+		if job[13] and job[9] and library(stamp, now).is_over(jid, job[9], 'waiting') then
+			var.passed = var.passed + 1
+		elseif job[13] then
+			local text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', beside and library(stamp, now).set_beside(job))
+			out[#out + 1], var.large_text = text, var.large_text + #text
+		elseif library(stamp, now).may_write(key) then
+			return 1 - call('zrem', key, jid)
+		end
+		return 1
+	end
+	local function show_some(key, jids)
+		local kept = 0
+		for _, jid in ipairs(jids) do
+			kept = kept + show(key, jid)
+		end
+		return kept
+	end
+	local room
+	room, var.looked = math.min(count, 250), 0
+	var.room = room
+	if beside then
+		local cursor = library(stamp, now).peek_from(ARGV[6] or '')
+		return library(stamp, now).with_large(joined(out), cursor)
+	end
+	do
+		local locks, work = prefix .. 'q:' .. queue .. '-locks', prefix .. 'q:' .. queue .. '-work'
+		local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
+		local recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+		call('zcard', work)
+		show_some(locks, lost)
+		if recur or scheduled then
+			library(stamp, now).bring_due(queue, recur, scheduled, count - #out)
+		end
+		local shown = 0
+		while #out < count and var.passed < 1000 do
+			local jids = call('zrevrange', work, shown, shown + count - #out - 1)
+			if #jids == 0 then
+				break
+			end
+			shown = shown + show_some(work, jids)
+		end
+	end
+	return joined(out)
+elseif command == 'pop' then
+	var = {droppable = 1000, none = {}, taken_bytes = 0}
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+	local function joined(texts)
+		if #texts == 0 then
+			return empty_list
+		elseif #texts == 1 then
+			return '[' .. texts[1] .. ']'
+		elseif #texts == 2 then
+			return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+		end
+		return '[' .. table.concat(texts, ',') .. ']'
+	end
+	local function popped_json(jid, job, tracked, worker, expires, more)
+		job[10], job[11] = job[10] or false, job[11] or false
+		job[12], job[13] = false, jid
+		job[14], job[15], job[16] = 'running', worker, expires
+		local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
+		do
+			local jid, tags, failure = job[13], job[7], job[10]
+			do
+				local text = job[12]
+				if text then
+					library(stamp, now).move_history(jid, text)
+				end
+			end
+			local retries, remaining, priority = job[4], job[5], job[3]
+			if retries ~= '5' then
+				retries = finite(retries, 0)
+			end
+			if remaining ~= '5' then
+				remaining = math.floor(finite(remaining, 0))
+			end
+			if priority ~= '0' then
+				priority = string.format('%.17g', (finite(priority, 0)))
+			end
+			local encode = cjson.encode
+			local history
+			do
+				local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+				local n = #list
+				if newest and n > 0 then
+					list[n] = newest
+					n = n - 1
+				end
+				for i = 1, n do
+					local object
+					do
+						local text = list[i]
+						local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+						if when then
+							object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+						else
+							when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+							if when then
+								object = '{"when":' .. when .. ',"what":' .. what .. '}'
+							else
+								object = library(stamp, now).unusual_entry(text)
+							end
+						end
+					end
+					list[i] = object
+				end
+				history = joined(list)
+			end
+			local related_jobs
+			do
+				local dependents = prefix .. 'j:' .. jid .. '-dependents'
+				local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+				if call('exists', dependents, dependencies) > 0 then
+					related_jobs = library(stamp, now).sets_json(jid)
+				else
+					related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+				end
+			end
+			return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+		end
+	end
+	local large_text = 0
 	local none = var.none
 	local function are_short(durations)
 		for i = 1, #durations do
@@ -7022,6 +8555,327 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 		end
 		return true
 	end
+	local queue = ARGV[3]
+	if not queue then
+		error('Queue(): no queue name provided')
+	end
+	local worker = ARGV[4]
+	if not worker then
+		error('Pop(): Arg "worker" missing')
+	end
+	local count
+	do
+		local text = ARGV[5]
+		local amount = tonumber(text)
+		if not amount or amount - amount ~= 0 then
+			library(stamp, now).reject_number('Pop', 'count', text)
+		end
+		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+			local message = 'Arg "count" is not a whole number: ' .. text
+			error('Pop(): ' .. message)
+		end
+		if amount < 0 then
+			local message = 'Arg "count" is negative: ' .. text
+			error('Pop(): ' .. message)
+		end
+		count = amount + 0
+	end
+	local timed = ARGV[6] == 'timed'
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
+	local settings
+	do
+		local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
+		local heartbeat
+		do
+			local own, general = values[1], values[2]
+			heartbeat = own and tonumber(own)
+			if not heartbeat or heartbeat - heartbeat ~= 0 then
+				heartbeat = general and tonumber(general)
+			end
+			if not heartbeat or heartbeat - heartbeat ~= 0 then
+				heartbeat = 60
+			end
+		end
+		settings = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
+	end
+	if timed then
+		var.related_left = 4000
+	end
+	settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+	if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
+		return empty_list
+	end
+	local out, show, at_once, is_left = {}, popped_json, count, false
+	if timed then
+		local function timed_json(jid, job, tracked, its_worker, expires)
+			local data = job[6]
+			local beside = data and #data >= 4096 and library(stamp, now).set_beside(job) or ''
+			local text = popped_json(jid, job, tracked, its_worker, expires, beside .. ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
+			large_text = large_text + #text
+			return text
+		end
+		show, at_once, var.most_bytes, var.droppable = timed_json, 50, 2097152, 60
+	end
+	do
+		local wanted = count
+		if settings.max_concurrency > 0 then
+			local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
+			wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
+		end
+		if settings.max_rate and wanted > 0 then
+			count = library(stamp, now).allowed_by_rate(queue, settings, wanted)
+		else
+			count = wanted
+		end
+	end
+	if count > 0 then
+		settings.most = count
+		local run
+		local jids
+		do
+			local wanted = math.min(count, at_once)
+			local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
+			if settings.tracked then
+				recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+			end
+			if lost or recur or scheduled then
+				jids = library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
+			else
+				jids = none
+			end
+		end
+		is_left = settings.left or jids ~= none and at_once < count
+		while jids do
+			do
+				local jids2, show2, run2 = jids, show, run
+				for first = 1, #jids2, 500 do
+					local some = #jids2 > 500 and {unpack(jids2, first, math.min(first + 500 - 1, #jids2))} or jids2
+					repeat
+						local cap = settings.cap
+						local expires
+						repeat
+							local seconds = settings.heartbeat
+							if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+								local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+								if #digits == 10 and decimals ~= '.000000' then
+									expires = digits .. decimals
+									break
+								end
+							end
+							expires = string.format('%.17g', now + seconds)
+						until true
+						local details = '{"worker":' .. cjson.encode(worker) .. '}'
+						local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
+						local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
+						local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
+						for i = 1, count do
+							local key = prefix .. 'j:' .. some[i]
+							local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+							local stored, size = job[9], #(job[6] or '')
+							jobs[i], waited[i] = job, key
+							var.taken_bytes = var.taken_bytes + size
+							if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run2 then
+								count, settings.stopped, var.droppable = i - 1, true, 0
+								break
+							end
+							if stored then
+								local has = library(stamp, now).letters_of(stored)
+								limited, fair = limited or has.c, fair or has.g
+								if (has.s or has.t) and library(stamp, now).is_over(some[i], stored, 'waiting') then
+									job.over, over = true, over + 1
+									if run2 and over >= var.droppable then
+										count, settings.stopped, var.droppable = i, true, 0
+										break
+									end
+								end
+							end
+						end
+						if limited then
+							count, common = library(stamp, now).admit_all(some, count, jobs, #out, settings, run2)
+							if not common then
+								library(stamp, now).read_scores(queue, some, count, jobs, settings, run2)
+							end
+						end
+						if run2 then
+							local first = count == 1 and '-1' or string.format('%d', -count)
+							if count == 0 or type(run2('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
+								settings.stopped = true
+								break
+							end
+						end
+						if fair then
+							library(stamp, now).leave_all_turns(queue, jobs, count)
+						end
+						local put_at, put_time
+						for i = 1, count do
+							local jid, job, key = some[i], jobs[i], waited[i]
+							local has = job[9] and library(stamp, now).letters_of(job[9]) or none
+							if limited and job.refused then
+								library(stamp, now).put_aside(queue, jid, job, run2)
+							elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+								n = n + 1
+								local entries = try('rpush', key .. '-history', popped)
+								if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
+									library(stamp, now).trim_history(key .. '-history', entries, cap)
+								end
+								if entries ~= 2 or string.find(jid, '-', 1, true) then
+									library(stamp, now).read_rest(jid, key, job, popped, cap)
+								end
+								local ends = expires
+								if settings.lock_time or has.l or has.q then
+									ends = library(stamp, now).lock_special(key, job, worker, settings)
+								else
+									call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+								end
+								if job[8] ~= put_at or n == 1 then
+									put_at, put_time = job[8], finite(job[8], now)
+								end
+								jobs[n], some[n], waited[n] = job, jid, now - put_time
+								locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+							else
+								call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+							end
+						end
+						for i = n + 1, #some do
+							some[i], waited[i] = nil, nil
+						end
+						if n == 0 then
+							break
+						end
+						if limited then
+							library(stamp, now).note_all_started(jobs, n, locks, common)
+						end
+						if settings.rate then
+							library(stamp, now).note_starts(settings.rate, n)
+						end
+						do
+							local n2 = n
+							local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+							call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
+							local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
+							if first == 1 then
+								call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
+								if type(held) == 'number' then
+									call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
+								end
+							end
+						end
+						do
+							local day = now - now % 86400
+							local key, short = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, are_short(waited)
+							local values, asked, counts
+							if short then
+								values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+							else
+								do
+									local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+									for i = 1, #waited do
+										local seconds = waited[i]
+										if seconds >= 0 and seconds < 1 then
+											short = short + 1
+										else
+											local name
+											if seconds < 60 then
+												name = 's' .. math.floor(seconds)
+											elseif seconds < 3600 then
+												name = 'm' .. math.floor(seconds / 60)
+											elseif seconds < 86400 then
+												name = 'h' .. math.floor(seconds / 3600)
+											else
+												name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+											end
+											if not seen[name] then
+												fields[#fields + 1] = name
+											end
+											seen[name] = (seen[name] or 0) + 1
+										end
+									end
+									if short == 0 then
+										table.remove(fields, 4)
+									end
+									seen.s0 = short
+									asked, counts = fields, seen
+								end
+								values = try('hmget', key, unpack(asked))
+							end
+							local total = finite(values[1], 0)
+							local mean = finite(values[2], 0)
+							local vk = finite(values[3], 0)
+							local fresh = total == 0
+							if fresh then
+								mean, vk = 0, 0
+							end
+							for i = 1, #waited do
+								local value, before = waited[i], mean
+								total = total + 1
+								mean = mean + (value - mean) / total
+								vk = vk + (value - mean) * (value - before)
+							end
+							if short then
+								try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #waited))
+							else
+								local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+								local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+								for i = 4, #asked2 do
+									update[2 * i - 1] = asked2[i]
+									update[2 * i] = string.format('%d', finite(values2[i], 0) + counts2[asked2[i]])
+								end
+								try('hset', key, unpack(update))
+							end
+							if fresh then
+								library(stamp, now).begin_day('wait', day, queue)
+							end
+						end
+						local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or none
+						for i = 1, n do
+							if tracked[i] then
+								try('publish', prefix .. 'popped', some[i])
+							end
+							out[#out + 1] = show2(some[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
+						end
+					until true
+				end
+			end
+			local more = math.min(count - #out, at_once)
+			if is_left and out[1] or var.droppable <= 0 or settings.stopped or large_text >= 262144 then
+				is_left = true
+				break
+			elseif more <= 0 then
+				break
+			end
+			jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
+			if #jids == 0 and not (settings.places and library(stamp, now).bring_more(queue, settings, more)) then
+				break
+			end
+		end
+	end
+	if var.met_limits then
+		library(stamp, now).settle_limits()
+	elseif #out == 0 and settings.tracked then
+		local coming = try('zrange', prefix .. 'q:' .. queue .. '-scheduled', 0, 0)
+		if coming[1] then
+			library(stamp, now).try_parked(coming[1], queue)
+		end
+	end
+	do
+		local key, score = prefix .. 'workers', stamp
+		local reply = try('zadd', key, score, worker)
+		if type(reply) == 'table' then
+			call('del', prefix .. 'x:none')
+			reply = try('zadd', key, score, worker)
+		end
+	end
+	if timed and (var.large or is_left) then
+		return library(stamp, now).with_large(joined(out), is_left and (out[1] or var.droppable <= 0) and 'more' or '')
+	end
+	return joined(out)
+elseif command == 'popByJid' then
+	var = {droppable = 1000, dropped = 0, none = {}}
+	local taken_bytes = 0
+	local most_bytes
+	local none = var.none
 	local function finite(text, default)
 		local n = text and tonumber(text)
 		if n and n - n == 0 then
@@ -7029,7 +8883,44 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 		end
 		return default
 	end
-	local function lock(queue, jids, worker, settings, show, out, run)
+	local function are_short(durations)
+		for i = 1, #durations do
+			if durations[i] < 0 or durations[i] >= 1 then
+				return false
+			end
+		end
+		return true
+	end
+	local queue = ARGV[3]
+	if not queue then
+		error('Queue(): no queue name provided')
+	end
+	local jid = ARGV[4]
+	if not jid then
+		error('Pop(): Arg "jid" missing')
+	end
+	local worker = ARGV[5]
+	if not worker then
+		error('Pop(): Arg "worker" missing')
+	end
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
+	local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'x:o')
+	if job[1] ~= 'waiting' or job[2] ~= queue or call('sismember', prefix .. 'paused_queues', queue) == 1 then
+		return '[{}]'
+	end
+	local settings = library(stamp, now).read_settings(queue)
+	if job[3] and library(stamp, now).has_option(job[3], 'c') then
+		settings.score = call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+	end
+	call('zcard', prefix .. 'q:' .. queue .. '-locks')
+	if call('zrem', prefix .. 'q:' .. queue .. '-work', jid) == 0 then
+		return '[{}]'
+	end
+	local out = {}
+	do
+		local jids, show = {jid}, library(stamp, now).popped_json
 		for first = 1, #jids, 500 do
 			local some = #jids > 500 and {unpack(jids, first, math.min(first + 500 - 1, #jids))} or jids
 			repeat
@@ -7055,8 +8946,8 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 					local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
 					local stored, size = job[9], #(job[6] or '')
 					jobs[i], waited[i] = job, key
-					var.taken_bytes = var.taken_bytes + size
-					if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
+					taken_bytes = taken_bytes + size
+					if most_bytes and taken_bytes > most_bytes and taken_bytes > size and nil then
 						count, settings.stopped, var.droppable = i - 1, true, 0
 						break
 					end
@@ -7065,7 +8956,7 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 						limited, fair = limited or has.c, fair or has.g
 						if (has.s or has.t) and library(stamp, now).is_over(some[i], stored, 'waiting') then
 							job.over, over = true, over + 1
-							if run and over >= var.droppable then
+							if nil and over >= var.droppable then
 								count, settings.stopped, var.droppable = i, true, 0
 								break
 							end
@@ -7073,14 +8964,14 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 					end
 				end
 				if limited then
-					count, common = library(stamp, now).admit_all(some, count, jobs, #out, settings, run)
+					count, common = library(stamp, now).admit_all(some, count, jobs, #out, settings, nil)
 					if not common then
-						library(stamp, now).read_scores(queue, some, count, jobs, settings, run)
+						library(stamp, now).read_scores(queue, some, count, jobs, settings, nil)
 					end
 				end
-				if run then
+				if nil then
 					local first = count == 1 and '-1' or string.format('%d', -count)
-					if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
+					if count == 0 or type((nil)('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
 						settings.stopped = true
 						break
 					end
@@ -7090,18 +8981,18 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 				end
 				local put_at, put_time
 				for i = 1, count do
-					local jid, job, key = some[i], jobs[i], waited[i]
+					local jid2, job, key = some[i], jobs[i], waited[i]
 					local has = job[9] and library(stamp, now).letters_of(job[9]) or none
 					if limited and job.refused then
-						library(stamp, now).put_aside(queue, jid, job, run)
-					elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+						library(stamp, now).put_aside(queue, jid2, job, nil)
+					elseif not (job.over and library(stamp, now).drop_expired(jid2, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 						n = n + 1
 						local entries = try('rpush', key .. '-history', popped)
 						if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
 							library(stamp, now).trim_history(key .. '-history', entries, cap)
 						end
-						if entries ~= 2 or string.find(jid, '-', 1, true) then
-							library(stamp, now).read_rest(jid, key, job, popped, cap)
+						if entries ~= 2 or string.find(jid2, '-', 1, true) then
+							library(stamp, now).read_rest(jid2, key, job, popped, cap)
 						end
 						local ends = expires
 						if settings.lock_time or has.l or has.q then
@@ -7112,10 +9003,10 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 						if job[8] ~= put_at or n == 1 then
 							put_at, put_time = job[8], finite(job[8], now)
 						end
-						jobs[n], some[n], waited[n] = job, jid, now - put_time
-						locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+						jobs[n], some[n], waited[n] = job, jid2, now - put_time
+						locks[2 * n + 1], locks[2 * n + 2] = ends, jid2
 					else
-						call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+						call('zrem', prefix .. 'q:' .. queue .. '-locks', jid2)
 					end
 				end
 				for i = n + 1, #some do
@@ -7218,791 +9109,264 @@ elseif command == 'reserve' or command == 'pop' or command == 'popByJid' then
 			until true
 		end
 	end
-	if command == 'reserve' then
-		local function required(area, name, text)
-			if not text then
-				local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-				error(area .. '(): ' .. message)
-			end
-			return text
-		end
-		local function number(area, name, text)
-			local n = tonumber(text)
-			if not n or n - n ~= 0 then
-				library(stamp, now).reject_number(area, name, text)
-			end
-			return n
-		end
-		local function whole(area, name, text)
-			local amount = number(area, name, text)
-			if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-				local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-				error(area .. '(): ' .. message)
-			end
-			if amount < 0 then
-				local message = 'Arg "' .. name .. '" is negative: ' .. text
-				error(area .. '(): ' .. message)
-			end
-			return amount + 0
-		end
-		local function count_listeners(worker)
-			local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-			return counts[2], counts[4] > 0
-		end
-		local function told_cursor(ask)
-			if ask.owed[1] then
-				return ask.cursor .. ' ' .. table.concat(ask.owed, ' ')
-			end
-			return ask.cursor
-		end
-		local function best_of_work(run, queue, limit)
-			return run('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', limit == 1 and '0' or string.format('%d', (limit < 500 and limit or 500) - 1))
-		end
-		local function become_busy(ask)
-			if ask.claim ~= '' then
-				library(stamp, now).drop_claim(ask)
-			end
-			if not ask.others then
-				return 2
-			end
-			try('srem', prefix .. 'x:idle', ask.worker)
-			if ask.brief and ask.quiet and call('exists', prefix .. 'q:' .. ask.queues[1] .. '-work') == 0 or call('exists', prefix .. 'x:idle') == 0 then
-				return 2
-			end
-			library(stamp, now).pass_on(ask)
-			return ask.brief and 2 or count_listeners(ask.worker)
-		end
-		local function is_empty(ask, i)
-			local known = ask.known
-			if not known then
-				return false
-			end
-			if known.empty[i] == nil then
-				library(stamp, now).look_ahead(ask, known, i)
-			end
-			if known.empty[i] then
-				known.found[#known.found + 1] = i
-			end
-			return known.empty[i]
-		end
-		local function finite(text, default)
-			local n = text and tonumber(text)
-			if n and n - n == 0 then
-				return n
-			end
-			return default
-		end
-		local function open_queue(queue, settings, wanted)
-			local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
-			if settings.tracked then
-				recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-			end
-			if lost or recur or scheduled then
-				return library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
-			end
-			return none
-		end
-		local function open_one(ask, i, wanted, direct)
-			local queue = ask.queues[i]
-			if ask.first and #ask.first == 0 or ask.paused[i] == 1 or is_empty(ask, i) then
-				return none, 0
-			end
-			local its
-			do
-				local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-				local heartbeat
-				do
-					local own, general = values[1], values[2]
-					heartbeat = own and tonumber(own)
-					if not heartbeat or heartbeat - heartbeat ~= 0 then
-						heartbeat = general and tonumber(general)
-					end
-					if not heartbeat or heartbeat - heartbeat ~= 0 then
-						heartbeat = 60
-					end
-				end
-				its = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
-			end
-			ask.settings[i] = its
-			if its.max_concurrency > 0 or its.max_rate then
-				ask.limit, wanted = ask.count, direct
-			end
-			local most
-			do
-				local wanted2 = wanted
-				if its.max_concurrency > 0 then
-					local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
-					wanted2 = math.min(wanted2, math.max(0, its.max_concurrency - running))
-				end
-				if its.max_rate and wanted2 > 0 then
-					most = library(stamp, now).allowed_by_rate(queue, its, wanted2)
-				else
-					most = wanted2
-				end
-			end
-			if most < wanted and not ask.kept then
-				ask.kept = finite(try('zcard', prefix .. 'q:' .. queue .. '-work'), 0) > most
-			end
-			wanted = most
-			if wanted == 0 then
-				return none, 0
-			end
-			if ask.known then
-				ask.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
-			end
-			its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
-			its.heartbeat = its.heartbeat > 0 and its.heartbeat or 60
-			local expired = ask.quiet and none or open_queue(queue, its, wanted)
-			if its.left then
-				ask.left = true
-				if #expired > 0 then
-					wanted = #expired
-				end
-			end
-			if ask.known and (expired ~= none or var.dropped > 0) then
-				ask.known.empty, ask.known.step = {}, 1
-			end
-			return expired, wanted - #expired
-		end
-		local function reserved_values(heartbeat)
-			local started = '\001' .. stamp .. '\001'
-			return function(jid, job, _, _, ends)
-				local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
-				local remaining, data, tags, time = job[5], job[6], job[7], job[8]
-				local stored, lasts = job[9], heartbeat
-				if stored and string.find(stored, '^%a*[lq]') then
-					lasts = string.format('%.17g', tonumber(ends) - now)
-				end
-				local is_usual = klass and queue and priority and retries and remaining and data and tags and time and #data < 65536 and not job[10] and not job[11]
-				if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time .. (stored or ''), '\001', 1, true) then
-					return jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. started .. lasts .. (stored and '\001\001\001' .. stored or '')
-				end
-				return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, lasts, job[10] or false, job[11] or false, stored or nil}
-      end
-		end
-		local function lock_from(ask, i, lost, more, direct, out)
-			local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
-			if not lost then
-				take, jids = ask.known and try or call, ask.first
-				if not jids or #jids > more then
-					jids = take('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
-				end
-				ask.first = false
-			end
-			local count = #jids
-			if count == 0 then
-				return not lost and its.places and library(stamp, now).bring_more(queue, its, more)
-			end
-			its.direct = direct
-			local lasts = ask.lock_time or its.heartbeat
-			local values = reserved_values(lasts == 60 and '60' or string.format('%.17g', lasts))
-			lock(queue, jids, ask.owner, its, values, out, take)
-			ask.kept = ask.kept or its.stopped
-			return not its.stopped and (count >= more or count >= 500 or its.places or var.dropped > 0)
-		end
-		local function add_first(key, score, member)
-			local reply = try('zadd', key, score, member)
-			if type(reply) == 'table' then
-				call('del', prefix .. 'x:none')
-				reply = try('zadd', key, score, member)
-			end
-			return reply
-		end
-		local function stays_quiet(ask)
-			local its, asks_again = ask.settings[1], now + ask.poll
-			return not its or var.parked_here == 0 and var.dropped == 0 and not its.max_rate and now + its.heartbeat > asks_again and var.first_own_end > asks_again
-		end
-		local function is_open(ask, i)
-			local known = ask.known
-			if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
-				library(stamp, now).look_ahead(ask, known, i, true)
-			end
-			return ask.paused[i] ~= 1 and not (known and known.empty[i])
-		end
-		local function by_due(a, b)
-			return a.due < b.due
-		end
-		local function coming_due(ask)
-			local coming, horizon = {}, now + ask.poll
-			for i = 1, #ask.queues do
-				local queue = ask.queues[i]
-				for _, part in ipairs(is_open(ask, i) and {'scheduled', 'recur', 'locks'} or none) do
-					local due
-					do
-						local last = part == 'scheduled' and '+inf' or string.format('%.17g', horizon)
-						local found = try('zrangebyscore', prefix .. 'q:' .. queue .. '-' .. part, '(' .. stamp, last, 'WITHSCORES', 'LIMIT', 0, 1)
-						due = tonumber(found[2])
-						if due and due > horizon then
-							due = library(stamp, now).try_parked(found[1], queue) and now
-						end
-					end
-					if due then
-						coming[#coming + 1] = {due = due, queue = queue}
-					end
-				end
-				local settings = ask.settings[i]
-				local opens = settings and settings.rate and library(stamp, now).rate_opens(settings.rate)
-				if opens and opens < horizon and library(stamp, now).is_ready(queue) then
-					coming[#coming + 1] = {due = opens, queue = queue}
-				end
-			end
-			table.sort(coming, by_due)
-			return coming
-		end
-		local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
-		local NAMES_AND_MORE = ' ' .. NAMES
-		local worker = required('Reserve', 'worker', ARGV[3])
-		local ask
-		do
-			local count, poll = whole('Reserve', 'count', ARGV[4]), number('Reserve', 'poll', ARGV[5])
-			local last = 6 + whole('Reserve', 'n', ARGV[6])
-			local given
-			do
-				local found = {}
-				if last < 7 then
-					given = found
-				else
-					if (last - 7) % 2 == 0 or last > #ARGV then
-						error('Reserve(): Odd number of additional args')
-					end
-					for i = 7, last, 2 do
-						found[ARGV[i]] = ARGV[i + 1]
-					end
-					given = found
-				end
-			end
-			local queues, list
-			do
-				local first = last + 1
-				if first == #ARGV then
-					queues, list = {required('Reserve', 'queue', ARGV[first] ~= '' and ARGV[first])}, ARGV[first]
-				else
-					queues, list = library(stamp, now).read_many(first)
-				end
-			end
-			local order, seconds = given.order or 'ordered', false
-			local cursor, owed = 0, none
-			if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' and order ~= 'weighted' then
-				local message = 'Unknown order "' .. order .. '"'
-				error('Reserve(): ' .. message)
-			end
-			if order == 'weighted' then
-				cursor, owed = library(stamp, now).read_drawn(given.cursor or '1', #queues)
-			elseif given.cursor then
-				cursor = whole('Reserve', 'cursor', given.cursor)
-			end
-			if given.lock then
-				seconds = number('Reserve', 'lock', given.lock)
-				if seconds < 0 then
-					local message = 'Arg "lock" is negative: ' .. given.lock
-					error('Reserve(): ' .. message)
-				end
-			end
-			ask = {worker = worker, owner = given.owner and required('Reserve', 'owner', given.owner ~= '' and given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, sums = order == 'weighted' and library(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false, kept = false}
-		end
-		if may_run and not may_run('publish', prefix .. 'log', '') then
-			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
-		if ask.polls and ask.claim == '' and ask.count > 0 then
-			local wait = library(stamp, now).stay_idle(ask)
-			if wait then
-				local counted, listens = count_listeners(worker)
-				return {told_cursor(ask), string.format('%.17g', wait), '', listens and counted or -1}
-			end
-		end
-		if ask.order == 'shuffled' then
-			library(stamp, now).shuffle(ask)
-		end
-		repeat
-			local idle, paused, unrelayed = prefix .. 'x:idle', prefix .. 'paused_queues', prefix .. 'x:unrelayed'
-			if ask.known then
-				ask.others = call('exists', idle) == 1
-				ask.brief = ask.brief and call('exists', unrelayed) == 0
-				if (#ask.queues > 16 or not ask.others) and call('exists', paused) == 0 then
-					break
-				end
-			else
-				local queue = ask.queues[1]
-				local locks = prefix .. 'q:' .. queue .. '-locks'
-				local found = call('exists', paused, idle, prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled', locks, unrelayed)
-				if found == 0 then
-					ask.quiet = true
-					break
-				end
-				local common = call('exists', locks, idle, idle)
-				ask.others = common > 1
-				ask.quiet = common == 2 and found == 1
-				if found == common - (ask.others and 1 or 0) then
-					break
-				end
-				ask.brief = ask.brief and call('exists', unrelayed) == 0
-				ask.tracked = true
-			end
-			ask.paused = call('smismember', paused, unpack(ask.queues))
-		until true
-		ask.limit = ask.count
-		if ask.quiet and ask.count > 0 then
-			ask.first = best_of_work(call, ask.queues[1], ask.count + ask.ahead)
-		end
-		if ask.ahead > 0 and not (ask.others and (not ask.first or #ask.first > ask.count) and library(stamp, now).others_idle(ask)) then
-			ask.limit = ask.count + ask.ahead
-		end
-		if ask.known or ask.limit == 0 then
-			call('del', prefix .. 'x:none')
-		end
-		if ask.limit == 0 then
-			return {told_cursor(ask), '0', '', become_busy(ask)}
-		end
-		var.most_bytes, var.droppable = 2097152, 60
-		local out = {}
-		local known = ask.order ~= 'shuffled' and ask.known
-		if known then
-			local stored = try('hget', prefix .. 'x:empty', ask.list)
-			if type(stored) == 'string' and #stored == #ask.queues then
-				local since = try('smembers', prefix .. 'x:filled')
-				if not since.err then
-					known.marks, known.filled = stored, since
-				end
-			end
-			if #known.filled > 0 then
-				local is_filled, bytes = {}, {string.byte(known.marks, 1, #known.marks)}
-				for i = 1, #known.filled do
-					is_filled[known.filled[i]] = true
-				end
-				for i = 1, #ask.queues do
-					if is_filled[ask.queues[i]] then
-						bytes[i] = 48
-					end
-				end
-				known.marks = string.char(unpack(bytes))
-			end
-		end
-		if not ask.known then
-			local wanted, direct = ask.limit, ask.count
-			local start = #out
-			local expired, more
-			if not ask.known then
-				expired, more = open_one(ask, 1, wanted, direct)
-			else
-				local fine, expired2, more2 = pcall(open_one, ask, 1, wanted, direct)
-				if fine then
-					expired, more = expired2, more2
-				else
-					expired, more = none, 0
-				end
-			end
-			lock_from(ask, 1, expired, 0, nil, out)
-			while more > 0 and var.droppable > 0 do
-				local before = #out
-				if not lock_from(ask, 1, nil, more, ask.limit > ask.count and start + direct, out) then
-					break
-				end
-				more = more - (#out - before)
-			end
-		elseif ask.order == 'ordered' then
-			library(stamp, now).take_ordered(ask, out)
-		elseif ask.sums then
-			library(stamp, now).take_weighted(ask, out)
-		else
-			library(stamp, now).take_round_robin(ask, out)
-		end
-		local found = known and #known.found or 0
-		if known and #out < ask.count and not ask.left and string.find(known.marks, '1', 1, true) then
-			known.chosen = '1'
-			if not ask.known then
-				local wanted, direct = ask.limit, ask.count
-				local start = #out
-				local expired, more
-				if not ask.known then
-					expired, more = open_one(ask, 1, wanted, direct)
-				else
-					local fine, expired2, more2 = pcall(open_one, ask, 1, wanted, direct)
-					if fine then
-						expired, more = expired2, more2
-					else
-						expired, more = none, 0
-					end
-				end
-				lock_from(ask, 1, expired, 0, nil, out)
-				while more > 0 and var.droppable > 0 do
-					local before = #out
-					if not lock_from(ask, 1, nil, more, ask.limit > ask.count and start + direct, out) then
-						break
-					end
-					more = more - (#out - before)
-				end
-			elseif ask.order == 'ordered' then
-				library(stamp, now).take_ordered(ask, out)
-			elseif ask.sums then
-				library(stamp, now).take_weighted(ask, out)
-			else
-				library(stamp, now).take_round_robin(ask, out)
-			end
-		end
-		ask.left = ask.left or var.droppable <= 0
-		if var.met_limits then
-			ask.left = library(stamp, now).settle_and_look(ask) or ask.left
-		end
-		if not ask.brief and add_first(prefix .. 'workers', stamp, ask.owner) == 1 then
-			library(stamp, now).unlist(prefix .. 'workers')
-		end
-		ask.quiet = ask.quiet and stays_quiet(ask)
-		local wait, claimed, polled, listens = 0, '', false, true
-		local listeners = 2
-		if #out < ask.count and not ask.left then
-			do
-				local wait2, claimed4
-				do
-					local coming = ask.quiet and none or coming_due(ask)
-					wait2, claimed4 = ask.poll, ''
-					for i = 1, #coming do
-						local claimed3
-						do
-							local queue, due, worker = coming[i].queue, coming[i].due, ask.worker
-							local claimed2
-							do
-								local held = try('get', prefix .. 'x:due:' .. queue)
-								if type(held) ~= 'string' then
-									claimed2 = false
-								else
-									local until_then, holder = string.match(held, '^(%S+) (.*)$')
-									local at = tonumber(until_then)
-									claimed2 = at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
-								end
-							end
-							if claimed2 then
-								claimed3 = false
-							else
-								local ttl = math.ceil((due - now) * 1000) + 1000
-								call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
-								claimed3 = true
-							end
-						end
-						if claimed3 then
-							wait2, claimed4 = math.max(coming[i].due - now, 0.001), coming[i].queue
-							break
-						end
-					end
-				end
-				if ask.claim ~= '' and ask.claim ~= claimed4 and library(stamp, now).drop_claim(ask) then
-					library(stamp, now).wake(ask.claim)
-				end
-				local again = try('sadd', prefix .. 'x:idle', ask.worker) == 0
-				if #ask.queues <= 16 then
-					local lapses
-					repeat
-						local seconds = 3 * math.max(ask.poll, 10)
-						if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-							local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-							if #digits == 10 and decimals ~= '.000000' then
-								lapses = digits .. decimals
-								break
-							end
-						end
-						lapses = string.format('%.17g', now + seconds)
-					until true
-					for i = 1, #ask.queues do
-						local waiting = prefix .. 'x:idle:' .. ask.queues[i]
-						if try('zadd', waiting, lapses, ask.worker) == 1 then
-							library(stamp, now).unlist(waiting)
-						end
-						if again then
-							library(stamp, now).drop_lapsed(waiting)
-						end
-					end
-				else
-					library(stamp, now).wait_in_list(ask, again)
-				end
-				if again and ask.polls then
-					library(stamp, now).note_looked(ask)
-				end
-				wait, claimed, polled = wait2, claimed4, again
-			end
-			if not ask.brief then
-				listeners, listens = count_listeners(worker)
-			end
-		else
-			listeners = become_busy(ask)
-		end
-		if found > 0 and not (polled and #ask.queues > 16) then
-			local key, empty, bytes = prefix .. 'x:empty', {}, {string.byte(known.marks, 1, #known.marks)}
-			for at = 1, found do
-				local i = known.found[at]
-				empty[at], bytes[i] = ask.queues[i], 49
-			end
-			known.marks = string.char(unpack(bytes))
-			local first = call('exists', key) == 0
-			try('hset', key, ask.list, known.marks)
-			if first then
-				call('expire', key, 1)
-				call('del', prefix .. 'x:filled')
-			elseif #known.filled > 0 then
-				call('srem', prefix .. 'x:filled', unpack(empty))
-			end
-		end
-		local reply = {told_cursor(ask), wait == ask.poll and ARGV[5] or string.format('%.17g', wait), claimed, listens and listeners or -1}
-		if #out > 0 then
-			reply[5] = (ask.left or ask.kept or #out >= ask.limit) and NAMES_AND_MORE or NAMES
-		end
-		for i = 1, #out do
-			reply[i + 5] = out[i]
-		end
-		return reply
-	elseif command == 'pop' then
-		local function finite(text, default)
-			local n = text and tonumber(text)
-			if n and n - n == 0 then
-				return n
-			end
-			return default
-		end
-		local function joined(texts)
-			if #texts == 0 then
-				return empty_list
-			elseif #texts == 1 then
-				return '[' .. texts[1] .. ']'
-			elseif #texts == 2 then
-				return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-			end
-			return '[' .. table.concat(texts, ',') .. ']'
-		end
-		local function popped_json(jid, job, tracked, worker, expires, more)
-			job[10], job[11] = job[10] or false, job[11] or false
-			job[12], job[13] = false, jid
-			job[14], job[15], job[16] = 'running', worker, expires
-			local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
-			do
-				local jid, tags, failure = job[13], job[7], job[10]
-				do
-					local text = job[12]
-					if text then
-						library(stamp, now).move_history(jid, text)
-					end
-				end
-				local retries, remaining, priority = job[4], job[5], job[3]
-				if retries ~= '5' then
-					retries = finite(retries, 0)
-				end
-				if remaining ~= '5' then
-					remaining = math.floor(finite(remaining, 0))
-				end
-				if priority ~= '0' then
-					priority = string.format('%.17g', (finite(priority, 0)))
-				end
-				local encode = cjson.encode
-				local history
-				do
-					local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-					local n = #list
-					if newest and n > 0 then
-						list[n] = newest
-						n = n - 1
-					end
-					for i = 1, n do
-						local object
-						do
-							local text = list[i]
-							local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-							if when then
-								object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-							else
-								when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-								if when then
-									object = '{"when":' .. when .. ',"what":' .. what .. '}'
-								else
-									object = library(stamp, now).unusual_entry(text)
-								end
-							end
-						end
-						list[i] = object
-					end
-					history = joined(list)
-				end
-				local related_jobs
-				do
-					local dependents = prefix .. 'j:' .. jid .. '-dependents'
-					local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-					if call('exists', dependents, dependencies) > 0 then
-						related_jobs = library(stamp, now).sets_json(jid)
-					else
-						related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
-					end
-				end
-				return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
-			end
-		end
-		local large_text = 0
-		local queue = ARGV[3]
-		if not queue then
-			error('Queue(): no queue name provided')
-		end
-		local worker = ARGV[4]
-		if not worker then
-			error('Pop(): Arg "worker" missing')
-		end
-		local count
-		do
-			local text = ARGV[5]
-			local amount = tonumber(text)
-			if not amount or amount - amount ~= 0 then
-				library(stamp, now).reject_number('Pop', 'count', text)
-			end
-			if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-				local message = 'Arg "count" is not a whole number: ' .. text
-				error('Pop(): ' .. message)
-			end
-			if amount < 0 then
-				local message = 'Arg "count" is negative: ' .. text
-				error('Pop(): ' .. message)
-			end
-			count = amount + 0
-		end
-		local timed = ARGV[6] == 'timed'
-		if may_run and not may_run('publish', prefix .. 'log', '') then
-			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
-		local settings
-		do
-			local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-			local heartbeat
-			do
-				local own, general = values[1], values[2]
-				heartbeat = own and tonumber(own)
-				if not heartbeat or heartbeat - heartbeat ~= 0 then
-					heartbeat = general and tonumber(general)
-				end
-				if not heartbeat or heartbeat - heartbeat ~= 0 then
-					heartbeat = 60
-				end
-			end
-			settings = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
-		end
-		if timed then
-			var.related_left = 4000
-		end
-		settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
-		if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
-			return empty_list
-		end
-		local out, show, at_once, is_left = {}, popped_json, count, false
-		if timed then
-			local function timed_json(jid, job, tracked, its_worker, expires)
-				local data = job[6]
-				local beside = data and #data >= 4096 and library(stamp, now).set_beside(job) or ''
-				local text = popped_json(jid, job, tracked, its_worker, expires, beside .. ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
-				large_text = large_text + #text
-				return text
-			end
-			show, at_once, var.most_bytes, var.droppable = timed_json, 50, 2097152, 60
-		end
-		do
-			local wanted = count
-			if settings.max_concurrency > 0 then
-				local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
-				wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
-			end
-			if settings.max_rate and wanted > 0 then
-				count = library(stamp, now).allowed_by_rate(queue, settings, wanted)
-			else
-				count = wanted
-			end
-		end
-		if count > 0 then
-			settings.most = count
-			local run
-			local jids
-			do
-				local wanted = math.min(count, at_once)
-				local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
-				if settings.tracked then
-					recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-				end
-				if lost or recur or scheduled then
-					jids = library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
-				else
-					jids = none
-				end
-			end
-			is_left = settings.left or jids ~= none and at_once < count
-			while jids do
-				lock(queue, jids, worker, settings, show, out, run)
-				local more = math.min(count - #out, at_once)
-				if is_left and out[1] or var.droppable <= 0 or settings.stopped or large_text >= 262144 then
-					is_left = true
-					break
-				elseif more <= 0 then
-					break
-				end
-				jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
-				if #jids == 0 and not (settings.places and library(stamp, now).bring_more(queue, settings, more)) then
-					break
-				end
-			end
-		end
-		if var.met_limits then
-			library(stamp, now).settle_limits()
-		elseif #out == 0 and settings.tracked then
-			local coming = try('zrange', prefix .. 'q:' .. queue .. '-scheduled', 0, 0)
-			if coming[1] then
-				library(stamp, now).try_parked(coming[1], queue)
-			end
-		end
-		do
-			local key, score = prefix .. 'workers', stamp
-			local reply = try('zadd', key, score, worker)
-			if type(reply) == 'table' then
-				call('del', prefix .. 'x:none')
-				reply = try('zadd', key, score, worker)
-			end
-		end
-		if timed and (var.large or is_left) then
-			return library(stamp, now).with_large(joined(out), is_left and (out[1] or var.droppable <= 0) and 'more' or '')
-		end
-		return joined(out)
-	elseif command == 'popByJid' then
-		local queue = ARGV[3]
-		if not queue then
-			error('Queue(): no queue name provided')
-		end
-		local jid = ARGV[4]
-		if not jid then
-			error('Pop(): Arg "jid" missing')
-		end
-		local worker = ARGV[5]
-		if not worker then
-			error('Pop(): Arg "worker" missing')
-		end
-		if may_run and not may_run('publish', prefix .. 'log', '') then
-			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
-		local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'x:o')
-		if job[1] ~= 'waiting' or job[2] ~= queue or call('sismember', prefix .. 'paused_queues', queue) == 1 then
-			return '[{}]'
-		end
-		local settings = library(stamp, now).read_settings(queue)
-		if job[3] and string.find(job[3], '^%a*c') ~= nil then
-			settings.score = call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
-		end
-		call('zcard', prefix .. 'q:' .. queue .. '-locks')
-		if call('zrem', prefix .. 'q:' .. queue .. '-work', jid) == 0 then
-			return '[{}]'
-		end
-		local out = {}
-		lock(queue, {jid}, worker, settings, library(stamp, now).popped_json, out)
-		if var.met_limits then
-			library(stamp, now).settle_limits()
-		end
-		do
-			local key, score = prefix .. 'workers', stamp
-			local reply = try('zadd', key, score, worker)
-			if type(reply) == 'table' then
-				call('del', prefix .. 'x:none')
-				reply = try('zadd', key, score, worker)
-			end
-		end
-		return var.dropped == 0 and out[1] and '[' .. out[1] .. ']' or '[{}]'
+	if var.met_limits then
+		library(stamp, now).settle_limits()
 	end
-	return
+	do
+		local key, score = prefix .. 'workers', stamp
+		local reply = try('zadd', key, score, worker)
+		if type(reply) == 'table' then
+			call('del', prefix .. 'x:none')
+			reply = try('zadd', key, score, worker)
+		end
+	end
+	return var.dropped == 0 and out[1] and '[' .. out[1] .. ']' or '[{}]'
+elseif command == 'put' then
+	var = {none = {}}
+	local none = var.none
+	local function options(area, first, last)
+		local found = {}
+		if last < first then
+			return found
+		end
+		if (last - first) % 2 == 0 or last > #ARGV then
+			error(area .. '(): Odd number of additional args')
+		end
+		for i = first, last, 2 do
+			found[ARGV[i]] = ARGV[i + 1]
+		end
+		return found
+	end
+	do
+		local queue
+		do
+			local text = ARGV[3 + 1]
+			local text2 = text ~= '' and text
+			if not text2 then
+				error('Queue(): no queue name provided')
+			end
+			queue = text2
+		end
+		local puts = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
+		local item
+		do
+			local jid, klass, data, delay, first, last, checked = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5], 3 + 6, #ARGV
+			if not klass then
+				error('Put(): Arg "klass" missing')
+			end
+			local given, before = none, nil
+			if last == first + 1 and ARGV[first] == 'new' then
+				checked = 'new'
+			elseif last >= first then
+				before = library(stamp, now).item_like(puts, delay, first, last)
+				given = before and before.given or options('Put', first, last)
+				checked = given.new and 'new' or checked or given.checked
+			end
+			if not checked then
+				local ok, value, problem = pcall(cjson.decode, data)
+				if not ok or problem then
+					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+					error('Put(): ' .. message)
+				end
+			end
+			local seconds = 0
+			if delay ~= '0' then
+				local n = tonumber(delay)
+				if not n or n - n ~= 0 then
+					library(stamp, now).reject_number('Put', 'delay', delay)
+				end
+				seconds = n
+			end
+			do
+				local text = jid ~= '' and jid
+				if not text then
+					error('Put(): Arg "jid" missing')
+				end
+			end
+			if given == none then
+				item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
+			else
+				local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
+				if not before then
+					library(stamp, now).add_given(puts, job, given)
+					library(stamp, now).note_options(puts, job, delay, first, last)
+				end
+				item = job
+			end
+		end
+		puts.items[1], puts.groups[1] = item, puts.items
+		local left
+		do
+			local items, groups = puts.items, puts.groups
+			if may_run and not may_run('publish', prefix .. 'log', '') then
+				error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+			end
+			local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+			local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
+			for i = 1, #items do
+				local item = items[i]
+				local key = prefix .. 'j:' .. item.jid
+				item.key, keys[i + 3] = key, key
+				if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
+					plain = false
+				end
+			end
+			local existing = 0
+			for from = 1, #keys, 1000 do
+				existing = existing + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+			end
+			local tracked, known_empty = false, false
+			if existing > 0 then
+				idle = call('exists', prefix .. 'x:idle') == 1
+				existing = existing - (idle and 1 or 0)
+				tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
+				existing = existing - (tracked and 1 or 0)
+				known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+				plain = plain and existing == (known_empty and 1 or 0)
+			end
+			if not plain then
+				left = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
+			end
+			for g = 1, #groups do
+				if groups[g][1] then
+					local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
+					local queue = group[1].queue
+					local quoted = cjson.encode(queue)
+					local details = '{"q":' .. quoted .. '}'
+					local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
+					local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+					if idle2 or not classic then
+						first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+					end
+					do
+						local first
+						if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+							first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+						end
+						local digits = first and #group > 1 and string.sub(first, 4) + 0
+						local work, n = none, 0
+						for i = 1, #group do
+							local item = group[i]
+							if item.waits then
+								call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+								item.state = 'depends'
+							elseif item.delay > 0 then
+								call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
+								item.state = 'scheduled'
+							else
+								local score = item.score or item.at and library(stamp, now).past_score(item) or false
+								local share = puts.turns and (item.share or item.given and item.given.share)
+								if share and not score then
+									score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
+								end
+								if not score and (item.priority or not first) then
+									score = library(stamp, now).fractional_score(n, item.priority)
+								elseif not score then
+									score = n == 0 and first or string.format('-0.%016d', digits + n)
+								end
+								if n == 0 then
+									work = {score, item.jid}
+								else
+									work[2 * n + 1], work[2 * n + 2] = score, item.jid
+								end
+								n = n + 1
+								item.state = 'waiting'
+							end
+						end
+						do
+							local key, list = prefix .. 'q:' .. queue .. '-work', work
+							for from = 1, #list, 1000 do
+								call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+							end
+						end
+						if puts.turns then
+							library(stamp, now).write_later(puts.turns)
+						end
+					end
+					local heard = #group < 5 or library(stamp, now).is_heard()
+					for i = 1, #group do
+						local item = group[i]
+						do
+							local key, retries, tags = item.key, item.retries or '5', '[]'
+							do
+								local length = try('rpush', key .. '-history', text)
+								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
+									library(stamp, now).trim_history(key .. '-history', length, nil)
+								end
+							end
+							if item.tags and #item.tags > 0 then
+								library(stamp, now).add_tags(item.jid, item.tags, 1)
+								tags = cjson.encode(item.tags)
+							end
+							call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
+							if item.waits then
+								library(stamp, now).keep_delay(key, item.delay, item.checked)
+							end
+						end
+						if heard then
+							try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+						end
+						if item.old and item.old.lost then
+							local jid, worker = item.jid, item.old.worker
+							local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+							try('publish', prefix .. 'w:' .. worker, message)
+							try('publish', prefix .. 'log', message)
+						end
+					end
+					do
+						local queues = prefix .. 'queues'
+						if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+							try('zrem', prefix .. 'x:queues', queue)
+							repeat
+								if classic then
+									local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+									if not heard.err and heard[2] == 0 then
+										break
+									end
+								end
+								try('publish', prefix .. 'x:queues', queue)
+							until true
+						end
+					end
+					if tracked2 then
+						local jids = library(stamp, now).jids_of(group)
+						local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+						for i = 1, #scores do
+							if scores[i] then
+								try('publish', prefix .. 'put', jids[i])
+							end
+						end
+					end
+					if known_empty2 then
+						if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+							call('expire', prefix .. 'x:filled', 1)
+						end
+					end
+					if idle2 and #group == 1 and group[1].delay == 0 then
+						local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
+						if name then
+							local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
+							if woken == 0 or type(woken) ~= 'number' then
+								library(stamp, now).wake(queue)
+							end
+						end
+					elseif idle2 then
+						library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
+					end
+				end
+			end
+			if puts.watching or puts.batches then
+				library(stamp, now).watch_all(puts)
+			end
+			if puts.mortal then
+				library(stamp, now).enter_lives(items)
+			end
+		end
+		if left and left[1] then
+			return {left[1][2], left[1][3]}
+		end
+		return item.jid
+	end
 elseif command == 'put.many' then
 	var = {none = {}}
 	local none = var.none
@@ -8269,11 +9633,12 @@ elseif command == 'put.many' then
 		local queue = ARGV[at]
 		if n == 0 or queue ~= items[n].queue then
 			do
-				local text = queue ~= '' and queue
-				if not text then
+				local text = queue
+				local text2 = text ~= '' and text
+				if not text2 then
 					error('Queue(): no queue name provided')
 				end
-				queue = text
+				queue = text2
 			end
 			several = n > 0 or several
 		end
@@ -8317,253 +9682,758 @@ elseif command == 'put.many' then
 		end
 	end
 	return
-elseif command == 'put' then
-	var = {none = {}}
-	local none = var.none
-	local function options(area, first, last)
-		local found = {}
-		if last < first then
-			return found
+elseif command == 'reserve' then
+	var = {droppable = 1000, dropped = 0, first_own_end = math.huge, none = {}, parked_here = 0, taken_bytes = 0}
+	local function number(area, name, text)
+		local n = tonumber(text)
+		if not n or n - n ~= 0 then
+			library(stamp, now).reject_number(area, name, text)
 		end
-		if (last - first) % 2 == 0 or last > #ARGV then
-			error(area .. '(): Odd number of additional args')
-		end
-		for i = first, last, 2 do
-			found[ARGV[i]] = ARGV[i + 1]
-		end
-		return found
+		return n
 	end
-	do
-		local queue
+	local function whole(area, name, text)
+		local amount = number(area, name, text)
+		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
+			error(area .. '(): ' .. message)
+		end
+		if amount < 0 then
+			local message = 'Arg "' .. name .. '" is negative: ' .. text
+			error(area .. '(): ' .. message)
+		end
+		return amount + 0
+	end
+	local function named(area, name, text)
 		do
-			local text = ARGV[3 + 1]
 			local text2 = text ~= '' and text
 			if not text2 then
-				error('Queue(): no queue name provided')
+				local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
+				error(area .. '(): ' .. message)
 			end
-			queue = text2
+			return text2
 		end
-		local puts = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
-		local item
+	end
+	local none = var.none
+	local function count_listeners(worker)
+		local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+		return counts[2], counts[4] > 0
+	end
+	local function told_cursor(ask)
+		if ask.owed[1] then
+			return ask.cursor .. ' ' .. table.concat(ask.owed, ' ')
+		end
+		return ask.cursor
+	end
+	local function best_of_work(run, queue, limit)
+		return run('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', limit == 1 and '0' or string.format('%d', (limit < 500 and limit or 500) - 1))
+	end
+	local function become_busy(ask)
+		if ask.claim ~= '' then
+			library(stamp, now).drop_claim(ask)
+		end
+		if not ask.others then
+			return 2
+		end
+		try('srem', prefix .. 'x:idle', ask.worker)
+		if ask.brief and ask.quiet and call('exists', prefix .. 'q:' .. ask.queues[1] .. '-work') == 0 or call('exists', prefix .. 'x:idle') == 0 then
+			return 2
+		end
+		library(stamp, now).pass_on(ask)
+		return ask.brief and 2 or count_listeners(ask.worker)
+	end
+	local function is_empty(ask, i)
+		local known = ask.known
+		if not known then
+			return false
+		end
+		if known.empty[i] == nil then
+			library(stamp, now).look_ahead(ask, known, i)
+		end
+		if known.empty[i] then
+			known.found[#known.found + 1] = i
+		end
+		return known.empty[i]
+	end
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+	local function open_queue(queue, settings, wanted)
+		local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
+		if settings.tracked then
+			recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+		end
+		if lost or recur or scheduled then
+			return library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
+		end
+		return none
+	end
+	local function open_one(ask, i, wanted, direct)
+		local queue = ask.queues[i]
+		if ask.first and #ask.first == 0 or ask.paused[i] == 1 or is_empty(ask, i) then
+			return none, 0
+		end
+		local its
 		do
-			local jid, klass, data, delay, first, last, checked = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5], 3 + 6, #ARGV
-			if not klass then
-				error('Put(): Arg "klass" missing')
-			end
-			local given, before = none, nil
-			if last == first + 1 and ARGV[first] == 'new' then
-				checked = 'new'
-			elseif last >= first then
-				before = library(stamp, now).item_like(puts, delay, first, last)
-				given = before and before.given or options('Put', first, last)
-				checked = given.new and 'new' or checked or given.checked
-			end
-			if not checked then
-				local ok, value, problem = pcall(cjson.decode, data)
-				if not ok or problem then
-					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-					error('Put(): ' .. message)
-				end
-			end
-			local seconds = 0
-			if delay ~= '0' then
-				local n = tonumber(delay)
-				if not n or n - n ~= 0 then
-					library(stamp, now).reject_number('Put', 'delay', delay)
-				end
-				seconds = n
-			end
+			local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
+			local heartbeat
 			do
-				local text = jid ~= '' and jid
-				if not text then
-					error('Put(): Arg "jid" missing')
+				local own, general = values[1], values[2]
+				heartbeat = own and tonumber(own)
+				if not heartbeat or heartbeat - heartbeat ~= 0 then
+					heartbeat = general and tonumber(general)
+				end
+				if not heartbeat or heartbeat - heartbeat ~= 0 then
+					heartbeat = 60
 				end
 			end
-			if given == none then
-				item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
+			its = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
+		end
+		ask.settings[i] = its
+		if its.max_concurrency > 0 or its.max_rate then
+			ask.limit, wanted = ask.count, direct
+		end
+		local most
+		do
+			local wanted2 = wanted
+			if its.max_concurrency > 0 then
+				local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
+				wanted2 = math.min(wanted2, math.max(0, its.max_concurrency - running))
+			end
+			if its.max_rate and wanted2 > 0 then
+				most = library(stamp, now).allowed_by_rate(queue, its, wanted2)
 			else
-				local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
-				if not before then
-					library(stamp, now).add_given(puts, job, given)
-					library(stamp, now).note_options(puts, job, delay, first, last)
-				end
-				item = job
+				most = wanted2
 			end
 		end
-		puts.items[1], puts.groups[1] = item, puts.items
-		local left
+		if most < wanted and not ask.kept then
+			ask.kept = finite(try('zcard', prefix .. 'q:' .. queue .. '-work'), 0) > most
+		end
+		wanted = most
+		if wanted == 0 then
+			return none, 0
+		end
+		if ask.known then
+			ask.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+		end
+		its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
+		its.heartbeat = its.heartbeat > 0 and its.heartbeat or 60
+		local expired = ask.quiet and none or open_queue(queue, its, wanted)
+		if its.left then
+			ask.left = true
+			if #expired > 0 then
+				wanted = #expired
+			end
+		end
+		if ask.known and (expired ~= none or var.dropped > 0) then
+			ask.known.empty, ask.known.step = {}, 1
+		end
+		return expired, wanted - #expired
+	end
+	local function reserved_values(heartbeat)
+		local started = '\001' .. stamp .. '\001'
+		return function(jid, job, _, _, ends)
+			local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
+			local remaining, data, tags, time = job[5], job[6], job[7], job[8]
+			local stored, lasts = job[9], heartbeat
+			if stored and string.find(stored, '^%a*[lq]') then
+				lasts = string.format('%.17g', tonumber(ends) - now)
+			end
+			local is_usual = klass and queue and priority and retries and remaining and data and tags and time and #data < 65536 and not job[10] and not job[11]
+			if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time .. (stored or ''), '\001', 1, true) then
+				return jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. started .. lasts .. (stored and '\001\001\001' .. stored or '')
+			end
+			return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, lasts, job[10] or false, job[11] or false, stored or nil}
+    end
+	end
+	local function are_short(durations)
+		for i = 1, #durations do
+			if durations[i] < 0 or durations[i] >= 1 then
+				return false
+			end
+		end
+		return true
+	end
+	local function lock_from(ask, i, lost, more, direct, out)
+		local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
+		if not lost then
+			take, jids = ask.known and try or call, ask.first
+			if not jids or #jids > more then
+				jids = take('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
+			end
+			ask.first = false
+		end
+		local count = #jids
+		if count == 0 then
+			return not lost and its.places and library(stamp, now).bring_more(queue, its, more)
+		end
+		its.direct = direct
+		local lasts = ask.lock_time or its.heartbeat
+		local values = reserved_values(lasts == 60 and '60' or string.format('%.17g', lasts))
 		do
-			local items, groups = puts.items, puts.groups
-			if may_run and not may_run('publish', prefix .. 'log', '') then
-				error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-			end
-			local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-			local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
-			for i = 1, #items do
-				local item = items[i]
-				local key = prefix .. 'j:' .. item.jid
-				item.key, keys[i + 3] = key, key
-				if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
-					plain = false
-				end
-			end
-			local existing = 0
-			for from = 1, #keys, 1000 do
-				existing = existing + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-			end
-			local tracked, known_empty = false, false
-			if existing > 0 then
-				idle = call('exists', prefix .. 'x:idle') == 1
-				existing = existing - (idle and 1 or 0)
-				tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
-				existing = existing - (tracked and 1 or 0)
-				known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-				plain = plain and existing == (known_empty and 1 or 0)
-			end
-			if not plain then
-				left = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
-			end
-			for g = 1, #groups do
-				if groups[g][1] then
-					local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
-					local queue = group[1].queue
-					local quoted = cjson.encode(queue)
-					local details = '{"q":' .. quoted .. '}'
-					local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
-					local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-					if idle2 or not classic then
-						first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-					end
-					do
-						local first
-						if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-							first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+			local jids2, worker, run = jids, ask.owner, take
+			for first = 1, #jids2, 500 do
+				local some = #jids2 > 500 and {unpack(jids2, first, math.min(first + 500 - 1, #jids2))} or jids2
+				repeat
+					local cap = its.cap
+					local expires
+					repeat
+						local seconds = its.heartbeat
+						if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+							local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+							if #digits == 10 and decimals ~= '.000000' then
+								expires = digits .. decimals
+								break
+							end
 						end
-						local digits = first and #group > 1 and string.sub(first, 4) + 0
-						local work, n = none, 0
-						for i = 1, #group do
-							local item = group[i]
-							if item.waits then
-								call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-								item.state = 'depends'
-							elseif item.delay > 0 then
-								call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
-								item.state = 'scheduled'
+						expires = string.format('%.17g', now + seconds)
+					until true
+					local details = '{"worker":' .. cjson.encode(worker) .. '}'
+					local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
+					local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
+					local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
+					for i = 1, count do
+						local key = prefix .. 'j:' .. some[i]
+						local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+						local stored, size = job[9], #(job[6] or '')
+						jobs[i], waited[i] = job, key
+						var.taken_bytes = var.taken_bytes + size
+						if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
+							count, its.stopped, var.droppable = i - 1, true, 0
+							break
+						end
+						if stored then
+							local has = library(stamp, now).letters_of(stored)
+							limited, fair = limited or has.c, fair or has.g
+							if (has.s or has.t) and library(stamp, now).is_over(some[i], stored, 'waiting') then
+								job.over, over = true, over + 1
+								if run and over >= var.droppable then
+									count, its.stopped, var.droppable = i, true, 0
+									break
+								end
+							end
+						end
+					end
+					if limited then
+						count, common = library(stamp, now).admit_all(some, count, jobs, #out, its, run)
+						if not common then
+							library(stamp, now).read_scores(queue, some, count, jobs, its, run)
+						end
+					end
+					if run then
+						local first = count == 1 and '-1' or string.format('%d', -count)
+						if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
+							its.stopped = true
+							break
+						end
+					end
+					if fair then
+						library(stamp, now).leave_all_turns(queue, jobs, count)
+					end
+					local put_at, put_time
+					for i = 1, count do
+						local jid, job, key = some[i], jobs[i], waited[i]
+						local has = job[9] and library(stamp, now).letters_of(job[9]) or none
+						if limited and job.refused then
+							library(stamp, now).put_aside(queue, jid, job, run)
+						elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+							n = n + 1
+							local entries = try('rpush', key .. '-history', popped)
+							if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
+								library(stamp, now).trim_history(key .. '-history', entries, cap)
+							end
+							if entries ~= 2 or string.find(jid, '-', 1, true) then
+								library(stamp, now).read_rest(jid, key, job, popped, cap)
+							end
+							local ends = expires
+							if its.lock_time or has.l or has.q then
+								ends = library(stamp, now).lock_special(key, job, worker, its)
 							else
-								local score = item.score or item.at and library(stamp, now).past_score(item) or false
-								local share = puts.turns and (item.share or item.given and item.given.share)
-								if share and not score then
-									score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
-								end
-								if not score and (item.priority or not first) then
-									score = library(stamp, now).fractional_score(n, item.priority)
-								elseif not score then
-									score = n == 0 and first or string.format('-0.%016d', digits + n)
-								end
-								if n == 0 then
-									work = {score, item.jid}
-								else
-									work[2 * n + 1], work[2 * n + 2] = score, item.jid
-								end
-								n = n + 1
-								item.state = 'waiting'
+								call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
 							end
-						end
-						do
-							local key, list = prefix .. 'q:' .. queue .. '-work', work
-							for from = 1, #list, 1000 do
-								call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+							if job[8] ~= put_at or n == 1 then
+								put_at, put_time = job[8], finite(job[8], now)
 							end
-						end
-						if puts.turns then
-							library(stamp, now).write_later(puts.turns)
+							jobs[n], some[n], waited[n] = job, jid, now - put_time
+							locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+						else
+							call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
 						end
 					end
-					local heard = #group < 5 or library(stamp, now).is_heard()
-					for i = 1, #group do
-						local item = group[i]
-						do
-							local key, retries, tags = item.key, item.retries or '5', '[]'
-							do
-								local length = try('rpush', key .. '-history', text)
-								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
-									library(stamp, now).trim_history(key .. '-history', length, nil)
-								end
+					for i = n + 1, #some do
+						some[i], waited[i] = nil, nil
+					end
+					if n == 0 then
+						break
+					end
+					if limited then
+						library(stamp, now).note_all_started(jobs, n, locks, common)
+					end
+					if its.rate then
+						library(stamp, now).note_starts(its.rate, n)
+					end
+					do
+						local n2 = n
+						local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+						call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
+						local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
+						if first == 1 then
+							call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
+							if type(held) == 'number' then
+								call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
 							end
-							if item.tags and #item.tags > 0 then
-								library(stamp, now).add_tags(item.jid, item.tags, 1)
-								tags = cjson.encode(item.tags)
-							end
-							call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
-							if item.waits then
-								library(stamp, now).keep_delay(key, item.delay, item.checked)
-							end
-						end
-						if heard then
-							try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
-						end
-						if item.old and item.old.lost then
-							local jid, worker = item.jid, item.old.worker
-							local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-							try('publish', prefix .. 'w:' .. worker, message)
-							try('publish', prefix .. 'log', message)
 						end
 					end
 					do
-						local queues = prefix .. 'queues'
-						if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-							try('zrem', prefix .. 'x:queues', queue)
-							repeat
-								if classic then
-									local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-									if not heard.err and heard[2] == 0 then
-										break
+						local day = now - now % 86400
+						local key, short = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, are_short(waited)
+						local values3, asked, counts
+						if short then
+							values3 = try('hmget', key, 'total', 'mean', 'vk', 's0')
+						else
+							do
+								local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+								for i = 1, #waited do
+									local seconds = waited[i]
+									if seconds >= 0 and seconds < 1 then
+										short = short + 1
+									else
+										local name
+										if seconds < 60 then
+											name = 's' .. math.floor(seconds)
+										elseif seconds < 3600 then
+											name = 'm' .. math.floor(seconds / 60)
+										elseif seconds < 86400 then
+											name = 'h' .. math.floor(seconds / 3600)
+										else
+											name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+										end
+										if not seen[name] then
+											fields[#fields + 1] = name
+										end
+										seen[name] = (seen[name] or 0) + 1
 									end
 								end
-								try('publish', prefix .. 'x:queues', queue)
-							until true
+								if short == 0 then
+									table.remove(fields, 4)
+								end
+								seen.s0 = short
+								asked, counts = fields, seen
+							end
+							values3 = try('hmget', key, unpack(asked))
+						end
+						local total = finite(values3[1], 0)
+						local mean = finite(values3[2], 0)
+						local vk = finite(values3[3], 0)
+						local fresh = total == 0
+						if fresh then
+							mean, vk = 0, 0
+						end
+						for i = 1, #waited do
+							local value, before = waited[i], mean
+							total = total + 1
+							mean = mean + (value - mean) / total
+							vk = vk + (value - mean) * (value - before)
+						end
+						if short then
+							try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values3[4], 0) + #waited))
+						else
+							local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values3
+							local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+							for i = 4, #asked2 do
+								update[2 * i - 1] = asked2[i]
+								update[2 * i] = string.format('%d', finite(values2[i], 0) + counts2[asked2[i]])
+							end
+							try('hset', key, unpack(update))
+						end
+						if fresh then
+							library(stamp, now).begin_day('wait', day, queue)
 						end
 					end
-					if tracked2 then
-						local jids = library(stamp, now).jids_of(group)
-						local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-						for i = 1, #scores do
-							if scores[i] then
-								try('publish', prefix .. 'put', jids[i])
+					local tracked = its.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or none
+					for i = 1, n do
+						if tracked[i] then
+							try('publish', prefix .. 'popped', some[i])
+						end
+						out[#out + 1] = values(some[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
+					end
+				until true
+			end
+		end
+		ask.kept = ask.kept or its.stopped
+		return not its.stopped and (count >= more or count >= 500 or its.places or var.dropped > 0)
+	end
+	local function add_first(key, score, member)
+		local reply = try('zadd', key, score, member)
+		if type(reply) == 'table' then
+			call('del', prefix .. 'x:none')
+			reply = try('zadd', key, score, member)
+		end
+		return reply
+	end
+	local function stays_quiet(ask)
+		local its, asks_again = ask.settings[1], now + ask.poll
+		return not its or var.parked_here == 0 and var.dropped == 0 and not its.max_rate and now + its.heartbeat > asks_again and var.first_own_end > asks_again
+	end
+	local function is_open(ask, i)
+		local known = ask.known
+		if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
+			library(stamp, now).look_ahead(ask, known, i, true)
+		end
+		return ask.paused[i] ~= 1 and not (known and known.empty[i])
+	end
+	local function by_due(a, b)
+		return a.due < b.due
+	end
+	local function coming_due(ask)
+		local coming, horizon = {}, now + ask.poll
+		for i = 1, #ask.queues do
+			local queue = ask.queues[i]
+			for _, part in ipairs(is_open(ask, i) and {'scheduled', 'recur', 'locks'} or none) do
+				local due
+				do
+					local last = part == 'scheduled' and '+inf' or string.format('%.17g', horizon)
+					local found = try('zrangebyscore', prefix .. 'q:' .. queue .. '-' .. part, '(' .. stamp, last, 'WITHSCORES', 'LIMIT', 0, 1)
+					due = tonumber(found[2])
+					if due and due > horizon then
+						due = library(stamp, now).try_parked(found[1], queue) and now
+					end
+				end
+				if due then
+					coming[#coming + 1] = {due = due, queue = queue}
+				end
+			end
+			local settings = ask.settings[i]
+			local opens = settings and settings.rate and library(stamp, now).rate_opens(settings.rate)
+			if opens and opens < horizon and library(stamp, now).is_ready(queue) then
+				coming[#coming + 1] = {due = opens, queue = queue}
+			end
+		end
+		table.sort(coming, by_due)
+		return coming
+	end
+	local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
+	local NAMES_AND_MORE = ' ' .. NAMES
+	local worker = ARGV[3]
+	if not worker then
+		error('Reserve(): Arg "worker" missing')
+	end
+	local ask
+	do
+		local count, poll = whole('Reserve', 'count', ARGV[4]), number('Reserve', 'poll', ARGV[5])
+		local last = 6 + whole('Reserve', 'n', ARGV[6])
+		local given
+		do
+			local found = {}
+			if last < 7 then
+				given = found
+			else
+				if (last - 7) % 2 == 0 or last > #ARGV then
+					error('Reserve(): Odd number of additional args')
+				end
+				for i = 7, last, 2 do
+					found[ARGV[i]] = ARGV[i + 1]
+				end
+				given = found
+			end
+		end
+		local queues, list
+		do
+			local first = last + 1
+			if first == #ARGV then
+				queues, list = {named('Reserve', 'queue', ARGV[first])}, ARGV[first]
+			else
+				queues, list = library(stamp, now).read_many(first)
+			end
+		end
+		local order, seconds = given.order or 'ordered', false
+		local cursor, owed = 0, none
+		if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' and order ~= 'weighted' then
+			local message = 'Unknown order "' .. order .. '"'
+			error('Reserve(): ' .. message)
+		end
+		if order == 'weighted' then
+			cursor, owed = library(stamp, now).read_drawn(given.cursor or '1', #queues)
+		elseif given.cursor then
+			cursor = whole('Reserve', 'cursor', given.cursor)
+		end
+		if given.lock then
+			seconds = number('Reserve', 'lock', given.lock)
+			if seconds < 0 then
+				local message = 'Arg "lock" is negative: ' .. given.lock
+				error('Reserve(): ' .. message)
+			end
+		end
+		ask = {worker = worker, owner = given.owner and named('Reserve', 'owner', given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, sums = order == 'weighted' and library(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false, kept = false}
+	end
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
+	if ask.polls and ask.claim == '' and ask.count > 0 then
+		local wait = library(stamp, now).stay_idle(ask)
+		if wait then
+			local counted, listens = count_listeners(worker)
+			return {told_cursor(ask), string.format('%.17g', wait), '', listens and counted or -1}
+		end
+	end
+	if ask.order == 'shuffled' then
+		library(stamp, now).shuffle(ask)
+	end
+	repeat
+		local idle, paused, unrelayed = prefix .. 'x:idle', prefix .. 'paused_queues', prefix .. 'x:unrelayed'
+		if ask.known then
+			ask.others = call('exists', idle) == 1
+			ask.brief = ask.brief and call('exists', unrelayed) == 0
+			if (#ask.queues > 16 or not ask.others) and call('exists', paused) == 0 then
+				break
+			end
+		else
+			local queue = ask.queues[1]
+			local locks = prefix .. 'q:' .. queue .. '-locks'
+			local found = call('exists', paused, idle, prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled', locks, unrelayed)
+			if found == 0 then
+				ask.quiet = true
+				break
+			end
+			local common = call('exists', locks, idle, idle)
+			ask.others = common > 1
+			ask.quiet = common == 2 and found == 1
+			if found == common - (ask.others and 1 or 0) then
+				break
+			end
+			ask.brief = ask.brief and call('exists', unrelayed) == 0
+			ask.tracked = true
+		end
+		ask.paused = call('smismember', paused, unpack(ask.queues))
+	until true
+	ask.limit = ask.count
+	if ask.quiet and ask.count > 0 then
+		ask.first = best_of_work(call, ask.queues[1], ask.count + ask.ahead)
+	end
+	if ask.ahead > 0 and not (ask.others and (not ask.first or #ask.first > ask.count) and library(stamp, now).others_idle(ask)) then
+		ask.limit = ask.count + ask.ahead
+	end
+	if ask.known or ask.limit == 0 then
+		call('del', prefix .. 'x:none')
+	end
+	if ask.limit == 0 then
+		return {told_cursor(ask), '0', '', become_busy(ask)}
+	end
+	var.most_bytes, var.droppable = 2097152, 60
+	local out = {}
+	local known = ask.order ~= 'shuffled' and ask.known
+	if known then
+		local stored = try('hget', prefix .. 'x:empty', ask.list)
+		if type(stored) == 'string' and #stored == #ask.queues then
+			local since = try('smembers', prefix .. 'x:filled')
+			if not since.err then
+				known.marks, known.filled = stored, since
+			end
+		end
+		if #known.filled > 0 then
+			local is_filled, bytes = {}, {string.byte(known.marks, 1, #known.marks)}
+			for i = 1, #known.filled do
+				is_filled[known.filled[i]] = true
+			end
+			for i = 1, #ask.queues do
+				if is_filled[ask.queues[i]] then
+					bytes[i] = 48
+				end
+			end
+			known.marks = string.char(unpack(bytes))
+		end
+	end
+	if not ask.known then
+		local wanted, direct = ask.limit, ask.count
+		local start = #out
+		local expired, more
+		if not ask.known then
+			expired, more = open_one(ask, 1, wanted, direct)
+		else
+			local fine, expired2, more2 = pcall(open_one, ask, 1, wanted, direct)
+			if fine then
+				expired, more = expired2, more2
+			else
+				expired, more = none, 0
+			end
+		end
+		lock_from(ask, 1, expired, 0, nil, out)
+		while more > 0 and var.droppable > 0 do
+			local before = #out
+			if not lock_from(ask, 1, nil, more, ask.limit > ask.count and start + direct, out) then
+				break
+			end
+			more = more - (#out - before)
+		end
+	elseif ask.order == 'ordered' then
+		library(stamp, now).take_ordered(ask, out)
+	elseif ask.sums then
+		library(stamp, now).take_weighted(ask, out)
+	else
+		library(stamp, now).take_round_robin(ask, out)
+	end
+	local found = known and #known.found or 0
+	if known and #out < ask.count and not ask.left and string.find(known.marks, '1', 1, true) then
+		known.chosen = '1'
+		if not ask.known then
+			local wanted, direct = ask.limit, ask.count
+			local start = #out
+			local expired, more
+			if not ask.known then
+				expired, more = open_one(ask, 1, wanted, direct)
+			else
+				local fine, expired2, more2 = pcall(open_one, ask, 1, wanted, direct)
+				if fine then
+					expired, more = expired2, more2
+				else
+					expired, more = none, 0
+				end
+			end
+			lock_from(ask, 1, expired, 0, nil, out)
+			while more > 0 and var.droppable > 0 do
+				local before = #out
+				if not lock_from(ask, 1, nil, more, ask.limit > ask.count and start + direct, out) then
+					break
+				end
+				more = more - (#out - before)
+			end
+		elseif ask.order == 'ordered' then
+			library(stamp, now).take_ordered(ask, out)
+		elseif ask.sums then
+			library(stamp, now).take_weighted(ask, out)
+		else
+			library(stamp, now).take_round_robin(ask, out)
+		end
+	end
+	ask.left = ask.left or var.droppable <= 0
+	if var.met_limits then
+		ask.left = library(stamp, now).settle_and_look(ask) or ask.left
+	end
+	if not ask.brief and add_first(prefix .. 'workers', stamp, ask.owner) == 1 then
+		library(stamp, now).unlist(prefix .. 'workers')
+	end
+	ask.quiet = ask.quiet and stays_quiet(ask)
+	local wait, claimed, polled, listens = 0, '', false, true
+	local listeners = 2
+	if #out < ask.count and not ask.left then
+		do
+			local wait2, claimed4
+			do
+				local coming = ask.quiet and none or coming_due(ask)
+				wait2, claimed4 = ask.poll, ''
+				for i = 1, #coming do
+					local claimed3
+					do
+						local queue, due, worker = coming[i].queue, coming[i].due, ask.worker
+						local claimed2
+						do
+							local held = try('get', prefix .. 'x:due:' .. queue)
+							if type(held) ~= 'string' then
+								claimed2 = false
+							else
+								local until_then, holder = string.match(held, '^(%S+) (.*)$')
+								local at = tonumber(until_then)
+								claimed2 = at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
 							end
 						end
-					end
-					if known_empty2 then
-						if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-							call('expire', prefix .. 'x:filled', 1)
+						if claimed2 then
+							claimed3 = false
+						else
+							local ttl = math.ceil((due - now) * 1000) + 1000
+							call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
+							claimed3 = true
 						end
 					end
-					if idle2 and #group == 1 and group[1].delay == 0 then
-						local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
-						if name then
-							local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
-							if woken == 0 or type(woken) ~= 'number' then
-								library(stamp, now).wake(queue)
-							end
-						end
-					elseif idle2 then
-						library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
+					if claimed3 then
+						wait2, claimed4 = math.max(coming[i].due - now, 0.001), coming[i].queue
+						break
 					end
 				end
 			end
-			if puts.watching or puts.batches then
-				library(stamp, now).watch_all(puts)
+			if ask.claim ~= '' and ask.claim ~= claimed4 and library(stamp, now).drop_claim(ask) then
+				library(stamp, now).wake(ask.claim)
 			end
-			if puts.mortal then
-				library(stamp, now).enter_lives(items)
+			local again = try('sadd', prefix .. 'x:idle', ask.worker) == 0
+			if #ask.queues <= 16 then
+				local lapses
+				repeat
+					do
+						local seconds = 3 * math.max(ask.poll, 10)
+						if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+							local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+							if #digits == 10 and decimals ~= '.000000' then
+								lapses = digits .. decimals
+								break
+							end
+						end
+						lapses = string.format('%.17g', now + seconds)
+					end
+				until true
+				for i = 1, #ask.queues do
+					local waiting = prefix .. 'x:idle:' .. ask.queues[i]
+					if try('zadd', waiting, lapses, ask.worker) == 1 then
+						library(stamp, now).unlist(waiting)
+					end
+					if again then
+						library(stamp, now).drop_lapsed(waiting)
+					end
+				end
+			else
+				library(stamp, now).wait_in_list(ask, again)
 			end
+			if again and ask.polls then
+				library(stamp, now).note_looked(ask)
+			end
+			wait, claimed, polled = wait2, claimed4, again
 		end
-		if left and left[1] then
-			return {left[1][2], left[1][3]}
+		if not ask.brief then
+			listeners, listens = count_listeners(worker)
 		end
-		return item.jid
+	else
+		listeners = become_busy(ask)
 	end
-elseif command == 'fail' or command == 'retry' then
+	if found > 0 and not (polled and #ask.queues > 16) then
+		local key, empty, bytes = prefix .. 'x:empty', {}, {string.byte(known.marks, 1, #known.marks)}
+		for at = 1, found do
+			local i = known.found[at]
+			empty[at], bytes[i] = ask.queues[i], 49
+		end
+		known.marks = string.char(unpack(bytes))
+		local first = call('exists', key) == 0
+		try('hset', key, ask.list, known.marks)
+		if first then
+			call('expire', key, 1)
+			call('del', prefix .. 'x:filled')
+		elseif #known.filled > 0 then
+			call('srem', prefix .. 'x:filled', unpack(empty))
+		end
+	end
+	local reply = {told_cursor(ask), wait == ask.poll and ARGV[5] or string.format('%.17g', wait), claimed, listens and listeners or -1}
+	if #out > 0 then
+		reply[5] = (ask.left or ask.kept or #out >= ask.limit) and NAMES_AND_MORE or NAMES
+	end
+	for i = 1, #out do
+		reply[i + 5] = out[i]
+	end
+	return reply
+elseif command == 'retry' then
+	local function required(area, name, text)
+		if not text then
+			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
+			error(area .. '(): ' .. message)
+		end
+		return text
+	end
+	local function number(area, name, text)
+		local n = tonumber(text)
+		if not n or n - n ~= 0 then
+			library(stamp, now).reject_number(area, name, text)
+		end
+		return n
+	end
 	local function not_owned(area, jid, owner, state, worker, time, since)
 		if not state then
 			return 'Job ' .. jid .. ' does not exist'
@@ -8583,687 +10453,143 @@ elseif command == 'fail' or command == 'retry' then
 		end
 		return default
 	end
-	local function read_owned(area, item, worker)
-		local key = prefix .. 'j:' .. item.jid
-		local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
-		local problem = job.err or not item.anybody and not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
-		if problem then
-			return problem
-		elseif not job[1] then
-			return 'Job ' .. item.jid .. ' is in no queue'
-		elseif item.here and item.queue ~= job[1] then
-			return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+	local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), data = '', delay = number('Retry', 'delay', ARGV[6] or 0), group = ARGV[7], message = ARGV[8]}
+	if ARGV[9] == 'here' then
+		item.here = true
+		item.since = ARGV[10] ~= '' and ARGV[10] or nil
+		if item.group == '' then
+			item.group = nil
 		end
-		item.key, item.current, item.priority = key, job[1], job[4]
-		item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-		item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
-		if item.result then
-			item.ended = 'failed|' .. (job[8] or '') .. '|' .. item.result
-		end
-	end
-	if command == 'fail' then
-		local function finite(text, default)
-			local n = text and tonumber(text)
-			if n and n - n == 0 then
-				return n
-			end
-			return default
-		end
-		local function add_failure(jid, group)
-			local reply = try('lpush', prefix .. 'f:' .. group, jid)
-			if type(reply) == 'table' then
-				call('del', prefix .. 'x:none')
-				reply = try('lpush', prefix .. 'f:' .. group, jid)
-			end
-			if type(reply) == 'table' then
-				return reply.err
-			end
-			try('sadd', prefix .. 'failures', group)
-		end
-		local function entry(at, what, details)
-			return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-		end
-		local jid = ARGV[3]
-		if not jid then
-			error('Job(): no jid provided')
-		end
-		local worker = ARGV[4]
-		if not worker then
-			error('Fail(): Arg "worker" missing')
-		end
-		local group = ARGV[5]
-		if not group then
-			error('Fail(): Arg "group" missing')
-		end
-		local message, data = ARGV[6], ARGV[7]
-		if not message then
-			error('Fail(): Arg "message" missing')
-		end
-		if data then
-			local ok, value, problem = pcall(cjson.decode, data)
+		if ARGV[11] then
+			item.data = ARGV[11]
+			local text = item.data
+			local ok, value, problem = pcall(cjson.decode, text)
 			if not ok or problem then
-				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-				error('Fail(): ' .. message)
+				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+				error('Retry(): ' .. message)
 			end
 		end
-		local item = {jid = jid, group = group, message = message, data = data or ''}
-		if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
-			item.result = library(stamp, now).strict_json('Fail', 'result', ARGV[8])
-		end
-		if ARGV[9] and ARGV[9] ~= '' then
-			item.since = ARGV[9]
-		end
-		if may_run and not may_run('publish', prefix .. 'log', '') then
-			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
-		local problem
-		do
-			local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
-			if problem2 then
-				problem = problem2
-			else
-				local jid, group, message = item.jid, item.group, item.message
-				try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
-				if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-					try('publish', prefix .. 'failed', jid)
-				end
-				local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
-				if item.ended then
-					library(stamp, now).add_result(item, fields)
-				end
-				do
-					try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-					try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-					do
-						local jid, text = item.jid, item.history
-						if text then
-							library(stamp, now).move_history(jid, text)
-						end
-					end
-					if item.grace then
-						call('hdel', item.key, 'grace')
-					end
-					if item.data ~= '' then
-						fields[#fields + 1] = 'data'
-						fields[#fields + 1] = item.data
-					end
-					if item.began then
-						fields[#fields + 1] = 'x:attempts'
-						fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
-					end
-					call('hset', item.key, unpack(fields))
-					local queue = item.current
-					if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-						library(stamp, now).wake(queue)
-					end
-				end
-				do
-					local queue = item.current
-					try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-					try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-					try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-					try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-				end
-				local cap, keep
-				do
-					local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-					cap, keep = finite(values[1], 100), (values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)}
-				end
-				do
-					local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
-					local length = try('rpush', key .. '-history', text)
-					if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-						library(stamp, now).trim_history(key .. '-history', length, cap)
-					end
-				end
-				do
-					local queue = item.current
-					do
-						local day = now - now % 86400
-						local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-						if try('hincrby', key, 'failures', 1) == 1 then
-							local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-							try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-						end
-					end
-					local day = now - now % 86400
-					local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-					if try('hincrby', key, 'failed', 1) == 1 then
-						local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-						try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-					end
-				end
-				if item.stored then
-					library(stamp, now).job_ended(jid, item.stored, 'failed')
-				end
-				if keep then
-					library(stamp, now).file_failure(jid, group, keep, item.stored)
-				end
+		if ARGV[12] then
+			item.result = ARGV[12]
+			local text = item.result
+			local ok, value, problem = pcall(cjson.decode, text)
+			if not ok or problem then
+				local message = 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+				error('Retry(): ' .. message)
 			end
 		end
-		if problem then
-			error('Fail(): ' .. problem)
-		end
-		return jid
-	elseif command == 'retry' then
-		local function required(area, name, text)
-			if not text then
-				local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-				error(area .. '(): ' .. message)
-			end
-			return text
-		end
-		local function number(area, name, text)
-			local n = tonumber(text)
-			if not n or n - n ~= 0 then
-				library(stamp, now).reject_number(area, name, text)
-			end
-			return n
-		end
-		local function finite(text, default)
-			local n = text and tonumber(text)
-			if n and n - n == 0 then
-				return n
-			end
-			return default
-		end
-		local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), data = '', delay = number('Retry', 'delay', ARGV[6] or 0), group = ARGV[7], message = ARGV[8]}
-		if ARGV[9] == 'here' then
-			item.here = true
-			item.since = ARGV[10] ~= '' and ARGV[10] or nil
-			if item.group == '' then
-				item.group = nil
-			end
-			if ARGV[11] then
-				item.data = ARGV[11]
-				local text = item.data
-				local ok, value, problem = pcall(cjson.decode, text)
-				if not ok or problem then
-					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-					error('Retry(): ' .. message)
-				end
-			end
-			if ARGV[12] then
-				item.result = ARGV[12]
-				local text = item.result
-				local ok, value, problem = pcall(cjson.decode, text)
-				if not ok or problem then
-					local message = 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-					error('Retry(): ' .. message)
-				end
-			end
-		end
-		if may_run and not may_run('publish', prefix .. 'log', '') then
-			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
-		local problem
-		repeat
-			local worker = required('Retry', 'worker', ARGV[5])
-			local problem2 = read_owned('Retry', item, worker)
-			if problem2 then
-				problem = problem2
-				break
-			end
-			local queue, group, message = item.queue, item.group, item.message
-			item.remaining = item.remaining - 1
-			local failure
-			if group and message then
-				failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
-			end
-			if item.remaining < 0 then
-				problem = library(stamp, now).exhaust(worker, item, queue, group, failure)
-				break
-			end
-			local state
-			do
-				local score = finite(item.priority, 0) - now / 10000000000
-				local state2, part = 'waiting', 'work'
-				if item.delay > 0 then
-					state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
-				end
-				local reply
-				do
-					local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
-					reply = try('zadd', key, score2, member)
-					if type(reply) == 'table' then
-						call('del', prefix .. 'x:none')
-						reply = try('zadd', key, score2, member)
-					end
-				end
-				if type(reply) == 'table' then
-					state, problem2 = nil, reply.err
-				else
-					state, problem2 = state2
-				end
-			end
-			if problem2 then
-				problem = problem2
-				break
-			end
-			local fields = {'remaining', item.remaining, 'state', state}
-			if failure then
-				fields[5], fields[6] = 'failure', failure
-			end
-			do
-				try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-				try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-				do
-					local jid, text = item.jid, item.history
-					if text then
-						library(stamp, now).move_history(jid, text)
-					end
-				end
-				if item.grace then
-					call('hdel', item.key, 'grace')
-				end
-				if item.data ~= '' then
-					fields[#fields + 1] = 'data'
-					fields[#fields + 1] = item.data
-				end
-				if item.began then
-					fields[#fields + 1] = 'x:attempts'
-					fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
-				end
-				call('hset', item.key, unpack(fields))
-				local queue = item.current
-				if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-					library(stamp, now).wake(queue)
-				end
-			end
-			if queue ~= item.current then
-				library(stamp, now).know_unlisted(queue)
-				if call('exists', prefix .. 'x:empty') == 1 and try('sadd', prefix .. 'x:filled', queue) == 1 then
-					call('expire', prefix .. 'x:filled', 1)
-				end
-			end
-			library(stamp, now).wake_for(queue, item.delay)
-			if item.stored then
-				library(stamp, now).stop_limited(item.jid, item.stored)
-			end
-		until true
-		if problem then
-			error('Retry(): ' .. problem)
-		end
-		return item.remaining
-	end
-	return
-elseif command == 'cancel' then
-	local function outsider(jids, among)
-		for i = 1, #jids do
-			if not among[jids[i]] then
-				return jids[i]
-			end
-		end
-	end
-	local function read_job_to_cancel(jid, most)
-		local key = prefix .. 'j:' .. jid
-		local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
-		key = key .. '-dependencies'
-		job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
-		return job
-	end
-	local among = {}
-	for i = 3, #ARGV do
-		among[ARGV[i]] = true
-	end
-	for i = 3, #ARGV do
-		do
-			local jid, n = ARGV[i], #ARGV - 2
-			local dependents
-			do
-				local key = prefix .. 'j:' .. jid .. '-dependents'
-				local found = call('srandmember', key, 10 + 1)
-				if #found <= 10 or outsider(found, among) then
-					dependents = found
-				else
-					dependents = call('srandmember', key, n + 1)
-				end
-			end
-			local other = outsider(dependents, among)
-			if other then
-				local message = jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
-				error('Cancel(): ' .. message)
-			end
-		end
-	end
-	local function read_jobs()
-		local jobs = {}
-		for i = 3, #ARGV do
-			local jid = ARGV[i]
-			jobs[jid] = jobs[jid] or read_job_to_cancel(jid, classic and 1000000000 or 1000)
-			if #jobs[jid].dependencies > (classic and 1000000000 or 1000) then
-				return
-			end
-		end
-		return jobs
 	end
 	if may_run and not may_run('publish', prefix .. 'log', '') then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
-	local jobs, jids = read_jobs(), {}
-	if not jobs then
-		return jids
-	end
-	local gone = {false, false, false, false, false, false, dependencies = {}}
-	for i = 3, #ARGV do
-		local jid = ARGV[i]
-		library(stamp, now).cancel_job(jid, jobs[jid])
-		if jobs[jid][1] ~= 'complete' then
-			jobs[jid] = gone
-		end
-		jids[i - 2] = jid
-	end
-	return jids
-elseif command == 'config.get' then
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local unlisted = {['backoff-initial-delay'] = 0, ['backoff-factor'] = 3}
-	local defaults = {application = 'qless', heartbeat = 60, ['grace-period'] = 10, ['stats-history'] = 30, ['histogram-history'] = 7, ['jobs-history-count'] = 50000, ['jobs-history'] = 604800}
-	local key = ARGV[3]
-	if ARGV[4] == 'from' then
-		return library(stamp, now).settings_from(required('Config.get', 'cursor', ARGV[5]))
-	elseif key then
-		return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
-	end
-	local set = call('hgetall', prefix .. 'config')
-	for i = 1, #set, 2 do
-		defaults[set[i]] = set[i + 1]
-	end
-	return cjson.encode(defaults)
-elseif command == 'failed' then
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local function array(list)
-		if #list == 0 then
-			return empty_list
-		end
-		return cjson.encode(list)
-	end
-	local group = ARGV[3]
-	local start
-	do
-		local text = ARGV[4] or 0
-		start = tonumber(text)
-		if not start or start - start ~= 0 then
-			library(stamp, now).reject_number('Failed', 'start', text)
-		end
-		if start % 1 ~= 0 or math.abs(start) > 2147483647 then
-			local message = 'Arg "start" is not a whole number: ' .. text
-			error('Failed(): ' .. message)
-		end
-	end
-	local limit
-	do
-		local text = ARGV[5] or 25
-		limit = tonumber(text)
-		if not limit or limit - limit ~= 0 then
-			library(stamp, now).reject_number('Failed', 'limit', text)
-		end
-		if limit % 1 ~= 0 or math.abs(limit) > 2147483647 then
-			local message = 'Arg "limit" is not a whole number: ' .. text
-			error('Failed(): ' .. message)
-		end
-	end
-	local function counts_of(groups)
-		local counts = {}
-		for i = 1, #groups do
-			counts[i] = cjson.encode(groups[i]) .. ':' .. call('llen', prefix .. 'f:' .. groups[i])
-		end
-		return '{' .. table.concat(counts, ',') .. '}'
-	end
-	if ARGV[6] == 'from' then
-		local cursor = library(stamp, now).scan_cursor('Failed', required('Failed', 'cursor', ARGV[7]))
-		local found = call('sscan', prefix .. 'failures', cursor, 'COUNT', 500)
-		return '{"cursor":' .. cjson.encode(found[1] == '0' and '' or found[1]) .. ',"groups":' .. counts_of(found[2]) .. '}'
-	elseif group then
-		local key = prefix .. 'f:' .. group
-		local jids = call('lrange', key, start, start + limit - 1)
-		return '{"total":' .. call('llen', key) .. ',"jobs":' .. array(jids) .. '}'
-	end
-	return counts_of(call('smembers', prefix .. 'failures'))
-elseif command == 'get' then
-	var = {}
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local jid, asks_due = required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'
-	var.related_left = asks_due and 4000
-	local text
-	do
-		local job = call('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
-		if not job[13] then
-			text = nil
-		elseif not asks_due then
-			text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-		else
-			local state, more = job[14], library(stamp, now).set_beside(job)
-			if job[17] then
-				more = more .. ',"attempts":' .. (library(stamp, now).readable('[' .. job[17] .. ']') or empty_list)
-			end
-			if state == 'scheduled' or state == 'depends' then
-				more = more .. library(stamp, now).due_member(jid, job[2], state)
-			end
-			text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', more)
-		end
-	end
-	return text and library(stamp, now).with_large(text, '')
-elseif command == 'jobs' then
-	local function integer(area, name, text)
-		local value = tonumber(text)
-		if not value or value - value ~= 0 then
-			library(stamp, now).reject_number(area, name, text)
-		end
-		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-			error(area .. '(): ' .. message)
-		end
-		return value
-	end
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
-	local function names_queue()
-		local first = ARGV[4]
-		if #ARGV >= 6 or first == '' or first and not finite(first) and library(stamp, now).is_queue(first) then
-			return first
-		end
-	end
-	local function last_put(entries)
-		for i = #entries, 1, -1 do
-			local happened
-			do
-				local text = entries[i]
-				if not text then
-					happened = {}
-				else
-					local ok, list = pcall(cjson.decode, text)
-					if ok and type(list) == 'table' then
-						happened = list
-					else
-						happened = {}
-					end
-				end
-			end
-			if happened[2] == 'put' and type(happened[3]) == 'table' then
-				return happened[3].q or happened[3].queue
-			end
-		end
-	end
-	local function queue_of(jid)
-		local history = prefix .. 'j:' .. jid .. '-history'
-		return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))
-	end
-	local state = ARGV[3]
-	if not state then
-		error('Jobs(): Arg "state" missing')
-	end
-	if state == 'complete' then
-		local first, theirs = 4, names_queue()
-		if theirs then
-			first = 5
-		end
-		local offset, count
+	local problem
+	repeat
+		local worker = required('Retry', 'worker', ARGV[5])
+		local problem3
 		do
-			local first2 = first
-			offset, count = integer('Jobs', 'offset', ARGV[first2] or 0), integer('Jobs', 'count', ARGV[first2 + 1] or 25)
-		end
-		if theirs and theirs ~= '' then
-			local found, skip = {}, math.max(0, offset)
-			for first = 0, 1000 - 1, 100 do
-				local jids = call('zrevrange', prefix .. 'completed', first, first + 99)
-				for i = 1, #jids do
-					if #found >= count then
-						return found
-					elseif queue_of(jids[i]) == theirs then
-						if skip > 0 then
-							skip = skip - 1
-						else
-							found[#found + 1] = jids[i]
-						end
-					end
+			local key = prefix .. 'j:' .. item.jid
+			local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
+			local problem2 = job.err or not item.anybody and not_owned('Retry', item.jid, job[3], job[2], worker, job[8], item.since)
+			if problem2 then
+				problem3 = problem2
+			elseif not job[1] then
+				problem3 = 'Job ' .. item.jid .. ' is in no queue'
+			elseif item.here and item.queue ~= job[1] then
+				problem3 = 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+			else
+				item.key, item.current, item.priority = key, job[1], job[4]
+				item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+				item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
+				if item.result then
+					item.ended = library(stamp, now).result_field('failed', job[8], item.result)
 				end
 			end
-			return found
 		end
-		return call('zrevrange', prefix .. 'completed', offset, offset + count - 1)
-	end
-	local queue = ARGV[4]
-	if not queue then
-		error('Jobs(): Arg "queue" missing')
-	end
-	local offset, count
-	offset, count = integer('Jobs', 'offset', ARGV[5] or 0), integer('Jobs', 'count', ARGV[5 + 1] or 25)
-	local last = offset + count - 1
-	if state == 'waiting' then
-		return count == 0 and {} or call('zrevrange', prefix .. 'q:' .. queue .. '-work', offset, last)
-	elseif state == 'running' then
-		return call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf', 'LIMIT', offset, count)
-	elseif state == 'stalled' then
-		return call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', offset, count)
-	elseif state == 'scheduled' then
-		local key, due = prefix .. 'q:' .. queue .. '-scheduled', 0
-		if call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0 then
-			library(stamp, now).bring_due(queue, false, true, 1000)
-			due = call('zcount', key, 0, stamp)
+		if problem3 then
+			problem = problem3
+			break
 		end
-		if offset >= 0 and last >= 0 then
-			offset, last = offset + due, last + due
+		local queue, group, message = item.queue, item.group, item.message
+		item.remaining = item.remaining - 1
+		local failure
+		if group and message then
+			failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
 		end
-		return call('zrange', key, offset, last)
-	elseif state == 'depends' then
-		return call('zrange', prefix .. 'q:' .. queue .. '-depends', offset, last)
-	elseif state == 'recurring' then
-		return call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, '+inf', 'LIMIT', offset, count)
-	end
-	do
-		local message = 'Unknown type "' .. state .. '"'
-		error('Jobs(): ' .. message)
-	end
-	return
-elseif command == 'peek' then
-	var = {large_text = 0}
-	local function joined(texts)
-		if #texts == 0 then
-			return empty_list
-		elseif #texts == 1 then
-			return '[' .. texts[1] .. ']'
-		elseif #texts == 2 then
-			return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+		if item.remaining < 0 then
+			problem = library(stamp, now).exhaust(worker, item, queue, group, failure)
+			break
 		end
-		return '[' .. table.concat(texts, ',') .. ']'
-	end
-	local queue = ARGV[3]
-	if not queue then
-		error('Queue(): no queue name provided')
-	end
-	var.queue = queue
-	local count
-	do
-		local text = ARGV[4]
-		local amount = tonumber(text)
-		if not amount or amount - amount ~= 0 then
-			library(stamp, now).reject_number('Peek', 'count', text)
-		end
-		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			local message = 'Arg "count" is not a whole number: ' .. text
-			error('Peek(): ' .. message)
-		end
-		if amount < 0 then
-			local message = 'Arg "count" is negative: ' .. text
-			error('Peek(): ' .. message)
-		end
-		count = amount + 0
-	end
-	var.count = count
-	local beside = ARGV[5] == 'beside'
-	var.beside = beside
-	var.related_left = beside and 4000
-	local out
-	out, var.passed = {}, 0
-	var.out = out
-	local function show(key, jid)
-		local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
-		if job[13] and job[9] and library(stamp, now).is_over(jid, job[9], 'waiting') then
-			var.passed = var.passed + 1
-		elseif job[13] then
-			local text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', beside and library(stamp, now).set_beside(job))
-			out[#out + 1], var.large_text = text, var.large_text + #text
-		elseif not may_run or may_run('del', key) then
-			return 1 - call('zrem', key, jid)
-		end
-		return 1
-	end
-	local function show_some(key, jids)
-		local kept = 0
-		for _, jid in ipairs(jids) do
-			kept = kept + show(key, jid)
-		end
-		return kept
-	end
-	local room
-	room, var.looked = math.min(count, 250), 0
-	var.room = room
-	if beside then
-		local cursor = library(stamp, now).peek_from(ARGV[6] or '')
-		return library(stamp, now).with_large(joined(out), cursor)
-	end
-	do
-		local locks, work = prefix .. 'q:' .. queue .. '-locks', prefix .. 'q:' .. queue .. '-work'
-		local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
-		local recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-		call('zcard', work)
-		show_some(locks, lost)
-		if recur or scheduled then
-			library(stamp, now).bring_due(queue, recur, scheduled, count - #out)
-		end
-		local shown = 0
-		while #out < count and var.passed < 1000 do
-			local jids = call('zrevrange', work, shown, shown + count - #out - 1)
-			if #jids == 0 then
-				break
+		local state
+		do
+			local score = finite(item.priority, 0) - now / 10000000000
+			local state2, part = 'waiting', 'work'
+			if item.delay > 0 then
+				state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
 			end
-			shown = shown + show_some(work, jids)
+			local reply
+			do
+				local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
+				reply = try('zadd', key, score2, member)
+				if type(reply) == 'table' then
+					call('del', prefix .. 'x:none')
+					reply = try('zadd', key, score2, member)
+				end
+			end
+			if type(reply) == 'table' then
+				state, problem3 = nil, reply.err
+			else
+				state, problem3 = state2
+			end
 		end
+		if problem3 then
+			problem = problem3
+			break
+		end
+		local fields = {'remaining', item.remaining, 'state', state}
+		if failure then
+			fields[5], fields[6] = 'failure', failure
+		end
+		do
+			try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+			try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+			do
+				local jid, text = item.jid, item.history
+				if text then
+					library(stamp, now).move_history(jid, text)
+				end
+			end
+			if item.grace then
+				call('hdel', item.key, 'grace')
+			end
+			if item.data ~= '' then
+				fields[#fields + 1] = 'data'
+				fields[#fields + 1] = item.data
+			end
+			if item.began then
+				fields[#fields + 1] = 'x:attempts'
+				fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
+			end
+			call('hset', item.key, unpack(fields))
+			local queue = item.current
+			if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+				library(stamp, now).wake(queue)
+			end
+		end
+		if queue ~= item.current then
+			library(stamp, now).know_unlisted(queue)
+			if call('exists', prefix .. 'x:empty') == 1 and try('sadd', prefix .. 'x:filled', queue) == 1 then
+				call('expire', prefix .. 'x:filled', 1)
+			end
+		end
+		library(stamp, now).wake_for(queue, item.delay)
+		if item.stored then
+			library(stamp, now).stop_limited(item.jid, item.stored)
+		end
+	until true
+	if problem then
+		error('Retry(): ' .. problem)
 	end
-	return joined(out)
+	return item.remaining
 elseif command == 'tag' then
 	local function required(area, name, text)
 		if not text then
@@ -9527,20 +10853,14 @@ if command == 'log' then
 	local jid = lib.required('Log', 'jid', ARGV[3])
 	local message = lib.required('Log', 'message', ARGV[4])
 	local data = ARGV[5] and lib.strict_json('Log', 'data', ARGV[5])
-	local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'history')
+	local job = call('hmget', lib.job_key(jid), 'state', 'history')
 	if not job[1] then
-		local message = 'Job ' .. jid .. ' does not exist'
-		error('Log(): ' .. message)
+		lib.reject('Log', 'Job ' .. jid .. ' does not exist')
 	end
-	local list, text = prefix .. 'j:' .. jid .. '-history', lib.entry(now, cjson.encode(message), data)
+	local list, text = lib.job_key(jid) .. '-history', lib.entry(now, cjson.encode(message), data)
 	call('llen', list)
-	do
-		local text = job[2]
-		if text then
-			lib.move_history(jid, text)
-		end
-	end
-	if type(lib.record(prefix .. 'j:' .. jid, text)) == 'table' then
+	lib.adopt_history(jid, job[2])
+	if type(lib.record(lib.job_key(jid), text)) == 'table' then
 		call('rpush', list, text)
 	end
 	return
@@ -9552,8 +10872,7 @@ if command == 'find' then
 	local cursor = lib.required('Find', 'cursor', ARGV[5])
 	local count, limit = lib.whole('Find', 'count', ARGV[6]), lib.whole('Find', 'limit', ARGV[7])
 	if count < 1 or count > 1000 then
-		local message = 'Arg "count" is not from 1 to ' .. 1000 .. ': ' .. ARGV[6]
-		error('Find(): ' .. message)
+		lib.reject('Find', 'Arg "count" is not from 1 to ' .. 1000 .. ': ' .. ARGV[6])
 	end
 	local list = lib.open_list('Find', ARGV[3], ARGV[4])
 	local filters = lib.read_filters('Find', 9, #ARGV)
@@ -9566,8 +10885,7 @@ elseif command == 'list' then
 	local offset, count = lib.whole('List', 'offset', ARGV[5]), lib.whole('List', 'count', ARGV[6])
 	local most = ARGV[7] == 'jid' and 5000 or 500
 	if count > most then
-		local message = 'Arg "count" is more than ' .. most .. ': ' .. ARGV[6]
-		error('List(): ' .. message)
+		lib.reject('List', 'Arg "count" is more than ' .. most .. ': ' .. ARGV[6])
 	end
 	local list = lib.open_list('List', ARGV[3], ARGV[4])
 	local head = '{"total":' .. list.total .. ',"items":'
@@ -9581,15 +10899,9 @@ elseif command == 'tags' then
 	local offset = lib.whole('Tags', 'offset', ARGV[3])
 	local count = lib.whole('Tags', 'count', ARGV[4])
 	if count == 0 then
-		error('Tags(): Arg "count" is 0')
+		lib.reject('Tags', 'Arg "count" is 0')
 	end
-	do
-		local list = call('zrangebyscore', prefix .. 'tags', '(0', '+inf', 'LIMIT', offset, count)
-		if #list == 0 then
-			return empty_list
-		end
-		return cjson.encode(list)
-	end
+	return lib.array(call('zrangebyscore', prefix .. 'tags', '(0', '+inf', 'LIMIT', offset, count))
 elseif command == 'wake' then
 	var = {unheard = 0}
 	library(stamp, now)
@@ -9601,7 +10913,7 @@ elseif command == 'wake' then
 	end
 	if ARGV[3] == '' then
 		local cursor = lib.required('Wake', 'cursor', ARGV[4])
-		if call('exists', prefix .. 'x:idle') == 0 then
+		if call('exists', lib.idle_key()) == 0 then
 			return ''
 		end
 		return lib.each_queue('Wake', cursor, 500, wake_for_jobs)
@@ -9617,9 +10929,9 @@ if command == 'await' then
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local found, ended = lib.read_end(call, jid)
 	if found and not ended then
-		local key = prefix .. 'j:' .. jid
+		local key = lib.job_key(jid)
 		local stored = call('hget', key, 'x:o')
-		if not (stored and string.find(stored, '^%a*w') ~= nil) then
+		if not (stored and lib.has_option(stored, 'w')) then
 			call('hset', key, 'x:o', lib.with_letter(stored, 'w'))
 		end
 		if stored and ARGV[4] == 'progress' then
@@ -9629,20 +10941,13 @@ if command == 'await' then
 	return found or call('get', prefix .. 'x:outbox:not:' .. jid)
 elseif command == 'rates' then
 	library(stamp, now)
-	local first
-	do
-		local text = ARGV[3]
-		first = tonumber(text)
-		if not first or first - first ~= 0 then
-			lib.reject_number('Rates', 'first', text)
-		end
-	end
+	local first = lib.number('Rates', 'first', ARGV[3])
 	local minutes = lib.whole('Rates', 'minutes', ARGV[4])
 	local queue, klass = ARGV[5] or '', ARGV[6] or ''
 	if minutes > 60 then
-		error('Rates(): More than 60 minutes')
+		lib.reject('Rates', 'More than 60 minutes')
 	end
-	local head, tail = #queue .. ':' .. queue .. ':', ':' .. klass
+	local head, tail = lib.rate_field(queue, ''), ':' .. klass
 	local function is_wanted(field)
 		if queue ~= '' then
 			return string.sub(field, 1, #head) == head
@@ -9652,29 +10957,26 @@ elseif command == 'rates' then
 		local length = tonumber(string.match(field, '^(%d+):'))
 		return length and string.sub(field, #tostring(length) + length + 2) == tail
 	end
+	local function values_of(key)
+		if queue ~= '' and klass ~= '' then
+			local value = try('hget', key, lib.rate_field(queue, klass))
+			return type(value) == 'string' and {lib.rate_field(queue, klass), value} or {}
+		end
+		local all, found = try('hgetall', key), {}
+		if queue == '' and klass == '' then
+			return all
+		end
+		for i = 1, #all, 2 do
+			if is_wanted(all[i]) then
+				found[#found + 1], found[#found + 2] = all[i], all[i + 1]
+			end
+		end
+		return found
+	end
 	local found = {}
 	local from = first - first % 60
 	for at = from, math.min(from + 60 * (minutes - 1), now), 60 do
-		local values
-		do
-			local key = prefix .. 'x:rates:' .. string.format('%d', at - at % 60)
-			if queue ~= '' and klass ~= '' then
-				local value = try('hget', key, #queue .. ':' .. queue .. ':' .. klass)
-				values = type(value) == 'string' and {#queue .. ':' .. queue .. ':' .. klass, value} or {}
-			else
-				local all, found = try('hgetall', key), {}
-				if queue == '' and klass == '' then
-					values = all
-				else
-					for i = 1, #all, 2 do
-						if is_wanted(all[i]) then
-							found[#found + 1], found[#found + 2] = all[i], all[i + 1]
-						end
-					end
-					values = found
-				end
-			end
-		end
+		local values = values_of(lib.rates_key(at))
 		if #values > 0 then
 			found[#found + 1] = string.format('%d', at)
 			found[#found + 1] = values
@@ -9684,36 +10986,35 @@ elseif command == 'rates' then
 elseif command == 'recur' then
 	var = {none = {}, unheard = 0}
 	library(stamp, now)
-	local queue = lib.required('Queue', 'queue', ARGV[3] ~= '' and ARGV[3])
-	local jid = lib.required('Recur', 'jid', ARGV[4] ~= '' and ARGV[4])
+	local queue = lib.named('Queue', 'queue', ARGV[3])
+	local jid = lib.named('Recur', 'jid', ARGV[4])
 	local klass, data = ARGV[5], ARGV[6]
 	if not klass then
-		error('Recur(): Arg "klass" missing')
+		lib.reject('Recur', 'Arg "klass" missing')
 	end
 	lib.json('Recur', 'data', data)
 	if ARGV[7] ~= 'interval' then
-		local message = 'schedule type "' .. tostring(ARGV[7]) .. '" unknown'
-		error('Recur(): ' .. message)
+		lib.reject('Recur', 'schedule type "' .. tostring(ARGV[7]) .. '" unknown')
 	end
 	local interval = lib.number('Recur', 'interval', ARGV[8])
 	local offset = lib.number('Recur', 'offset', ARGV[9])
 	if interval <= 0 then
-		error('Recur(): Arg "interval" must be greater than 0')
+		lib.reject('Recur', 'Arg "interval" must be greater than 0')
 	end
 	local given = lib.options('Recur', 10, #ARGV)
 	local priority = lib.number('Recur', 'priority', given.priority or 0)
 	local retries = lib.number('Recur', 'retries', given.retries or 0)
 	local backlog = lib.number('Recur', 'backlog', given.backlog or 0)
 	local tags = lib.names('Recur', 'tags', given.tags)
-	local old = call('hmget', prefix .. 'r:' .. jid, 'count', 'queue', 'interval')
-	local kept = given.keep and old[2] == queue and lib.finite(old[3]) == interval and call('zscore', prefix .. 'q:' .. queue .. '-recur', jid)
+	local old = call('hmget', lib.recur_key(jid), 'count', 'queue', 'interval')
+	local kept = given.keep and old[2] == queue and lib.finite(old[3]) == interval and call('zscore', lib.queue_key(queue, 'recur'), jid)
 	if not kept then
-		call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', now + offset), jid)
+		call('zadd', lib.queue_key(queue, 'recur'), lib.exact(now + offset), jid)
 	end
 	if old[2] and old[2] ~= queue then
-		try('zrem', prefix .. 'q:' .. old[2] .. '-recur', jid)
+		try('zrem', lib.queue_key(old[2], 'recur'), jid)
 	end
-	call('hset', prefix .. 'r:' .. jid, 'jid', jid, 'klass', klass, 'data', data, 'priority', priority, 'tags', lib.array(tags), 'state', 'recur', 'queue', queue, 'type', 'interval', 'count', old[1] or 0, 'interval', interval, 'retries', retries, 'backlog', backlog)
+	call('hset', lib.recur_key(jid), 'jid', jid, 'klass', klass, 'data', data, 'priority', priority, 'tags', lib.array(tags), 'state', 'recur', 'queue', queue, 'type', 'interval', 'count', old[1] or 0, 'interval', interval, 'retries', retries, 'backlog', backlog)
 	lib.know_queue(queue)
 	if not kept then
 		lib.note_filled(queue)
@@ -9725,61 +11026,55 @@ elseif command == 'renew' then
 	local worker = lib.required('Renew', 'worker', ARGV[3])
 	local heartbeats = {}
 	local outcomes, by_queue, all = {}, {}, {}
-	for i = 4, #ARGV do
-		local problem
-		do
-			local jid, i2 = ARGV[i], i - 3
-			local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'grace', 'x:o')
-			local queue = job[1]
-			local problem2 = job.err or lib.not_owned('Renew', jid, job[3], job[2], worker)
-			if problem2 or not queue then
-				problem = problem2 or 'Job ' .. jid .. ' is in no queue'
+	local function read_lock(jid, i)
+		local job = try('hmget', lib.job_key(jid), 'queue', 'state', 'worker', 'grace', 'x:o')
+		local queue = job[1]
+		local problem = job.err or lib.not_owned('Renew', jid, job[3], job[2], worker)
+		if problem or not queue then
+			return problem or 'Job ' .. jid .. ' is in no queue'
+		end
+		local seconds = job[5] and lib.own_lock_time(job[5]) or heartbeats[queue]
+		if not seconds then
+			seconds = lib.kept_lock_time(lib.heartbeat_of(queue))
+			heartbeats[queue] = seconds
+		end
+		local its = by_queue[queue] or {jobs = {}, locks = {}}
+		by_queue[queue] = its
+		its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = job[4], lasts = seconds}
+		its.locks[#its.locks + 1] = lib.exact(now + seconds)
+		its.locks[#its.locks + 1] = jid
+	end
+	local function renew_queue(queue, its)
+		local reply = try('zadd', lib.queue_key(queue, 'locks'), unpack(its.locks))
+		if type(reply) == 'table' then
+			lib.must_write()
+			reply = try('zadd', lib.queue_key(queue, 'locks'), unpack(its.locks))
+		end
+		for i, job in ipairs(its.jobs) do
+			if type(reply) == 'table' then
+				outcomes[job.at] = '!' .. reply.err
 			else
-				local seconds = job[5] and lib.own_lock_time(job[5]) or heartbeats[queue]
-				if not seconds then
-					seconds = lib.kept_lock_time(lib.heartbeat_of(queue))
-					heartbeats[queue] = seconds
+				local expires = its.locks[2 * i - 1]
+				call('hset', lib.job_key(job.jid), 'expires', expires)
+				if job.grace then
+					call('hdel', lib.job_key(job.jid), 'grace')
 				end
-				local its = by_queue[queue] or {jobs = {}, locks = {}}
-				by_queue[queue] = its
-				its.jobs[#its.jobs + 1] = {at = i2, jid = jid, grace = job[4], lasts = seconds}
-				its.locks[#its.locks + 1] = string.format('%.17g', now + seconds)
-				its.locks[#its.locks + 1] = jid
+				all[#all + 1] = expires
+				all[#all + 1] = job.jid
+				outcomes[job.at] = lib.exact(job.lasts)
 			end
 		end
+	end
+	for i = 4, #ARGV do
+		local problem = read_lock(ARGV[i], i - 3)
 		if problem then
 			outcomes[i - 3] = '!' .. problem
 		end
 	end
 	for queue, its in pairs(by_queue) do
-		do
-			local reply = try('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(its.locks))
-			if type(reply) == 'table' then
-				call('del', prefix .. 'x:none')
-				reply = try('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(its.locks))
-			end
-			for i, job in ipairs(its.jobs) do
-				if type(reply) == 'table' then
-					outcomes[job.at] = '!' .. reply.err
-				else
-					local expires = its.locks[2 * i - 1]
-					call('hset', prefix .. 'j:' .. job.jid, 'expires', expires)
-					if job.grace then
-						call('hdel', prefix .. 'j:' .. job.jid, 'grace')
-					end
-					all[#all + 1] = expires
-					all[#all + 1] = job.jid
-					outcomes[job.at] = string.format('%.17g', job.lasts)
-				end
-			end
-		end
+		renew_queue(queue, its)
 	end
-	do
-		local key = prefix .. 'w:' .. worker .. ':jobs'
-		for from = 1, #all, 1000 do
-			try('zadd', key, unpack(all, from, math.min(from + 999, #all)))
-		end
-	end
+	lib.each_slice(try, 'zadd', lib.worker_key(worker), all)
 	try('zadd', prefix .. 'workers', stamp, worker)
 	return outcomes
 elseif command == 'stats' then
@@ -9787,20 +11082,17 @@ elseif command == 'stats' then
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local day = lib.day_of(lib.number('Stats', 'date', ARGV[4]))
 	local fields = {'total', 'mean', 'vk'}
-	for i = 0, 59 do
-		fields[#fields + 1] = 's' .. i
+	local function add_buckets(unit, first, last)
+		for i = first, last do
+			fields[#fields + 1] = unit .. i
+		end
 	end
-	for i = 1, 59 do
-		fields[#fields + 1] = 'm' .. i
-	end
-	for i = 1, 23 do
-		fields[#fields + 1] = 'h' .. i
-	end
-	for i = 1, 6 do
-		fields[#fields + 1] = 'd' .. i
-	end
+	add_buckets('s', 0, 59)
+	add_buckets('m', 1, 59)
+	add_buckets('h', 1, 23)
+	add_buckets('d', 1, 6)
 	local function summary(kind)
-		local values = call('hmget', prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, unpack(fields))
+		local values = call('hmget', lib.stats_key(kind, day, queue), unpack(fields))
 		local count = lib.finite(values[1], 0)
 		local std = 0
 		if count > 1 then
@@ -9812,20 +11104,26 @@ elseif command == 'stats' then
 		end
 		return {count = count, mean = lib.finite(values[2], 0), std = std, histogram = histogram}
 	end
-	local expired = lib.finite(call('hget', prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue, 'expired'), 0)
-	local counts = call('hmget', prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue, 'retries', 'failed', 'failures')
+	local expired = lib.finite(call('hget', lib.own_stats_key(day, queue), 'expired'), 0)
+	local counts = call('hmget', lib.stats_key('stats', day, queue), 'retries', 'failed', 'failures')
 	return cjson.encode({retries = lib.finite(counts[1], 0), failed = lib.finite(counts[2], 0), failures = lib.finite(counts[3], 0), expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run')})
 elseif command == 'sweep' then
 	var = {droppable = 1000, dropped = 0, left_groups = {}, made_last = 0, met_letters = {}, met_lives = {}, near_end = {}, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
 	library(stamp, now)
+	local function some_groups(cursor)
+		local reply = try('sscan', prefix .. 'failures', cursor, 'COUNT', 100)
+		local groups = reply[2] or {}
+		table.sort(groups)
+		return groups, reply[1] or '0'
+	end
 	local function tell_group(group, from, limit)
 		local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
 		for i = 1, #jids do
 			if var.tellable <= 0 then
 				return told, i - 1
 			end
-			local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'x:o')
-			if job[1] == 'failed' and job[2] and string.find(job[2], '^%a*d') ~= nil then
+			local job = try('hmget', lib.job_key(jids[i]), 'state', 'x:o')
+			if job[1] == 'failed' and job[2] and lib.has_option(job[2], 'd') then
 				told = told + lib.tell_all({jids[i]}, '0', lib.job_ended, true)
 			end
 		end
@@ -9840,11 +11138,7 @@ elseif command == 'sweep' then
 			done = lib.clear_list(keep.seconds)
 		end
 		if #groups == 0 then
-			local cursor2 = cursor
-			local reply = try('sscan', prefix .. 'failures', cursor2, 'COUNT', 100)
-			local groups2 = reply[2] or {}
-			table.sort(groups2)
-			groups, cursor = groups2, reply[1] or '0'
+			groups, cursor = some_groups(cursor)
 		end
 		repeat
 			for i = 1, #groups do
@@ -9859,58 +11153,63 @@ elseif command == 'sweep' then
 			end
 			local ended = cursor == '0'
 			if not ended then
-				local cursor2 = cursor
-				local reply = try('sscan', prefix .. 'failures', cursor2, 'COUNT', 100)
-				local groups2 = reply[2] or {}
-				table.sort(groups2)
-				groups, cursor = groups2, reply[1] or '0'
+				groups, cursor = some_groups(cursor)
 			end
 		until ended
 		try('hdel', sweep, 'cursor', 'groups', 'from')
 		return done
 	end
 	local room = 100
+	local function count_due(queue, part)
+		return call('zcount', lib.queue_key(queue, part), '-inf', stamp)
+	end
+	local function hand_back_lost(queue, jids)
+		for i = 1, #jids do
+			call('zadd', lib.queue_key(queue, 'work'), '+inf', jids[i])
+			call('zrem', lib.queue_key(queue, 'locks'), jids[i])
+			call('hset', lib.job_key(jids[i]), 'state', 'waiting', 'worker', '', 'expires', '0')
+			lib.stop_limited(jids[i], try('hget', lib.job_key(jids[i]), 'x:o'))
+		end
+	end
+	local function move_due(queue, lost, recur, scheduled)
+		call('zrem', lib.queue_key(queue, 'work'), '')
+		if lost > 0 then
+			local cap = lib.read_failing()
+			hand_back_lost(queue, lib.expire(queue, math.min(lost, room), lib.read_lost_settings(cap)))
+		end
+		local locks = lost - count_due(queue, 'locks')
+		lib.bring_due(queue, recur > 0, scheduled > 0, room - locks)
+		lib.wake(queue)
+		return locks + recur - count_due(queue, 'recur') + scheduled - count_due(queue, 'scheduled')
+	end
 	local function sweep_queue(queue)
-		local lost, recur = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp), call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp)
-		local scheduled = call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp)
+		local lost, recur = count_due(queue, 'locks'), count_due(queue, 'recur')
+		local scheduled = count_due(queue, 'scheduled')
 		if room <= 0 or lost + recur + scheduled == 0 then
 			return 0
 		end
-		do
-			call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-			if lost > 0 then
-				local cap = lib.read_failing()
-				local jids = lib.expire(queue, math.min(lost, room), lib.read_lost_settings(cap))
-				for i = 1, #jids do
-					call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jids[i])
-					call('zrem', prefix .. 'q:' .. queue .. '-locks', jids[i])
-					call('hset', prefix .. 'j:' .. jids[i], 'state', 'waiting', 'worker', '', 'expires', '0')
-					lib.stop_limited(jids[i], try('hget', prefix .. 'j:' .. jids[i], 'x:o'))
-				end
+		return move_due(queue, lost, recur, scheduled)
+	end
+	local function next_queues()
+		local at = lib.finite(try('hget', prefix .. 'x:sweep', 'at'), 0)
+		local queues = try('zrange', prefix .. 'queues', at, at + 100 - 1)
+		if #queues < 100 then
+			local first = math.max(0, at - lib.finite(try('zcard', prefix .. 'queues'), 0))
+			local unlisted = try('zrange', prefix .. 'x:queues', first, first + 100 - #queues - 1)
+			for i = 1, #unlisted do
+				queues[#queues + 1] = unlisted[i]
 			end
-			local locks = lost - call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp)
-			lib.bring_due(queue, recur > 0, scheduled > 0, room - locks)
-			lib.wake(queue)
-			return locks + recur - call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) + scheduled - call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp)
 		end
+		if #queues == 100 then
+			try('hset', prefix .. 'x:sweep', 'at', at + 100)
+		elseif at > 0 then
+			try('hdel', prefix .. 'x:sweep', 'at')
+		end
+		return queues
 	end
 	local function sweep_queues(queues)
 		if queues[1] == '*' then
-			local at = lib.finite(try('hget', prefix .. 'x:sweep', 'at'), 0)
-			local queues2 = try('zrange', prefix .. 'queues', at, at + 100 - 1)
-			if #queues2 < 100 then
-				local first = math.max(0, at - lib.finite(try('zcard', prefix .. 'queues'), 0))
-				local unlisted = try('zrange', prefix .. 'x:queues', first, first + 100 - #queues2 - 1)
-				for i = 1, #unlisted do
-					queues2[#queues2 + 1] = unlisted[i]
-				end
-			end
-			if #queues2 == 100 then
-				try('hset', prefix .. 'x:sweep', 'at', at + 100)
-			elseif at > 0 then
-				try('hdel', prefix .. 'x:sweep', 'at')
-			end
-			queues = queues2
+			queues = next_queues()
 		end
 		local done = 0
 		for i = 1, #queues do
@@ -9918,14 +11217,12 @@ elseif command == 'sweep' then
 			if fine then
 				done, room = done + moved, room - moved
 			else
-				call('del', prefix .. 'x:none')
+				lib.must_write()
 			end
 		end
 		return done
 	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
+	lib.must_publish()
 	var.tellable = 100
 	if ARGV[3] == '' then
 		sweep_failures()
@@ -9963,28 +11260,23 @@ elseif command == 'track' then
 	local action = string.lower(ARGV[3])
 	local jid = lib.required('Track', 'jid', ARGV[4])
 	local may_be_gone = ARGV[5] == 'tidy' and action == 'untrack'
-	if call('exists', prefix .. 'j:' .. jid) == 0 and not (may_be_gone and type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
-		error('Track(): Job does not exist')
+	if call('exists', lib.job_key(jid)) == 0 and not (may_be_gone and lib.is_tracked(jid)) then
+		lib.reject('Track', 'Job does not exist')
 	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
+	lib.must_publish()
 	if action == 'track' then
 		local changed = call('zadd', tracked, stamp, jid)
-		try('publish', prefix .. 'track', jid)
+		lib.publish('track', jid)
 		if ARGV[5] == 'tidy' then
 			lib.untrack_gone(10)
 		end
 		return tostring(changed)
 	elseif action == 'untrack' then
 		local changed = call('zrem', tracked, jid)
-		try('publish', prefix .. 'untrack', jid)
+		lib.publish('untrack', jid)
 		return tostring(changed)
 	end
-	do
-		local message = 'Unknown action "' .. ARGV[3] .. '"'
-		error('Track(): ' .. message)
-	end
+	lib.reject('Track', 'Unknown action "' .. ARGV[3] .. '"')
 	return
 end
 elseif #command == 6 then
@@ -9995,7 +11287,7 @@ if command == 'depart' then
 	local claim, relays = lib.required('Depart', 'claim', ARGV[4]), ARGV[5]
 	local function holds_jobs(key)
 		for _, jid in ipairs(try('zrange', key, 0, -1)) do
-			local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
+			local job = try('hmget', lib.job_key(jid), 'worker', 'state')
 			if job[1] == worker and job[2] == 'running' then
 				return true
 			end
@@ -10003,25 +11295,25 @@ if command == 'depart' then
 		return false
 	end
 	local function leave_list(list)
-		try('zrem', prefix .. 'x:list:' .. list, worker)
-		if call('exists', prefix .. 'x:list:' .. list) == 1 then
+		try('zrem', lib.waiters_key(list), worker)
+		if call('exists', lib.waiters_key(list)) == 1 then
 			return nil
 		end
-		call('del', prefix .. 'x:listed:' .. list)
+		call('del', lib.listed_key(list))
 		return '\001' .. list
 	end
 	try('zrem', prefix .. 'workers', worker)
-	if not holds_jobs(prefix .. 'w:' .. worker .. ':jobs') then
-		call('del', prefix .. 'w:' .. worker .. ':jobs')
+	if not holds_jobs(lib.worker_key(worker)) then
+		call('del', lib.worker_key(worker))
 	end
-	call('del', prefix .. 'x:worker:' .. worker)
-	try('srem', prefix .. 'x:idle', worker)
+	call('del', lib.registry_key(worker))
+	try('srem', lib.idle_key(), worker)
 	local waits = worker
 	if #ARGV - 5 > 16 then
-		waits = leave_list(redis.sha1hex((table.concat(ARGV, '\000', 6))))
+		waits = leave_list(lib.list_name(table.concat(ARGV, '\000', 6)))
 	end
 	for i = 6, waits and #ARGV or 0 do
-		try('zrem', prefix .. 'x:idle:' .. ARGV[i], waits)
+		try('zrem', lib.waiting_key(ARGV[i]), waits)
 	end
 	if claim ~= '' then
 		call('del', prefix .. 'x:due:' .. claim)
@@ -10030,7 +11322,7 @@ if command == 'depart' then
 		lib.wake(ARGV[i])
 	end
 	if relays == '1' then
-		try('set', prefix .. 'x:unrelayed', '1', 'EX', '10')
+		try('set', lib.unrelayed_key(), '1', 'EX', '10')
 		lib.wake_any()
 	end
 	return
@@ -10038,28 +11330,25 @@ elseif command == 'forget' then
 	var = {left_groups = {}, near_end = {}}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
-	local key = prefix .. 'j:' .. jid
+	local key = lib.job_key(jid)
 	local job = call('hmget', key, 'state', 'tags', 'x:o')
 	local state = job[1]
-	if state == 'complete' then
-		call('del', prefix .. 'x:none')
+	local function delete_complete()
+		lib.must_write()
 		try('zrem', prefix .. 'completed', jid)
-		do
-			local tags = lib.names_of(job[2])
-			for i = 1, #tags do
-				lib.remove_tag(jid, tags[i])
-			end
-		end
+		lib.remove_tags(jid, lib.names_of(job[2]), 1)
 		call('del', key, key .. '-history', key .. '-dependencies')
-		if job[3] and string.find(job[3], '^%a*[stkK]') ~= nil then
+		if job[3] and lib.has_lifetime(job[3]) then
 			lib.note_life(jid)
 		end
+	end
+	if state == 'complete' then
+		delete_complete()
 	elseif state == 'failed' then
 		lib.check_dependents(jid, {}, 0)
-		call('del', prefix .. 'x:none')
+		lib.must_write()
 		lib.delete_failed(jid, true)
-		local jids = {jid}
-		lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
+		lib.unfile_failures({jid})
 	end
 	if state == 'complete' or state == 'failed' then
 		try('zrem', prefix .. 'tracked', jid)
@@ -10072,39 +11361,27 @@ elseif command == 'holder' then
 elseif command == 'length' then
 	library(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
-	return call('zcard', prefix .. 'q:' .. queue .. '-locks') + call('zcard', prefix .. 'q:' .. queue .. '-work') + call('zcard', prefix .. 'q:' .. queue .. '-scheduled')
+	return call('zcard', lib.queue_key(queue, 'locks')) + call('zcard', lib.queue_key(queue, 'work')) + call('zcard', lib.queue_key(queue, 'scheduled'))
 elseif command == 'queues' then
 	var = {none = {}}
 	library(stamp, now)
 	local budget = {due = 1000}
 	local function size(queue, part)
-		do
-			local text = try('zcard', prefix .. 'q:' .. queue .. '-' .. part)
-			local n = text and tonumber(text)
-			if n and n - n == 0 then
-				return n
-			end
-			return 0
-		end
+		return lib.finite(try('zcard', lib.queue_key(queue, part)), 0)
 	end
 	local function count_until_now(queue, part)
-		do
-			local text = try('zcount', prefix .. 'q:' .. queue .. '-' .. part, 0, stamp)
-			local n = text and tonumber(text)
-			if n and n - n == 0 then
-				return n
-			end
-			return 0
-		end
+		return lib.finite(try('zcount', lib.queue_key(queue, part), 0, stamp), 0)
+	end
+	local function move_due(queue, due)
+		pcall(lib.bring_due, queue, false, true, math.min(due, budget.due))
+		local left = count_until_now(queue, 'scheduled')
+		budget.due = budget.due - (due - left)
+		return left
 	end
 	local function counts(queue)
 		local due = count_until_now(queue, 'scheduled')
 		if due > 0 then
-			local due2 = due
-			pcall(lib.bring_due, queue, false, true, math.min(due2, budget.due))
-			local left = count_until_now(queue, 'scheduled')
-			budget.due = budget.due - (due2 - left)
-			due = left
+			due = move_due(queue, due)
 		end
 		local stalled = count_until_now(queue, 'locks')
 		return cjson.encode({name = queue, waiting = size(queue, 'work') + due, stalled = stalled, running = size(queue, 'locks') - stalled, scheduled = size(queue, 'scheduled') - due, depends = size(queue, 'depends'), recurring = size(queue, 'recur'), paused = try('sismember', prefix .. 'paused_queues', queue) == 1})
@@ -10136,31 +11413,12 @@ elseif command == 'repair' then
 	local limit = lib.whole('Repair', 'limit', ARGV[8])
 	local last = 9 + lib.whole('Repair', 'n', ARGV[9])
 	if #wanted > 500 then
-		local message = 'More than ' .. 500 .. ' jobs'
-		error('Repair(): ' .. message)
+		lib.reject('Repair', 'More than ' .. 500 .. ' jobs')
 	elseif ARGV[5] == 'recurring' then
-		error('Repair(): Recurring jobs are not repaired')
+		lib.reject('Repair', 'Recurring jobs are not repaired')
 	end
 	local filters = lib.read_filters('Repair', 10, last)
-	local list
-	do
-		local kind, name = ARGV[5], ARGV[6]
-		local key, scores = kind ~= 'jids' and lib.list_key('Repair', kind, name), var.none
-		if kind == 'failed' then
-			for i = 1, #wanted do
-				var.near_end[wanted[i]] = call('lpos', key, wanted[i], 'RANK', -1, 'MAXLEN', 1000)
-			end
-		elseif key and wanted[1] then
-			scores = call('zmscore', key, unpack(wanted))
-		end
-		local present, at = {}, {}
-		for i = 1, #wanted do
-			if not key or kind == 'failed' or lib.is_listed(kind, name, wanted[i], scores[i]) then
-				present[#present + 1], at[#at + 1] = wanted[i], i
-			end
-		end
-		list = {kind = 'jids', jids = present, at = at, total = #present}
-	end
+	local list = lib.these_of('Repair', ARGV[5], ARGV[6], wanted)
 	local function within_groups()
 		if action == 'move' or action == 'cancel' or action == 'unfail' then
 			return math.max(#lib.within_reach(list.jids), 1)
@@ -10168,19 +11426,32 @@ elseif command == 'repair' then
 		return 500
 	end
 	local strays = {}
+	local function without_strays(jids)
+		local failed = {}
+		for i = 1, #jids do
+			local job = try('hmget', lib.job_key(jids[i]), 'state', 'failure')
+			if job[1] == 'failed' and lib.list_of(job[2]).group == ARGV[6] then
+				failed[#failed + 1] = jids[i]
+			elseif job.err then
+				lib.leave_out(jids[i], 'server', job.err)
+			elseif lib.is_near_end(jids[i]) then
+				strays[#strays + 1] = jids[i]
+				lib.leave_out(jids[i], job[1] and 'not_failed' or 'not_found', 'it has not failed in ' .. ARGV[6])
+			end
+		end
+		return failed
+	end
 	local function each_job(jids, fields, do_it)
 		local done = 0
 		for i = 1, #jids do
 			local jid = jids[i]
-			local job = try('hmget', prefix .. 'j:' .. jid, unpack(fields))
+			local job = try('hmget', lib.job_key(jid), unpack(fields))
 			if not job[1] then
-				local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
-				var.left_alone[#var.left_alone + 1] = {jid, code, why}
+				lib.leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
 			else
 				local problem, code = do_it(jid, job)
 				if problem then
-					local code2 = code or 'server'
-					var.left_alone[#var.left_alone + 1] = {jid, code2, problem}
+					lib.leave_out(jid, code or 'server', problem)
 				else
 					done = done + 1
 				end
@@ -10216,21 +11487,19 @@ elseif command == 'repair' then
 		return #jobs
 	end
 	local function add_moved(puts, items, jid)
-		local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'data', 'x:o')
+		local job = try('hmget', lib.job_key(jid), 'klass', 'data', 'x:o')
 		if not job[1] or not job[2] then
-			local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
-			var.left_alone[#var.left_alone + 1] = {jid, code, why}
-			return
+			return lib.leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
 		end
 		local given = lib.options('Repair', last + 1, #ARGV)
 		local item = {queue = value, jid = jid, klass = job[1], data = job[2], checked = '1', key = false, state = false, delay = given.delay and lib.number('Repair', 'delay', given.delay) or 0}
 		lib.add_given(puts, item, given)
 		items[#items + 1] = item
-		return not (job[3] and string.find(job[3], '^%a*u') ~= nil)
+		return not (job[3] and lib.has_option(job[3], 'u'))
 	end
 	local function move_all(jids)
-		lib.required('Queue', 'queue', value ~= '' and value)
-		local puts = {worker = lib.options('Repair', last + 1, #ARGV).worker or '', items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
+		lib.named('Queue', 'queue', value)
+		local puts = lib.new_puts(lib.options('Repair', last + 1, #ARGV).worker or '')
 		local items = puts.items
 		puts.groups[1] = items
 		local sure = {}
@@ -10240,51 +11509,28 @@ elseif command == 'repair' then
 		lib.leave_later(sure)
 		local moved = #items
 		for _, refused in ipairs(moved > 0 and lib.put(puts) or var.none) do
-			do
-				local jid, why = refused[2], 'the job is ' .. refused[3]
-				var.left_alone[#var.left_alone + 1] = {jid, 'exists', why}
-			end
+			lib.leave_out(refused[2], 'exists', 'the job is ' .. refused[3])
 			moved = moved - 1
 		end
 		lib.leave_together(sure)
 		return moved
 	end
 	local function time_out_all(jids)
-		if may_run and not may_run('publish', prefix .. 'log', '') then
-			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
+		lib.must_publish()
 		return each_job(jids, {'state', 'queue'}, function(jid, job)
 			if job[1] ~= 'running' or not job[2] then
 				return 'the job is ' .. job[1], 'not_running'
 			end
-			local broken = try('zcard', prefix .. 'q:' .. job[2] .. '-work')
+			local broken = try('zcard', lib.queue_key(job[2], 'work'))
 			if type(broken) == 'table' then
 				return broken.err
 			end
-			do
-				local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts')
-				local queue = job[1]
-				try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-				call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jid)
-				do
-					local text = job[4]
-					if text then
-						lib.move_history(jid, text)
-					end
-				end
-				lib.record(prefix .. 'j:' .. jid, lib.entry(now, '"timed-out"'))
-				call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0', 'x:attempts', lib.with_attempt(job[7], 'timed_out', job[6], {worker = job[3] or nil, queue = queue}))
-				lib.lock_lost(jid, job[3] or '')
-				lib.wake(queue)
-				if job[5] then
-					lib.stop_limited(jid, job[5])
-				end
-			end
+			lib.time_out(jid, lib.read_running(call, jid))
     end)
 	end
 	local function set_priorities(jids)
 		local priority = lib.number('Repair', 'priority', value)
-		call('del', prefix .. 'x:none')
+		lib.must_write()
 		return each_job(jids, var.PRIORITY_FIELDS, function(jid, job)
 			return lib.set_priority(try, jid, job, priority)
     end)
@@ -10292,143 +11538,53 @@ elseif command == 'repair' then
 	local function tag_all(jids)
 		local tags = lib.names('Repair', 'tags', value)
 		return each_job(jids, {'tags'}, function(jid, job)
-			call('hset', prefix .. 'j:' .. jid, 'tags', lib.change_tags(jid, job[1], action == 'tag', tags, 1))
+			call('hset', lib.job_key(jid), 'tags', lib.change_tags(jid, job[1], action == 'tag', tags, 1))
     end)
 	end
 	local function track_all(jids)
-		if may_run and not may_run('publish', prefix .. 'log', '') then
-			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
+		lib.must_publish()
 		local tracked = prefix .. 'tracked'
 		call('zcard', tracked)
 		local done = each_job(jids, {'state'}, function(jid)
 			call('zadd', tracked, stamp, jid)
-			try('publish', prefix .. 'track', jid)
+			lib.publish('track', jid)
     end)
 		lib.untrack_gone(#jids)
 		return done
 	end
 	local function untrack_all(jids)
-		if may_run and not may_run('publish', prefix .. 'log', '') then
-			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
+		lib.must_publish()
 		local tracked, done = prefix .. 'tracked', 0
 		for i = 1, #jids do
-			if call('zrem', tracked, jids[i]) == 1 or call('exists', prefix .. 'j:' .. jids[i]) == 1 then
-				try('publish', prefix .. 'untrack', jids[i])
+			if call('zrem', tracked, jids[i]) == 1 or call('exists', lib.job_key(jids[i])) == 1 then
+				lib.publish('untrack', jids[i])
 				done = done + 1
 			else
-				local jid = jids[i]
-				var.left_alone[#var.left_alone + 1] = {jid, 'not_found', 'no such job'}
+				lib.leave_out(jids[i], 'not_found', 'no such job')
 			end
 		end
 		return done
 	end
 	local function promote_all(jids)
-		if may_run and not may_run('publish', prefix .. 'log', '') then
-			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
-		do
-			local queues, jobs, ready = {}, {}, 0
-			for i = 1, #jids do
-				local jid = jids[i]
-				local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
-				local state, its = job[1], job[2]
-				if not state or not its then
-					local code, why = job.err and 'server' or 'not_found', job.err or 'no such job'
-					var.left_alone[#var.left_alone + 1] = {jid, code, why}
-				elseif state == 'waiting' then
-					ready = ready + 1
-				elseif state ~= 'scheduled' then
-					local code, why = state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state
-					var.left_alone[#var.left_alone + 1] = {jid, code, why}
-				else
-					if not jobs[its] then
-						jobs[its], queues[#queues + 1] = {}, its
-					end
-					local parked = lib.parked_by(state, job[6], job[5])
-					jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
-				end
-			end
-			for i = 1, #queues do
-				call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
-				call('zcard', prefix .. 'q:' .. queues[i] .. '-scheduled')
-			end
-			for i = 1, #queues do
-				do
-					local queue, jobs2 = queues[i], jobs[queues[i]]
-					local work, moved, due, turns = {}, {}, {}, {}
-					for i2 = 1, #jobs2 do
-						local job = jobs2[i2]
-						if job.parked then
-							due[#due + 1], due[#due + 2] = stamp, job.jid
-						else
-							work[#work + 1] = lib.score_of(queue, job.priority, job.stored, turns)
-							work[#work + 1] = job.jid
-							moved[#moved + 1] = job.jid
-						end
-					end
-					do
-						local key = prefix .. 'q:' .. queue .. '-work'
-						for from = 1, #work, 1000 do
-							call('zadd', key, unpack(work, from, math.min(from + 999, #work)))
-						end
-					end
-					do
-						local key = prefix .. 'q:' .. queue .. '-scheduled'
-						for from = 1, #due, 1000 do
-							call('zadd', key, unpack(due, from, math.min(from + 999, #due)))
-						end
-					end
-					do
-						local key = prefix .. 'q:' .. queue .. '-scheduled'
-						for from = 1, #moved, 1000 do
-							call('zrem', key, unpack(moved, from, math.min(from + 999, #moved)))
-						end
-					end
-					for i3 = 1, #moved do
-						call('hset', prefix .. 'j:' .. moved[i3], 'state', 'waiting')
-					end
-					lib.note_filled(queue)
-					lib.wake(queue)
-				end
-				ready = ready + #jobs[queues[i]]
-			end
-			return ready
-		end
+		lib.must_publish()
+		return lib.promote(jids)
 	end
 	local actions = {cancel = lib.cancel_each, move = move_all, priority = set_priorities, promote = promote_all, tag = tag_all, timeout = time_out_all, track = track_all, unfail = unfail_all, untag = tag_all, untrack = untrack_all}
 	if not actions[action] then
-		local message = 'Unknown action "' .. action .. '"'
-		error('Repair(): ' .. message)
+		lib.reject('Repair', 'Unknown action "' .. action .. '"')
 	end
 	local found, _, stop = lib.search('Repair', list, '', within_groups(), limit, filters)
 	if ARGV[5] == 'failed' then
-		local jids = found
-		local failed = {}
-		for i = 1, #jids do
-			local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
-			if job[1] == 'failed' and lib.list_of(job[2]).group == ARGV[6] then
-				failed[#failed + 1] = jids[i]
-			elseif job.err then
-				local jid, why = jids[i], job.err
-				var.left_alone[#var.left_alone + 1] = {jid, 'server', why}
-			elseif var.near_end[jids[i]] then
-				strays[#strays + 1] = jids[i]
-				local jid, code, why = jids[i], job[1] and 'not_failed' or 'not_found', 'it has not failed in ' .. ARGV[6]
-				var.left_alone[#var.left_alone + 1] = {jid, code, why}
-			end
-		end
-		found = failed
+		found = without_strays(found)
 	end
 	if strays[1] then
-		call('del', prefix .. 'x:none')
+		lib.must_write()
 	end
 	local done = actions[action](found)
 	for i = 1, #strays do
 		lib.leave_group(strays[i], {group = ARGV[6]})
 	end
-	return '{"count":' .. done .. ',"left":' .. lib.array(var.left_alone) .. (',"looked":' .. (stop == '' and #wanted or list.at[tonumber(stop)]) or '') .. '}'
+	return lib.report(done, ',"looked":' .. (stop == '' and #wanted or list.at[tonumber(stop)]))
 elseif command == 'result' then
 	library(stamp, now)
 	return lib.read_end(call, lib.required('Job', 'jid', ARGV[3]))
@@ -10438,23 +11594,7 @@ elseif command == 'unfail' then
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local group = lib.required('Unfail', 'group', ARGV[4])
 	local count = lib.whole('Unfail', 'count', ARGV[5] or 25)
-	do
-		local given = lib.read_gift('Unfail', 6, #ARGV)
-		if count == 0 then
-			return 0
-		end
-		local key = prefix .. 'f:' .. group
-		local jids, jobs = call('lrange', key, -count, -1), {}
-		for i = 1, #jids do
-			jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
-		end
-		lib.unfail(jobs, given)
-		call('ltrim', key, 0, -count - 1)
-		if call('exists', prefix .. 'f:' .. group) == 0 then
-			try('srem', prefix .. 'failures', group)
-		end
-		return #jids
-	end
+	return lib.unfail_group(group, count, queue, lib.read_gift('Unfail', 6, #ARGV))
 end
 elseif #command == 7 then
 if command == 'depends' then
@@ -10462,33 +11602,20 @@ if command == 'depends' then
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local action = lib.required('Depends', 'command', ARGV[4])
-	local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+	local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
 	local state = job[1]
 	if state ~= 'depends' then
-		local message = 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state)
-		error('Depends(): ' .. message)
+		lib.reject('Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state))
 	end
-	local function are_all(ended)
-		local key, seen, count = prefix .. 'j:' .. jid .. '-dependencies', {}, 0
-		for i = 1, #ended do
-			if not seen[ended[i]] then
-				count, seen[ended[i]] = count + call('sismember', key, ended[i]), true
-			end
-		end
-		return count == call('scard', key)
-	end
-	if action == 'on' or action == 'upon' then
+	local function add()
 		local others, problem = lib.needed(jid, lib.check_dependencies('Depends', ARGV, 5), 5, {})
 		problem = problem or action == 'upon' and lib.circle_of(jid, others)
 		if problem then
-			local message = problem
-			error('Depends(): ' .. message)
+			lib.reject('Depends', problem)
 		end
-		local watches = job[2] and string.find(job[2], '^%a*f') ~= nil
+		local watches = job[2] and lib.has_option(job[2], 'f')
 		if watches then
-			if may_run and not may_run('publish', prefix .. 'log', '') then
-				error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-			end
+			lib.must_publish()
 		end
 		local failed = lib.link(jid, others, {})
 		if failed then
@@ -10497,57 +11624,56 @@ if command == 'depends' then
 		if watches then
 			lib.watch(jid, lib.job_ended)
 		end
-	elseif action == 'fewer' then
-		local key = prefix .. 'j:' .. jid .. '-dependencies'
-		local left = math.max(0, call('scard', key) - 1000)
-		do
-			local ended, is_free = (call('srandmember', key, 1000)), left == 0
-			call('del', prefix .. 'x:none')
-			local problem = is_free and lib.free(jid, false)
-			if problem then
-				error('Depends(): ' .. problem)
-			end
-			for _, other in ipairs(ended) do
-				lib.undepend(jid, other)
+	end
+	local function are_all(ended)
+		local key, seen, count = lib.job_key(jid) .. '-dependencies', {}, 0
+		for i = 1, #ended do
+			if not seen[ended[i]] then
+				count, seen[ended[i]] = count + call('sismember', key, ended[i]), true
 			end
 		end
-		return left
-	elseif action == 'off' and ARGV[5] == 'all' then
-		local ended = call('smembers', prefix .. 'j:' .. jid .. '-dependencies')
-		call('del', prefix .. 'x:none')
-		local problem = true and lib.free(jid, false)
+		return count == call('scard', key)
+	end
+	local function remove(ended, is_free)
+		lib.must_write()
+		local problem = is_free and lib.free(jid, false)
 		if problem then
-			error('Depends(): ' .. problem)
+			lib.reject('Depends', problem)
 		end
 		for _, other in ipairs(ended) do
 			lib.undepend(jid, other)
 		end
+	end
+	local function remove_some()
+		local key = lib.job_key(jid) .. '-dependencies'
+		local left = math.max(0, call('scard', key) - 1000)
+		remove(call('srandmember', key, 1000), left == 0)
+		return left
+	end
+	if action == 'on' or action == 'upon' then
+		add()
+	elseif action == 'fewer' then
+		return remove_some()
+	elseif action == 'off' and ARGV[5] == 'all' then
+		remove(call('smembers', lib.job_key(jid) .. '-dependencies'), true)
 	elseif action == 'off' then
 		local ended = {}
 		for i = 5, #ARGV do
 			ended[i - 4] = ARGV[i]
 		end
-		local is_free = #ended > 0 and are_all(ended)
-		call('del', prefix .. 'x:none')
-		local problem = is_free and lib.free(jid, false)
-		if problem then
-			error('Depends(): ' .. problem)
-		end
-		for _, other in ipairs(ended) do
-			lib.undepend(jid, other)
-		end
+		remove(ended, #ended > 0 and are_all(ended))
 	else
-		error('Depends(): Argument "command" must be "on" or "off"')
+		lib.reject('Depends', 'Argument "command" must be "on" or "off"')
 	end
 	return true
 elseif command == 'latency' then
 	var = {LARGEST = 2 ^ 53}
 	library(stamp, now)
 	local function add_due(bands, queue, part)
-		local first = call('zrange', prefix .. 'q:' .. queue .. '-' .. part, 0, 0, 'WITHSCORES')
+		local first = call('zrange', lib.queue_key(queue, part), 0, 0, 'WITHSCORES')
 		local due = tonumber(first[2])
 		if due and due <= now then
-			local key = part == 'recur' and prefix .. 'r:' .. first[1] or prefix .. 'j:' .. first[1]
+			local key = part == 'recur' and lib.recur_key(first[1]) or lib.job_key(first[1])
 			lib.add_wait(bands, lib.finite(try('hmget', key, 'priority')[1], 0), due)
 		end
 		return due
@@ -10560,12 +11686,12 @@ elseif command == 'latency' then
 			return a.priority > b.priority
     end)
 		for i = 1, #bands do
-			bands[i] = '{"priority":' .. string.format('%.17g', bands[i].priority) .. ',"waited":' .. string.format('%.17g', bands[i].waited) .. '}'
+			bands[i] = '{"priority":' .. lib.number_json(bands[i].priority) .. ',"waited":' .. lib.number_json(bands[i].waited) .. '}'
 		end
 		local next_due = math.min(scheduled or math.huge, recur or math.huge)
-		return '{"bands":' .. lib.joined(bands) .. (next_due < math.huge and ',"next":' .. string.format('%.17g', next_due) or '') .. (more and ',"more":true' or '') .. '}'
+		return '{"bands":' .. lib.joined(bands) .. (next_due < math.huge and ',"next":' .. lib.number_json(next_due) or '') .. (more and ',"more":true' or '') .. '}'
 	end
-	lib.required('Latency', 'queue', ARGV[3] ~= '' and ARGV[3])
+	lib.named('Latency', 'queue', ARGV[3])
 	local found = {}
 	for i = 3, #ARGV do
 		found[i - 2] = latency(ARGV[i])
@@ -10579,47 +11705,30 @@ elseif command == 'release' then
 	local worker = lib.required('Release', 'worker', ARGV[5])
 	local item = {jid = jid, queue = queue, delay = lib.number('Release', 'delay', ARGV[6]), data = ARGV[7], since = ARGV[8] ~= '' and ARGV[8] or nil, here = true}
 	lib.json('Release', 'data', item.data)
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
+	lib.must_publish()
 	local problem = lib.release(worker, item)
 	if problem then
-		error('Release(): ' .. problem)
+		lib.reject('Release', problem)
 	end
 	return jid
 elseif command == 'requeue' then
 	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
-	if call('exists', prefix .. 'j:' .. lib.required('Put', 'jid', ARGV[5])) == 0 then
-		local message = 'Job ' .. ARGV[5] .. ' does not exist'
-		error('Requeue(): ' .. message)
+	if call('exists', lib.job_key(lib.required('Put', 'jid', ARGV[5]))) == 0 then
+		lib.reject('Requeue', 'Job ' .. ARGV[5] .. ' does not exist')
 	end
 	return lib.put_from_arguments(3)
 elseif command == 'tracked' then
-	local keep
-	do
-		local text = call('hget', prefix .. 'config', 'jobs-history')
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			keep = n
-		else
-			keep = 604800
-		end
-	end
-	do
-		local list = call('zrangebyscore', prefix .. 'tracked', '(' .. string.format('%.17g', now - keep), '+inf')
-		if #list == 0 then
-			return empty_list
-		end
-		return cjson.encode(list)
-	end
+	library(stamp, now)
+	local keep = lib.finite(call('hget', prefix .. 'config', 'jobs-history'), 604800)
+	return lib.array(call('zrangebyscore', prefix .. 'tracked', '(' .. lib.exact(now - keep), '+inf'))
 elseif command == 'unrecur' then
 	library(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
-	local queue = call('hget', prefix .. 'r:' .. jid, 'queue')
+	local queue = call('hget', lib.recur_key(jid), 'queue')
 	if queue then
-		call('zrem', prefix .. 'q:' .. queue .. '-recur', jid)
-		call('del', prefix .. 'r:' .. jid)
+		call('zrem', lib.queue_key(queue, 'recur'), jid)
+		call('del', lib.recur_key(jid))
 	end
 	return true
 end
@@ -10628,33 +11737,32 @@ if command == 'failures' then
 	var = {none = {}}
 	library(stamp, now)
 	local klasses, found = {}, {}
-	local group = lib.required('Failures', 'group', ARGV[3] ~= '' and ARGV[3])
+	local function count_failure(jid)
+		local job = try('hmget', lib.job_key(jid), 'klass', 'failure')
+		local name, failure = job[1] or '', lib.list_of(job[2])
+		local klass, at = klasses[name], lib.finite(failure.when)
+		if not klass then
+			klass = {klass = name, count = 0}
+			klasses[name], found[#found + 1] = klass, klass
+		end
+		klass.count = klass.count + 1
+		if at and (not klass.last or at > klass.last) then
+			local message = type(failure.message) == 'string' and failure.message or ''
+			klass.last, klass.message, klass.jid = at, string.sub(message, 1, 256), jid
+		end
+		klass.first = at and math.min(klass.first or at, at) or klass.first
+	end
+	local group = lib.named('Failures', 'group', ARGV[3])
 	local cursor = lib.required('Failures', 'cursor', ARGV[4])
 	local count = lib.whole('Failures', 'count', ARGV[5])
 	if count < 1 or count > 1000 then
-		local message = 'Arg "count" is not from 1 to 1000: ' .. ARGV[5]
-		error('Failures(): ' .. message)
+		lib.reject('Failures', 'Arg "count" is not from 1 to 1000: ' .. ARGV[5])
 	end
 	local list = lib.open_list('Failures', 'failed', group)
 	local offset = lib.after_cursor('Failures', list, cursor)
 	local jids = lib.read_list(list, offset, count)
 	for i = 1, #jids do
-		do
-			local jid = jids[i]
-			local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'failure')
-			local name, failure = job[1] or '', lib.list_of(job[2])
-			local klass, at = klasses[name], lib.finite(failure.when)
-			if not klass then
-				klass = {klass = name, count = 0}
-				klasses[name], found[#found + 1] = klass, klass
-			end
-			klass.count = klass.count + 1
-			if at and (not klass.last or at > klass.last) then
-				local message = type(failure.message) == 'string' and failure.message or ''
-				klass.last, klass.message, klass.jid = at, string.sub(message, 1, 256), jid
-			end
-			klass.first = at and math.min(klass.first or at, at) or klass.first
-		end
+		count_failure(jids[i])
 	end
 	for i = 1, #found do
 		found[i] = cjson.encode(found[i])
@@ -10665,46 +11773,7 @@ elseif command == 'multiget' then
 	var = {large_bytes = 0, large_text = 0, none = {}}
 	library(stamp, now)
 	local asks_due = ARGV[3] == 'x:due'
-	do
-		local jids, first = ARGV, asks_due and 4 or 3
-		local found = {}
-		var.related_left = asks_due and 4000
-		for i = first, #jids do
-			if asks_due and not lib.has_room(jids[i]) then
-				local text, rest = (lib.joined(found)), lib.array({unpack(jids, i)})
-				if not var.large and rest == '' then
-					return text
-				end
-				return {text, rest, unpack(var.large or var.none)}
-			end
-			local text
-			do
-				local jid = jids[i]
-				local job = lib.read_job(try, jid)
-				if not job[13] then
-					text = nil
-				elseif not asks_due then
-					text = lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-				else
-					local state, more = job[14], lib.set_beside(job)
-					if job[17] then
-						more = more .. ',"attempts":' .. (lib.readable('[' .. job[17] .. ']') or empty_list)
-					end
-					if state == 'scheduled' or state == 'depends' then
-						more = more .. lib.due_member(jid, job[2], state)
-					end
-					text = lib.job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', more)
-				end
-			end
-			found[#found + 1] = text
-			var.large_text = var.large_text + #(text or '')
-		end
-		local text = lib.joined(found)
-		if not var.large and '' == '' then
-			return text
-		end
-		return {text, '', unpack(var.large or var.none)}
-	end
+	return lib.find_jobs(ARGV, asks_due and 4 or 3, asks_due)
 elseif command == 'overview' then
 	var = {LARGEST = 2 ^ 53, none = {}}
 	library(stamp, now)
@@ -10718,34 +11787,33 @@ elseif command == 'overview' then
 		return reply
 	end
 	local turns = {}
+	local function told_by_score(work, place)
+		local score = tonumber(call('zrevrange', work, place, place, 'WITHSCORES')[2])
+		if score then
+			local priority = math.ceil(score)
+			local lack = priority - score
+			local at = lack * 10000000000
+			if lack >= 0.1 and lack < 0.5 and at <= now + 1 then
+				return priority, at
+			end
+		end
+	end
 	local function first_of_all(work, waiting)
 		local since, rank, place = now, 0, '0'
 		for _ = 1, 16 do
-			local priority, at
-			do
-				local place2 = place
-				local score = tonumber(call('zrevrange', work, place2, place2, 'WITHSCORES')[2])
-				if score then
-					local priority2 = math.ceil(score)
-					local lack = priority2 - score
-					local at2 = lack * 10000000000
-					if lack >= 0.1 and lack < 0.5 and at2 <= now + 1 then
-						priority, at = priority2, at2
-					end
-				end
-			end
+			local priority, at = told_by_score(work, place)
 			if not priority then
 				return nil
 			end
 			since, rank = math.min(since, at), rank + 1
 			if rank < waiting then
-				turns[priority] = turns[priority] or string.format('%.17g', priority - 0.5)
+				turns[priority] = turns[priority] or lib.exact(priority - 0.5)
 				rank = waiting - call('zcount', work, '-inf', turns[priority])
 			end
 			if rank == waiting then
 				return since
 			end
-			place = string.format('%.17g', rank)
+			place = lib.exact(rank)
 		end
 	end
 	local function waiting_since(queue, work, waiting)
@@ -10760,45 +11828,50 @@ elseif command == 'overview' then
 		end
 		return now - longest
 	end
+	local function first_due(key)
+		return lib.finite(call('zrange', key, '0', '0', 'WITHSCORES')[2], math.huge)
+	end
 	local function size_of(key)
 		return sound(try('zcard', key), key)
+	end
+	local function add_figures(found, at, queue, parts, work, locks, scheduled, recur, depends)
+		local waiting, held, stalled, ahead, due, repeated, dependent = size_of(work), 0, 0, 0, 0, 0, 0
+		local since = now
+		if waiting ~= 0 then
+			parts = parts - 1
+			since = waiting and math.min(since, waiting_since(queue, work, waiting)) or since
+		end
+		if parts > 0 then
+			held = size_of(locks)
+			parts = held == 0 and parts or parts - 1
+			stalled = held and held > 0 and call('zcount', locks, '0', stamp) or held
+		end
+		if parts > 0 then
+			ahead = size_of(scheduled)
+			parts = ahead == 0 and parts or parts - 1
+			due = ahead and ahead > 0 and call('zcount', scheduled, '-inf', stamp) or 0
+			since = due > 0 and math.min(since, first_due(scheduled)) or since
+		end
+		if parts > 0 then
+			repeated = size_of(recur)
+			parts = repeated == 0 and parts or parts - 1
+			since = repeated and repeated > 0 and math.min(since, first_due(recur)) or since
+		end
+		if parts > 0 then
+			dependent = size_of(depends)
+		end
+		local n = #found
+		found[n + 1], found[n + 2], found[n + 3], found[n + 4], found[n + 5], found[n + 6], found[n + 7], found[n + 8] = at, waiting and waiting + due, held and held - stalled, stalled, ahead and ahead - due, dependent, repeated, waiting and ahead and repeated and math.floor((now - since) * 1000)
 	end
 	local function all_figures(queues)
 		local found = {}
 		for i = 1, #queues do
-			local key = prefix .. 'q:' .. queues[i] .. '-'
+			local key = lib.queue_key(queues[i], '')
 			local work, locks, scheduled = key .. 'work', key .. 'locks', key .. 'scheduled'
 			local recur, depends = key .. 'recur', key .. 'depends'
 			local parts = call('exists', work, locks, scheduled, recur, depends)
 			if parts > 0 then
-				local queue, parts2 = queues[i], parts
-				local waiting, held, stalled, ahead, due, repeated, dependent = sound(try('zcard', work), work), 0, 0, 0, 0, 0, 0
-				local since = now
-				if waiting ~= 0 then
-					parts2 = parts2 - 1
-					since = waiting and math.min(since, waiting_since(queue, work, waiting)) or since
-				end
-				if parts2 > 0 then
-					held = sound(try('zcard', locks), locks)
-					parts2 = held == 0 and parts2 or parts2 - 1
-					stalled = held and held > 0 and call('zcount', locks, '0', stamp) or held
-				end
-				if parts2 > 0 then
-					ahead = sound(try('zcard', scheduled), scheduled)
-					parts2 = ahead == 0 and parts2 or parts2 - 1
-					due = ahead and ahead > 0 and call('zcount', scheduled, '-inf', stamp) or 0
-					since = due > 0 and math.min(since, lib.finite(call('zrange', scheduled, '0', '0', 'WITHSCORES')[2], math.huge)) or since
-				end
-				if parts2 > 0 then
-					repeated = sound(try('zcard', recur), recur)
-					parts2 = repeated == 0 and parts2 or parts2 - 1
-					since = repeated and repeated > 0 and math.min(since, lib.finite(call('zrange', recur, '0', '0', 'WITHSCORES')[2], math.huge)) or since
-				end
-				if parts2 > 0 then
-					dependent = sound(try('zcard', depends), depends)
-				end
-				local n = #found
-				found[n + 1], found[n + 2], found[n + 3], found[n + 4], found[n + 5], found[n + 6], found[n + 7], found[n + 8] = i, waiting and waiting + due, held and held - stalled, stalled, ahead and ahead - due, dependent, repeated, waiting and ahead and repeated and math.floor((now - since) * 1000)
+				add_figures(found, i, queues[i], parts, work, locks, scheduled, recur, depends)
 			end
 		end
 		return found
@@ -10821,10 +11894,25 @@ elseif command == 'overview' then
 		end
 		return paused
 	end
+	local function queue_names(offset, count)
+		local listed, more = prefix .. 'queues', prefix .. 'x:queues'
+		local here, there = size_of(listed) or 0, size_of(more) or 0
+		local found = {}
+		if count > 0 and offset < here then
+			found = call('zrange', listed, offset, offset + count - 1)
+		end
+		local from = math.max(offset - here, 0)
+		if #found < count and from < there then
+			for _, queue in ipairs(call('zrange', more, from, from + count - #found - 1)) do
+				found[#found + 1] = queue
+			end
+		end
+		return found, here + there
+	end
 	local function day_figures(queue)
-		local day = now - now % 86400
-		local key, own = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue, prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
-		local waits, runs = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue
+		local day = lib.day_of(now)
+		local key, own = lib.stats_key('stats', day, queue), lib.own_stats_key(day, queue)
+		local waits, runs = lib.stats_key('wait', day, queue), lib.stats_key('run', day, queue)
 		local counts = sound(try('hmget', key, 'retries', 'failed', 'failures'), key)
 		local retries, failed, failures = unpack(counts or var.none)
 		return {queue, counts and (retries or ''), counts and (failed or ''), counts and (failures or ''), sound(try('hget', own, 'expired'), own) or '', sound(try('hgetall', waits), waits), sound(try('hgetall', runs), runs)}
@@ -10833,7 +11921,7 @@ elseif command == 'overview' then
 		local config, workers = prefix .. 'config', prefix .. 'workers'
 		local age = sound(try('hget', config, 'max-worker-age'), config)
 		local from = now - lib.finite(age, 86400)
-		return sound(try('zcount', workers, '(' .. string.format('%.17g', from), '+inf'), workers)
+		return sound(try('zcount', workers, '(' .. lib.exact(from), '+inf'), workers)
 	end
 	local function scanned(scan, key, wanted)
 		local found, cursor = {}, '0'
@@ -10876,7 +11964,7 @@ elseif command == 'overview' then
 		local found = {}
 		for i = 1, math.min(#listed, 100) do
 			local name = listed[i]
-			found[i] = {name, defined[name], size_of(prefix .. 'x:limit:' .. name .. ':held'), size_of(prefix .. 'x:limit:' .. name .. ':wait')}
+			found[i] = {name, defined[name], size_of(lib.limit_key(name, 'held')), size_of(lib.limit_key(name, 'wait'))}
 		end
 		return stored and found
 	end
@@ -10891,24 +11979,9 @@ elseif command == 'overview' then
 	local count = lib.whole('Overview', 'count', ARGV[4] or 0)
 	local more = lib.whole('Overview', 'more', ARGV[5] or 1) == 1
 	for i = 6, #ARGV do
-		lib.required('Overview', 'queue', ARGV[i] ~= '' and ARGV[i])
+		lib.named('Overview', 'queue', ARGV[i])
 	end
-	local queues, total
-	do
-		local listed, more = prefix .. 'queues', prefix .. 'x:queues'
-		local here, there = sound(try('zcard', listed), listed) or 0, sound(try('zcard', more), more) or 0
-		local found = {}
-		if count > 0 and offset < here then
-			found = call('zrange', listed, offset, offset + count - 1)
-		end
-		local from = math.max(offset - here, 0)
-		if #found < count and from < there then
-			for _, queue in ipairs(call('zrange', more, from, from + count - #found - 1)) do
-				found[#found + 1] = queue
-			end
-		end
-		queues, total = found, here + there
-	end
+	local queues, total = queue_names(offset, count)
 	local found = {stamp, total, queues, most_running(queues), paused_queues(queues), all_figures(queues), {}, damaged}
 	for i = 6, #ARGV do
 		found[7][i - 5] = day_figures(ARGV[i])
@@ -10921,21 +11994,13 @@ elseif command == 'priority' then
 	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, none = {}, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
-	local priority
-	do
-		local text = ARGV[4]
-		priority = tonumber(text)
-		if not priority or priority - priority ~= 0 then
-			lib.reject_number('Priority', 'priority', text)
-		end
-	end
-	local job = call('hmget', prefix .. 'j:' .. jid, unpack(var.PRIORITY_FIELDS))
+	local priority = lib.number('Priority', 'priority', ARGV[4])
+	local job = call('hmget', lib.job_key(jid), unpack(var.PRIORITY_FIELDS))
 	if not job[1] then
-		local message = 'Job ' .. jid .. ' does not exist'
-		error('Priority(): ' .. message)
+		lib.reject('Priority', 'Job ' .. jid .. ' does not exist')
 	end
 	if job[1] == '' then
-		call('del', prefix .. 'x:none')
+		lib.must_write()
 	end
 	lib.set_priority(call, jid, job, priority)
 	return priority
@@ -10943,50 +12008,42 @@ elseif command == 'progress' then
 	library(stamp, now)
 	local worker = lib.required('Progress', 'worker', ARGV[3])
 	if (#ARGV - 3) % 5 ~= 0 then
-		error('Progress(): Each job needs 5 args')
+		lib.reject('Progress', 'Each job needs 5 args')
 	end
 	local function amount(name, text)
-		local n = tonumber(text)
-		if not n or n - n ~= 0 then
-			lib.reject_number('Progress', name, text)
-		end
+		local n = lib.number('Progress', name, text)
 		if n < 0 then
-			local message = 'Arg "' .. name .. '" is negative: ' .. text
-			error('Progress(): ' .. message)
+			lib.reject('Progress', 'Arg "' .. name .. '" is negative: ' .. text)
 		end
 		return n
 	end
+	local function set(item)
+		local key = lib.job_key(item.jid)
+		local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
+		local problem = job.err or lib.not_owned('Progress', item.jid, job[1], job[2], worker, job[3], item.since)
+		if problem then
+			return problem
+		end
+		local attempt = math.max(0, lib.finite(job[4], 0) - math.max(0, lib.finite(job[5], 0))) + 1
+		local text = lib.progress_field(item.done, item.total, attempt, now, item.note)
+		local stored = job[6] or ''
+		if lib.has_option(stored, 'p') then
+			call('hset', key, 'x:progress', text)
+		else
+			call('hset', key, 'x:progress', text, 'x:o', lib.with_letter(stored, 'p'))
+		end
+		if lib.has_option(stored, 'w') then
+			lib.publish('x:progress:' .. item.jid, lib.progress_json(text))
+		end
+	end
 	local items = {}
 	for i = 4, #ARGV, 5 do
-		items[#items + 1] = {jid = lib.required('Progress', 'jid', ARGV[i] ~= '' and ARGV[i]), since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil, done = amount('done', ARGV[i + 2]), total = amount('total', ARGV[i + 3]), note = ARGV[i + 4]}
+		items[#items + 1] = {jid = lib.named('Progress', 'jid', ARGV[i]), since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil, done = amount('done', ARGV[i + 2]), total = amount('total', ARGV[i + 3]), note = ARGV[i + 4]}
 	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
+	lib.must_publish()
 	local outcomes = {}
 	for i = 1, #items do
-		local problem
-		do
-			local item = items[i]
-			local key = prefix .. 'j:' .. item.jid
-			local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
-			local problem2 = job.err or lib.not_owned('Progress', item.jid, job[1], job[2], worker, job[3], item.since)
-			if problem2 then
-				problem = problem2
-			else
-				local attempt = math.max(0, lib.finite(job[4], 0) - math.max(0, lib.finite(job[5], 0))) + 1
-				local text = string.format('%.17g', item.done) .. '|' .. string.format('%.17g', item.total) .. '|' .. string.format('%.17g', attempt) .. '|' .. string.format('%.17g', now) .. '|' .. item.note
-				local stored = job[6] or ''
-				if string.find(stored, '^%a*p') ~= nil then
-					call('hset', key, 'x:progress', text)
-				else
-					call('hset', key, 'x:progress', text, 'x:o', lib.with_letter(stored, 'p'))
-				end
-				if string.find(stored, '^%a*w') ~= nil then
-					lib.publish('x:progress:' .. item.jid, lib.progress_json(text))
-				end
-			end
-		end
+		local problem = set(items[i])
 		outcomes[i] = problem and '!' .. problem or ''
 	end
 	return outcomes
@@ -10994,50 +12051,32 @@ elseif command == 'schedule' then
 	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local id = lib.required('Schedule', 'id', ARGV[3])
-	local due
-	do
-		local text = ARGV[4]
-		due = tonumber(text)
-		if not due or due - due ~= 0 then
-			lib.reject_number('Schedule', 'due', text)
-		end
-	end
+	local due = lib.number('Schedule', 'due', ARGV[4])
 	local missed = lib.whole('Schedule', 'missed', ARGV[5])
 	if due > now then
 		return 0
 	end
-	local last
-	do
-		local text = call('hget', prefix .. 'x:schedules', id)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			last = n
-		else
-			last = nil
-		end
-	end
+	local last = lib.finite(call('hget', prefix .. 'x:schedules', id))
 	if last and last >= due and last <= now + 60 then
 		return nil
 	end
 	local reply = lib.put_from_arguments(6)
-	call('hset', prefix .. 'x:schedules', id, string.format('%.17g', due))
-	try('hset', prefix .. 'x:schedule:' .. id, 'last', string.format('%.17g', due), 'jid', ARGV[8])
+	call('hset', prefix .. 'x:schedules', id, lib.exact(due))
+	try('hset', lib.schedule_key(id), 'last', lib.exact(due), 'jid', ARGV[8])
 	if missed > 0 then
-		try('hincrby', prefix .. 'x:schedule:' .. id, 'missed', string.format('%d', missed))
+		try('hincrby', lib.schedule_key(id), 'missed', string.format('%d', missed))
 	end
 	return reply
 elseif command == 'withdraw' then
 	var = {left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
-	local job = lib.read_job_to_cancel(jid, classic and 1000000000 or 1000)
+	local job = lib.read_job_to_cancel(jid, lib.max_unlinked())
 	local state = job[1]
 	if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
 		lib.check_dependents(jid, {}, 0)
-		if may_run and not may_run('publish', prefix .. 'log', '') then
-			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
-		if #job.dependencies > (classic and 1000000000 or 1000) then
+		lib.must_publish()
+		if #job.dependencies > lib.max_unlinked() then
 			lib.unlink_some(jid)
 			return 'unlinked'
 		end
@@ -11053,29 +12092,27 @@ if command == 'limit.set' then
 	local max = lib.whole('Limit', 'concurrency', ARGV[4])
 	local rate, per = lib.whole('Limit', 'rate', ARGV[5]), lib.number('Limit', 'per', ARGV[6])
 	if rate > 0 ~= (per > 0) or per < 0 then
-		local message = 'Arg "rate" and "per" go together: ' .. ARGV[5] .. ' and ' .. ARGV[6]
-		error('Limit(): ' .. message)
+		lib.reject('Limit', 'Arg "rate" and "per" go together: ' .. ARGV[5] .. ' and ' .. ARGV[6])
 	elseif max == 0 and rate == 0 then
-		error('Limit(): Arg "concurrency" or "rate" must be more than 0')
+		lib.reject('Limit', 'Arg "concurrency" or "rate" must be more than 0')
 	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
+	lib.must_publish()
 	call('hset', prefix .. 'x:limits', name, ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. ARGV[6])
-	if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-		lib.return_parked(lib.read_limit(name, 1))
-	end
+	lib.limit_freed(name)
 	return
 elseif command == 'rates.add' then
 	library(stamp, now)
-	local run = lib.required('Rates.add', 'run', ARGV[3] ~= '' and ARGV[3])
+	local run = lib.named('Rates.add', 'run', ARGV[3])
 	local sent = lib.whole('Rates.add', 'number', ARGV[4])
 	local began = math.min(now - lib.number('Rates.add', 'age', ARGV[5]), now)
 	if (#ARGV - 5) % 3 ~= 0 then
-		error('Rates.add(): Each klass needs 3 args')
+		lib.reject('Rates.add', 'Each klass needs 3 args')
 	end
 	if #ARGV > 5 + 3 * 1000 then
-		error('Rates.add(): More than 1000 klasses')
+		lib.reject('Rates.add', 'More than 1000 klasses')
+	end
+	local function parts_of(counts)
+		return string.match(counts, '^(%d+),(%d+),(%d+)|([%d: ]*)|([%d: ]*)$')
 	end
 	local function sum_histograms(one, other)
 		local counts, order = {}, {}
@@ -11091,19 +12128,18 @@ elseif command == 'rates.add' then
 		return table.concat(order, ' ')
 	end
 	local function sum(stored, added)
-		local completed, failed, retried, wait, ran = string.match(stored or '', '^(%d+),(%d+),(%d+)|([%d: ]*)|([%d: ]*)$')
+		local completed, failed, retried, wait, ran = parts_of(stored or '')
 		if not completed then
 			return added
 		end
-		local more = {string.match(added, '^(%d+),(%d+),(%d+)|([%d: ]*)|([%d: ]*)$')}
+		local more = {parts_of(added)}
 		return string.format('%d,%d,%d|', completed + more[1], failed + more[2], retried + more[3]) .. sum_histograms(wait, more[4]) .. '|' .. sum_histograms(ran, more[5])
 	end
 	local added, fields = {}, {}
 	for i = 6, #ARGV, 3 do
-		local field, counts = #ARGV[i] .. ':' .. ARGV[i] .. ':' .. ARGV[i + 1], ARGV[i + 2]
-		if not string.match(counts, '^(%d+),(%d+),(%d+)|([%d: ]*)|([%d: ]*)$') then
-			local message = 'Arg "counts" is not of the known form: ' .. string.sub(counts, 1, 200)
-			error('Rates.add(): ' .. message)
+		local field, counts = lib.rate_field(ARGV[i], ARGV[i + 1]), ARGV[i + 2]
+		if not parts_of(counts) then
+			lib.reject('Rates.add', 'Arg "counts" is not of the known form: ' .. string.sub(counts, 1, 200))
 		end
 		if not added[field] then
 			fields[#fields + 1] = field
@@ -11116,7 +12152,7 @@ elseif command == 'rates.add' then
 	if began < now - 259200 or lib.finite(call('get', prefix .. 'x:rates:sent:' .. run), -1) >= sent then
 		return 0
 	end
-	local key = prefix .. 'x:rates:' .. string.format('%d', began - began % 60)
+	local key = lib.rates_key(began)
 	local stored, count = call('hmget', key, unpack(fields)), call('hlen', key)
 	local update, fresh = {}, count == 0
 	local rest, rest_stored = added['0::'], nil
@@ -11147,44 +12183,41 @@ elseif command == 'rates.add' then
 elseif command == 'recur.get' then
 	library(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
-	local job = call('hmget', prefix .. 'r:' .. jid, 'jid', 'klass', 'state', 'queue', 'priority', 'interval', 'retries', 'count', 'data', 'tags', 'backlog')
+	local job = call('hmget', lib.recur_key(jid), 'jid', 'klass', 'state', 'queue', 'priority', 'interval', 'retries', 'count', 'data', 'tags', 'backlog')
 	if not job[1] then
 		return nil
 	end
 	local text = cjson.encode({jid = job[1], klass = job[2], state = job[3], queue = job[4], interval = lib.finite(job[6], 0), retries = lib.finite(job[7], 0), count = lib.finite(job[8], 0), data = job[9], backlog = lib.finite(job[11], 0)})
-	return string.sub(text, 1, -2) .. ',"priority":' .. string.format('%.17g', (lib.finite(job[5], 0))) .. ',"tags":' .. lib.array(lib.names_of(job[10])) .. '}'
+	return string.sub(text, 1, -2) .. ',"priority":' .. lib.number_json(lib.finite(job[5], 0)) .. ',"tags":' .. lib.array(lib.names_of(job[10])) .. '}'
 elseif command == 'recur.tag' then
 	library(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
-	local tags = call('hget', prefix .. 'r:' .. jid, 'tags')
+	local tags = call('hget', lib.recur_key(jid), 'tags')
 	if not tags then
-		local message = 'Job ' .. jid .. ' does not exist'
-		error('Tag(): ' .. message)
+		lib.reject('Tag', 'Job ' .. jid .. ' does not exist')
 	end
 	tags = lib.union(lib.names_of(tags), ARGV, 4)
-	call('hset', prefix .. 'r:' .. jid, 'tags', lib.array(tags))
+	call('hset', lib.recur_key(jid), 'tags', lib.array(tags))
 	return lib.array(tags)
 elseif command == 'relations' then
 	library(stamp, now)
 	local jid, which = lib.required('Job', 'jid', ARGV[3]), ARGV[4]
 	if which ~= 'dependents' and which ~= 'dependencies' then
-		local message = 'Unknown relation "' .. tostring(which) .. '"'
-		error('Relations(): ' .. message)
+		lib.reject('Relations', 'Unknown relation "' .. tostring(which) .. '"')
 	end
 	local cursor = lib.required('Relations', 'cursor', ARGV[5])
 	if not string.find(cursor, '^%d+$') then
-		local message = 'Arg "cursor" is no cursor: ' .. cursor
-		error('Relations(): ' .. message)
+		lib.reject('Relations', 'Arg "cursor" is no cursor: ' .. cursor)
 	end
-	return call('sscan', prefix .. 'j:' .. jid .. '-' .. which, cursor, 'COUNT', 4000)
+	return call('sscan', lib.job_key(jid) .. '-' .. which, cursor, 'COUNT', 4000)
 elseif command == 'schedules' then
 	var = {none = {}}
 	library(stamp, now)
 	local FIELDS = {'spec', 'on_missed', 'queue', 'klass', 'digest', 'since', 'seen', 'last', 'jid', 'missed'}
 	local shown = 0
 	local function item(id, fields)
-		local read = try('hmget', prefix .. 'x:schedule:' .. id, unpack(fields))
-		local followers = try('hgetall', prefix .. 'x:follow:' .. id)
+		local read = try('hmget', lib.schedule_key(id), unpack(fields))
+		local followers = try('hgetall', lib.follow_key(id))
 		local due = try('hget', prefix .. 'x:schedules', id)
 		shown = shown + #followers / 2
 		return cjson.encode({id = id, due = type(due) == 'string' and due, followers = followers.err and var.none or followers, fields = read.err and var.none or read})
@@ -11214,72 +12247,7 @@ elseif #command == 10 then
 if command == 'cancel.all' then
 	var = {halved = 0, left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, places = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
-	local count, rest
-	do
-		local jids
-		do
-			lib.required('Cancel', 'jid', ARGV[3])
-			if #ARGV - 3 >= 500 then
-				local message = 'More than ' .. 500 .. ' jobs'
-				error('Cancel(): ' .. message)
-			end
-			local jids2, seen = {}, {}
-			for i = 3, #ARGV do
-				if not seen[ARGV[i]] then
-					jids2[#jids2 + 1], seen[ARGV[i]] = ARGV[i], true
-				end
-			end
-			jids = jids2
-		end
-		local order
-		do
-			local dependents
-			do
-				local among, dependents2, count = {}, {}, 0
-				for i = 1, #jids do
-					among[jids[i]] = true
-				end
-				for i = 1, #jids do
-					dependents2[jids[i]] = lib.check_dependents(jids[i], among, #jids)
-					count = count + #dependents2[jids[i]]
-					if count > 20000 then
-						local message = 'The jobs have more than ' .. 20000 .. ' dependents'
-						error('Cancel(): ' .. message)
-					end
-				end
-				dependents = dependents2
-			end
-			local order2, looked = {}, {}
-			for i = 1, #jids do
-				local path = {not looked[jids[i]] and jids[i] or nil}
-				while path[1] do
-					local jid = path[#path]
-					looked[jid] = (looked[jid] or 0) + 1
-					local other = dependents[jid][looked[jid]]
-					if not other then
-						order2[#order2 + 1], path[#path] = jid, nil
-					elseif not looked[other] then
-						path[#path + 1] = other
-					end
-				end
-			end
-			order = order2
-		end
-		local some = lib.within_reach(order, 100)
-		local jobs, canceled = lib.read_first(some), 0
-		if may_run and not may_run('publish', prefix .. 'log', '') then
-			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
-		if #jobs == 0 then
-			lib.unlink_some(order[1])
-		end
-		lib.leave_together({unpack(order, 1, #jobs)})
-		for i = 1, #jobs do
-			lib.cancel_job(order[i], jobs[i])
-			canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
-		end
-		count, rest = canceled, {unpack(order, #jobs + 1)}
-	end
+	local count, rest = lib.cancel_together(lib.read_jids('Cancel', 3))
 	return '{"count":' .. count .. ',"rest":' .. lib.array(rest) .. '}'
 elseif command == 'config.set' then
 	var = {unheard = 0}
@@ -11287,47 +12255,28 @@ elseif command == 'config.set' then
 	local option = lib.required('config.set', 'option', ARGV[3])
 	local value = ARGV[4]
 	if not value then
-		error('config.set(): Arg "value" missing')
+		lib.reject('config.set', 'Arg "value" missing')
 	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
+	lib.must_publish()
 	call('hset', prefix .. 'config', option, value)
-	try('publish', prefix .. 'log', (cjson.encode({event = 'config_set', option = option, value = value})))
-	do
-		local queue = string.match(option, '^(.+)%-max%-concurrency$') or string.match(option, '^(.+)%-max%-rate$')
-		if queue then
-			lib.wake(queue)
-		end
-	end
+	lib.publish('log', cjson.encode({event = 'config_set', option = option, value = value}))
+	lib.wake_for_limit(option)
 	return
 elseif command == 'limit.hold' then
 	var = {unheard = 0}
 	library(stamp, now)
 	local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
-	local seconds
-	do
-		local text = ARGV[4]
-		seconds = tonumber(text)
-		if not seconds or seconds - seconds ~= 0 then
-			lib.reject_number('Limit', 'seconds', text)
-		end
-	end
+	local seconds = lib.number('Limit', 'seconds', ARGV[4])
 	if seconds < 0 then
-		local message = 'Arg "seconds" is negative: ' .. ARGV[4]
-		error('Limit(): ' .. message)
+		lib.reject('Limit', 'Arg "seconds" is negative: ' .. ARGV[4])
 	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
+	lib.must_publish()
 	if seconds > 0 then
-		call('hset', prefix .. 'x:limits', name .. ' hold', string.format('%.17g', now + seconds))
+		call('hset', prefix .. 'x:limits', name .. ' hold', lib.exact(now + seconds))
 	else
 		call('hdel', prefix .. 'x:limits', name .. ' hold')
 	end
-	if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-		lib.return_parked(lib.read_limit(name, 1))
-	end
+	lib.limit_freed(name)
 	return
 elseif command == 'limit.info' then
 	var = {none = {}}
@@ -11336,10 +12285,10 @@ elseif command == 'limit.info' then
 	lib.check_limit_name('Limit', name)
 	local limit = lib.read_limit(name, 1)
 	local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit) or 0
-	local wait = prefix .. 'x:limit:' .. name .. ':wait'
+	local wait = lib.limit_key(name, 'wait')
 	local first = try('zrevrange', wait, 0, 99)
-	local reply = {string.format('%.17g', limit.max), string.format('%.17g', limit.rate), string.format('%.17g', limit.per), try('hexists', prefix .. 'x:limits', name) == 1 and '1' or '0', string.format('%.17g', limit.hold or 0), string.format('%.17g', opens), string.format('%.17g', (lib.finite(try('zcard', wait), 0))), first.err and var.none or first}
-	local held = try('zrange', prefix .. 'x:limit:' .. name .. ':held', 0, 999, 'WITHSCORES')
+	local reply = {lib.exact(limit.max), lib.exact(limit.rate), lib.exact(limit.per), try('hexists', prefix .. 'x:limits', name) == 1 and '1' or '0', lib.exact(limit.hold or 0), lib.exact(opens), lib.exact(lib.finite(try('zcard', wait), 0)), first.err and var.none or first}
+	local held = try('zrange', lib.limit_key(name, 'held'), 0, 999, 'WITHSCORES')
 	for i = 1, limit.max > 0 and #held or 0, 2 do
 		local ends = lib.finite(held[i + 1], 0)
 		if ends > now or (lib.slot_ends(held[i]) or 0) > now then
@@ -11351,13 +12300,13 @@ elseif command == 'limit.list' then
 	library(stamp, now)
 	local cursor = lib.scan_cursor('Limits', lib.required('Limits', 'cursor', ARGV[3]))
 	local found = call('hscan', prefix .. 'x:limits', cursor, 'COUNT', 500)
-	local reply, stored = {found[1] == '0' and '' or found[1]}, found[2]
+	local reply, stored = {lib.next_part(found)}, found[2]
 	for i = 1, #stored, 2 do
 		if not string.find(stored[i], ' ', 1, true) then
 			local name, n = stored[i], #reply
 			reply[n + 1], reply[n + 2] = name, stored[i + 1]
-			reply[n + 3] = lib.finite(try('zcard', prefix .. 'x:limit:' .. name .. ':held'), -1)
-			reply[n + 4] = lib.finite(try('zcard', prefix .. 'x:limit:' .. name .. ':wait'), -1)
+			reply[n + 3] = lib.finite(try('zcard', lib.limit_key(name, 'held')), -1)
+			reply[n + 4] = lib.finite(try('zcard', lib.limit_key(name, 'wait')), -1)
 		end
 	end
 	return reply
@@ -11365,40 +12314,29 @@ elseif command == 'reschedule' then
 	var = {none = {}, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
-	local delay
-	do
-		local text = ARGV[4]
-		delay = tonumber(text)
-		if not delay or delay - delay ~= 0 then
-			lib.reject_number('Reschedule', 'seconds', text)
-		end
-	end
+	local delay = lib.number('Reschedule', 'seconds', ARGV[4])
 	if delay < 0 then
-		local message = 'Arg "seconds" is negative: ' .. ARGV[4]
-		error('Reschedule(): ' .. message)
+		lib.reject('Reschedule', 'Arg "seconds" is negative: ' .. ARGV[4])
 	end
-	local key = prefix .. 'j:' .. jid
+	local key = lib.job_key(jid)
 	local job = call('hmget', key, 'state', 'queue', 'priority', 'x:o', 'x:parked')
 	local state, queue, stored = job[1], job[2], job[4]
 	if not state or not queue or state ~= 'waiting' and state ~= 'scheduled' then
 		return state
 	end
-	local ends = stored and string.find(stored, '^%a*[stkK]') ~= nil and lib.end_of_life(jid, stored, 'waiting', now)
+	local ends = stored and lib.has_lifetime(stored) and lib.end_of_life(jid, stored, 'waiting', now)
 	if ends and ends <= now + delay then
-		local message = 'StartBy or TTL of job ' .. jid .. ' is over before'
-		error('Reschedule(): ' .. message)
+		lib.reject('Reschedule', 'StartBy or TTL of job ' .. jid .. ' is over before')
 	end
-	local work, scheduled = prefix .. 'q:' .. queue .. '-work', prefix .. 'q:' .. queue .. '-scheduled'
+	local work, scheduled = lib.queue_key(queue, 'work'), lib.queue_key(queue, 'scheduled')
 	call('zcard', work)
 	call('zcard', scheduled)
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
+	lib.must_publish()
 	if delay > 0 then
-		call('zadd', scheduled, string.format('%.17g', now + delay), jid)
+		call('zadd', scheduled, lib.exact(now + delay), jid)
 		call('zrem', work, jid)
 		call('hset', key, 'state', 'scheduled')
-		if stored and string.find(stored, '^%a*g') ~= nil then
+		if stored and lib.has_option(stored, 'g') then
 			lib.leave_turns(queue, job[3])
 		end
 	else
@@ -11409,9 +12347,7 @@ elseif command == 'reschedule' then
 	if job[5] then
 		local _, name = lib.score_before(jid)
 		if name then
-			if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-				lib.return_parked(lib.read_limit(name, 1))
-			end
+			lib.limit_freed(name)
 		end
 	end
 	lib.note_filled(queue)
@@ -11422,60 +12358,42 @@ elseif command == 'unfail.job' then
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local given = lib.read_gift('Unfail.job', 4, #ARGV)
-	local state = call('hget', prefix .. 'j:' .. jid, 'state')
+	local state = call('hget', lib.job_key(jid), 'state')
 	if not state then
-		local message = 'Job ' .. jid .. ' does not exist'
-		error('Unfail.job(): ' .. message)
+		lib.reject('Unfail.job', 'Job ' .. jid .. ' does not exist')
 	elseif state ~= 'failed' then
-		local message = 'Job ' .. jid .. ' has not failed: ' .. state
-		error('Unfail.job(): ' .. message)
+		lib.reject('Unfail.job', 'Job ' .. jid .. ' has not failed: ' .. state)
 	end
 	local job = lib.read_failed(jid)
 	if not job then
-		local message = 'Job ' .. jid .. ' is in no queue'
-		error('Unfail.job(): ' .. message)
+		lib.reject('Unfail.job', 'Job ' .. jid .. ' is in no queue')
 	end
 	lib.unfail({job}, given)
 	lib.leave_group(jid, lib.list_of(job.failure))
 	return jid
 elseif command == 'workerJobs' then
+	library(stamp, now)
 	local worker = ARGV[3]
 	if not worker then
 		return 'null'
 	end
-	do
-		local list = call('zrangebyscore', prefix .. 'w:' .. worker .. ':jobs', ARGV[4] or '-inf', '+inf')
-		if #list == 0 then
-			return empty_list
-		end
-		return cjson.encode(list)
-	end
+	return lib.array(call('zrangebyscore', lib.worker_key(worker), ARGV[4] or '-inf', '+inf'))
 end
 elseif #command == 11 then
 if command == 'put.settled' then
 	library(stamp, now)
 	lib.required('Put', 'jid', ARGV[3])
-	do
-		local jids = {unpack(ARGV, 3)}
-		local receipts = {}
-		for i = 1, #jids do
-			receipts[2 * i - 1], receipts[2 * i] = string.format('%.17g', now + 60), jids[i]
-		end
-		for from = 1, #receipts, 1000 do
-			call('zadd', prefix .. 'x:outbox:put', 'XX', unpack(receipts, from, math.min(from + 999, #receipts)))
-		end
-	end
+	lib.end_receipts({unpack(ARGV, 3)})
 	return
 elseif command == 'recur.untag' then
 	library(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
-	local tags = call('hget', prefix .. 'r:' .. jid, 'tags')
+	local tags = call('hget', lib.recur_key(jid), 'tags')
 	if not tags then
-		local message = 'Job ' .. jid .. ' does not exist'
-		error('Untag(): ' .. message)
+		lib.reject('Untag', 'Job ' .. jid .. ' does not exist')
 	end
 	tags = lib.difference(lib.names_of(tags), ARGV, 4)
-	call('hset', prefix .. 'r:' .. jid, 'tags', lib.array(tags))
+	call('hset', lib.recur_key(jid), 'tags', lib.array(tags))
 	return lib.array(tags)
 end
 elseif #command == 12 then
@@ -11483,24 +12401,22 @@ if command == 'batch.commit' then
 	var = {none = {}, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
-	local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+	local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
 	if not job[1] then
-		local message = 'Job ' .. jid .. ' does not exist'
-		error('Batch.commit(): ' .. message)
-	elseif not (job[2] and string.find(job[2], '^%a*b') ~= nil) then
-		local message = 'Job ' .. jid .. ' is not a batch'
-		error('Batch.commit(): ' .. message)
+		lib.reject('Batch.commit', 'Job ' .. jid .. ' does not exist')
+	elseif not lib.is_batch(job[2]) then
+		lib.reject('Batch.commit', 'Job ' .. jid .. ' is not a batch')
 	end
-	local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+	local dependencies = lib.job_key(jid) .. '-dependencies'
 	local left = call('scard', dependencies)
 	if call('sismember', dependencies, 'x:open') == 0 then
 		return left
 	end
-	call('del', prefix .. 'x:none')
+	lib.must_write()
 	if left == 1 and job[1] == 'depends' then
 		local problem = lib.free(jid, true)
 		if problem then
-			error('Batch.commit(): ' .. problem)
+			lib.reject('Batch.commit', problem)
 		end
 	end
 	lib.undepend(jid, 'x:open')
@@ -11510,15 +12426,13 @@ elseif command == 'batch.status' then
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local cursor = ARGV[4] and lib.scan_cursor('Batch.status', ARGV[4])
-	local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+	local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
 	if not job[1] then
-		local message = 'Job ' .. jid .. ' does not exist'
-		error('Batch.status(): ' .. message)
-	elseif not (job[2] and string.find(job[2], '^%a*b') ~= nil) then
-		local message = 'Job ' .. jid .. ' is not a batch'
-		error('Batch.status(): ' .. message)
+		lib.reject('Batch.status', 'Job ' .. jid .. ' does not exist')
+	elseif not lib.is_batch(job[2]) then
+		lib.reject('Batch.status', 'Job ' .. jid .. ' is not a batch')
 	end
-	local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+	local dependencies = lib.job_key(jid) .. '-dependencies'
 	local open = call('sismember', dependencies, 'x:open') == 1
 	local pending = call('scard', dependencies) - (open and 1 or 0)
 	local function members()
@@ -11528,58 +12442,46 @@ elseif command == 'batch.status' then
 				jids[#jids + 1] = other
 			end
 		end
-		return ',"cursor":' .. cjson.encode(found[1] == '0' and '' or found[1]) .. ',"jids":' .. lib.array(jids)
+		return ',"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"jids":' .. lib.array(jids)
 	end
 	local _, values = lib.split_options(job[2])
 	local own = type(values.b) == 'table' and values.b or var.none
 	local failed = type(values.f) == 'table' and values.f.failed
-	return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) .. ',"total":' .. string.format('%.17g', (lib.finite(own.n, 0))) .. ',"pending":' .. string.format('%.17g', pending) .. ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') .. (cursor and members() or '') .. '}'
+	return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) .. ',"total":' .. lib.number_json(lib.finite(own.n, 0)) .. ',"pending":' .. lib.number_json(pending) .. ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') .. (cursor and members() or '') .. '}'
 elseif command == 'config.unset' then
 	var = {unheard = 0}
 	library(stamp, now)
 	local option = lib.required('config.unset', 'option', ARGV[3])
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
+	lib.must_publish()
 	call('hdel', prefix .. 'config', option)
-	try('publish', prefix .. 'log', (cjson.encode({event = 'config_unset', option = option})))
-	do
-		local queue = string.match(option, '^(.+)%-max%-concurrency$') or string.match(option, '^(.+)%-max%-rate$')
-		if queue then
-			lib.wake(queue)
-		end
-	end
+	lib.publish('log', cjson.encode({event = 'config_unset', option = option}))
+	lib.wake_for_limit(option)
 	return
 elseif command == 'limit.delete' then
 	var = {unheard = 0}
 	library(stamp, now)
 	local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
+	lib.must_publish()
 	call('hdel', prefix .. 'x:limits', name, name .. ' hold')
-	if try('exists', prefix .. 'x:limit:' .. name .. ':wait') == 1 then
-		lib.return_parked(lib.read_limit(name, 1))
-	end
+	lib.limit_freed(name)
 	return
 elseif command == 'queue.forget' then
 	library(stamp, now)
+	local function must_be_empty(queue)
+		local count = 0
+		for _, part in ipairs({'work', 'locks', 'scheduled', 'depends', 'recur'}) do
+			count = count + call('zcard', lib.queue_key(queue, part))
+		end
+		if count > 0 then
+			local noun = count == 1 and ' job' or ' jobs'
+			lib.reject('Queue.forget', 'Queue ' .. queue .. ' has ' .. count .. noun)
+		end
+	end
 	local empty = ARGV[3] == ''
 	local first = empty and 4 or 3
 	lib.required('Queue.forget', 'queue', ARGV[first])
 	for i = first, empty and #ARGV or 0 do
-		do
-			local queue = ARGV[i]
-			local count = 0
-			for _, part in ipairs({'work', 'locks', 'scheduled', 'depends', 'recur'}) do
-				count = count + call('zcard', prefix .. 'q:' .. queue .. '-' .. part)
-			end
-			if count > 0 then
-				local noun = count == 1 and ' job' or ' jobs'
-				local message = 'Queue ' .. queue .. ' has ' .. count .. noun
-				error('Queue.forget(): ' .. message)
-			end
-		end
+		must_be_empty(ARGV[i])
 	end
 	for i = first, #ARGV do
 		call('zrem', prefix .. 'queues', ARGV[i])
@@ -11587,9 +12489,10 @@ elseif command == 'queue.forget' then
 	end
 	return
 elseif command == 'queues.ready' then
+	library(stamp, now)
 	local ready = {}
 	for i = 3, #ARGV do
-		local key = prefix .. 'q:' .. ARGV[i] .. '-'
+		local key = lib.queue_key(ARGV[i], '')
 		if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
 			ready[#ready + 1] = ARGV[i]
 		end
@@ -11599,12 +12502,11 @@ elseif command == 'recur.update' then
 	var = {none = {}, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
-	local key = prefix .. 'r:' .. jid
+	local key = lib.recur_key(jid)
 	local old = call('hmget', key, 'queue', 'interval')
 	local queue, interval = old[1], lib.finite(old[2], 0)
 	if not queue then
-		local message = 'No recurring job ' .. jid
-		error('Recur(): ' .. message)
+		lib.reject('Recur', 'No recurring job ' .. jid)
 	end
 	local numeric = {priority = true, interval = true, retries = true, backlog = true}
 	local changes = lib.options('Recur', 4, #ARGV)
@@ -11616,24 +12518,23 @@ elseif command == 'recur.update' then
 		elseif option == 'tags' then
 			lib.names('Recur', 'tags', value)
 		elseif option == 'queue' then
-			lib.required('Recur', 'queue', value ~= '' and value)
+			lib.named('Recur', 'queue', value)
 		elseif option ~= 'klass' then
-			local message = 'Unrecognized option "' .. option .. '"'
-			error('Recur(): ' .. message)
+			lib.reject('Recur', 'Unrecognized option "' .. option .. '"')
 		end
 	end
 	if changes.interval and changes.interval <= 0 then
-		error('Recur(): Arg "interval" must be greater than 0')
+		lib.reject('Recur', 'Arg "interval" must be greater than 0')
 	end
-	local due = tonumber(call('zscore', prefix .. 'q:' .. queue .. '-recur', jid) or nil) or now
+	local due = tonumber(call('zscore', lib.queue_key(queue, 'recur'), jid) or nil) or now
 	if changes.interval then
 		due = due + changes.interval - interval
 	end
 	if changes.queue or changes.interval then
 		local target = changes.queue or queue
-		call('zadd', prefix .. 'q:' .. target .. '-recur', string.format('%.17g', due), jid)
+		call('zadd', lib.queue_key(target, 'recur'), lib.exact(due), jid)
 		if target ~= queue then
-			try('zrem', prefix .. 'q:' .. queue .. '-recur', jid)
+			try('zrem', lib.queue_key(queue, 'recur'), jid)
 		end
 		if changes.queue then
 			lib.know_queue(target)
@@ -11649,7 +12550,10 @@ elseif command == 'subscription' then
 	library(stamp, now)
 	local queue = lib.required('Subscription', 'queue', ARGV[3])
 	local action = lib.required('Subscription', 'action', ARGV[4])
-	local key = prefix .. 'topics' .. queue
+	local function topics_key(name)
+		return prefix .. 'topics' .. name
+	end
+	local key = topics_key(queue)
 	local function subscribers()
 		local all = call('smembers', prefix .. 'x:topics')
 		lib.union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
@@ -11659,7 +12563,7 @@ elseif command == 'subscription' then
 	local function all_topics()
 		local by_topic = {}
 		for _, name in ipairs(subscribers()) do
-			for _, topic in ipairs(try('hkeys', prefix .. 'topics' .. name)) do
+			for _, topic in ipairs(try('hkeys', topics_key(name))) do
 				by_topic[topic] = by_topic[topic] or {}
 				table.insert(by_topic[topic], name)
 			end
@@ -11669,11 +12573,7 @@ elseif command == 'subscription' then
 	if action == 'all' then
 		return cjson.encode(all_topics())
 	elseif action == 'get' then
-		local list = call('exists', key) == 1 and {key} or {}
-		if #list == 0 then
-			return empty_list
-		end
-		return cjson.encode(list)
+		return lib.array(call('exists', key) == 1 and {key} or {})
 	end
 	local topic = lib.required('Subscription', 'topic', ARGV[5])
 	if action == 'add' then
@@ -11683,10 +12583,7 @@ elseif command == 'subscription' then
 		for i = 1, #topics do
 			topics[i] = queue
 		end
-		if #topics == 0 then
-			return empty_list
-		end
-		return cjson.encode(topics)
+		return lib.array(topics)
 	elseif action == 'remove' then
 		local removed = call('hdel', key, topic) == 1
 		if removed and call('exists', key) == 0 then
@@ -11696,10 +12593,7 @@ elseif command == 'subscription' then
 	elseif action == 'exists' then
 		return tostring(call('hexists', key, topic) == 1)
 	end
-	do
-		local message = 'Unknown action "' .. action .. '"'
-		error('Subscription(): ' .. message)
-	end
+	lib.reject('Subscription', 'Unknown action "' .. action .. '"')
 	return
 elseif command == 'workersCount' then
 	return call('zcard', prefix .. 'workers')
@@ -11708,13 +12602,13 @@ elseif #command == 13 then
 if command == 'schedule.last' then
 	library(stamp, now)
 	local function note_follower(id, worker, digest)
-		local key = prefix .. 'x:follow:' .. id
+		local key = lib.follow_key(id)
 		local since, _, before = lib.read_follower(try('hget', key, worker))
-		local schedule = try('hmget', prefix .. 'x:schedule:' .. id, 'digest', 'seen')
+		local schedule = try('hmget', lib.schedule_key(id), 'digest', 'seen')
 		local registered = schedule[1]
 		try('hset', key, worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
 		try('expire', key, 180)
-		try('hset', prefix .. 'x:schedule:' .. id, 'seen', stamp)
+		try('hset', lib.schedule_key(id), 'seen', stamp)
 		if math.floor(lib.finite(schedule[2], 0) / 60) ~= math.floor(now / 60) then
 			lib.drop_gone(id)
 		end
@@ -11727,14 +12621,14 @@ if command == 'schedule.last' then
 	end
 	local id = lib.required('Schedule.last', 'id', ARGV[3])
 	local worker = ARGV[4]
-	local digest = worker and lib.required('Schedule.last', 'digest', ARGV[5] ~= '' and ARGV[5])
+	local digest = worker and lib.named('Schedule.last', 'digest', ARGV[5])
 	local key = prefix .. 'x:schedules'
 	local last = lib.finite(call('hget', key, id))
 	if not last or last > now + 60 then
 		call('hset', key, id, stamp)
 		last = now
 	end
-	return {string.format('%.17g', (math.min(last, now))), stamp, worker and note_follower(id, worker, digest) or ''}
+	return {lib.exact(math.min(last, now)), stamp, worker and note_follower(id, worker, digest) or ''}
 end
 elseif #command == 14 then
 if command == 'queue.settings' then
@@ -11742,12 +12636,12 @@ if command == 'queue.settings' then
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local settings = lib.read_settings(queue)
 	local limit = lib.read_max_rate(queue, settings.max_rate, 1) or {rate = 0, per = 0}
-	return {string.format('%.17g', settings.heartbeat), string.format('%.17g', settings.max_concurrency), string.format('%.17g', limit.rate), string.format('%.17g', limit.per), string.format('%.17g', limit.rate > 0 and lib.rate_opens(limit) or 0)}
+	return {lib.exact(settings.heartbeat), lib.exact(settings.max_concurrency), lib.exact(limit.rate), lib.exact(limit.per), lib.exact(limit.rate > 0 and lib.rate_opens(limit) or 0)}
 elseif command == 'schedule.leave' then
 	library(stamp, now)
 	local worker = lib.required('Schedule.leave', 'worker', ARGV[3])
 	for i = 4, #ARGV do
-		try('hdel', prefix .. 'x:follow:' .. ARGV[i], worker)
+		try('hdel', lib.follow_key(ARGV[i]), worker)
 	end
 	return
 end
@@ -11760,26 +12654,17 @@ if command == 'schedule.forget' then
 	end
 	local removed = call('zrem', prefix .. 'x:schedule-ids', id)
 	local known = call('hdel', prefix .. 'x:schedules', id)
-	call('del', prefix .. 'x:schedule:' .. id, prefix .. 'x:follow:' .. id)
+	call('del', lib.schedule_key(id), lib.follow_key(id))
 	return removed + known > 0 and 'forgotten' or 'unknown'
 elseif command == 'worker.register' then
 	var = {left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
 	library(stamp, now)
-	local worker = lib.required('Worker.register', 'worker', ARGV[3] ~= '' and ARGV[3])
+	local worker = lib.named('Worker.register', 'worker', ARGV[3])
 	local started = now - lib.number('Worker.register', 'age', ARGV[4])
 	lib.json('Worker.register', 'json', ARGV[5])
-	local age
-	do
-		local text = try('hget', prefix .. 'config', 'max-worker-age')
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			age = n
-		else
-			age = 86400
-		end
-	end
+	local age = lib.finite(try('hget', prefix .. 'config', 'max-worker-age'), 86400)
 	local kept = math.min(math.max(age, 150), 2592000)
-	call('set', prefix .. 'x:worker:' .. worker, stamp .. '|' .. string.format('%.17g', started) .. '|' .. ARGV[5], 'EX', string.format('%d', kept))
+	call('set', lib.registry_key(worker), stamp .. '|' .. lib.exact(started) .. '|' .. ARGV[5], 'EX', string.format('%d', kept))
 	try('zadd', prefix .. 'workers', stamp, worker)
 	if try('exists', prefix .. 'x:rest') == 1 then
 		local _, more = lib.settle_rest()
@@ -11798,8 +12683,8 @@ end
 elseif #command == 17 then
 if command == 'schedule.register' then
 	library(stamp, now)
-	local id = lib.required('Schedule.register', 'id', ARGV[3] ~= '' and ARGV[3])
-	local digest = lib.required('Schedule.register', 'digest', ARGV[4] ~= '' and ARGV[4])
+	local id = lib.named('Schedule.register', 'id', ARGV[3])
+	local digest = lib.named('Schedule.register', 'digest', ARGV[4])
 	local fields = {'spec', 'on_missed', 'queue', 'klass', 'only', 'data', 'pairs'}
 	local values = {'digest', digest}
 	for i = 1, #fields do
@@ -11807,8 +12692,8 @@ if command == 'schedule.register' then
 		values[#values + 1] = lib.required('Schedule.register', fields[i], ARGV[i + 4])
 	end
 	call('zadd', prefix .. 'x:schedule-ids', 0, id)
-	local since = try('hget', prefix .. 'x:schedule:' .. id, 'since')
-	try('hset', prefix .. 'x:schedule:' .. id, 'since', type(since) == 'string' and since or stamp, unpack(values))
+	local since = try('hget', lib.schedule_key(id), 'since')
+	try('hset', lib.schedule_key(id), 'since', type(since) == 'string' and since or stamp, unpack(values))
 	lib.drop_gone(id)
 	return
 elseif command == 'worker.deregister' then
@@ -11816,7 +12701,7 @@ elseif command == 'worker.deregister' then
 	lib.required('Worker.deregister', 'worker', ARGV[3])
 	for i = 3, #ARGV do
 		call('zrem', prefix .. 'workers', ARGV[i])
-		call('del', prefix .. 'x:worker:' .. ARGV[i])
+		call('del', lib.registry_key(ARGV[i]))
 	end
 	return
 end

@@ -124,14 +124,11 @@ func uses(code any, sym *symbol) int {
 
 // An inliner puts functions in the place of their calls in the statements of a block, of which they
 // are the first.
-type inliner struct {
-	body   []stat
-	growth int // the maximum weight of all copies of a function with several calls
-}
+type inliner struct{ body []stat }
 
 // inlineAll does so as often as there is something to do, and leaves out functions without calls.
-func inlineAll(body []stat, growth int) []stat {
-	in := inliner{body, growth}
+func inlineAll(body []stat) []stat {
+	in := inliner{body}
 	for in.once() {
 	}
 	return in.body
@@ -164,20 +161,15 @@ func (in *inliner) once() bool {
 // substitute replaces calls of a function with its value.
 func (in *inliner) substitute(sym *symbol) bool {
 	before := uses(in.body, sym)
-	edit(in.body, substituting(sym))
-	return uses(in.body, sym) < before
-}
-
-// substituting returns an edit that replaces calls of a function with its value.
-func substituting(sym *symbol) func(expr) expr {
-	return func(x expr) expr {
+	edit(in.body, func(x expr) expr {
 		if called := callOf(x, sym); called != nil {
 			if value, ok := substituted(sym.fn, called.args); ok {
 				return value
 			}
 		}
 		return x
-	}
+	})
+	return uses(in.body, sym) < before
 }
 
 // callOf returns an expression if it is a call of a function by its name, or nil.
@@ -192,17 +184,14 @@ func callOf(x expr, sym *symbol) *call {
 	return called
 }
 
-// The maximum weights of all copies of a function, in a hot command and elsewhere.
-const (
-	hotGrowth  = 400
-	coldGrowth = 100
-)
+// growth is the maximum weight of all copies of a function with several calls.
+const growth = 400
 
 // move puts the function's body in the place of its calls, if all of them can be replaced, and the
 // script does not grow much.
 func (in *inliner) move(sym *symbol) bool {
 	calls := uses(in.body, sym)
-	if calls > 1 && calls*weight(sym.fn) > in.growth {
+	if calls > 1 && calls*weight(sym.fn) > growth {
 		return false
 	}
 	possible := 0

@@ -1,5 +1,5 @@
-// Package luasrc makes the Lua sources one script that a server can load. That of the queue is
-// built when this module is, that of the doctor when a program first needs it.
+// Package luasrc makes the Lua sources one script that a server can load. Internal/cmd/luabundle
+// runs it when this module is built; no other program does.
 //
 // A source tree has prologue.lua, with which every call begins; the library in lib/, functions,
 // constants and variables that all files see; and a file for each command in commands/. No name may

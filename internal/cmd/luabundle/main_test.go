@@ -10,23 +10,25 @@ import (
 
 func TestACommandWithoutFactsFailsTheBundle(t *testing.T) {
 	src, out := t.TempDir(), t.TempDir()
-	script, facts := filepath.Join(out, "all.lua"), filepath.Join(out, "facts.go")
 	write := func(file, text string) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(src, file)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(src, file), []byte(text), 0o600))
 	}
 	command := func(header string) {
-		write("commands/a.lua", header+"\n\nreturn call('get', prefix)\n")
+		write("lua/commands/a.lua", header+"\n\nreturn call('get', prefix)\n")
 	}
-	write("prologue.lua", "local call, prefix, command = redis.call, KEYS[1], ARGV[1]\n")
+	write("lua/prologue.lua", "local call, prefix, command = redis.call, KEYS[1], ARGV[1]\n")
+	write("doctor/lua/commands/b.lua", "-- b: gets.\n\nreturn call('get', prefix)\n")
 	command("-- a: gets.")
-	require.ErrorContains(t, run(src, script, facts), `commands/a.lua:1: the header lacks "Repeat`)
-	require.NoFileExists(t, script)
+	require.ErrorContains(t, run(src, out), `commands/a.lua:1: the header lacks "Repeat`)
+	require.NoFileExists(t, filepath.Join(out, "lua/qless.lua"))
 
 	command("-- a: gets.\n--\n-- KEYS[1]  the namespace prefix\n-- ARGV     NOW\n-- For      Go\n-- Repeat   safe\n-- Needs    get")
-	require.NoError(t, run(src, script, facts))
-	require.FileExists(t, script)
-	text, err := os.ReadFile(facts)
+	require.NoError(t, run(src, out))
+	for _, file := range []string{"lua/qless.lua", "lua/classic.lua", "doctor/doctor.lua"} {
+		require.FileExists(t, filepath.Join(out, file))
+	}
+	text, err := os.ReadFile(filepath.Join(out, "commands_gen.go"))
 	require.NoError(t, err)
 	require.Contains(t, string(text), `"a": {Repeatable: true},`)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/luasrc"
 	"github.com/qless/qless-go/lua"
 )
 
@@ -29,10 +28,7 @@ func (a *app) scriptCommand() *cobra.Command {
 		RunE: func(command *cobra.Command, args []string) error {
 			text := qless.DropInScript()
 			if classic {
-				var err error
-				if text, err = luasrc.BuildClassic(lua.Sources()); err != nil {
-					return err
-				}
+				text = lua.Classic
 			}
 			if load {
 				return a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
