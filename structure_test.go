@@ -138,11 +138,11 @@ var mayImport = []row{
 	{"outbox", bottom + ". internal/inside internal/jobopts"},
 	{"qlesstest", ". inspect"},
 	{"qlessprom", ". doctor inspect internal/together"},
-	{"doctor", bottom + ". inspect"},
+	{"doctor", bottom + ". inspect internal/settings"},
 	{"gateway/...", ". gateway/... inspect internal/hosts internal/redisx qlesstest"},
 	{"web web/...",
-		". doctor inspect internal/hosts internal/jobopts internal/redisx internal/together " +
-			"internal/units web/internal/..."},
+		". doctor inspect internal/hosts internal/jobopts internal/redisx internal/settings " +
+			"internal/together internal/units web/internal/..."},
 	{"cmd/...", ". cmd/... doctor gateway/... inspect internal/dial internal/dump internal/hosts " +
 		"internal/jobopts internal/queues internal/redisx internal/settings internal/together " +
 		"internal/units lua qlessprom qlesstest web"},

@@ -122,29 +122,6 @@ if command == 'heartbeat' then
 	try('zadd', prefix .. 'workers', stamp, worker)
 	try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
 	return now + seconds
-elseif command == 'pause' then
-	do
-		local text = ARGV[3]
-		if not text then
-			error('Pause(): Arg "queue" missing')
-		end
-	end
-	for i = 3, #ARGV do
-		if call('sadd', prefix .. 'paused_queues', ARGV[i]) == 1 then
-			local event = {event = 'paused', queue = ARGV[i]}
-			repeat
-				local message = cjson.encode(event)
-				if classic then
-					local heard = try('pubsub', 'numsub', prefix .. 'x:log')
-					if not heard.err and heard[2] == 0 then
-						break
-					end
-				end
-				try('publish', prefix .. 'x:log', message)
-			until true
-		end
-	end
-	return
 end
 local var
 
@@ -286,6 +263,13 @@ local function library(stamp, now)
 					end
 				end
 			end
+		elseif name == 'lock' then
+			function lib.lock(queue, jids, worker, settings, show, out, run)
+				for first = 1, #jids, 500 do
+					local some = #jids > 500 and {unpack(jids, first, math.min(first + 500 - 1, #jids))} or jids
+					lib.lock_some(queue, some, worker, settings, show, out, run)
+				end
+			end
 		elseif name == 'park' then
 			function lib.park(queue, jid, limit, score, time)
 				local wait = lib.limit_key(limit.name, 'wait')
@@ -298,19 +282,6 @@ local function library(stamp, now)
 				call('hset', lib.job_key(jid), 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
 				call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(due), jid)
 				try('zadd', wait, score, jid)
-			end
-		elseif name == 'show' then
-			function lib.show(key, jid)
-				local job = lib.read_job(try, jid)
-				if job[13] and job[9] and lib.is_over(jid, job[9], 'waiting') then
-					var.passed = var.passed + 1
-				elseif job[13] then
-					local text = lib.job_json(job, lib.is_tracked(jid), var.beside and lib.set_beside(job))
-					var.out[#var.out + 1], var.large_text = text, var.large_text + #text
-				elseif lib.may_write(key) then
-					return 1 - call('zrem', key, jid)
-				end
-				return 1
 			end
 		elseif name == 'tell' then
 			function lib.tell(jid, other, group, ended)
@@ -432,6 +403,16 @@ local function library(stamp, now)
 			function lib.exact(n)
 				return string.format('%.17g', n)
 			end
+		elseif name == 'later' then
+			function lib.later(seconds)
+				if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+					local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+					if #digits == 10 and decimals ~= '.000000' then
+						return digits .. decimals
+					end
+				end
+				return lib.exact(now + seconds)
+			end
 		elseif name == 'leave' then
 			function lib.leave(item, worker)
 				local jid, old = item.jid, item.old
@@ -511,6 +492,10 @@ local function library(stamp, now)
 				end
 				lib.each_slice(call, 'zrem', completed, old)
 			end
+		elseif name == 'sized' then
+			function lib.sized(list)
+				return list[2] and {unpack(list)} or {false}
+			end
 		elseif name == 'spawn' then
 			function lib.spawn(queue, parent, child, job, at)
 				call('hset', lib.job_key(child), 'jid', child, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags, 'state', 'waiting', 'worker', '', 'expires', 0, 'queue', queue, 'retries', job.retries, 'remaining', job.retries, 'time', lib.exact(at), 'spawned_from_jid', parent)
@@ -569,12 +554,7 @@ local function library(stamp, now)
 			end
 		end
 		elseif length == 6 then
-		if name == 'counts' then
-			function lib.counts(name)
-				local key = lib.worker_key(name)
-				return {name = name, jobs = call('zcount', key, stamp, var.far), stalled = call('zcount', key, 0, stamp)}
-			end
-		elseif name == 'day_of' then
+		if name == 'day_of' then
 			function lib.day_of(at)
 				return at - at % 86400
 			end
@@ -630,15 +610,6 @@ local function library(stamp, now)
 				item.claim.a = jid
 				letters = lib.has_option(letters, 'f') and letters or letters .. 'f'
 				item.options = lib.join_options(letters, values)
-			end
-		elseif name == 'forget' then
-			function lib.forget(old)
-				if lib.may_write(prefix .. 'workers') then
-					for _, worker in ipairs(old) do
-						call('del', lib.worker_key(worker))
-					end
-					lib.each_slice(call, 'zrem', prefix .. 'workers', old)
-				end
 			end
 		elseif name == 'is_due' then
 			function lib.is_due(queue, part)
@@ -910,6 +881,39 @@ local function library(stamp, now)
 					return list
 				end
 				return {}
+			end
+		elseif name == 'observe' then
+			function lib.observe(kind, queue, durations)
+				local day = lib.day_of(now)
+				local key, short = lib.stats_key(kind, day, queue), lib.are_short(durations)
+				local values, asked, counts
+				if short then
+					values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+				else
+					asked, counts = lib.count_buckets(durations)
+					values = try('hmget', key, unpack(asked))
+				end
+				local total = lib.finite(values[1], 0)
+				local mean = lib.finite(values[2], 0)
+				local vk = lib.finite(values[3], 0)
+				local fresh = total == 0
+				if fresh then
+					mean, vk = 0, 0
+				end
+				for i = 1, #durations do
+					local value, before = durations[i], mean
+					total = total + 1
+					mean = mean + (value - mean) / total
+					vk = vk + (value - mean) * (value - before)
+				end
+				if short then
+					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', lib.finite(values[4], 0) + #durations))
+				else
+					lib.write_summary(key, total, mean, vk, asked, counts, values)
+				end
+				if fresh then
+					lib.begin_day(kind, day, queue)
+				end
 			end
 		elseif name == 'options' then
 			function lib.options(area, first, last)
@@ -1192,10 +1196,6 @@ local function library(stamp, now)
 			function lib.is_plain(list)
 				return list.kind == 'failed' or list.kind == 'jids'
 			end
-		elseif name == 'is_queue' then
-			function lib.is_queue(name)
-				return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
-			end
 		elseif name == 'job_json' then
 			function lib.job_json(job, tracked, more, newest)
 				local jid, tags, failure = job[13], job[7], job[10]
@@ -1253,6 +1253,14 @@ local function library(stamp, now)
 		elseif name == 'new_puts' then
 			function lib.new_puts(worker)
 				return {worker = worker, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
+			end
+		elseif name == 'outsider' then
+			function lib.outsider(jids, among)
+				for i = 1, #jids do
+					if not among[jids[i]] then
+						return jids[i]
+					end
+				end
 			end
 		elseif name == 'precedes' then
 			function lib.precedes(a, b)
@@ -1416,6 +1424,20 @@ local function library(stamp, now)
 				end
 				return minded
 			end
+		elseif name == 'time_out' then
+			function lib.time_out(jid, job)
+				local queue = job[1]
+				try('zrem', lib.queue_key(queue, 'locks'), jid)
+				call('zadd', lib.queue_key(queue, 'work'), '+inf', jid)
+				lib.adopt_history(jid, job[4])
+				lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'))
+				call('hset', lib.job_key(jid), 'state', 'stalled', 'expires', '0', 'x:attempts', lib.with_attempt(job[7], 'timed_out', job[6], {worker = job[3] or nil, queue = queue}))
+				lib.lock_lost(jid, job[3] or '')
+				lib.wake(queue)
+				if job[5] then
+					lib.stop_limited(jid, job[5])
+				end
+			end
 		elseif name == 'undepend' then
 			function lib.undepend(jid, other)
 				try('srem', lib.job_key(other) .. '-dependents', jid)
@@ -1427,7 +1449,16 @@ local function library(stamp, now)
 			end
 		end
 		elseif length == 9 then
-		if name == 'add_given' then
+		if name == 'add_first' then
+			function lib.add_first(key, score, member)
+				local reply = try('zadd', key, score, member)
+				if type(reply) == 'table' then
+					lib.must_write()
+					reply = try('zadd', key, score, member)
+				end
+				return reply
+			end
+		elseif name == 'add_given' then
 			function lib.add_given(puts, item, given)
 				item.given = given
 				if given.depends then
@@ -1450,6 +1481,18 @@ local function library(stamp, now)
 					item.tags = lib.names('Put', 'tags', given.tags)
 				end
 			end
+		elseif name == 'add_locks' then
+			function lib.add_locks(queue, worker, locks, n)
+				local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+				call('zadd', lib.queue_key(queue, 'locks'), unpack(locks, first, 2 * n + 2))
+				local held = try('zadd', lib.worker_key(worker), unpack(locks, first, 2 * n + 2))
+				if first == 1 then
+					call('zrem', lib.queue_key(queue, 'locks'), '-----------------------------------------------------------------')
+					if type(held) == 'number' then
+						call('zrem', lib.worker_key(worker), '-----------------------------------------------------------------')
+					end
+				end
+			end
 		elseif name == 'admit_all' then
 			function lib.admit_all(jids, count, jobs, taken, settings, run)
 				local before, text = var.parked_here, lib.alike(count, jobs, taken, settings, run)
@@ -1464,6 +1507,15 @@ local function library(stamp, now)
 					end
 				end
 				return count
+			end
+		elseif name == 'are_short' then
+			function lib.are_short(durations)
+				for i = 1, #durations do
+					if durations[i] < 0 or durations[i] >= 1 then
+						return false
+					end
+				end
+				return true
 			end
 		elseif name == 'bare_list' then
 			function lib.bare_list(list, offset, count)
@@ -1497,6 +1549,17 @@ local function library(stamp, now)
 				if scheduled then
 					lib.move_scheduled(queue, limit)
 				end
+			end
+		elseif name == 'bucket_of' then
+			function lib.bucket_of(seconds)
+				if seconds < 60 then
+					return 's' .. math.floor(seconds)
+				elseif seconds < 3600 then
+					return 'm' .. math.floor(seconds / 60)
+				elseif seconds < 86400 then
+					return 'h' .. math.floor(seconds / 3600)
+				end
+				return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 			end
 		elseif name == 'circle_of' then
 			function lib.circle_of(jid, others, changes)
@@ -1675,6 +1738,101 @@ local function library(stamp, now)
 				lib.publish('w:' .. worker, message)
 				lib.publish('log', message)
 			end
+		elseif name == 'lock_some' then
+			function lib.lock_some(queue, jids, worker, settings, show, out, run)
+				local cap = settings.cap
+				local expires = lib.later(settings.heartbeat)
+				local details = '{"worker":' .. cjson.encode(worker) .. '}'
+				local popped = lib.entry(now, '"popped"', details)
+				local jobs, waited, locks = lib.sized(jids), lib.sized(jids), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
+				local n, count, over, limited, fair, common = 0, #jids, 0, false, false, nil
+				for i = 1, count do
+					local key = lib.job_key(jids[i])
+					local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+					local stored, size = job[9], #(job[6] or '')
+					jobs[i], waited[i] = job, key
+					var.taken_bytes = var.taken_bytes + size
+					if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
+						count, settings.stopped, var.droppable = i - 1, true, 0
+						break
+					end
+					if stored then
+						local has = lib.letters_of(stored)
+						limited, fair = limited or has.c, fair or has.g
+						if (has.s or has.t) and lib.is_over(jids[i], stored, 'waiting') then
+							job.over, over = true, over + 1
+							if run and over >= var.droppable then
+								count, settings.stopped, var.droppable = i, true, 0
+								break
+							end
+						end
+					end
+				end
+				if limited then
+					count, common = lib.admit_all(jids, count, jobs, #out, settings, run)
+					if not common then
+						lib.read_scores(queue, jids, count, jobs, settings, run)
+					end
+				end
+				if run then
+					local first = count == 1 and '-1' or string.format('%d', -count)
+					if count == 0 or type(run('zremrangebyrank', lib.queue_key(queue, 'work'), first, '-1')) == 'table' then
+						settings.stopped = true
+						return
+					end
+				end
+				if fair then
+					lib.leave_all_turns(queue, jobs, count)
+				end
+				local put_at, put_time
+				for i = 1, count do
+					local jid, job, key = jids[i], jobs[i], waited[i]
+					local has = job[9] and lib.letters_of(job[9]) or var.none
+					if limited and job.refused then
+						lib.put_aside(queue, jid, job, run)
+					elseif not (job.over and lib.drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+						n = n + 1
+						local entries = lib.record(key, popped, cap)
+						if entries ~= 2 or string.find(jid, '-', 1, true) then
+							lib.read_rest(jid, key, job, popped, cap)
+						end
+						local ends = expires
+						if settings.lock_time or has.l or has.q then
+							ends = lib.lock_special(key, job, worker, settings)
+						else
+							call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+						end
+						if job[8] ~= put_at or n == 1 then
+							put_at, put_time = job[8], lib.finite(job[8], now)
+						end
+						jobs[n], jids[n], waited[n] = job, jid, now - put_time
+						locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+					else
+						call('zrem', lib.queue_key(queue, 'locks'), jid)
+					end
+				end
+				for i = n + 1, #jids do
+					jids[i], waited[i] = nil, nil
+				end
+				if n == 0 then
+					return
+				end
+				if limited then
+					lib.note_all_started(jobs, n, locks, common)
+				end
+				if settings.rate then
+					lib.note_starts(settings.rate, n)
+				end
+				lib.add_locks(queue, worker, locks, n)
+				lib.observe('wait', queue, waited)
+				local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or var.none
+				for i = 1, n do
+					if tracked[i] then
+						lib.publish('popped', jids[i])
+					end
+					out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
+				end
+			end
 		elseif name == 'lock_time' then
 			function lib.lock_time(own, general)
 				local seconds = own and tonumber(own)
@@ -1767,29 +1925,6 @@ local function library(stamp, now)
 			function lib.parked_in(jid, name)
 				local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'time', 'x:parked')
 				return lib.parked_by(job[1], job[3], job[4]) == name and job[2] or nil
-			end
-		elseif name == 'peek_from' then
-			function lib.peek_from(cursor)
-				local part, place = string.match(cursor, '^([ldw])(.*)$')
-				if not part and cursor ~= '' then
-					lib.reject('Peek', 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
-				end
-				local moved = part == 'd' and lib.whole('Peek', 'cursor', place) or 0
-				local work = lib.open_list('Peek', 'waiting', var.queue)
-				if not part or part == 'l' then
-					local after = lib.show_from(lib.open_list('Peek', 'stalled', var.queue), place or '', var.count)
-					if after then
-						return 'l' .. after
-					end
-				end
-				if part ~= 'w' then
-					moved, place = lib.bring_some(work, moved), ''
-					if moved then
-						return string.format('d%d', moved)
-					end
-				end
-				local after = lib.show_from(work, place, math.huge)
-				return after and 'w' .. after or ''
 			end
 		elseif name == 'place_all' then
 			function lib.place_all(puts, queue, group)
@@ -1942,27 +2077,6 @@ local function library(stamp, now)
 				local left_out = {}
 				local text = ',"dependents":' .. lib.related(jid, 'dependents', left_out) .. ',"dependencies":' .. lib.related(jid, 'dependencies', left_out)
 				return text .. (#left_out > 0 and ',"left_out":' .. lib.array(left_out) or '')
-			end
-		elseif name == 'show_from' then
-			function lib.show_from(list, cursor, most)
-				local offset = lib.after_cursor('Peek', list, cursor)
-				list.total = math.min(list.total, offset + most)
-				while #var.out < var.room and var.looked < 500 do
-					local wanted = math.min(var.room - #var.out, 500 - var.looked)
-					local jids, scores = lib.read_list(list, offset, wanted)
-					for i, jid in ipairs(jids) do
-						if not lib.has_room(jid) then
-							return cursor
-						end
-						local kept = lib.show(list.key, jid)
-						offset, var.looked, list.total = offset + kept, var.looked + 1, list.total - 1 + kept
-						cursor = lib.cursor_at(list, offset, jid, scores[i])
-					end
-					if #jids < wanted then
-						return nil
-					end
-				end
-				return cursor
 			end
 		elseif name == 'slot_ends' then
 			function lib.slot_ends(jid)
@@ -2149,21 +2263,6 @@ local function library(stamp, now)
 				end
 				lib.bring_due(queue, false, true, limit)
 				return call('exists', lib.queue_key(queue, 'work')) == 1
-			end
-		elseif name == 'bring_some' then
-			function lib.bring_some(work, moved)
-				local recur, scheduled = lib.is_due(var.queue, 'recur'), lib.is_due(var.queue, 'scheduled')
-				local wanted = var.count - #var.out - moved
-				local some = math.min(wanted, var.room - #var.out)
-				if not (recur or scheduled) or some <= 0 then
-					return nil
-				elseif recur then
-					some = lib.children_with_room(var.queue, some, 2097152)
-				end
-				lib.bring_due(var.queue, recur, scheduled, some)
-				work.total = call('zcard', work.key)
-				local is_left = some < wanted and (lib.is_due(var.queue, 'recur') or lib.is_due(var.queue, 'scheduled'))
-				return is_left and lib.may_write(work.key) and moved + some or nil
 			end
 		elseif name == 'buckets_of' then
 			function lib.buckets_of(key)
@@ -2788,23 +2887,6 @@ local function library(stamp, now)
 					deleted = deleted + (outcome == 'deleted' and 1 or 0)
 				end
 				return deleted
-			end
-		elseif name == 'counts_from' then
-			function lib.counts_from(cursor)
-				local key = prefix .. 'workers'
-				local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
-				local offset, next_cursor = lib.after_cursor('Workers', list, cursor), ''
-				local some, scores = lib.read_list(list, offset, 500)
-				if #some == 500 then
-					next_cursor = lib.cursor_at(list, offset + 500 - 1, some[500], scores[500])
-				end
-				for i = 1, #some do
-					local worker = lib.counts(some[i])
-					local text, has_gone = lib.registration(some[i])
-					worker[has_gone and 'gone' or 'registered'] = text
-					some[i] = cjson.encode(worker)
-				end
-				return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
 			end
 		elseif name == 'end_of_life' then
 			function lib.end_of_life(jid, stored, state, since)
@@ -3604,6 +3686,10 @@ local function library(stamp, now)
 				call('hset', key, 'state', 'running', 'worker', worker, 'expires', lib.exact(ends), 'time', stamp, unpack(more))
 				return lib.exact(ends)
 			end
+		elseif name == 'max_unlinked' then
+			function lib.max_unlinked()
+				return classic and 1000000000 or 1000
+			end
 		elseif name == 'move_history' then
 			function lib.move_history(jid, text)
 				local key = lib.job_key(jid) .. '-history'
@@ -3765,6 +3851,10 @@ local function library(stamp, now)
 					lib.reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
 				end
 				given.within = given.within and lib.number(area, 'within', given.within)
+			end
+		elseif name == 'read_running' then
+			function lib.read_running(run, jid)
+				return run('hmget', lib.job_key(jid), 'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts')
 			end
 		elseif name == 'registration' then
 			function lib.registration(worker)
@@ -3997,6 +4087,27 @@ local function library(stamp, now)
 				local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
 				return lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
 			end
+		elseif name == 'count_buckets' then
+			function lib.count_buckets(durations)
+				local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+				for i = 1, #durations do
+					local seconds = durations[i]
+					if seconds >= 0 and seconds < 1 then
+						short = short + 1
+					else
+						local name = lib.bucket_of(seconds)
+						if not seen[name] then
+							fields[#fields + 1] = name
+						end
+						seen[name] = (seen[name] or 0) + 1
+					end
+				end
+				if short == 0 then
+					table.remove(fields, 4)
+				end
+				seen.s0 = short
+				return fields, seen
+			end
 		elseif name == 'delete_failed' then
 			function lib.delete_failed(jid, forced)
 				local key = lib.job_key(jid)
@@ -4204,15 +4315,6 @@ local function library(stamp, now)
 				local limit = lib.parked_by(job.state, job.time, job.parked)
 				return call('zscore', limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work'), jid)
 			end
-		elseif name == 'settings_from' then
-			function lib.settings_from(cursor)
-				local found = call('hscan', prefix .. 'config', lib.scan_cursor('Config.get', cursor), 'COUNT', 500)
-				local set, some = {}, found[2]
-				for i = 1, #some, 2 do
-					set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])
-				end
-				return '{"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"settings":{' .. table.concat(set, ',') .. '}}'
-			end
 		elseif name == 'settle_limits' then
 			function lib.settle_limits()
 				local returned, kept = 0, false
@@ -4293,6 +4395,15 @@ local function library(stamp, now)
 				elseif text then
 					call('hset', key, 'x:o', text)
 				end
+			end
+		elseif name == 'write_summary' then
+			function lib.write_summary(key, total, mean, vk, asked, counts, values)
+				local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+				for i = 4, #asked do
+					update[2 * i - 1] = asked[i]
+					update[2 * i] = string.format('%d', lib.finite(values[i], 0) + counts[asked[i]])
+				end
+				try('hset', key, unpack(update))
 			end
 		end
 		elseif length == 14 then
@@ -4537,7 +4648,16 @@ local function library(stamp, now)
 			end
 		end
 		elseif length == 16 then
-		if name == 'check_limit_name' then
+		if name == 'check_dependents' then
+			function lib.check_dependents(jid, among, n)
+				local dependents = lib.dependents_beyond(call, jid, among, n)
+				local other = lib.outsider(dependents, among)
+				if other then
+					lib.reject('Cancel', jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled')
+				end
+				return dependents
+			end
+		elseif name == 'check_limit_name' then
 			function lib.check_limit_name(area, name)
 				if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
 					lib.reject(area, 'This is no name of a limit: ' .. string.sub(tostring(name), 1, 200))
@@ -4649,7 +4769,16 @@ local function library(stamp, now)
 			end
 		end
 		elseif length == 17 then
-		if name == 'read_dependencies' then
+		if name == 'dependents_beyond' then
+			function lib.dependents_beyond(run, jid, among, n)
+				local key = lib.job_key(jid) .. '-dependents'
+				local found = run('srandmember', key, 10 + 1)
+				if #found <= 10 or lib.outsider(found, among) then
+					return found
+				end
+				return run('srandmember', key, n + 1)
+			end
+		elseif name == 'read_dependencies' then
 			function lib.read_dependencies(area, text)
 				return lib.check_dependencies(area, lib.names(area, 'depends', text), 1)
 			end
@@ -4684,6 +4813,14 @@ local function library(stamp, now)
 					return {left[1][2], left[1][3]}
 				end
 				return item.jid
+			end
+		elseif name == 'read_job_to_cancel' then
+			function lib.read_job_to_cancel(jid, most)
+				local key = lib.job_key(jid)
+				local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
+				key = key .. '-dependencies'
+				job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
+				return job
 			end
 		elseif name == 'read_lost_settings' then
 			function lib.read_lost_settings(cap)
@@ -4720,73 +4857,1007 @@ local function library(stamp, now)
 	return lib
 end
 
-if command == 'cancel' then
-	local function outsider(jids, among)
-		for i = 1, #jids do
-			if not among[jids[i]] then
-				return jids[i]
-			end
+if command == 'retry' then
+	local function required(area, name, text)
+		if not text then
+			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
+			error(area .. '(): ' .. message)
+		end
+		return text
+	end
+	local function number(area, name, text)
+		local n = tonumber(text)
+		if not n or n - n ~= 0 then
+			library(stamp, now).reject_number(area, name, text)
+		end
+		return n
+	end
+	local function not_owned(area, jid, owner, state, worker, time, since)
+		if not state then
+			return 'Job ' .. jid .. ' does not exist'
+		elseif state ~= 'running' then
+			local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
+			return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
+		elseif owner ~= worker or since and since ~= time then
+			local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
+			local again = owner == worker and ', at ' .. tostring(time) or ''
+			return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
 		end
 	end
-	local function read_job_to_cancel(jid, most)
-		local key = prefix .. 'j:' .. jid
-		local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
-		key = key .. '-dependencies'
-		job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
-		return job
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
 	end
-	local among = {}
-	for i = 3, #ARGV do
-		among[ARGV[i]] = true
-	end
-	for i = 3, #ARGV do
-		do
-			local jid, n = ARGV[i], #ARGV - 2
-			local dependents
-			do
-				local key = prefix .. 'j:' .. jid .. '-dependents'
-				local found = call('srandmember', key, 10 + 1)
-				if #found <= 10 or outsider(found, among) then
-					dependents = found
-				else
-					dependents = call('srandmember', key, n + 1)
-				end
-			end
-			local other = outsider(dependents, among)
-			if other then
-				local message = jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
-				error('Cancel(): ' .. message)
+	local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), data = '', delay = number('Retry', 'delay', ARGV[6] or 0), group = ARGV[7], message = ARGV[8]}
+	if ARGV[9] == 'here' then
+		item.here = true
+		item.since = ARGV[10] ~= '' and ARGV[10] or nil
+		if item.group == '' then
+			item.group = nil
+		end
+		if ARGV[11] then
+			item.data = ARGV[11]
+			local text = item.data
+			local ok, value, problem = pcall(cjson.decode, text)
+			if not ok or problem then
+				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+				error('Retry(): ' .. message)
 			end
 		end
-	end
-	local function read_jobs()
-		local jobs = {}
-		for i = 3, #ARGV do
-			local jid = ARGV[i]
-			jobs[jid] = jobs[jid] or read_job_to_cancel(jid, classic and 1000000000 or 1000)
-			if #jobs[jid].dependencies > (classic and 1000000000 or 1000) then
-				return
+		if ARGV[12] then
+			item.result = ARGV[12]
+			local text = item.result
+			local ok, value, problem = pcall(cjson.decode, text)
+			if not ok or problem then
+				local message = 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+				error('Retry(): ' .. message)
 			end
 		end
-		return jobs
 	end
 	if may_run and not may_run('publish', prefix .. 'log', '') then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
-	local jobs, jids = read_jobs(), {}
-	if not jobs then
-		return jids
-	end
-	local gone = {false, false, false, false, false, false, dependencies = {}}
-	for i = 3, #ARGV do
-		local jid = ARGV[i]
-		library(stamp, now).cancel_job(jid, jobs[jid])
-		if jobs[jid][1] ~= 'complete' then
-			jobs[jid] = gone
+	local problem
+	repeat
+		local worker = required('Retry', 'worker', ARGV[5])
+		local problem3
+		do
+			local key = prefix .. 'j:' .. item.jid
+			local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
+			local problem2 = job.err or not item.anybody and not_owned('Retry', item.jid, job[3], job[2], worker, job[8], item.since)
+			if problem2 then
+				problem3 = problem2
+			elseif not job[1] then
+				problem3 = 'Job ' .. item.jid .. ' is in no queue'
+			elseif item.here and item.queue ~= job[1] then
+				problem3 = 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+			else
+				item.key, item.current, item.priority = key, job[1], job[4]
+				item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+				item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
+				if item.result then
+					item.ended = library(stamp, now).result_field('failed', job[8], item.result)
+				end
+			end
 		end
-		jids[i - 2] = jid
+		if problem3 then
+			problem = problem3
+			break
+		end
+		local queue, group, message = item.queue, item.group, item.message
+		item.remaining = item.remaining - 1
+		local failure
+		if group and message then
+			failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
+		end
+		if item.remaining < 0 then
+			problem = library(stamp, now).exhaust(worker, item, queue, group, failure)
+			break
+		end
+		local state
+		do
+			local score = finite(item.priority, 0) - now / 10000000000
+			local state2, part = 'waiting', 'work'
+			if item.delay > 0 then
+				state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
+			end
+			local reply
+			do
+				local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
+				reply = try('zadd', key, score2, member)
+				if type(reply) == 'table' then
+					call('del', prefix .. 'x:none')
+					reply = try('zadd', key, score2, member)
+				end
+			end
+			if type(reply) == 'table' then
+				state, problem3 = nil, reply.err
+			else
+				state, problem3 = state2
+			end
+		end
+		if problem3 then
+			problem = problem3
+			break
+		end
+		local fields = {'remaining', item.remaining, 'state', state}
+		if failure then
+			fields[5], fields[6] = 'failure', failure
+		end
+		do
+			try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+			try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+			do
+				local jid, text = item.jid, item.history
+				if text then
+					library(stamp, now).move_history(jid, text)
+				end
+			end
+			if item.grace then
+				call('hdel', item.key, 'grace')
+			end
+			if item.data ~= '' then
+				fields[#fields + 1] = 'data'
+				fields[#fields + 1] = item.data
+			end
+			if item.began then
+				fields[#fields + 1] = 'x:attempts'
+				fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
+			end
+			call('hset', item.key, unpack(fields))
+			local queue = item.current
+			if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+				library(stamp, now).wake(queue)
+			end
+		end
+		if queue ~= item.current then
+			library(stamp, now).know_unlisted(queue)
+			if call('exists', prefix .. 'x:empty') == 1 and try('sadd', prefix .. 'x:filled', queue) == 1 then
+				call('expire', prefix .. 'x:filled', 1)
+			end
+		end
+		library(stamp, now).wake_for(queue, item.delay)
+		if item.stored then
+			library(stamp, now).stop_limited(item.jid, item.stored)
+		end
+	until true
+	if problem then
+		error('Retry(): ' .. problem)
 	end
-	return jids
+	return item.remaining
+elseif command == 'put' then
+	var = {none = {}}
+	local none = var.none
+	local function options(area, first, last)
+		local found = {}
+		if last < first then
+			return found
+		end
+		if (last - first) % 2 == 0 or last > #ARGV then
+			error(area .. '(): Odd number of additional args')
+		end
+		for i = first, last, 2 do
+			found[ARGV[i]] = ARGV[i + 1]
+		end
+		return found
+	end
+	do
+		local queue
+		do
+			local text = ARGV[3 + 1]
+			local text2 = text ~= '' and text
+			if not text2 then
+				error('Queue(): no queue name provided')
+			end
+			queue = text2
+		end
+		local puts = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
+		local item
+		do
+			local jid, klass, data, delay, first, last, checked = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5], 3 + 6, #ARGV
+			if not klass then
+				error('Put(): Arg "klass" missing')
+			end
+			local given, before = none, nil
+			if last == first + 1 and ARGV[first] == 'new' then
+				checked = 'new'
+			elseif last >= first then
+				before = library(stamp, now).item_like(puts, delay, first, last)
+				given = before and before.given or options('Put', first, last)
+				checked = given.new and 'new' or checked or given.checked
+			end
+			if not checked then
+				local ok, value, problem = pcall(cjson.decode, data)
+				if not ok or problem then
+					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+					error('Put(): ' .. message)
+				end
+			end
+			local seconds = 0
+			if delay ~= '0' then
+				local n = tonumber(delay)
+				if not n or n - n ~= 0 then
+					library(stamp, now).reject_number('Put', 'delay', delay)
+				end
+				seconds = n
+			end
+			do
+				local text = jid ~= '' and jid
+				if not text then
+					error('Put(): Arg "jid" missing')
+				end
+			end
+			if given == none then
+				item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
+			else
+				local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
+				if not before then
+					library(stamp, now).add_given(puts, job, given)
+					library(stamp, now).note_options(puts, job, delay, first, last)
+				end
+				item = job
+			end
+		end
+		puts.items[1], puts.groups[1] = item, puts.items
+		local left
+		do
+			local items, groups = puts.items, puts.groups
+			if may_run and not may_run('publish', prefix .. 'log', '') then
+				error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+			end
+			local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+			local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
+			for i = 1, #items do
+				local item = items[i]
+				local key = prefix .. 'j:' .. item.jid
+				item.key, keys[i + 3] = key, key
+				if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
+					plain = false
+				end
+			end
+			local existing = 0
+			for from = 1, #keys, 1000 do
+				existing = existing + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+			end
+			local tracked, known_empty = false, false
+			if existing > 0 then
+				idle = call('exists', prefix .. 'x:idle') == 1
+				existing = existing - (idle and 1 or 0)
+				tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
+				existing = existing - (tracked and 1 or 0)
+				known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+				plain = plain and existing == (known_empty and 1 or 0)
+			end
+			if not plain then
+				left = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
+			end
+			for g = 1, #groups do
+				if groups[g][1] then
+					local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
+					local queue = group[1].queue
+					local quoted = cjson.encode(queue)
+					local details = '{"q":' .. quoted .. '}'
+					local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
+					local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+					if idle2 or not classic then
+						first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+					end
+					do
+						local first
+						if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+							first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+						end
+						local digits = first and #group > 1 and string.sub(first, 4) + 0
+						local work, n = none, 0
+						for i = 1, #group do
+							local item = group[i]
+							if item.waits then
+								call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+								item.state = 'depends'
+							elseif item.delay > 0 then
+								call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
+								item.state = 'scheduled'
+							else
+								local score = item.score or item.at and library(stamp, now).past_score(item) or false
+								local share = puts.turns and (item.share or item.given and item.given.share)
+								if share and not score then
+									score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
+								end
+								if not score and (item.priority or not first) then
+									score = library(stamp, now).fractional_score(n, item.priority)
+								elseif not score then
+									score = n == 0 and first or string.format('-0.%016d', digits + n)
+								end
+								if n == 0 then
+									work = {score, item.jid}
+								else
+									work[2 * n + 1], work[2 * n + 2] = score, item.jid
+								end
+								n = n + 1
+								item.state = 'waiting'
+							end
+						end
+						do
+							local key, list = prefix .. 'q:' .. queue .. '-work', work
+							for from = 1, #list, 1000 do
+								call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+							end
+						end
+						if puts.turns then
+							library(stamp, now).write_later(puts.turns)
+						end
+					end
+					local heard = #group < 5 or library(stamp, now).is_heard()
+					for i = 1, #group do
+						local item = group[i]
+						do
+							local key, retries, tags = item.key, item.retries or '5', '[]'
+							do
+								local length = try('rpush', key .. '-history', text)
+								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
+									library(stamp, now).trim_history(key .. '-history', length, nil)
+								end
+							end
+							if item.tags and #item.tags > 0 then
+								library(stamp, now).add_tags(item.jid, item.tags, 1)
+								tags = cjson.encode(item.tags)
+							end
+							call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
+							if item.waits then
+								library(stamp, now).keep_delay(key, item.delay, item.checked)
+							end
+						end
+						if heard then
+							try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+						end
+						if item.old and item.old.lost then
+							local jid, worker = item.jid, item.old.worker
+							local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+							try('publish', prefix .. 'w:' .. worker, message)
+							try('publish', prefix .. 'log', message)
+						end
+					end
+					do
+						local queues = prefix .. 'queues'
+						if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+							try('zrem', prefix .. 'x:queues', queue)
+							repeat
+								if classic then
+									local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+									if not heard.err and heard[2] == 0 then
+										break
+									end
+								end
+								try('publish', prefix .. 'x:queues', queue)
+							until true
+						end
+					end
+					if tracked2 then
+						local jids = library(stamp, now).jids_of(group)
+						local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+						for i = 1, #scores do
+							if scores[i] then
+								try('publish', prefix .. 'put', jids[i])
+							end
+						end
+					end
+					if known_empty2 then
+						if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+							call('expire', prefix .. 'x:filled', 1)
+						end
+					end
+					if idle2 and #group == 1 and group[1].delay == 0 then
+						local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
+						if name then
+							local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
+							if woken == 0 or type(woken) ~= 'number' then
+								library(stamp, now).wake(queue)
+							end
+						end
+					elseif idle2 then
+						library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
+					end
+				end
+			end
+			if puts.watching or puts.batches then
+				library(stamp, now).watch_all(puts)
+			end
+			if puts.mortal then
+				library(stamp, now).enter_lives(items)
+			end
+		end
+		if left and left[1] then
+			return {left[1][2], left[1][3]}
+		end
+		return item.jid
+	end
+elseif command == 'pop' then
+	var = {droppable = 1000, none = {}, taken_bytes = 0}
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+	local function joined(texts)
+		if #texts == 0 then
+			return empty_list
+		elseif #texts == 1 then
+			return '[' .. texts[1] .. ']'
+		elseif #texts == 2 then
+			return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+		end
+		return '[' .. table.concat(texts, ',') .. ']'
+	end
+	local function popped_json(jid, job, tracked, worker, expires, more)
+		job[10], job[11] = job[10] or false, job[11] or false
+		job[12], job[13] = false, jid
+		job[14], job[15], job[16] = 'running', worker, expires
+		local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
+		do
+			local jid, tags, failure = job[13], job[7], job[10]
+			do
+				local text = job[12]
+				if text then
+					library(stamp, now).move_history(jid, text)
+				end
+			end
+			local retries, remaining, priority = job[4], job[5], job[3]
+			if retries ~= '5' then
+				retries = finite(retries, 0)
+			end
+			if remaining ~= '5' then
+				remaining = math.floor(finite(remaining, 0))
+			end
+			if priority ~= '0' then
+				priority = string.format('%.17g', (finite(priority, 0)))
+			end
+			local encode = cjson.encode
+			local history
+			do
+				local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+				local n = #list
+				if newest and n > 0 then
+					list[n] = newest
+					n = n - 1
+				end
+				for i = 1, n do
+					local object
+					do
+						local text = list[i]
+						local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+						if when then
+							object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+						else
+							when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+							if when then
+								object = '{"when":' .. when .. ',"what":' .. what .. '}'
+							else
+								object = library(stamp, now).unusual_entry(text)
+							end
+						end
+					end
+					list[i] = object
+				end
+				history = joined(list)
+			end
+			local related_jobs
+			do
+				local dependents = prefix .. 'j:' .. jid .. '-dependents'
+				local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+				if call('exists', dependents, dependencies) > 0 then
+					related_jobs = library(stamp, now).sets_json(jid)
+				else
+					related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+				end
+			end
+			return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+		end
+	end
+	local large_text = 0
+	local none = var.none
+	local function are_short(durations)
+		for i = 1, #durations do
+			if durations[i] < 0 or durations[i] >= 1 then
+				return false
+			end
+		end
+		return true
+	end
+	local queue = ARGV[3]
+	if not queue then
+		error('Queue(): no queue name provided')
+	end
+	local worker = ARGV[4]
+	if not worker then
+		error('Pop(): Arg "worker" missing')
+	end
+	local count
+	do
+		local text = ARGV[5]
+		local amount = tonumber(text)
+		if not amount or amount - amount ~= 0 then
+			library(stamp, now).reject_number('Pop', 'count', text)
+		end
+		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+			local message = 'Arg "count" is not a whole number: ' .. text
+			error('Pop(): ' .. message)
+		end
+		if amount < 0 then
+			local message = 'Arg "count" is negative: ' .. text
+			error('Pop(): ' .. message)
+		end
+		count = amount + 0
+	end
+	local timed = ARGV[6] == 'timed'
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
+	local settings
+	do
+		local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
+		local heartbeat
+		do
+			local own, general = values[1], values[2]
+			heartbeat = own and tonumber(own)
+			if not heartbeat or heartbeat - heartbeat ~= 0 then
+				heartbeat = general and tonumber(general)
+			end
+			if not heartbeat or heartbeat - heartbeat ~= 0 then
+				heartbeat = 60
+			end
+		end
+		settings = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
+	end
+	if timed then
+		var.related_left = 4000
+	end
+	settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+	if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
+		return empty_list
+	end
+	local out, show, at_once, is_left = {}, popped_json, count, false
+	if timed then
+		local function timed_json(jid, job, tracked, its_worker, expires)
+			local data = job[6]
+			local beside = data and #data >= 4096 and library(stamp, now).set_beside(job) or ''
+			local text = popped_json(jid, job, tracked, its_worker, expires, beside .. ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
+			large_text = large_text + #text
+			return text
+		end
+		show, at_once, var.most_bytes, var.droppable = timed_json, 50, 2097152, 60
+	end
+	do
+		local wanted = count
+		if settings.max_concurrency > 0 then
+			local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
+			wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
+		end
+		if settings.max_rate and wanted > 0 then
+			count = library(stamp, now).allowed_by_rate(queue, settings, wanted)
+		else
+			count = wanted
+		end
+	end
+	if count > 0 then
+		settings.most = count
+		local run
+		local jids
+		do
+			local wanted = math.min(count, at_once)
+			local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
+			if settings.tracked then
+				recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+			end
+			if lost or recur or scheduled then
+				jids = library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
+			else
+				jids = none
+			end
+		end
+		is_left = settings.left or jids ~= none and at_once < count
+		while jids do
+			do
+				local jids2, show2, run2 = jids, show, run
+				for first = 1, #jids2, 500 do
+					local some = #jids2 > 500 and {unpack(jids2, first, math.min(first + 500 - 1, #jids2))} or jids2
+					repeat
+						local cap = settings.cap
+						local expires
+						repeat
+							local seconds = settings.heartbeat
+							if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+								local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+								if #digits == 10 and decimals ~= '.000000' then
+									expires = digits .. decimals
+									break
+								end
+							end
+							expires = string.format('%.17g', now + seconds)
+						until true
+						local details = '{"worker":' .. cjson.encode(worker) .. '}'
+						local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
+						local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
+						local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
+						for i = 1, count do
+							local key = prefix .. 'j:' .. some[i]
+							local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+							local stored, size = job[9], #(job[6] or '')
+							jobs[i], waited[i] = job, key
+							var.taken_bytes = var.taken_bytes + size
+							if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run2 then
+								count, settings.stopped, var.droppable = i - 1, true, 0
+								break
+							end
+							if stored then
+								local has = library(stamp, now).letters_of(stored)
+								limited, fair = limited or has.c, fair or has.g
+								if (has.s or has.t) and library(stamp, now).is_over(some[i], stored, 'waiting') then
+									job.over, over = true, over + 1
+									if run2 and over >= var.droppable then
+										count, settings.stopped, var.droppable = i, true, 0
+										break
+									end
+								end
+							end
+						end
+						if limited then
+							count, common = library(stamp, now).admit_all(some, count, jobs, #out, settings, run2)
+							if not common then
+								library(stamp, now).read_scores(queue, some, count, jobs, settings, run2)
+							end
+						end
+						if run2 then
+							local first = count == 1 and '-1' or string.format('%d', -count)
+							if count == 0 or type(run2('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
+								settings.stopped = true
+								break
+							end
+						end
+						if fair then
+							library(stamp, now).leave_all_turns(queue, jobs, count)
+						end
+						local put_at, put_time
+						for i = 1, count do
+							local jid, job, key = some[i], jobs[i], waited[i]
+							local has = job[9] and library(stamp, now).letters_of(job[9]) or none
+							if limited and job.refused then
+								library(stamp, now).put_aside(queue, jid, job, run2)
+							elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+								n = n + 1
+								local entries = try('rpush', key .. '-history', popped)
+								if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
+									library(stamp, now).trim_history(key .. '-history', entries, cap)
+								end
+								if entries ~= 2 or string.find(jid, '-', 1, true) then
+									library(stamp, now).read_rest(jid, key, job, popped, cap)
+								end
+								local ends = expires
+								if settings.lock_time or has.l or has.q then
+									ends = library(stamp, now).lock_special(key, job, worker, settings)
+								else
+									call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+								end
+								if job[8] ~= put_at or n == 1 then
+									put_at, put_time = job[8], finite(job[8], now)
+								end
+								jobs[n], some[n], waited[n] = job, jid, now - put_time
+								locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+							else
+								call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+							end
+						end
+						for i = n + 1, #some do
+							some[i], waited[i] = nil, nil
+						end
+						if n == 0 then
+							break
+						end
+						if limited then
+							library(stamp, now).note_all_started(jobs, n, locks, common)
+						end
+						if settings.rate then
+							library(stamp, now).note_starts(settings.rate, n)
+						end
+						do
+							local n2 = n
+							local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+							call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
+							local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
+							if first == 1 then
+								call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
+								if type(held) == 'number' then
+									call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
+								end
+							end
+						end
+						do
+							local day = now - now % 86400
+							local key, short = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, are_short(waited)
+							local values, asked, counts
+							if short then
+								values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+							else
+								do
+									local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+									for i = 1, #waited do
+										local seconds = waited[i]
+										if seconds >= 0 and seconds < 1 then
+											short = short + 1
+										else
+											local name
+											if seconds < 60 then
+												name = 's' .. math.floor(seconds)
+											elseif seconds < 3600 then
+												name = 'm' .. math.floor(seconds / 60)
+											elseif seconds < 86400 then
+												name = 'h' .. math.floor(seconds / 3600)
+											else
+												name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+											end
+											if not seen[name] then
+												fields[#fields + 1] = name
+											end
+											seen[name] = (seen[name] or 0) + 1
+										end
+									end
+									if short == 0 then
+										table.remove(fields, 4)
+									end
+									seen.s0 = short
+									asked, counts = fields, seen
+								end
+								values = try('hmget', key, unpack(asked))
+							end
+							local total = finite(values[1], 0)
+							local mean = finite(values[2], 0)
+							local vk = finite(values[3], 0)
+							local fresh = total == 0
+							if fresh then
+								mean, vk = 0, 0
+							end
+							for i = 1, #waited do
+								local value, before = waited[i], mean
+								total = total + 1
+								mean = mean + (value - mean) / total
+								vk = vk + (value - mean) * (value - before)
+							end
+							if short then
+								try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #waited))
+							else
+								local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+								local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+								for i = 4, #asked2 do
+									update[2 * i - 1] = asked2[i]
+									update[2 * i] = string.format('%d', finite(values2[i], 0) + counts2[asked2[i]])
+								end
+								try('hset', key, unpack(update))
+							end
+							if fresh then
+								library(stamp, now).begin_day('wait', day, queue)
+							end
+						end
+						local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or none
+						for i = 1, n do
+							if tracked[i] then
+								try('publish', prefix .. 'popped', some[i])
+							end
+							out[#out + 1] = show2(some[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
+						end
+					until true
+				end
+			end
+			local more = math.min(count - #out, at_once)
+			if is_left and out[1] or var.droppable <= 0 or settings.stopped or large_text >= 262144 then
+				is_left = true
+				break
+			elseif more <= 0 then
+				break
+			end
+			jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
+			if #jids == 0 and not (settings.places and library(stamp, now).bring_more(queue, settings, more)) then
+				break
+			end
+		end
+	end
+	if var.met_limits then
+		library(stamp, now).settle_limits()
+	elseif #out == 0 and settings.tracked then
+		local coming = try('zrange', prefix .. 'q:' .. queue .. '-scheduled', 0, 0)
+		if coming[1] then
+			library(stamp, now).try_parked(coming[1], queue)
+		end
+	end
+	do
+		local key, score = prefix .. 'workers', stamp
+		local reply = try('zadd', key, score, worker)
+		if type(reply) == 'table' then
+			call('del', prefix .. 'x:none')
+			reply = try('zadd', key, score, worker)
+		end
+	end
+	if timed and (var.large or is_left) then
+		return library(stamp, now).with_large(joined(out), is_left and (out[1] or var.droppable <= 0) and 'more' or '')
+	end
+	return joined(out)
+elseif command == 'fail' then
+	local function not_owned(area, jid, owner, state, worker, time, since)
+		if not state then
+			return 'Job ' .. jid .. ' does not exist'
+		elseif state ~= 'running' then
+			local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
+			return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
+		elseif owner ~= worker or since and since ~= time then
+			local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
+			local again = owner == worker and ', at ' .. tostring(time) or ''
+			return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
+		end
+	end
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+	local function read_owned(area, item, worker)
+		local key = prefix .. 'j:' .. item.jid
+		local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
+		local problem = job.err or not item.anybody and not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+		if problem then
+			return problem
+		elseif not job[1] then
+			return 'Job ' .. item.jid .. ' is in no queue'
+		elseif item.here and item.queue ~= job[1] then
+			return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+		end
+		item.key, item.current, item.priority = key, job[1], job[4]
+		item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+		item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
+		if item.result then
+			item.ended = library(stamp, now).result_field('failed', job[8], item.result)
+		end
+	end
+	local function add_failure(jid, group)
+		local reply = try('lpush', prefix .. 'f:' .. group, jid)
+		if type(reply) == 'table' then
+			call('del', prefix .. 'x:none')
+			reply = try('lpush', prefix .. 'f:' .. group, jid)
+		end
+		if type(reply) == 'table' then
+			return reply.err
+		end
+		try('sadd', prefix .. 'failures', group)
+	end
+	local function entry(at, what, details)
+		return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+	end
+	local jid = ARGV[3]
+	if not jid then
+		error('Job(): no jid provided')
+	end
+	local worker = ARGV[4]
+	if not worker then
+		error('Fail(): Arg "worker" missing')
+	end
+	local group = ARGV[5]
+	if not group then
+		error('Fail(): Arg "group" missing')
+	end
+	local message, data = ARGV[6], ARGV[7]
+	if not message then
+		error('Fail(): Arg "message" missing')
+	end
+	if data then
+		local ok, value, problem = pcall(cjson.decode, data)
+		if not ok or problem then
+			local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+			error('Fail(): ' .. message)
+		end
+	end
+	local item = {jid = jid, group = group, message = message, data = data or ''}
+	if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
+		item.result = library(stamp, now).strict_json('Fail', 'result', ARGV[8])
+	end
+	if ARGV[9] and ARGV[9] ~= '' then
+		item.since = ARGV[9]
+	end
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
+	local problem
+	do
+		local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
+		if problem2 then
+			problem = problem2
+		else
+			local jid, group, message = item.jid, item.group, item.message
+			try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
+			if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+				try('publish', prefix .. 'failed', jid)
+			end
+			local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
+			if item.ended then
+				library(stamp, now).add_result(item, fields)
+			end
+			do
+				try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+				try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+				do
+					local jid, text = item.jid, item.history
+					if text then
+						library(stamp, now).move_history(jid, text)
+					end
+				end
+				if item.grace then
+					call('hdel', item.key, 'grace')
+				end
+				if item.data ~= '' then
+					fields[#fields + 1] = 'data'
+					fields[#fields + 1] = item.data
+				end
+				if item.began then
+					fields[#fields + 1] = 'x:attempts'
+					fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
+				end
+				call('hset', item.key, unpack(fields))
+				local queue = item.current
+				if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+					library(stamp, now).wake(queue)
+				end
+			end
+			do
+				local queue = item.current
+				try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+				try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+				try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+				try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+			end
+			local cap, keep
+			do
+				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
+				cap, keep = finite(values[1], 100), (values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)}
+			end
+			do
+				local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
+				local length = try('rpush', key .. '-history', text)
+				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+					library(stamp, now).trim_history(key .. '-history', length, cap)
+				end
+			end
+			do
+				local queue = item.current
+				do
+					local day = now - now % 86400
+					local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+					if try('hincrby', key, 'failures', 1) == 1 then
+						local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+						try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+					end
+				end
+				local day = now - now % 86400
+				local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+				if try('hincrby', key, 'failed', 1) == 1 then
+					local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+					try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+				end
+			end
+			if item.stored then
+				library(stamp, now).job_ended(jid, item.stored, 'failed')
+			end
+			if keep then
+				library(stamp, now).file_failure(jid, group, keep, item.stored)
+			end
+		end
+	end
+	if problem then
+		error('Fail(): ' .. problem)
+	end
+	return jid
 elseif command == 'complete' then
 	var = {none = {}, releasable = math.huge}
 	local none = var.none
@@ -5215,1826 +6286,18 @@ elseif command == 'complete' then
 		error('Complete(): ' .. message)
 	end
 	return item.state
-elseif command == 'config.get' then
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local unlisted = {['backoff-initial-delay'] = 0, ['backoff-factor'] = 3}
-	local defaults = {application = 'qless', heartbeat = 60, ['grace-period'] = 10, ['stats-history'] = 30, ['histogram-history'] = 7, ['jobs-history-count'] = 50000, ['jobs-history'] = 604800}
-	local key = ARGV[3]
-	if ARGV[4] == 'from' then
-		return library(stamp, now).settings_from(required('Config.get', 'cursor', ARGV[5]))
-	elseif key then
-		return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
-	end
-	local set = call('hgetall', prefix .. 'config')
-	for i = 1, #set, 2 do
-		defaults[set[i]] = set[i + 1]
-	end
-	return cjson.encode(defaults)
-elseif command == 'fail' then
-	local function not_owned(area, jid, owner, state, worker, time, since)
-		if not state then
-			return 'Job ' .. jid .. ' does not exist'
-		elseif state ~= 'running' then
-			local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
-			return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
-		elseif owner ~= worker or since and since ~= time then
-			local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
-			local again = owner == worker and ', at ' .. tostring(time) or ''
-			return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
-		end
-	end
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
-	local function read_owned(area, item, worker)
-		local key = prefix .. 'j:' .. item.jid
-		local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
-		local problem = job.err or not item.anybody and not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
-		if problem then
-			return problem
-		elseif not job[1] then
-			return 'Job ' .. item.jid .. ' is in no queue'
-		elseif item.here and item.queue ~= job[1] then
-			return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
-		end
-		item.key, item.current, item.priority = key, job[1], job[4]
-		item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-		item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
-		if item.result then
-			item.ended = library(stamp, now).result_field('failed', job[8], item.result)
-		end
-	end
-	local function add_failure(jid, group)
-		local reply = try('lpush', prefix .. 'f:' .. group, jid)
-		if type(reply) == 'table' then
-			call('del', prefix .. 'x:none')
-			reply = try('lpush', prefix .. 'f:' .. group, jid)
-		end
-		if type(reply) == 'table' then
-			return reply.err
-		end
-		try('sadd', prefix .. 'failures', group)
-	end
-	local function entry(at, what, details)
-		return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-	end
-	local jid = ARGV[3]
-	if not jid then
-		error('Job(): no jid provided')
-	end
-	local worker = ARGV[4]
-	if not worker then
-		error('Fail(): Arg "worker" missing')
-	end
-	local group = ARGV[5]
-	if not group then
-		error('Fail(): Arg "group" missing')
-	end
-	local message, data = ARGV[6], ARGV[7]
-	if not message then
-		error('Fail(): Arg "message" missing')
-	end
-	if data then
-		local ok, value, problem = pcall(cjson.decode, data)
-		if not ok or problem then
-			local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-			error('Fail(): ' .. message)
-		end
-	end
-	local item = {jid = jid, group = group, message = message, data = data or ''}
-	if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
-		item.result = library(stamp, now).strict_json('Fail', 'result', ARGV[8])
-	end
-	if ARGV[9] and ARGV[9] ~= '' then
-		item.since = ARGV[9]
-	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
-	local problem
-	do
-		local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
-		if problem2 then
-			problem = problem2
-		else
-			local jid, group, message = item.jid, item.group, item.message
-			try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
-			if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-				try('publish', prefix .. 'failed', jid)
-			end
-			local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
-			if item.ended then
-				library(stamp, now).add_result(item, fields)
-			end
-			do
-				try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-				try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-				do
-					local jid, text = item.jid, item.history
-					if text then
-						library(stamp, now).move_history(jid, text)
-					end
-				end
-				if item.grace then
-					call('hdel', item.key, 'grace')
-				end
-				if item.data ~= '' then
-					fields[#fields + 1] = 'data'
-					fields[#fields + 1] = item.data
-				end
-				if item.began then
-					fields[#fields + 1] = 'x:attempts'
-					fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
-				end
-				call('hset', item.key, unpack(fields))
-				local queue = item.current
-				if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-					library(stamp, now).wake(queue)
-				end
-			end
-			do
-				local queue = item.current
-				try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-			end
-			local cap, keep
-			do
-				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-				cap, keep = finite(values[1], 100), (values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)}
-			end
-			do
-				local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
-				local length = try('rpush', key .. '-history', text)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-					library(stamp, now).trim_history(key .. '-history', length, cap)
-				end
-			end
-			do
-				local queue = item.current
-				do
-					local day = now - now % 86400
-					local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-					if try('hincrby', key, 'failures', 1) == 1 then
-						local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-						try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-					end
-				end
-				local day = now - now % 86400
-				local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-				if try('hincrby', key, 'failed', 1) == 1 then
-					local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-					try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-				end
-			end
-			if item.stored then
-				library(stamp, now).job_ended(jid, item.stored, 'failed')
-			end
-			if keep then
-				library(stamp, now).file_failure(jid, group, keep, item.stored)
-			end
-		end
-	end
-	if problem then
-		error('Fail(): ' .. problem)
-	end
-	return jid
-elseif command == 'failed' then
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local function array(list)
-		if #list == 0 then
-			return empty_list
-		end
-		return cjson.encode(list)
-	end
-	local group = ARGV[3]
-	local start
-	do
-		local text = ARGV[4] or 0
-		start = tonumber(text)
-		if not start or start - start ~= 0 then
-			library(stamp, now).reject_number('Failed', 'start', text)
-		end
-		if start % 1 ~= 0 or math.abs(start) > 2147483647 then
-			local message = 'Arg "start" is not a whole number: ' .. text
-			error('Failed(): ' .. message)
-		end
-	end
-	local limit
-	do
-		local text = ARGV[5] or 25
-		limit = tonumber(text)
-		if not limit or limit - limit ~= 0 then
-			library(stamp, now).reject_number('Failed', 'limit', text)
-		end
-		if limit % 1 ~= 0 or math.abs(limit) > 2147483647 then
-			local message = 'Arg "limit" is not a whole number: ' .. text
-			error('Failed(): ' .. message)
-		end
-	end
-	local function counts_of(groups)
-		local counts = {}
-		for i = 1, #groups do
-			counts[i] = cjson.encode(groups[i]) .. ':' .. call('llen', prefix .. 'f:' .. groups[i])
-		end
-		return '{' .. table.concat(counts, ',') .. '}'
-	end
-	if ARGV[6] == 'from' then
-		local cursor = library(stamp, now).scan_cursor('Failed', required('Failed', 'cursor', ARGV[7]))
-		local found = call('sscan', prefix .. 'failures', cursor, 'COUNT', 500)
-		return '{"cursor":' .. cjson.encode(library(stamp, now).next_part(found)) .. ',"groups":' .. counts_of(found[2]) .. '}'
-	elseif group then
-		local key = prefix .. 'f:' .. group
-		local jids = call('lrange', key, start, start + limit - 1)
-		return '{"total":' .. call('llen', key) .. ',"jobs":' .. array(jids) .. '}'
-	end
-	return counts_of(call('smembers', prefix .. 'failures'))
-elseif command == 'get' then
-	var = {}
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local jid, asks_due = required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'
-	var.related_left = asks_due and 4000
-	local text
-	do
-		local job = call('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
-		if not job[13] then
-			text = nil
-		elseif not asks_due then
-			text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-		else
-			local state, more = job[14], library(stamp, now).set_beside(job)
-			if job[17] then
-				more = more .. library(stamp, now).attempts_member(job[17])
-			end
-			if state == 'scheduled' or state == 'depends' then
-				more = more .. library(stamp, now).due_member(jid, job[2], state)
-			end
-			text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', more)
-		end
-	end
-	return text and library(stamp, now).with_large(text, '')
-elseif command == 'jobs' then
-	local function integer(area, name, text)
-		local value = tonumber(text)
-		if not value or value - value ~= 0 then
-			library(stamp, now).reject_number(area, name, text)
-		end
-		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-			error(area .. '(): ' .. message)
-		end
-		return value
-	end
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
-	local function names_queue()
-		local first = ARGV[4]
-		if #ARGV >= 6 or first == '' or first and not finite(first) and library(stamp, now).is_queue(first) then
-			return first
-		end
-	end
-	local function last_put(entries)
-		for i = #entries, 1, -1 do
-			local happened
-			do
-				local text = entries[i]
-				if not text then
-					happened = {}
-				else
-					local ok, list = pcall(cjson.decode, text)
-					if ok and type(list) == 'table' then
-						happened = list
-					else
-						happened = {}
-					end
-				end
-			end
-			if happened[2] == 'put' and type(happened[3]) == 'table' then
-				return happened[3].q or happened[3].queue
-			end
-		end
-	end
-	local function queue_of(jid)
-		local history = prefix .. 'j:' .. jid .. '-history'
-		return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))
-	end
-	local state = ARGV[3]
-	if not state then
-		error('Jobs(): Arg "state" missing')
-	end
-	if state == 'complete' then
-		local first, theirs = 4, names_queue()
-		if theirs then
-			first = 5
-		end
-		local offset, count
-		do
-			local first2 = first
-			offset, count = integer('Jobs', 'offset', ARGV[first2] or 0), integer('Jobs', 'count', ARGV[first2 + 1] or 25)
-		end
-		if theirs and theirs ~= '' then
-			local found, skip = {}, math.max(0, offset)
-			for first = 0, 1000 - 1, 100 do
-				local jids = call('zrevrange', prefix .. 'completed', first, first + 99)
-				for i = 1, #jids do
-					if #found >= count then
-						return found
-					elseif queue_of(jids[i]) == theirs then
-						if skip > 0 then
-							skip = skip - 1
-						else
-							found[#found + 1] = jids[i]
-						end
-					end
-				end
-			end
-			return found
-		end
-		return call('zrevrange', prefix .. 'completed', offset, offset + count - 1)
-	end
-	local queue = ARGV[4]
-	if not queue then
-		error('Jobs(): Arg "queue" missing')
-	end
-	local offset, count
-	offset, count = integer('Jobs', 'offset', ARGV[5] or 0), integer('Jobs', 'count', ARGV[5 + 1] or 25)
-	local last = offset + count - 1
-	if state == 'waiting' then
-		return count == 0 and {} or call('zrevrange', prefix .. 'q:' .. queue .. '-work', offset, last)
-	elseif state == 'running' then
-		return call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf', 'LIMIT', offset, count)
-	elseif state == 'stalled' then
-		return call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', offset, count)
-	elseif state == 'scheduled' then
-		local key, due = prefix .. 'q:' .. queue .. '-scheduled', 0
-		if call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0 then
-			library(stamp, now).bring_due(queue, false, true, 1000)
-			due = call('zcount', key, 0, stamp)
-		end
-		if offset >= 0 and last >= 0 then
-			offset, last = offset + due, last + due
-		end
-		return call('zrange', key, offset, last)
-	elseif state == 'depends' then
-		return call('zrange', prefix .. 'q:' .. queue .. '-depends', offset, last)
-	elseif state == 'recurring' then
-		return call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, '+inf', 'LIMIT', offset, count)
-	end
-	do
-		local message = 'Unknown type "' .. state .. '"'
-		error('Jobs(): ' .. message)
-	end
-	return
-elseif command == 'peek' then
-	var = {large_text = 0}
-	local function joined(texts)
-		if #texts == 0 then
-			return empty_list
-		elseif #texts == 1 then
-			return '[' .. texts[1] .. ']'
-		elseif #texts == 2 then
-			return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-		end
-		return '[' .. table.concat(texts, ',') .. ']'
-	end
-	local queue = ARGV[3]
-	if not queue then
-		error('Queue(): no queue name provided')
-	end
-	var.queue = queue
-	local count
-	do
-		local text = ARGV[4]
-		local amount = tonumber(text)
-		if not amount or amount - amount ~= 0 then
-			library(stamp, now).reject_number('Peek', 'count', text)
-		end
-		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			local message = 'Arg "count" is not a whole number: ' .. text
-			error('Peek(): ' .. message)
-		end
-		if amount < 0 then
-			local message = 'Arg "count" is negative: ' .. text
-			error('Peek(): ' .. message)
-		end
-		count = amount + 0
-	end
-	var.count = count
-	local beside = ARGV[5] == 'beside'
-	var.beside = beside
-	var.related_left = beside and 4000
-	local out
-	out, var.passed = {}, 0
-	var.out = out
-	local function show(key, jid)
-		local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
-		if job[13] and job[9] and library(stamp, now).is_over(jid, job[9], 'waiting') then
-			var.passed = var.passed + 1
-		elseif job[13] then
-			local text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', beside and library(stamp, now).set_beside(job))
-			out[#out + 1], var.large_text = text, var.large_text + #text
-		elseif library(stamp, now).may_write(key) then
-			return 1 - call('zrem', key, jid)
-		end
-		return 1
-	end
-	local function show_some(key, jids)
-		local kept = 0
-		for _, jid in ipairs(jids) do
-			kept = kept + show(key, jid)
-		end
-		return kept
-	end
-	local room
-	room, var.looked = math.min(count, 250), 0
-	var.room = room
-	if beside then
-		local cursor = library(stamp, now).peek_from(ARGV[6] or '')
-		return library(stamp, now).with_large(joined(out), cursor)
-	end
-	do
-		local locks, work = prefix .. 'q:' .. queue .. '-locks', prefix .. 'q:' .. queue .. '-work'
-		local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
-		local recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-		call('zcard', work)
-		show_some(locks, lost)
-		if recur or scheduled then
-			library(stamp, now).bring_due(queue, recur, scheduled, count - #out)
-		end
-		local shown = 0
-		while #out < count and var.passed < 1000 do
-			local jids = call('zrevrange', work, shown, shown + count - #out - 1)
-			if #jids == 0 then
-				break
-			end
-			shown = shown + show_some(work, jids)
-		end
-	end
-	return joined(out)
-elseif command == 'pop' then
-	var = {droppable = 1000, none = {}, taken_bytes = 0}
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
-	local function joined(texts)
-		if #texts == 0 then
-			return empty_list
-		elseif #texts == 1 then
-			return '[' .. texts[1] .. ']'
-		elseif #texts == 2 then
-			return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-		end
-		return '[' .. table.concat(texts, ',') .. ']'
-	end
-	local function popped_json(jid, job, tracked, worker, expires, more)
-		job[10], job[11] = job[10] or false, job[11] or false
-		job[12], job[13] = false, jid
-		job[14], job[15], job[16] = 'running', worker, expires
-		local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
-		do
-			local jid, tags, failure = job[13], job[7], job[10]
-			do
-				local text = job[12]
-				if text then
-					library(stamp, now).move_history(jid, text)
-				end
-			end
-			local retries, remaining, priority = job[4], job[5], job[3]
-			if retries ~= '5' then
-				retries = finite(retries, 0)
-			end
-			if remaining ~= '5' then
-				remaining = math.floor(finite(remaining, 0))
-			end
-			if priority ~= '0' then
-				priority = string.format('%.17g', (finite(priority, 0)))
-			end
-			local encode = cjson.encode
-			local history
-			do
-				local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-				local n = #list
-				if newest and n > 0 then
-					list[n] = newest
-					n = n - 1
-				end
-				for i = 1, n do
-					local object
-					do
-						local text = list[i]
-						local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-						if when then
-							object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-						else
-							when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-							if when then
-								object = '{"when":' .. when .. ',"what":' .. what .. '}'
-							else
-								object = library(stamp, now).unusual_entry(text)
-							end
-						end
-					end
-					list[i] = object
-				end
-				history = joined(list)
-			end
-			local related_jobs
-			do
-				local dependents = prefix .. 'j:' .. jid .. '-dependents'
-				local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-				if call('exists', dependents, dependencies) > 0 then
-					related_jobs = library(stamp, now).sets_json(jid)
-				else
-					related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
-				end
-			end
-			return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
-		end
-	end
-	local large_text = 0
-	local none = var.none
-	local function are_short(durations)
-		for i = 1, #durations do
-			if durations[i] < 0 or durations[i] >= 1 then
-				return false
-			end
-		end
-		return true
-	end
-	local queue = ARGV[3]
-	if not queue then
-		error('Queue(): no queue name provided')
-	end
-	local worker = ARGV[4]
-	if not worker then
-		error('Pop(): Arg "worker" missing')
-	end
-	local count
-	do
-		local text = ARGV[5]
-		local amount = tonumber(text)
-		if not amount or amount - amount ~= 0 then
-			library(stamp, now).reject_number('Pop', 'count', text)
-		end
-		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			local message = 'Arg "count" is not a whole number: ' .. text
-			error('Pop(): ' .. message)
-		end
-		if amount < 0 then
-			local message = 'Arg "count" is negative: ' .. text
-			error('Pop(): ' .. message)
-		end
-		count = amount + 0
-	end
-	local timed = ARGV[6] == 'timed'
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
-	local settings
-	do
-		local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-		local heartbeat
-		do
-			local own, general = values[1], values[2]
-			heartbeat = own and tonumber(own)
-			if not heartbeat or heartbeat - heartbeat ~= 0 then
-				heartbeat = general and tonumber(general)
-			end
-			if not heartbeat or heartbeat - heartbeat ~= 0 then
-				heartbeat = 60
-			end
-		end
-		settings = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
-	end
-	if timed then
-		var.related_left = 4000
-	end
-	settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
-	if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
-		return empty_list
-	end
-	local out, show, at_once, is_left = {}, popped_json, count, false
-	if timed then
-		local function timed_json(jid, job, tracked, its_worker, expires)
-			local data = job[6]
-			local beside = data and #data >= 4096 and library(stamp, now).set_beside(job) or ''
-			local text = popped_json(jid, job, tracked, its_worker, expires, beside .. ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
-			large_text = large_text + #text
-			return text
-		end
-		show, at_once, var.most_bytes, var.droppable = timed_json, 50, 2097152, 60
-	end
-	do
-		local wanted = count
-		if settings.max_concurrency > 0 then
-			local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
-			wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
-		end
-		if settings.max_rate and wanted > 0 then
-			count = library(stamp, now).allowed_by_rate(queue, settings, wanted)
-		else
-			count = wanted
-		end
-	end
-	if count > 0 then
-		settings.most = count
-		local run
-		local jids
-		do
-			local wanted = math.min(count, at_once)
-			local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
-			if settings.tracked then
-				recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-			end
-			if lost or recur or scheduled then
-				jids = library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
-			else
-				jids = none
-			end
-		end
-		is_left = settings.left or jids ~= none and at_once < count
-		while jids do
-			do
-				local jids2, show2, run2 = jids, show, run
-				for first = 1, #jids2, 500 do
-					local some = #jids2 > 500 and {unpack(jids2, first, math.min(first + 500 - 1, #jids2))} or jids2
-					repeat
-						local cap = settings.cap
-						local expires
-						repeat
-							local seconds = settings.heartbeat
-							if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-								local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-								if #digits == 10 and decimals ~= '.000000' then
-									expires = digits .. decimals
-									break
-								end
-							end
-							expires = string.format('%.17g', now + seconds)
-						until true
-						local details = '{"worker":' .. cjson.encode(worker) .. '}'
-						local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
-						local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
-						local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
-						for i = 1, count do
-							local key = prefix .. 'j:' .. some[i]
-							local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-							local stored, size = job[9], #(job[6] or '')
-							jobs[i], waited[i] = job, key
-							var.taken_bytes = var.taken_bytes + size
-							if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run2 then
-								count, settings.stopped, var.droppable = i - 1, true, 0
-								break
-							end
-							if stored then
-								local has = library(stamp, now).letters_of(stored)
-								limited, fair = limited or has.c, fair or has.g
-								if (has.s or has.t) and library(stamp, now).is_over(some[i], stored, 'waiting') then
-									job.over, over = true, over + 1
-									if run2 and over >= var.droppable then
-										count, settings.stopped, var.droppable = i, true, 0
-										break
-									end
-								end
-							end
-						end
-						if limited then
-							count, common = library(stamp, now).admit_all(some, count, jobs, #out, settings, run2)
-							if not common then
-								library(stamp, now).read_scores(queue, some, count, jobs, settings, run2)
-							end
-						end
-						if run2 then
-							local first = count == 1 and '-1' or string.format('%d', -count)
-							if count == 0 or type(run2('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
-								settings.stopped = true
-								break
-							end
-						end
-						if fair then
-							library(stamp, now).leave_all_turns(queue, jobs, count)
-						end
-						local put_at, put_time
-						for i = 1, count do
-							local jid, job, key = some[i], jobs[i], waited[i]
-							local has = job[9] and library(stamp, now).letters_of(job[9]) or none
-							if limited and job.refused then
-								library(stamp, now).put_aside(queue, jid, job, run2)
-							elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
-								n = n + 1
-								local entries = try('rpush', key .. '-history', popped)
-								if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
-									library(stamp, now).trim_history(key .. '-history', entries, cap)
-								end
-								if entries ~= 2 or string.find(jid, '-', 1, true) then
-									library(stamp, now).read_rest(jid, key, job, popped, cap)
-								end
-								local ends = expires
-								if settings.lock_time or has.l or has.q then
-									ends = library(stamp, now).lock_special(key, job, worker, settings)
-								else
-									call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-								end
-								if job[8] ~= put_at or n == 1 then
-									put_at, put_time = job[8], finite(job[8], now)
-								end
-								jobs[n], some[n], waited[n] = job, jid, now - put_time
-								locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-							else
-								call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-							end
-						end
-						for i = n + 1, #some do
-							some[i], waited[i] = nil, nil
-						end
-						if n == 0 then
-							break
-						end
-						if limited then
-							library(stamp, now).note_all_started(jobs, n, locks, common)
-						end
-						if settings.rate then
-							library(stamp, now).note_starts(settings.rate, n)
-						end
-						do
-							local n2 = n
-							local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-							call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
-							local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
-							if first == 1 then
-								call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-								if type(held) == 'number' then
-									call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
-								end
-							end
-						end
-						do
-							local day = now - now % 86400
-							local key, short = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, are_short(waited)
-							local values, asked, counts
-							if short then
-								values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-							else
-								do
-									local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-									for i = 1, #waited do
-										local seconds = waited[i]
-										if seconds >= 0 and seconds < 1 then
-											short = short + 1
-										else
-											local name
-											if seconds < 60 then
-												name = 's' .. math.floor(seconds)
-											elseif seconds < 3600 then
-												name = 'm' .. math.floor(seconds / 60)
-											elseif seconds < 86400 then
-												name = 'h' .. math.floor(seconds / 3600)
-											else
-												name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-											end
-											if not seen[name] then
-												fields[#fields + 1] = name
-											end
-											seen[name] = (seen[name] or 0) + 1
-										end
-									end
-									if short == 0 then
-										table.remove(fields, 4)
-									end
-									seen.s0 = short
-									asked, counts = fields, seen
-								end
-								values = try('hmget', key, unpack(asked))
-							end
-							local total = finite(values[1], 0)
-							local mean = finite(values[2], 0)
-							local vk = finite(values[3], 0)
-							local fresh = total == 0
-							if fresh then
-								mean, vk = 0, 0
-							end
-							for i = 1, #waited do
-								local value, before = waited[i], mean
-								total = total + 1
-								mean = mean + (value - mean) / total
-								vk = vk + (value - mean) * (value - before)
-							end
-							if short then
-								try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #waited))
-							else
-								local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
-								local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-								for i = 4, #asked2 do
-									update[2 * i - 1] = asked2[i]
-									update[2 * i] = string.format('%d', finite(values2[i], 0) + counts2[asked2[i]])
-								end
-								try('hset', key, unpack(update))
-							end
-							if fresh then
-								library(stamp, now).begin_day('wait', day, queue)
-							end
-						end
-						local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or none
-						for i = 1, n do
-							if tracked[i] then
-								try('publish', prefix .. 'popped', some[i])
-							end
-							out[#out + 1] = show2(some[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
-						end
-					until true
-				end
-			end
-			local more = math.min(count - #out, at_once)
-			if is_left and out[1] or var.droppable <= 0 or settings.stopped or large_text >= 262144 then
-				is_left = true
-				break
-			elseif more <= 0 then
-				break
-			end
-			jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
-			if #jids == 0 and not (settings.places and library(stamp, now).bring_more(queue, settings, more)) then
-				break
-			end
-		end
-	end
-	if var.met_limits then
-		library(stamp, now).settle_limits()
-	elseif #out == 0 and settings.tracked then
-		local coming = try('zrange', prefix .. 'q:' .. queue .. '-scheduled', 0, 0)
-		if coming[1] then
-			library(stamp, now).try_parked(coming[1], queue)
-		end
-	end
-	do
-		local key, score = prefix .. 'workers', stamp
-		local reply = try('zadd', key, score, worker)
-		if type(reply) == 'table' then
-			call('del', prefix .. 'x:none')
-			reply = try('zadd', key, score, worker)
-		end
-	end
-	if timed and (var.large or is_left) then
-		return library(stamp, now).with_large(joined(out), is_left and (out[1] or var.droppable <= 0) and 'more' or '')
-	end
-	return joined(out)
-elseif command == 'popByJid' then
-	var = {droppable = 1000, dropped = 0, none = {}}
-	local taken_bytes = 0
-	local most_bytes
-	local none = var.none
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
-	local function are_short(durations)
-		for i = 1, #durations do
-			if durations[i] < 0 or durations[i] >= 1 then
-				return false
-			end
-		end
-		return true
-	end
-	local queue = ARGV[3]
-	if not queue then
-		error('Queue(): no queue name provided')
-	end
-	local jid = ARGV[4]
-	if not jid then
-		error('Pop(): Arg "jid" missing')
-	end
-	local worker = ARGV[5]
-	if not worker then
-		error('Pop(): Arg "worker" missing')
-	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
-	local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'x:o')
-	if job[1] ~= 'waiting' or job[2] ~= queue or call('sismember', prefix .. 'paused_queues', queue) == 1 then
-		return '[{}]'
-	end
-	local settings = library(stamp, now).read_settings(queue)
-	if job[3] and library(stamp, now).has_option(job[3], 'c') then
-		settings.score = call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
-	end
-	call('zcard', prefix .. 'q:' .. queue .. '-locks')
-	if call('zrem', prefix .. 'q:' .. queue .. '-work', jid) == 0 then
-		return '[{}]'
-	end
-	local out = {}
-	do
-		local jids, show = {jid}, library(stamp, now).popped_json
-		for first = 1, #jids, 500 do
-			local some = #jids > 500 and {unpack(jids, first, math.min(first + 500 - 1, #jids))} or jids
-			repeat
-				local cap = settings.cap
-				local expires
-				repeat
-					local seconds = settings.heartbeat
-					if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-						local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-						if #digits == 10 and decimals ~= '.000000' then
-							expires = digits .. decimals
-							break
-						end
-					end
-					expires = string.format('%.17g', now + seconds)
-				until true
-				local details = '{"worker":' .. cjson.encode(worker) .. '}'
-				local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
-				local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
-				local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
-				for i = 1, count do
-					local key = prefix .. 'j:' .. some[i]
-					local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-					local stored, size = job[9], #(job[6] or '')
-					jobs[i], waited[i] = job, key
-					taken_bytes = taken_bytes + size
-					if most_bytes and taken_bytes > most_bytes and taken_bytes > size and nil then
-						count, settings.stopped, var.droppable = i - 1, true, 0
-						break
-					end
-					if stored then
-						local has = library(stamp, now).letters_of(stored)
-						limited, fair = limited or has.c, fair or has.g
-						if (has.s or has.t) and library(stamp, now).is_over(some[i], stored, 'waiting') then
-							job.over, over = true, over + 1
-							if nil and over >= var.droppable then
-								count, settings.stopped, var.droppable = i, true, 0
-								break
-							end
-						end
-					end
-				end
-				if limited then
-					count, common = library(stamp, now).admit_all(some, count, jobs, #out, settings, nil)
-					if not common then
-						library(stamp, now).read_scores(queue, some, count, jobs, settings, nil)
-					end
-				end
-				if nil then
-					local first = count == 1 and '-1' or string.format('%d', -count)
-					if count == 0 or type((nil)('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
-						settings.stopped = true
-						break
-					end
-				end
-				if fair then
-					library(stamp, now).leave_all_turns(queue, jobs, count)
-				end
-				local put_at, put_time
-				for i = 1, count do
-					local jid2, job, key = some[i], jobs[i], waited[i]
-					local has = job[9] and library(stamp, now).letters_of(job[9]) or none
-					if limited and job.refused then
-						library(stamp, now).put_aside(queue, jid2, job, nil)
-					elseif not (job.over and library(stamp, now).drop_expired(jid2, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
-						n = n + 1
-						local entries = try('rpush', key .. '-history', popped)
-						if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
-							library(stamp, now).trim_history(key .. '-history', entries, cap)
-						end
-						if entries ~= 2 or string.find(jid2, '-', 1, true) then
-							library(stamp, now).read_rest(jid2, key, job, popped, cap)
-						end
-						local ends = expires
-						if settings.lock_time or has.l or has.q then
-							ends = library(stamp, now).lock_special(key, job, worker, settings)
-						else
-							call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-						end
-						if job[8] ~= put_at or n == 1 then
-							put_at, put_time = job[8], finite(job[8], now)
-						end
-						jobs[n], some[n], waited[n] = job, jid2, now - put_time
-						locks[2 * n + 1], locks[2 * n + 2] = ends, jid2
-					else
-						call('zrem', prefix .. 'q:' .. queue .. '-locks', jid2)
-					end
-				end
-				for i = n + 1, #some do
-					some[i], waited[i] = nil, nil
-				end
-				if n == 0 then
-					break
-				end
-				if limited then
-					library(stamp, now).note_all_started(jobs, n, locks, common)
-				end
-				if settings.rate then
-					library(stamp, now).note_starts(settings.rate, n)
-				end
-				do
-					local n2 = n
-					local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-					call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
-					local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
-					if first == 1 then
-						call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-						if type(held) == 'number' then
-							call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
-						end
-					end
-				end
-				do
-					local day = now - now % 86400
-					local key, short = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, are_short(waited)
-					local values, asked, counts
-					if short then
-						values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-					else
-						do
-							local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-							for i = 1, #waited do
-								local seconds = waited[i]
-								if seconds >= 0 and seconds < 1 then
-									short = short + 1
-								else
-									local name
-									if seconds < 60 then
-										name = 's' .. math.floor(seconds)
-									elseif seconds < 3600 then
-										name = 'm' .. math.floor(seconds / 60)
-									elseif seconds < 86400 then
-										name = 'h' .. math.floor(seconds / 3600)
-									else
-										name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-									end
-									if not seen[name] then
-										fields[#fields + 1] = name
-									end
-									seen[name] = (seen[name] or 0) + 1
-								end
-							end
-							if short == 0 then
-								table.remove(fields, 4)
-							end
-							seen.s0 = short
-							asked, counts = fields, seen
-						end
-						values = try('hmget', key, unpack(asked))
-					end
-					local total = finite(values[1], 0)
-					local mean = finite(values[2], 0)
-					local vk = finite(values[3], 0)
-					local fresh = total == 0
-					if fresh then
-						mean, vk = 0, 0
-					end
-					for i = 1, #waited do
-						local value, before = waited[i], mean
-						total = total + 1
-						mean = mean + (value - mean) / total
-						vk = vk + (value - mean) * (value - before)
-					end
-					if short then
-						try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #waited))
-					else
-						local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
-						local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-						for i = 4, #asked2 do
-							update[2 * i - 1] = asked2[i]
-							update[2 * i] = string.format('%d', finite(values2[i], 0) + counts2[asked2[i]])
-						end
-						try('hset', key, unpack(update))
-					end
-					if fresh then
-						library(stamp, now).begin_day('wait', day, queue)
-					end
-				end
-				local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or none
-				for i = 1, n do
-					if tracked[i] then
-						try('publish', prefix .. 'popped', some[i])
-					end
-					out[#out + 1] = show(some[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
-				end
-			until true
-		end
-	end
-	if var.met_limits then
-		library(stamp, now).settle_limits()
-	end
-	do
-		local key, score = prefix .. 'workers', stamp
-		local reply = try('zadd', key, score, worker)
-		if type(reply) == 'table' then
-			call('del', prefix .. 'x:none')
-			reply = try('zadd', key, score, worker)
-		end
-	end
-	return var.dropped == 0 and out[1] and '[' .. out[1] .. ']' or '[{}]'
-elseif command == 'put' then
-	var = {none = {}}
-	local none = var.none
-	local function options(area, first, last)
-		local found = {}
-		if last < first then
-			return found
-		end
-		if (last - first) % 2 == 0 or last > #ARGV then
-			error(area .. '(): Odd number of additional args')
-		end
-		for i = first, last, 2 do
-			found[ARGV[i]] = ARGV[i + 1]
-		end
-		return found
-	end
-	do
-		local queue
-		do
-			local text = ARGV[3 + 1]
-			local text2 = text ~= '' and text
-			if not text2 then
-				error('Queue(): no queue name provided')
-			end
-			queue = text2
-		end
-		local puts = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
-		local item
-		do
-			local jid, klass, data, delay, first, last, checked = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5], 3 + 6, #ARGV
-			if not klass then
-				error('Put(): Arg "klass" missing')
-			end
-			local given, before = none, nil
-			if last == first + 1 and ARGV[first] == 'new' then
-				checked = 'new'
-			elseif last >= first then
-				before = library(stamp, now).item_like(puts, delay, first, last)
-				given = before and before.given or options('Put', first, last)
-				checked = given.new and 'new' or checked or given.checked
-			end
-			if not checked then
-				local ok, value, problem = pcall(cjson.decode, data)
-				if not ok or problem then
-					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-					error('Put(): ' .. message)
-				end
-			end
-			local seconds = 0
-			if delay ~= '0' then
-				local n = tonumber(delay)
-				if not n or n - n ~= 0 then
-					library(stamp, now).reject_number('Put', 'delay', delay)
-				end
-				seconds = n
-			end
-			do
-				local text = jid ~= '' and jid
-				if not text then
-					error('Put(): Arg "jid" missing')
-				end
-			end
-			if given == none then
-				item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
-			else
-				local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
-				if not before then
-					library(stamp, now).add_given(puts, job, given)
-					library(stamp, now).note_options(puts, job, delay, first, last)
-				end
-				item = job
-			end
-		end
-		puts.items[1], puts.groups[1] = item, puts.items
-		local left
-		do
-			local items, groups = puts.items, puts.groups
-			if may_run and not may_run('publish', prefix .. 'log', '') then
-				error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-			end
-			local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-			local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
-			for i = 1, #items do
-				local item = items[i]
-				local key = prefix .. 'j:' .. item.jid
-				item.key, keys[i + 3] = key, key
-				if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
-					plain = false
-				end
-			end
-			local existing = 0
-			for from = 1, #keys, 1000 do
-				existing = existing + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-			end
-			local tracked, known_empty = false, false
-			if existing > 0 then
-				idle = call('exists', prefix .. 'x:idle') == 1
-				existing = existing - (idle and 1 or 0)
-				tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
-				existing = existing - (tracked and 1 or 0)
-				known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-				plain = plain and existing == (known_empty and 1 or 0)
-			end
-			if not plain then
-				left = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
-			end
-			for g = 1, #groups do
-				if groups[g][1] then
-					local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
-					local queue = group[1].queue
-					local quoted = cjson.encode(queue)
-					local details = '{"q":' .. quoted .. '}'
-					local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
-					local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-					if idle2 or not classic then
-						first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-					end
-					do
-						local first
-						if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-							first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-						end
-						local digits = first and #group > 1 and string.sub(first, 4) + 0
-						local work, n = none, 0
-						for i = 1, #group do
-							local item = group[i]
-							if item.waits then
-								call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-								item.state = 'depends'
-							elseif item.delay > 0 then
-								call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
-								item.state = 'scheduled'
-							else
-								local score = item.score or item.at and library(stamp, now).past_score(item) or false
-								local share = puts.turns and (item.share or item.given and item.given.share)
-								if share and not score then
-									score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
-								end
-								if not score and (item.priority or not first) then
-									score = library(stamp, now).fractional_score(n, item.priority)
-								elseif not score then
-									score = n == 0 and first or string.format('-0.%016d', digits + n)
-								end
-								if n == 0 then
-									work = {score, item.jid}
-								else
-									work[2 * n + 1], work[2 * n + 2] = score, item.jid
-								end
-								n = n + 1
-								item.state = 'waiting'
-							end
-						end
-						do
-							local key, list = prefix .. 'q:' .. queue .. '-work', work
-							for from = 1, #list, 1000 do
-								call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-							end
-						end
-						if puts.turns then
-							library(stamp, now).write_later(puts.turns)
-						end
-					end
-					local heard = #group < 5 or library(stamp, now).is_heard()
-					for i = 1, #group do
-						local item = group[i]
-						do
-							local key, retries, tags = item.key, item.retries or '5', '[]'
-							do
-								local length = try('rpush', key .. '-history', text)
-								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
-									library(stamp, now).trim_history(key .. '-history', length, nil)
-								end
-							end
-							if item.tags and #item.tags > 0 then
-								library(stamp, now).add_tags(item.jid, item.tags, 1)
-								tags = cjson.encode(item.tags)
-							end
-							call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
-							if item.waits then
-								library(stamp, now).keep_delay(key, item.delay, item.checked)
-							end
-						end
-						if heard then
-							try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
-						end
-						if item.old and item.old.lost then
-							local jid, worker = item.jid, item.old.worker
-							local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-							try('publish', prefix .. 'w:' .. worker, message)
-							try('publish', prefix .. 'log', message)
-						end
-					end
-					do
-						local queues = prefix .. 'queues'
-						if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-							try('zrem', prefix .. 'x:queues', queue)
-							repeat
-								if classic then
-									local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-									if not heard.err and heard[2] == 0 then
-										break
-									end
-								end
-								try('publish', prefix .. 'x:queues', queue)
-							until true
-						end
-					end
-					if tracked2 then
-						local jids = library(stamp, now).jids_of(group)
-						local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-						for i = 1, #scores do
-							if scores[i] then
-								try('publish', prefix .. 'put', jids[i])
-							end
-						end
-					end
-					if known_empty2 then
-						if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-							call('expire', prefix .. 'x:filled', 1)
-						end
-					end
-					if idle2 and #group == 1 and group[1].delay == 0 then
-						local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
-						if name then
-							local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
-							if woken == 0 or type(woken) ~= 'number' then
-								library(stamp, now).wake(queue)
-							end
-						end
-					elseif idle2 then
-						library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
-					end
-				end
-			end
-			if puts.watching or puts.batches then
-				library(stamp, now).watch_all(puts)
-			end
-			if puts.mortal then
-				library(stamp, now).enter_lives(items)
-			end
-		end
-		if left and left[1] then
-			return {left[1][2], left[1][3]}
-		end
-		return item.jid
-	end
-elseif command == 'retry' then
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local function number(area, name, text)
-		local n = tonumber(text)
-		if not n or n - n ~= 0 then
-			library(stamp, now).reject_number(area, name, text)
-		end
-		return n
-	end
-	local function not_owned(area, jid, owner, state, worker, time, since)
-		if not state then
-			return 'Job ' .. jid .. ' does not exist'
-		elseif state ~= 'running' then
-			local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
-			return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
-		elseif owner ~= worker or since and since ~= time then
-			local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
-			local again = owner == worker and ', at ' .. tostring(time) or ''
-			return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
-		end
-	end
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
-	local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), data = '', delay = number('Retry', 'delay', ARGV[6] or 0), group = ARGV[7], message = ARGV[8]}
-	if ARGV[9] == 'here' then
-		item.here = true
-		item.since = ARGV[10] ~= '' and ARGV[10] or nil
-		if item.group == '' then
-			item.group = nil
-		end
-		if ARGV[11] then
-			item.data = ARGV[11]
-			local text = item.data
-			local ok, value, problem = pcall(cjson.decode, text)
-			if not ok or problem then
-				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-				error('Retry(): ' .. message)
-			end
-		end
-		if ARGV[12] then
-			item.result = ARGV[12]
-			local text = item.result
-			local ok, value, problem = pcall(cjson.decode, text)
-			if not ok or problem then
-				local message = 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-				error('Retry(): ' .. message)
-			end
-		end
-	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
-	local problem
-	repeat
-		local worker = required('Retry', 'worker', ARGV[5])
-		local problem3
-		do
-			local key = prefix .. 'j:' .. item.jid
-			local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
-			local problem2 = job.err or not item.anybody and not_owned('Retry', item.jid, job[3], job[2], worker, job[8], item.since)
-			if problem2 then
-				problem3 = problem2
-			elseif not job[1] then
-				problem3 = 'Job ' .. item.jid .. ' is in no queue'
-			elseif item.here and item.queue ~= job[1] then
-				problem3 = 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
-			else
-				item.key, item.current, item.priority = key, job[1], job[4]
-				item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-				item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
-				if item.result then
-					item.ended = library(stamp, now).result_field('failed', job[8], item.result)
-				end
-			end
-		end
-		if problem3 then
-			problem = problem3
-			break
-		end
-		local queue, group, message = item.queue, item.group, item.message
-		item.remaining = item.remaining - 1
-		local failure
-		if group and message then
-			failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
-		end
-		if item.remaining < 0 then
-			problem = library(stamp, now).exhaust(worker, item, queue, group, failure)
-			break
-		end
-		local state
-		do
-			local score = finite(item.priority, 0) - now / 10000000000
-			local state2, part = 'waiting', 'work'
-			if item.delay > 0 then
-				state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
-			end
-			local reply
-			do
-				local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
-				reply = try('zadd', key, score2, member)
-				if type(reply) == 'table' then
-					call('del', prefix .. 'x:none')
-					reply = try('zadd', key, score2, member)
-				end
-			end
-			if type(reply) == 'table' then
-				state, problem3 = nil, reply.err
-			else
-				state, problem3 = state2
-			end
-		end
-		if problem3 then
-			problem = problem3
-			break
-		end
-		local fields = {'remaining', item.remaining, 'state', state}
-		if failure then
-			fields[5], fields[6] = 'failure', failure
-		end
-		do
-			try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-			try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-			do
-				local jid, text = item.jid, item.history
-				if text then
-					library(stamp, now).move_history(jid, text)
-				end
-			end
-			if item.grace then
-				call('hdel', item.key, 'grace')
-			end
-			if item.data ~= '' then
-				fields[#fields + 1] = 'data'
-				fields[#fields + 1] = item.data
-			end
-			if item.began then
-				fields[#fields + 1] = 'x:attempts'
-				fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
-			end
-			call('hset', item.key, unpack(fields))
-			local queue = item.current
-			if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-				library(stamp, now).wake(queue)
-			end
-		end
-		if queue ~= item.current then
-			library(stamp, now).know_unlisted(queue)
-			if call('exists', prefix .. 'x:empty') == 1 and try('sadd', prefix .. 'x:filled', queue) == 1 then
-				call('expire', prefix .. 'x:filled', 1)
-			end
-		end
-		library(stamp, now).wake_for(queue, item.delay)
-		if item.stored then
-			library(stamp, now).stop_limited(item.jid, item.stored)
-		end
-	until true
-	if problem then
-		error('Retry(): ' .. problem)
-	end
-	return item.remaining
-elseif command == 'tag' then
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local function array(list)
-		if #list == 0 then
-			return empty_list
-		end
-		return cjson.encode(list)
-	end
-	local action = ARGV[3]
-	if not action then
-		error('Tag(): Arg "command" must be "add", "remove", "get" or "top"')
-	end
-	if action == 'add' or action == 'remove' then
-		local jid = required('Tag', 'jid', ARGV[4])
-		local stored = call('hget', prefix .. 'j:' .. jid, 'tags')
-		if not stored then
-			local message = 'Job ' .. jid .. ' does not exist'
-			error('Tag(): ' .. message)
-		end
-		local text = library(stamp, now).change_tags(jid, stored, action == 'add', ARGV, 5)
-		call('hset', prefix .. 'j:' .. jid, 'tags', text)
-		return text
-	elseif action == 'get' then
-		local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[4])
-		local offset
-		do
-			local text = ARGV[5] or 0
-			offset = tonumber(text)
-			if not offset or offset - offset ~= 0 then
-				library(stamp, now).reject_number('Tag', 'offset', text)
-			end
-			if offset % 1 ~= 0 or math.abs(offset) > 2147483647 then
-				local message = 'Arg "offset" is not a whole number: ' .. text
-				error('Tag(): ' .. message)
-			end
-		end
-		local count
-		do
-			local text = ARGV[6] or 25
-			count = tonumber(text)
-			if not count or count - count ~= 0 then
-				library(stamp, now).reject_number('Tag', 'count', text)
-			end
-			if count % 1 ~= 0 or math.abs(count) > 2147483647 then
-				local message = 'Arg "count" is not a whole number: ' .. text
-				error('Tag(): ' .. message)
-			end
-		end
-		local jids = call('zrange', key, offset, offset + count - 1)
-		return '{"total":' .. call('zcard', key) .. ',"jobs":' .. array(jids) .. '}'
-	elseif action == 'top' then
-		local offset
-		do
-			local text = ARGV[4] or 0
-			offset = tonumber(text)
-			if not offset or offset - offset ~= 0 then
-				library(stamp, now).reject_number('Tag', 'offset', text)
-			end
-			if offset % 1 ~= 0 or math.abs(offset) > 2147483647 then
-				local message = 'Arg "offset" is not a whole number: ' .. text
-				error('Tag(): ' .. message)
-			end
-		end
-		local count
-		do
-			local text = ARGV[5] or 25
-			count = tonumber(text)
-			if not count or count - count ~= 0 then
-				library(stamp, now).reject_number('Tag', 'count', text)
-			end
-			if count % 1 ~= 0 or math.abs(count) > 2147483647 then
-				local message = 'Arg "count" is not a whole number: ' .. text
-				error('Tag(): ' .. message)
-			end
-		end
-		local key = prefix .. 'tags'
-		if ARGV[6] == 'total' then
-			local total = call('zcount', key, 2, '+inf')
-			local last = math.min(offset + count, total) - 1
-			local tags = last >= offset and call('zrevrange', key, offset, last) or {}
-			return '{"total":' .. total .. ',"tags":' .. array(tags) .. '}'
-		end
-		return array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
-	end
-	error('Tag(): First argument must be "add", "remove", "get" or "top"')
-	return
-elseif command == 'timeout' then
-	local function entry(at, what, details)
-		return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-	end
-	local running, jids = {}, {}
-	for i = 3, #ARGV do
-		local jid = ARGV[i]
-		local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts')
-		if not job[2] then
-			local message = 'Job ' .. jid .. ' does not exist'
-			error('Timeout(): ' .. message)
-		elseif job[2] ~= 'running' then
-			local message = 'Job ' .. jid .. ' not running'
-			error('Timeout(): ' .. message)
-		end
-		if not job[1] then
-			local message = 'Job ' .. jid .. ' is in no queue'
-			error('Timeout(): ' .. message)
-		end
-		call('zcard', prefix .. 'q:' .. job[1] .. '-work')
-		if not running[jid] then
-			running[jid] = job
-			jids[#jids + 1] = jid
-		end
-	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
-	for _, jid in ipairs(jids) do
-		do
-			local job = running[jid]
-			local queue = job[1]
-			try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-			call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jid)
-			do
-				local text = job[4]
-				if text then
-					library(stamp, now).move_history(jid, text)
-				end
-			end
-			do
-				local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"')
-				local length = try('rpush', key .. '-history', text)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-					library(stamp, now).trim_history(key .. '-history', length, cap)
-				end
-			end
-			call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0', 'x:attempts', library(stamp, now).with_attempt(job[7], 'timed_out', job[6], {worker = job[3] or nil, queue = queue}))
-			do
-				local worker = job[3] or ''
-				local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-				try('publish', prefix .. 'w:' .. worker, message)
-				try('publish', prefix .. 'log', message)
-			end
-			library(stamp, now).wake(queue)
-			if job[5] then
-				library(stamp, now).stop_limited(jid, job[5])
-			end
-		end
-	end
-	return
-elseif command == 'unpause' then
-	do
-		local text = ARGV[3]
-		if not text then
-			error('Unpause(): Arg "queue" missing')
-		end
-	end
-	for i = 3, #ARGV do
-		if call('srem', prefix .. 'paused_queues', ARGV[i]) == 1 then
-			local event = {event = 'unpaused', queue = ARGV[i]}
-			repeat
-				local message = cjson.encode(event)
-				if classic then
-					local heard = try('pubsub', 'numsub', prefix .. 'x:log')
-					if not heard.err and heard[2] == 0 then
-						break
-					end
-				end
-				try('publish', prefix .. 'x:log', message)
-			until true
-		end
-		library(stamp, now).wake(ARGV[i])
-	end
-	return
-elseif command == 'workers' then
-	var = {}
-	local function integer(area, name, text)
-		local value = tonumber(text)
-		if not value or value - value ~= 0 then
-			library(stamp, now).reject_number(area, name, text)
-		end
-		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-			error(area .. '(): ' .. message)
-		end
-		return value
-	end
-	local function array(list)
-		if #list == 0 then
-			return empty_list
-		end
-		return cjson.encode(list)
-	end
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local far = string.format('%.17g', now + 8640000)
-	var.far = far
-	local function counts(name)
-		local key = prefix .. 'w:' .. name .. ':jobs'
-		return {name = name, jobs = call('zcount', key, stamp, far), stalled = call('zcount', key, 0, stamp)}
-	end
-	local worker = ARGV[3]
-	if worker == '' then
-		worker = nil
-	end
-	local first, last = 0, -1
-	if not worker then
-		first = ARGV[4] and ARGV[4] ~= '' and integer('Workers', 'first', ARGV[4]) or first
-		last = ARGV[5] and ARGV[5] ~= '' and integer('Workers', 'last', ARGV[5]) or last
-	end
-	do
-		local age
-		do
-			local text = call('hget', prefix .. 'config', 'max-worker-age')
-			local n = text and tonumber(text)
-			if n and n - n == 0 then
-				age = n
-			else
-				age = 86400
-			end
-		end
-		local old = call('zrangebyscore', prefix .. 'workers', 0, string.format('%.17g', now - age), 'LIMIT', 0, 1000)
-		if #old > 0 then
-			library(stamp, now).forget(old)
-		end
-	end
-	if worker then
-		local key = prefix .. 'w:' .. worker .. ':jobs'
-		return '{"jobs":' .. array(call('zrevrangebyscore', key, far, stamp)) .. ',"stalled":' .. array(call('zrevrangebyscore', key, stamp, 0)) .. '}'
-	elseif ARGV[6] == 'registered' then
-		return library(stamp, now).counts_from(required('Workers', 'cursor', ARGV[7]))
-	end
-	local all = call('zrevrange', prefix .. 'workers', first, last)
-	for i = 1, #all do
-		all[i] = cjson.encode(counts(all[i]))
-	end
-	do
-		if #all == 0 then
-			return empty_list
-		elseif #all == 1 then
-			return '[' .. all[1] .. ']'
-		elseif #all == 2 then
-			return '[' .. all[1] .. ',' .. all[2] .. ']'
-		end
-		return '[' .. table.concat(all, ',') .. ']'
-	end
 end
 
 -- The commands that seldom run.
 if #command == 3 then
-if command == 'log' then
+if command == 'get' then
+	var = {large_bytes = 0, none = {}}
+	library(stamp, now)
+	local jid, asks_due = lib.required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'
+	var.related_left = asks_due and 4000
+	local text = lib.find_job(call, jid, asks_due)
+	return text and lib.with_large(text, '')
+elseif command == 'log' then
 	library(stamp, now)
 	local jid = lib.required('Log', 'jid', ARGV[3])
 	local message = lib.required('Log', 'message', ARGV[4])
@@ -7050,9 +6313,238 @@ if command == 'log' then
 		call('rpush', list, text)
 	end
 	return
+elseif command == 'tag' then
+	library(stamp, now)
+	local action = ARGV[3]
+	if not action then
+		lib.reject('Tag', 'Arg "command" must be "add", "remove", "get" or "top"')
+	end
+	if action == 'add' or action == 'remove' then
+		local jid = lib.required('Tag', 'jid', ARGV[4])
+		local stored = call('hget', lib.job_key(jid), 'tags')
+		if not stored then
+			lib.reject('Tag', 'Job ' .. jid .. ' does not exist')
+		end
+		local text = lib.change_tags(jid, stored, action == 'add', ARGV, 5)
+		call('hset', lib.job_key(jid), 'tags', text)
+		return text
+	elseif action == 'get' then
+		local key = prefix .. 't:' .. lib.required('Tag', 'tag', ARGV[4])
+		local offset = lib.integer('Tag', 'offset', ARGV[5] or 0)
+		local count = lib.integer('Tag', 'count', ARGV[6] or 25)
+		local jids = call('zrange', key, offset, offset + count - 1)
+		return '{"total":' .. call('zcard', key) .. ',"jobs":' .. lib.array(jids) .. '}'
+	elseif action == 'top' then
+		local offset = lib.integer('Tag', 'offset', ARGV[4] or 0)
+		local count = lib.integer('Tag', 'count', ARGV[5] or 25)
+		local key = prefix .. 'tags'
+		if ARGV[6] == 'total' then
+			local total = call('zcount', key, 2, '+inf')
+			local last = math.min(offset + count, total) - 1
+			local tags = last >= offset and call('zrevrange', key, offset, last) or {}
+			return '{"total":' .. total .. ',"tags":' .. lib.array(tags) .. '}'
+		end
+		return lib.array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
+	end
+	lib.reject('Tag', 'First argument must be "add", "remove", "get" or "top"')
+	return
 end
 elseif #command == 4 then
-if command == 'tags' then
+if command == 'jobs' then
+	var = {none = {}}
+	library(stamp, now)
+	local function page(first)
+		return lib.integer('Jobs', 'offset', ARGV[first] or 0), lib.integer('Jobs', 'count', ARGV[first + 1] or 25)
+	end
+	local function is_queue(name)
+		return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
+	end
+	local function names_queue()
+		local first = ARGV[4]
+		if #ARGV >= 6 or first == '' or first and not lib.finite(first) and is_queue(first) then
+			return first
+		end
+	end
+	local function last_put(entries)
+		for i = #entries, 1, -1 do
+			local happened = lib.list_of(entries[i])
+			if happened[2] == 'put' and type(happened[3]) == 'table' then
+				return happened[3].q or happened[3].queue
+			end
+		end
+	end
+	local function queue_of(jid)
+		local history = lib.job_key(jid) .. '-history'
+		return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))
+	end
+	local function completed_in(queue, offset, count)
+		local found, skip = {}, math.max(0, offset)
+		for first = 0, 1000 - 1, 100 do
+			local jids = call('zrevrange', prefix .. 'completed', first, first + 99)
+			for i = 1, #jids do
+				if #found >= count then
+					return found
+				elseif queue_of(jids[i]) == queue then
+					if skip > 0 then
+						skip = skip - 1
+					else
+						found[#found + 1] = jids[i]
+					end
+				end
+			end
+		end
+		return found
+	end
+	local state = ARGV[3]
+	if not state then
+		lib.reject('Jobs', 'Arg "state" missing')
+	end
+	if state == 'complete' then
+		local first, theirs = 4, names_queue()
+		if theirs then
+			first = 5
+		end
+		local offset, count = page(first)
+		if theirs and theirs ~= '' then
+			return completed_in(theirs, offset, count)
+		end
+		return call('zrevrange', prefix .. 'completed', offset, offset + count - 1)
+	end
+	local queue = lib.required('Jobs', 'queue', ARGV[4])
+	local offset, count = page(5)
+	local last = offset + count - 1
+	if state == 'waiting' then
+		return count == 0 and {} or call('zrevrange', lib.queue_key(queue, 'work'), offset, last)
+	elseif state == 'running' then
+		return call('zrangebyscore', lib.queue_key(queue, 'locks'), stamp, '+inf', 'LIMIT', offset, count)
+	elseif state == 'stalled' then
+		return call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', offset, count)
+	elseif state == 'scheduled' then
+		local key, due = lib.queue_key(queue, 'scheduled'), 0
+		if lib.is_due(queue, 'scheduled') then
+			lib.bring_due(queue, false, true, 1000)
+			due = call('zcount', key, 0, stamp)
+		end
+		if offset >= 0 and last >= 0 then
+			offset, last = offset + due, last + due
+		end
+		return call('zrange', key, offset, last)
+	elseif state == 'depends' then
+		return call('zrange', lib.queue_key(queue, 'depends'), offset, last)
+	elseif state == 'recurring' then
+		return call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, '+inf', 'LIMIT', offset, count)
+	end
+	lib.reject('Jobs', 'Unknown type "' .. state .. '"')
+	return
+elseif command == 'peek' then
+	var = {large_bytes = 0, large_text = 0, met_lives = {}, none = {}}
+	library(stamp, now)
+	local queue = lib.required('Queue', 'queue', ARGV[3])
+	local count = lib.whole('Peek', 'count', ARGV[4])
+	local beside = ARGV[5] == 'beside'
+	var.related_left = beside and 4000
+	local out, passed = {}, 0
+	local function show(key, jid)
+		local job = lib.read_job(try, jid)
+		if job[13] and job[9] and lib.is_over(jid, job[9], 'waiting') then
+			passed = passed + 1
+		elseif job[13] then
+			local text = lib.job_json(job, lib.is_tracked(jid), beside and lib.set_beside(job))
+			out[#out + 1], var.large_text = text, var.large_text + #text
+		elseif lib.may_write(key) then
+			return 1 - call('zrem', key, jid)
+		end
+		return 1
+	end
+	local function show_some(key, jids)
+		local kept = 0
+		for _, jid in ipairs(jids) do
+			kept = kept + show(key, jid)
+		end
+		return kept
+	end
+	local function peek()
+		local locks, work = lib.queue_key(queue, 'locks'), lib.queue_key(queue, 'work')
+		local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
+		local recur, scheduled = lib.is_due(queue, 'recur'), lib.is_due(queue, 'scheduled')
+		call('zcard', work)
+		show_some(locks, lost)
+		if recur or scheduled then
+			lib.bring_due(queue, recur, scheduled, count - #out)
+		end
+		local shown = 0
+		while #out < count and passed < 1000 do
+			local jids = call('zrevrange', work, shown, shown + count - #out - 1)
+			if #jids == 0 then
+				break
+			end
+			shown = shown + show_some(work, jids)
+		end
+	end
+	local room, looked = math.min(count, 250), 0
+	local function show_from(list, cursor, most)
+		local offset = lib.after_cursor('Peek', list, cursor)
+		list.total = math.min(list.total, offset + most)
+		while #out < room and looked < 500 do
+			local wanted = math.min(room - #out, 500 - looked)
+			local jids, scores = lib.read_list(list, offset, wanted)
+			for i, jid in ipairs(jids) do
+				if not lib.has_room(jid) then
+					return cursor
+				end
+				local kept = show(list.key, jid)
+				offset, looked, list.total = offset + kept, looked + 1, list.total - 1 + kept
+				cursor = lib.cursor_at(list, offset, jid, scores[i])
+			end
+			if #jids < wanted then
+				return nil
+			end
+		end
+		return cursor
+	end
+	local function bring_some(work, moved)
+		local recur, scheduled = lib.is_due(queue, 'recur'), lib.is_due(queue, 'scheduled')
+		local wanted = count - #out - moved
+		local some = math.min(wanted, room - #out)
+		if not (recur or scheduled) or some <= 0 then
+			return nil
+		elseif recur then
+			some = lib.children_with_room(queue, some, 2097152)
+		end
+		lib.bring_due(queue, recur, scheduled, some)
+		work.total = call('zcard', work.key)
+		local is_left = some < wanted and (lib.is_due(queue, 'recur') or lib.is_due(queue, 'scheduled'))
+		return is_left and lib.may_write(work.key) and moved + some or nil
+	end
+	local function peek_from(cursor)
+		local part, place = string.match(cursor, '^([ldw])(.*)$')
+		if not part and cursor ~= '' then
+			lib.reject('Peek', 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+		end
+		local moved = part == 'd' and lib.whole('Peek', 'cursor', place) or 0
+		local work = lib.open_list('Peek', 'waiting', queue)
+		if not part or part == 'l' then
+			local after = show_from(lib.open_list('Peek', 'stalled', queue), place or '', count)
+			if after then
+				return 'l' .. after
+			end
+		end
+		if part ~= 'w' then
+			moved, place = bring_some(work, moved), ''
+			if moved then
+				return string.format('d%d', moved)
+			end
+		end
+		local after = show_from(work, place, math.huge)
+		return after and 'w' .. after or ''
+	end
+	if beside then
+		local cursor = peek_from(ARGV[6] or '')
+		return lib.with_large(lib.joined(out), cursor)
+	end
+	peek()
+	return lib.joined(out)
+elseif command == 'tags' then
 	library(stamp, now)
 	local offset = lib.whole('Tags', 'offset', ARGV[3])
 	local count = lib.whole('Tags', 'count', ARGV[4])
@@ -7062,7 +6554,16 @@ if command == 'tags' then
 	return lib.array(call('zrangebyscore', prefix .. 'tags', '(0', '+inf', 'LIMIT', offset, count))
 end
 elseif #command == 5 then
-if command == 'recur' then
+if command == 'pause' then
+	library(stamp, now)
+	lib.required('Pause', 'queue', ARGV[3])
+	for i = 3, #ARGV do
+		if call('sadd', prefix .. 'paused_queues', ARGV[i]) == 1 then
+			lib.publish_more({event = 'paused', queue = ARGV[i]})
+		end
+	end
+	return
+elseif command == 'recur' then
 	var = {none = {}, unheard = 0}
 	library(stamp, now)
 	local queue = lib.named('Queue', 'queue', ARGV[3])
@@ -7169,7 +6670,65 @@ elseif command == 'track' then
 	return
 end
 elseif #command == 6 then
-if command == 'length' then
+if command == 'cancel' then
+	var = {left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
+	library(stamp, now)
+	local among = {}
+	for i = 3, #ARGV do
+		among[ARGV[i]] = true
+	end
+	for i = 3, #ARGV do
+		lib.check_dependents(ARGV[i], among, #ARGV - 2)
+	end
+	local function read_jobs()
+		local jobs = {}
+		for i = 3, #ARGV do
+			local jid = ARGV[i]
+			jobs[jid] = jobs[jid] or lib.read_job_to_cancel(jid, lib.max_unlinked())
+			if #jobs[jid].dependencies > lib.max_unlinked() then
+				return
+			end
+		end
+		return jobs
+	end
+	lib.must_publish()
+	local jobs, jids = read_jobs(), {}
+	if not jobs then
+		return jids
+	end
+	local gone = {false, false, false, false, false, false, dependencies = {}}
+	for i = 3, #ARGV do
+		local jid = ARGV[i]
+		lib.cancel_job(jid, jobs[jid])
+		if jobs[jid][1] ~= 'complete' then
+			jobs[jid] = gone
+		end
+		jids[i - 2] = jid
+	end
+	return jids
+elseif command == 'failed' then
+	library(stamp, now)
+	local group = ARGV[3]
+	local start = lib.integer('Failed', 'start', ARGV[4] or 0)
+	local limit = lib.integer('Failed', 'limit', ARGV[5] or 25)
+	local function counts_of(groups)
+		local counts = {}
+		for i = 1, #groups do
+			counts[i] = cjson.encode(groups[i]) .. ':' .. call('llen', prefix .. 'f:' .. groups[i])
+		end
+		return '{' .. table.concat(counts, ',') .. '}'
+	end
+	if ARGV[6] == 'from' then
+		local cursor = lib.scan_cursor('Failed', lib.required('Failed', 'cursor', ARGV[7]))
+		local found = call('sscan', prefix .. 'failures', cursor, 'COUNT', 500)
+		return '{"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"groups":' .. counts_of(found[2]) .. '}'
+	elseif group then
+		local key = prefix .. 'f:' .. group
+		local jids = call('lrange', key, start, start + limit - 1)
+		return '{"total":' .. call('llen', key) .. ',"jobs":' .. lib.array(jids) .. '}'
+	end
+	return counts_of(call('smembers', prefix .. 'failures'))
+elseif command == 'length' then
 	library(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	return call('zcard', lib.queue_key(queue, 'locks')) + call('zcard', lib.queue_key(queue, 'work')) + call('zcard', lib.queue_key(queue, 'scheduled'))
@@ -7301,10 +6860,47 @@ elseif command == 'requeue' then
 		lib.reject('Requeue', 'Job ' .. ARGV[5] .. ' does not exist')
 	end
 	return lib.put_from_arguments(3)
+elseif command == 'timeout' then
+	var = {none = {}, unheard = 0}
+	library(stamp, now)
+	local running, jids = {}, {}
+	for i = 3, #ARGV do
+		local jid = ARGV[i]
+		local job = lib.read_running(call, jid)
+		if not job[2] then
+			lib.reject('Timeout', 'Job ' .. jid .. ' does not exist')
+		elseif job[2] ~= 'running' then
+			lib.reject('Timeout', 'Job ' .. jid .. ' not running')
+		end
+		if not job[1] then
+			lib.reject('Timeout', 'Job ' .. jid .. ' is in no queue')
+		end
+		call('zcard', lib.queue_key(job[1], 'work'))
+		if not running[jid] then
+			running[jid] = job
+			jids[#jids + 1] = jid
+		end
+	end
+	lib.must_publish()
+	for _, jid in ipairs(jids) do
+		lib.time_out(jid, running[jid])
+	end
+	return
 elseif command == 'tracked' then
 	library(stamp, now)
 	local keep = lib.finite(call('hget', prefix .. 'config', 'jobs-history'), 604800)
 	return lib.array(call('zrangebyscore', prefix .. 'tracked', '(' .. lib.exact(now - keep), '+inf'))
+elseif command == 'unpause' then
+	var = {unheard = 0}
+	library(stamp, now)
+	lib.required('Unpause', 'queue', ARGV[3])
+	for i = 3, #ARGV do
+		if call('srem', prefix .. 'paused_queues', ARGV[i]) == 1 then
+			lib.publish_more({event = 'unpaused', queue = ARGV[i]})
+		end
+		lib.wake(ARGV[i])
+	end
+	return
 elseif command == 'unrecur' then
 	library(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
@@ -7314,6 +6910,68 @@ elseif command == 'unrecur' then
 		call('del', lib.recur_key(jid))
 	end
 	return true
+elseif command == 'workers' then
+	library(stamp, now)
+	local far = lib.exact(now + 8640000)
+	local function forget(old)
+		if lib.may_write(prefix .. 'workers') then
+			for _, worker in ipairs(old) do
+				call('del', lib.worker_key(worker))
+			end
+			lib.each_slice(call, 'zrem', prefix .. 'workers', old)
+		end
+	end
+	local function forget_old()
+		local age = lib.finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
+		local old = call('zrangebyscore', prefix .. 'workers', 0, lib.exact(now - age), 'LIMIT', 0, 1000)
+		if #old > 0 then
+			forget(old)
+		end
+	end
+	local function counts(name)
+		local key = lib.worker_key(name)
+		return {name = name, jobs = call('zcount', key, stamp, far), stalled = call('zcount', key, 0, stamp)}
+	end
+	local function counts_from(cursor)
+		local key = prefix .. 'workers'
+		local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
+		local offset, next_cursor = lib.after_cursor('Workers', list, cursor), ''
+		local some, scores = lib.read_list(list, offset, 500)
+		if #some == 500 then
+			next_cursor = lib.cursor_at(list, offset + 500 - 1, some[500], scores[500])
+		end
+		for i = 1, #some do
+			local worker = counts(some[i])
+			local text, has_gone = lib.registration(some[i])
+			worker[has_gone and 'gone' or 'registered'] = text
+			some[i] = cjson.encode(worker)
+		end
+		return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
+	end
+	local function given(i)
+		return ARGV[i] and ARGV[i] ~= ''
+	end
+	local worker = ARGV[3]
+	if worker == '' then
+		worker = nil
+	end
+	local first, last = 0, -1
+	if not worker then
+		first = given(4) and lib.integer('Workers', 'first', ARGV[4]) or first
+		last = given(5) and lib.integer('Workers', 'last', ARGV[5]) or last
+	end
+	forget_old()
+	if worker then
+		local key = lib.worker_key(worker)
+		return '{"jobs":' .. lib.array(call('zrevrangebyscore', key, far, stamp)) .. ',"stalled":' .. lib.array(call('zrevrangebyscore', key, stamp, 0)) .. '}'
+	elseif ARGV[6] == 'registered' then
+		return counts_from(lib.required('Workers', 'cursor', ARGV[7]))
+	end
+	local all = call('zrevrange', prefix .. 'workers', first, last)
+	for i = 1, #all do
+		all[i] = cjson.encode(counts(all[i]))
+	end
+	return lib.joined(all)
 end
 elseif #command == 8 then
 if command == 'multiget' then
@@ -7321,6 +6979,32 @@ if command == 'multiget' then
 	library(stamp, now)
 	local asks_due = ARGV[3] == 'x:due'
 	return lib.find_jobs(ARGV, asks_due and 4 or 3, asks_due)
+elseif command == 'popByJid' then
+	var = {droppable = 1000, dropped = 0, first_own_end = math.huge, left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, parked_here = 0, taken_bytes = 0, tellable = 200, unheard = 0}
+	library(stamp, now)
+	local queue = lib.required('Queue', 'queue', ARGV[3])
+	local jid = lib.required('Pop', 'jid', ARGV[4])
+	local worker = lib.required('Pop', 'worker', ARGV[5])
+	lib.must_publish()
+	local job = call('hmget', lib.job_key(jid), 'state', 'queue', 'x:o')
+	if job[1] ~= 'waiting' or job[2] ~= queue or call('sismember', prefix .. 'paused_queues', queue) == 1 then
+		return '[{}]'
+	end
+	local settings = lib.read_settings(queue)
+	if job[3] and lib.has_option(job[3], 'c') then
+		settings.score = call('zscore', lib.queue_key(queue, 'work'), jid)
+	end
+	call('zcard', lib.queue_key(queue, 'locks'))
+	if call('zrem', lib.queue_key(queue, 'work'), jid) == 0 then
+		return '[{}]'
+	end
+	local out = {}
+	lib.lock(queue, {jid}, worker, settings, lib.popped_json, out)
+	if var.met_limits then
+		lib.settle_limits()
+	end
+	lib.add_first(prefix .. 'workers', stamp, worker)
+	return var.dropped == 0 and out[1] and '[' .. out[1] .. ']' or '[{}]'
 elseif command == 'priority' then
 	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, none = {}, unheard = 0}
 	library(stamp, now)
@@ -7358,7 +7042,30 @@ elseif command == 'recur.tag' then
 	return lib.array(tags)
 end
 elseif #command == 10 then
-if command == 'config.set' then
+if command == 'config.get' then
+	library(stamp, now)
+	local unlisted = {['backoff-initial-delay'] = 0, ['backoff-factor'] = 3}
+	local defaults = {application = 'qless', heartbeat = 60, ['grace-period'] = 10, ['stats-history'] = 30, ['histogram-history'] = 7, ['jobs-history-count'] = 50000, ['jobs-history'] = 604800}
+	local function settings_from(cursor)
+		local found = call('hscan', prefix .. 'config', lib.scan_cursor('Config.get', cursor), 'COUNT', 500)
+		local set, some = {}, found[2]
+		for i = 1, #some, 2 do
+			set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])
+		end
+		return '{"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"settings":{' .. table.concat(set, ',') .. '}}'
+	end
+	local key = ARGV[3]
+	if ARGV[4] == 'from' then
+		return settings_from(lib.required('Config.get', 'cursor', ARGV[5]))
+	elseif key then
+		return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
+	end
+	local set = call('hgetall', prefix .. 'config')
+	for i = 1, #set, 2 do
+		defaults[set[i]] = set[i + 1]
+	end
+	return cjson.encode(defaults)
+elseif command == 'config.set' then
 	var = {unheard = 0}
 	library(stamp, now)
 	local option = lib.required('config.set', 'option', ARGV[3])

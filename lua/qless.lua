@@ -128,29 +128,6 @@ if command == 'heartbeat' then
 	try('zadd', prefix .. 'workers', stamp, worker)
 	try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
 	return now + seconds
-elseif command == 'pause' then
-	do
-		local text = ARGV[3]
-		if not text then
-			error('Pause(): Arg "queue" missing')
-		end
-	end
-	for i = 3, #ARGV do
-		if call('sadd', prefix .. 'paused_queues', ARGV[i]) == 1 then
-			local event = {event = 'paused', queue = ARGV[i]}
-			repeat
-				local message = cjson.encode(event)
-				if classic then
-					local heard = try('pubsub', 'numsub', prefix .. 'x:log')
-					if not heard.err and heard[2] == 0 then
-						break
-					end
-				end
-				try('publish', prefix .. 'x:log', message)
-			until true
-		end
-	end
-	return
 end
 local var
 
@@ -395,19 +372,6 @@ local function library(stamp, now)
 				call('hset', lib.job_key(jid), 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
 				call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(due), jid)
 				try('zadd', wait, score, jid)
-			end
-		elseif name == 'show' then
-			function lib.show(key, jid)
-				local job = lib.read_job(try, jid)
-				if job[13] and job[9] and lib.is_over(jid, job[9], 'waiting') then
-					var.passed = var.passed + 1
-				elseif job[13] then
-					local text = lib.job_json(job, lib.is_tracked(jid), var.beside and lib.set_beside(job))
-					var.out[#var.out + 1], var.large_text = text, var.large_text + #text
-				elseif lib.may_write(key) then
-					return 1 - call('zrem', key, jid)
-				end
-				return 1
 			end
 		elseif name == 'shut' then
 			function lib.shut(urn, i)
@@ -731,11 +695,6 @@ local function library(stamp, now)
 				end
 				return list
 			end
-		elseif name == 'counts' then
-			function lib.counts(name)
-				local key = lib.worker_key(name)
-				return {name = name, jobs = call('zcount', key, stamp, var.far), stalled = call('zcount', key, 0, stamp)}
-			end
 		elseif name == 'day_of' then
 			function lib.day_of(at)
 				return at - at % 86400
@@ -792,15 +751,6 @@ local function library(stamp, now)
 				item.claim.a = jid
 				letters = lib.has_option(letters, 'f') and letters or letters .. 'f'
 				item.options = lib.join_options(letters, values)
-			end
-		elseif name == 'forget' then
-			function lib.forget(old)
-				if lib.may_write(prefix .. 'workers') then
-					for _, worker in ipairs(old) do
-						call('del', lib.worker_key(worker))
-					end
-					lib.each_slice(call, 'zrem', prefix .. 'workers', old)
-				end
 			end
 		elseif name == 'is_due' then
 			function lib.is_due(queue, part)
@@ -1631,10 +1581,6 @@ local function library(stamp, now)
 		elseif name == 'is_plain' then
 			function lib.is_plain(list)
 				return list.kind == 'failed' or list.kind == 'jids'
-			end
-		elseif name == 'is_queue' then
-			function lib.is_queue(name)
-				return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
 			end
 		elseif name == 'is_ready' then
 			function lib.is_ready(queue)
@@ -2582,29 +2528,6 @@ local function library(stamp, now)
 				local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'time', 'x:parked')
 				return lib.parked_by(job[1], job[3], job[4]) == name and job[2] or nil
 			end
-		elseif name == 'peek_from' then
-			function lib.peek_from(cursor)
-				local part, place = string.match(cursor, '^([ldw])(.*)$')
-				if not part and cursor ~= '' then
-					lib.reject('Peek', 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
-				end
-				local moved = part == 'd' and lib.whole('Peek', 'cursor', place) or 0
-				local work = lib.open_list('Peek', 'waiting', var.queue)
-				if not part or part == 'l' then
-					local after = lib.show_from(lib.open_list('Peek', 'stalled', var.queue), place or '', var.count)
-					if after then
-						return 'l' .. after
-					end
-				end
-				if part ~= 'w' then
-					moved, place = lib.bring_some(work, moved), ''
-					if moved then
-						return string.format('d%d', moved)
-					end
-				end
-				local after = lib.show_from(work, place, math.huge)
-				return after and 'w' .. after or ''
-			end
 		elseif name == 'place_all' then
 			function lib.place_all(puts, queue, group)
 				local first = lib.score_text()
@@ -2788,27 +2711,6 @@ local function library(stamp, now)
 				local left_out = {}
 				local text = ',"dependents":' .. lib.related(jid, 'dependents', left_out) .. ',"dependencies":' .. lib.related(jid, 'dependencies', left_out)
 				return text .. (#left_out > 0 and ',"left_out":' .. lib.array(left_out) or '')
-			end
-		elseif name == 'show_from' then
-			function lib.show_from(list, cursor, most)
-				local offset = lib.after_cursor('Peek', list, cursor)
-				list.total = math.min(list.total, offset + most)
-				while #var.out < var.room and var.looked < 500 do
-					local wanted = math.min(var.room - #var.out, 500 - var.looked)
-					local jids, scores = lib.read_list(list, offset, wanted)
-					for i, jid in ipairs(jids) do
-						if not lib.has_room(jid) then
-							return cursor
-						end
-						local kept = lib.show(list.key, jid)
-						offset, var.looked, list.total = offset + kept, var.looked + 1, list.total - 1 + kept
-						cursor = lib.cursor_at(list, offset, jid, scores[i])
-					end
-					if #jids < wanted then
-						return nil
-					end
-				end
-				return cursor
 			end
 		elseif name == 'slot_ends' then
 			function lib.slot_ends(jid)
@@ -3035,21 +2937,6 @@ local function library(stamp, now)
 				end
 				lib.bring_due(queue, false, true, limit)
 				return call('exists', lib.queue_key(queue, 'work')) == 1
-			end
-		elseif name == 'bring_some' then
-			function lib.bring_some(work, moved)
-				local recur, scheduled = lib.is_due(var.queue, 'recur'), lib.is_due(var.queue, 'scheduled')
-				local wanted = var.count - #var.out - moved
-				local some = math.min(wanted, var.room - #var.out)
-				if not (recur or scheduled) or some <= 0 then
-					return nil
-				elseif recur then
-					some = lib.children_with_room(var.queue, some, 2097152)
-				end
-				lib.bring_due(var.queue, recur, scheduled, some)
-				work.total = call('zcard', work.key)
-				local is_left = some < wanted and (lib.is_due(var.queue, 'recur') or lib.is_due(var.queue, 'scheduled'))
-				return is_left and lib.may_write(work.key) and moved + some or nil
 			end
 		elseif name == 'buckets_of' then
 			function lib.buckets_of(key)
@@ -3957,23 +3844,6 @@ local function library(stamp, now)
 					deleted = deleted + (outcome == 'deleted' and 1 or 0)
 				end
 				return deleted
-			end
-		elseif name == 'counts_from' then
-			function lib.counts_from(cursor)
-				local key = prefix .. 'workers'
-				local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
-				local offset, next_cursor = lib.after_cursor('Workers', list, cursor), ''
-				local some, scores = lib.read_list(list, offset, 500)
-				if #some == 500 then
-					next_cursor = lib.cursor_at(list, offset + 500 - 1, some[500], scores[500])
-				end
-				for i = 1, #some do
-					local worker = lib.counts(some[i])
-					local text, has_gone = lib.registration(some[i])
-					worker[has_gone and 'gone' or 'registered'] = text
-					some[i] = cjson.encode(worker)
-				end
-				return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
 			end
 		elseif name == 'drop_lapsed' then
 			function lib.drop_lapsed(waiting)
@@ -5750,15 +5620,6 @@ local function library(stamp, now)
 				local limit = lib.parked_by(job.state, job.time, job.parked)
 				return call('zscore', limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work'), jid)
 			end
-		elseif name == 'settings_from' then
-			function lib.settings_from(cursor)
-				local found = call('hscan', prefix .. 'config', lib.scan_cursor('Config.get', cursor), 'COUNT', 500)
-				local set, some = {}, found[2]
-				for i = 1, #some, 2 do
-					set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])
-				end
-				return '{"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"settings":{' .. table.concat(set, ',') .. '}}'
-			end
 		elseif name == 'settle_limits' then
 			function lib.settle_limits()
 				local returned, kept = 0, false
@@ -6591,502 +6452,7 @@ local function library(stamp, now)
 	return lib
 end
 
-if command == 'cancel' then
-	local function outsider(jids, among)
-		for i = 1, #jids do
-			if not among[jids[i]] then
-				return jids[i]
-			end
-		end
-	end
-	local function read_job_to_cancel(jid, most)
-		local key = prefix .. 'j:' .. jid
-		local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
-		key = key .. '-dependencies'
-		job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
-		return job
-	end
-	local among = {}
-	for i = 3, #ARGV do
-		among[ARGV[i]] = true
-	end
-	for i = 3, #ARGV do
-		do
-			local jid, n = ARGV[i], #ARGV - 2
-			local dependents
-			do
-				local key = prefix .. 'j:' .. jid .. '-dependents'
-				local found = call('srandmember', key, 10 + 1)
-				if #found <= 10 or outsider(found, among) then
-					dependents = found
-				else
-					dependents = call('srandmember', key, n + 1)
-				end
-			end
-			local other = outsider(dependents, among)
-			if other then
-				local message = jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
-				error('Cancel(): ' .. message)
-			end
-		end
-	end
-	local function read_jobs()
-		local jobs = {}
-		for i = 3, #ARGV do
-			local jid = ARGV[i]
-			jobs[jid] = jobs[jid] or read_job_to_cancel(jid, classic and 1000000000 or 1000)
-			if #jobs[jid].dependencies > (classic and 1000000000 or 1000) then
-				return
-			end
-		end
-		return jobs
-	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
-	local jobs, jids = read_jobs(), {}
-	if not jobs then
-		return jids
-	end
-	local gone = {false, false, false, false, false, false, dependencies = {}}
-	for i = 3, #ARGV do
-		local jid = ARGV[i]
-		library(stamp, now).cancel_job(jid, jobs[jid])
-		if jobs[jid][1] ~= 'complete' then
-			jobs[jid] = gone
-		end
-		jids[i - 2] = jid
-	end
-	return jids
-elseif command == 'complete' then
-	var = {none = {}, releasable = math.huge}
-	local none = var.none
-	local frees_limits
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
-	local function count_existing(keys)
-		local count = 0
-		for from = 1, #keys, 1000 do
-			count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-		end
-		return count
-	end
-	local function any_dependents(items, more)
-		if not items[2] then
-			return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
-		end
-		local keys = {more, prefix .. 'x:rest', unpack(items)}
-		for i = 1, #items do
-			keys[i + 2] = items[i].key .. '-dependents'
-		end
-		return count_existing(keys) > 0
-	end
-	local function are_short(durations)
-		for i = 1, #durations do
-			if durations[i] < 0 or durations[i] >= 1 then
-				return false
-			end
-		end
-		return true
-	end
-	local jid = ARGV[3]
-	if not jid then
-		error('Job(): no jid provided')
-	end
-	local worker = ARGV[4]
-	if not worker then
-		error('Complete(): Arg "worker" missing')
-	end
-	local queue = ARGV[5]
-	if not queue then
-		error('Complete(): Arg "queue" missing')
-	end
-	local data = ARGV[6]
-	local given
-	do
-		local last = #ARGV
-		local found = {}
-		if last < 7 then
-			given = found
-		else
-			if (last - 7) % 2 == 0 or last > #ARGV then
-				error('Complete(): Odd number of additional args')
-			end
-			for i = 7, last, 2 do
-				found[ARGV[i]] = ARGV[i + 1]
-			end
-			given = found
-		end
-	end
-	if not given.checked then
-		do
-			local ok, value, problem = pcall(cjson.decode, data)
-			if not ok or problem then
-				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-				error('Complete(): ' .. message)
-			end
-		end
-		if given.result then
-			given.result = library(stamp, now).strict_json('Complete', 'result', given.result)
-		end
-	end
-	if not given.next and (given.delay or given.depends) then
-		local option = given.delay and 'delay' or 'depends'
-		local message = '"' .. option .. '" cannot be used without a "next".'
-		error('Complete(): ' .. message)
-	end
-	local change
-	if given.priority or given.retries or given.tags or given.o or given.drop then
-		change = library(stamp, now).read_changes('Complete', given)
-	end
-	if change and not given.next then
-		error('Complete(): "priority", "retries", "tags", "o" and "drop" need a "next"')
-	end
-	local depends, delay = none, 0
-	if given.depends then
-		depends = library(stamp, now).read_dependencies('Complete', given.depends)
-	end
-	if given.delay then
-		local text = given.delay
-		local n = tonumber(text)
-		if not n or n - n ~= 0 then
-			library(stamp, now).reject_number('Complete', 'delay', text)
-		end
-		delay = n
-	end
-	local item = {jid = jid, queue = queue, data = data, next = given.next, delay = delay, checked = given.checked, depends = depends, change = change, since = given.since or false, key = false, retries = false, began = false, state = false}
-	if given.result then
-		item.result = given.result
-	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
-	if given.checked then
-		var.releasable = 250
-	end
-	do
-		local items = {item}
-		local owned
-		do
-			local mine, seen = items, {}
-			for i = 1, #items do
-				local item2 = items[i]
-				local problem
-				if seen[item2.jid] then
-					problem = 'Job ' .. item2.jid .. ' is not currently running: complete'
-				else
-					repeat
-						local jid = item2.jid
-						local key = prefix .. 'j:' .. jid
-						local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-						local refusal = job.err
-						if not refusal and not item2.anybody then
-							repeat
-								local owner, state, time, since = job[1], job[2], job[5], item2.since
-								if not state then
-									refusal = 'Job ' .. jid .. ' does not exist'
-									break
-								elseif state ~= 'running' then
-									refusal = 'Job ' .. jid .. ' is not currently running: ' .. state
-									break
-								elseif owner ~= worker or since and since ~= time then
-									local again = owner == worker and ', at ' .. tostring(time) or ''
-									refusal = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner) .. again
-									break
-								end
-								refusal = nil
-							until true
-						end
-						if refusal then
-							problem = refusal
-							break
-						elseif item2.queue ~= job[4] then
-							problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
-							break
-						end
-						item2.key, item2.retries, item2.began = key, job[3] or '5', job[5]
-						if item2.anybody and job[2] ~= 'running' then
-							item2.began = stamp
-						end
-						if job[6] or job[7] then
-							item2.grace, item2.stored = job[6], job[7]
-							frees_limits = frees_limits or job[7] and library(stamp, now).letters_of(job[7]).c
-						end
-						if item2.next then
-							problem = library(stamp, now).prepare_next(item2)
-							break
-						end
-						problem = nil
-					until true
-				end
-				if problem then
-					item2.problem = problem
-					if mine == items then
-						mine = {unpack(items, 1, i - 1)}
-					end
-				elseif mine ~= items then
-					mine[#mine + 1] = item2
-				end
-				if not problem and #items > 1 then
-					seen[item2.jid] = true
-				end
-			end
-			owned = mine
-		end
-		if #owned ~= 0 then
-			local queues
-			do
-				local groups, found = {{queue = owned[1].queue, items = owned, jids = none, ran = none}}, nil
-				for i = 2, #owned do
-					local queue = owned[i].queue
-					if not found and queue ~= groups[1].queue then
-						groups[1].items = {unpack(owned, 1, i - 1)}
-						found = {[groups[1].queue] = groups[1]}
-					end
-					if found then
-						local its = found[queue]
-						if not its then
-							its = {queue = queue, items = {}}
-							found[queue] = its
-							groups[#groups + 1] = its
-						end
-						its.items[#its.items + 1] = owned[i]
-					end
-				end
-				for i = 1, #groups do
-					local jids, durations
-					do
-						local items = groups[i].items
-						jids, durations = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
-						local began, time
-						for i2 = 1, #items do
-							local item3 = items[i2]
-							if item3.began ~= began or i2 == 1 then
-								began, time = item3.began, finite(item3.began, now)
-							end
-							jids[i2], durations[i2] = item3.jid, now - time
-						end
-					end
-					groups[i].jids, groups[i].ran = jids, durations
-				end
-				queues = groups
-			end
-			local config
-			if not queues[2] then
-				config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
-			else
-				local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
-				for i = 1, #queues do
-					fields[3 + i] = queues[i].queue .. '-max-concurrency'
-				end
-				config = try('hmget', prefix .. 'config', unpack(fields))
-			end
-			local cap = finite(config[3], 100)
-			local special = any_dependents(owned, prefix .. 'tracked')
-			for i = 1, #queues do
-				do
-					local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
-					if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
-						for i4 = 1, #jids do
-							do
-								local jid = jids[i4]
-								try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-								try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-								try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-								try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-							end
-						end
-					end
-					try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
-					local day = now - now % 86400
-					local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
-					local values, asked, counts
-					if short then
-						values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-					else
-						do
-							local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-							for i2 = 1, #ran do
-								local seconds = ran[i2]
-								if seconds >= 0 and seconds < 1 then
-									short = short + 1
-								else
-									local name
-									if seconds < 60 then
-										name = 's' .. math.floor(seconds)
-									elseif seconds < 3600 then
-										name = 'm' .. math.floor(seconds / 60)
-									elseif seconds < 86400 then
-										name = 'h' .. math.floor(seconds / 3600)
-									else
-										name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-									end
-									if not seen[name] then
-										fields[#fields + 1] = name
-									end
-									seen[name] = (seen[name] or 0) + 1
-								end
-							end
-							if short == 0 then
-								table.remove(fields, 4)
-							end
-							seen.s0 = short
-							asked, counts = fields, seen
-						end
-						values = try('hmget', key, unpack(asked))
-					end
-					local total = finite(values[1], 0)
-					local mean = finite(values[2], 0)
-					local vk = finite(values[3], 0)
-					local fresh = total == 0
-					if fresh then
-						mean, vk = 0, 0
-					end
-					for i5 = 1, #ran do
-						local value, before = ran[i5], mean
-						total = total + 1
-						mean = mean + (value - mean) / total
-						vk = vk + (value - mean) * (value - before)
-					end
-					if short then
-						try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
-					else
-						local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
-						local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-						for i3 = 4, #asked2 do
-							update[2 * i3 - 1] = asked2[i3]
-							update[2 * i3] = string.format('%d', finite(values2[i3], 0) + counts2[asked2[i3]])
-						end
-						try('hset', key, unpack(update))
-					end
-					if fresh then
-						library(stamp, now).begin_day('run', day, queue)
-					end
-				end
-			end
-			for i = 1, special and #queues or 0 do
-				do
-					local jids = queues[i].jids
-					local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-					for i2 = 1, #scores do
-						if scores[i2] then
-							try('publish', prefix .. 'completed', jids[i2])
-						end
-					end
-				end
-			end
-			local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, {}
-			for i = 1, #owned do
-				local item5 = owned[i]
-				if item5.grace then
-					call('hdel', item5.key, 'grace')
-				end
-				local entries
-				do
-					local key = item5.key
-					entries = try('rpush', key .. '-history', done)
-					if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
-						library(stamp, now).trim_history(key .. '-history', entries, cap)
-					end
-				end
-				if entries == 1 then
-					library(stamp, now).adopt_before(item5.jid, try('hget', item5.key, 'history'), done, cap)
-				end
-				if item5.next then
-					item5.state = library(stamp, now).advance(item5, cap)
-					if finished == owned then
-						finished = {unpack(owned, 1, i - 1)}
-					end
-				else
-					item5.state = 'complete'
-					do
-						local key = item5.key
-						if item5.result then
-							library(stamp, now).settle_result(item5, 'complete', '')
-						elseif item5.data ~= '' then
-							call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries, 'data', item5.data)
-						else
-							call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries)
-						end
-					end
-					if item5.stored and library(stamp, now).letters_of(item5.stored).ending then
-						ending[#ending + 1] = item5
-					end
-					if finished ~= owned then
-						finished[#finished + 1] = item5
-					end
-				end
-			end
-			if #finished > 0 then
-				local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
-				if #kept > 0 then
-					local keep_seconds, keep_count = config[1], config[2]
-					local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
-					for i = 2, #kept do
-						scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
-					end
-					if type(try('zadd', completed, unpack(scored))) == 'table' then
-					elseif command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48 then
-						local before
-						repeat
-							local seconds = -finite(keep_seconds, 604800)
-							if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-								local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-								if #digits == 10 and decimals ~= '.000000' then
-									before = digits .. decimals
-									break
-								end
-							end
-							before = string.format('%.17g', now + seconds)
-						until true
-						local excess = call('zcard', completed) - finite(keep_count, 50000)
-						if excess > 0 or call('zcount', completed, '0', before) > 0 then
-							library(stamp, now).prune(before, excess, 100 + #kept)
-						end
-					end
-				end
-				local items = finished
-				local queue, suffix
-				for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
-					local item4 = items[i]
-					if item4.queue ~= queue then
-						queue = item4.queue
-						suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
-					end
-					try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item4.jid) .. suffix)
-				end
-				if special and any_dependents(items, prefix .. 'x:none') then
-					for i = 1, #items do
-						library(stamp, now).release_dependents(items[i].jid)
-					end
-					local some = var.releasable < math.huge
-					local _, more = library(stamp, now).settle_rest()
-					if some and more then
-						items[#items].state = 'complete+'
-					end
-				end
-			end
-			for i = 1, #queues do
-				if finite(config[3 + i], 0) > 0 then
-					library(stamp, now).wake(queues[i].queue)
-				end
-			end
-			if frees_limits then
-				library(stamp, now).stop_all_limited(owned)
-			end
-		end
-	end
-	if item.problem then
-		local message = item.problem
-		error('Complete(): ' .. message)
-	end
-	return item.state
-elseif command == 'config.get' then
+if command == 'retry' then
 	local function required(area, name, text)
 		if not text then
 			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
@@ -7094,476 +6460,13 @@ elseif command == 'config.get' then
 		end
 		return text
 	end
-	local unlisted = {['backoff-initial-delay'] = 0, ['backoff-factor'] = 3}
-	local defaults = {application = 'qless', heartbeat = 60, ['grace-period'] = 10, ['stats-history'] = 30, ['histogram-history'] = 7, ['jobs-history-count'] = 50000, ['jobs-history'] = 604800}
-	local key = ARGV[3]
-	if ARGV[4] == 'from' then
-		return library(stamp, now).settings_from(required('Config.get', 'cursor', ARGV[5]))
-	elseif key then
-		return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
-	end
-	local set = call('hgetall', prefix .. 'config')
-	for i = 1, #set, 2 do
-		defaults[set[i]] = set[i + 1]
-	end
-	return cjson.encode(defaults)
-elseif command == 'end' then
-	var = {none = {}, releasable = math.huge, tellable = 200}
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
+	local function number(area, name, text)
+		local n = tonumber(text)
+		if not n or n - n ~= 0 then
+			library(stamp, now).reject_number(area, name, text)
 		end
-		return default
+		return n
 	end
-	local none = var.none
-	local frees_limits
-	local function count_existing(keys)
-		local count = 0
-		for from = 1, #keys, 1000 do
-			count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-		end
-		return count
-	end
-	local function any_dependents(items, more)
-		if not items[2] then
-			return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
-		end
-		local keys = {more, prefix .. 'x:rest', unpack(items)}
-		for i = 1, #items do
-			keys[i + 2] = items[i].key .. '-dependents'
-		end
-		return count_existing(keys) > 0
-	end
-	local function are_short(durations)
-		for i = 1, #durations do
-			if durations[i] < 0 or durations[i] >= 1 then
-				return false
-			end
-		end
-		return true
-	end
-	local jid = ARGV[3]
-	if not jid then
-		error('Job(): no jid provided')
-	end
-	local as, group, message = ARGV[4], ARGV[5] or '', ARGV[6] or ''
-	local tries
-	do
-		local text = ARGV[7]
-		local amount = tonumber(text)
-		if not amount or amount - amount ~= 0 then
-			library(stamp, now).reject_number('End', 'tries', text)
-		end
-		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			local message = 'Arg "tries" is not a whole number: ' .. text
-			error('End(): ' .. message)
-		end
-		if amount < 0 then
-			local message = 'Arg "tries" is negative: ' .. text
-			error('End(): ' .. message)
-		end
-		tries = amount + 0
-	end
-	local result = ARGV[8]
-	if as ~= 'complete' and as ~= 'failed' then
-		local message = 'Unknown state "' .. tostring(as) .. '"'
-		error('End(): ' .. message)
-	end
-	if as == 'failed' then
-		local text = group ~= '' and group
-		if not text then
-			error('End(): Arg "group" missing')
-		end
-	end
-	if result then
-		result = library(stamp, now).strict_json('End', 'result', result)
-	end
-	local key = prefix .. 'j:' .. jid
-	local job = call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o', 'x:place', 'time', 'x:attempts')
-	local state, queue, worker = job[1], job[2], job[3] or ''
-	if not state then
-		return false
-	elseif state == 'complete' or state == 'failed' then
-		return '!' .. state
-	elseif not queue then
-		local message = 'Job ' .. jid .. ' is in no queue'
-		error('End(): ' .. message)
-	end
-	local _, values = library(stamp, now).split_options(job[7])
-	local calls = finite(values.n, 0) + 1
-	local held = state == 'running' or state == 'stalled'
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
-	if state == 'depends' and calls >= tries and call('scard', key .. '-dependencies') > (classic and 1000000000 or 1000) then
-		library(stamp, now).unlink_some(jid)
-		return 'unlinked'
-	end
-	var.releasable = 250
-	if calls >= tries then
-		local others = call('smembers', key .. '-dependencies')
-		local item = {jid = jid, queue = queue, data = '', anybody = true, result = result}
-		local problem
-		if as == 'complete' then
-			item.delay, item.depends = 0, none
-			do
-				local items = {item}
-				local owned
-				do
-					local mine, seen = items, {}
-					for i = 1, #items do
-						local item2 = items[i]
-						local problem
-						if seen[item2.jid] then
-							problem = 'Job ' .. item2.jid .. ' is not currently running: complete'
-						else
-							repeat
-								local jid = item2.jid
-								local key = prefix .. 'j:' .. jid
-								local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-								local refusal = job.err
-								if not refusal and not item2.anybody then
-									repeat
-										local owner, state2, time, since = job[1], job[2], job[5], item2.since
-										if not state2 then
-											refusal = 'Job ' .. jid .. ' does not exist'
-											break
-										elseif state2 ~= 'running' then
-											refusal = 'Job ' .. jid .. ' is not currently running: ' .. state2
-											break
-										elseif owner ~= worker or since and since ~= time then
-											local again = owner == worker and ', at ' .. tostring(time) or ''
-											refusal = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner) .. again
-											break
-										end
-										refusal = nil
-									until true
-								end
-								if refusal then
-									problem = refusal
-									break
-								elseif item2.queue ~= job[4] then
-									problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
-									break
-								end
-								item2.key, item2.retries, item2.began = key, job[3] or '5', job[5]
-								if item2.anybody and job[2] ~= 'running' then
-									item2.began = stamp
-								end
-								if job[6] or job[7] then
-									item2.grace, item2.stored = job[6], job[7]
-									frees_limits = frees_limits or job[7] and library(stamp, now).letters_of(job[7]).c
-								end
-								if item2.next then
-									problem = library(stamp, now).prepare_next(item2)
-									break
-								end
-								problem = nil
-							until true
-						end
-						if problem then
-							item2.problem = problem
-							if mine == items then
-								mine = {unpack(items, 1, i - 1)}
-							end
-						elseif mine ~= items then
-							mine[#mine + 1] = item2
-						end
-						if not problem and #items > 1 then
-							seen[item2.jid] = true
-						end
-					end
-					owned = mine
-				end
-				if #owned ~= 0 then
-					local queues
-					do
-						local groups, found = {{queue = owned[1].queue, items = owned, jids = none, ran = none}}, nil
-						for i = 2, #owned do
-							local queue = owned[i].queue
-							if not found and queue ~= groups[1].queue then
-								groups[1].items = {unpack(owned, 1, i - 1)}
-								found = {[groups[1].queue] = groups[1]}
-							end
-							if found then
-								local its = found[queue]
-								if not its then
-									its = {queue = queue, items = {}}
-									found[queue] = its
-									groups[#groups + 1] = its
-								end
-								its.items[#its.items + 1] = owned[i]
-							end
-						end
-						for i = 1, #groups do
-							local jids, durations
-							do
-								local items = groups[i].items
-								jids, durations = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
-								local began, time
-								for i2 = 1, #items do
-									local item3 = items[i2]
-									if item3.began ~= began or i2 == 1 then
-										began, time = item3.began, finite(item3.began, now)
-									end
-									jids[i2], durations[i2] = item3.jid, now - time
-								end
-							end
-							groups[i].jids, groups[i].ran = jids, durations
-						end
-						queues = groups
-					end
-					local config
-					if not queues[2] then
-						config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
-					else
-						local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
-						for i = 1, #queues do
-							fields[3 + i] = queues[i].queue .. '-max-concurrency'
-						end
-						config = try('hmget', prefix .. 'config', unpack(fields))
-					end
-					local cap = finite(config[3], 100)
-					local special = any_dependents(owned, prefix .. 'tracked')
-					for i = 1, #queues do
-						do
-							local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
-							if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
-								for i4 = 1, #jids do
-									do
-										local jid = jids[i4]
-										try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-										try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-										try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-										try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-									end
-								end
-							end
-							try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
-							local day = now - now % 86400
-							local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
-							local values, asked, counts
-							if short then
-								values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-							else
-								do
-									local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-									for i2 = 1, #ran do
-										local seconds = ran[i2]
-										if seconds >= 0 and seconds < 1 then
-											short = short + 1
-										else
-											local name
-											if seconds < 60 then
-												name = 's' .. math.floor(seconds)
-											elseif seconds < 3600 then
-												name = 'm' .. math.floor(seconds / 60)
-											elseif seconds < 86400 then
-												name = 'h' .. math.floor(seconds / 3600)
-											else
-												name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-											end
-											if not seen[name] then
-												fields[#fields + 1] = name
-											end
-											seen[name] = (seen[name] or 0) + 1
-										end
-									end
-									if short == 0 then
-										table.remove(fields, 4)
-									end
-									seen.s0 = short
-									asked, counts = fields, seen
-								end
-								values = try('hmget', key, unpack(asked))
-							end
-							local total = finite(values[1], 0)
-							local mean = finite(values[2], 0)
-							local vk = finite(values[3], 0)
-							local fresh = total == 0
-							if fresh then
-								mean, vk = 0, 0
-							end
-							for i5 = 1, #ran do
-								local value, before = ran[i5], mean
-								total = total + 1
-								mean = mean + (value - mean) / total
-								vk = vk + (value - mean) * (value - before)
-							end
-							if short then
-								try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
-							else
-								local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
-								local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-								for i3 = 4, #asked2 do
-									update[2 * i3 - 1] = asked2[i3]
-									update[2 * i3] = string.format('%d', finite(values2[i3], 0) + counts2[asked2[i3]])
-								end
-								try('hset', key, unpack(update))
-							end
-							if fresh then
-								library(stamp, now).begin_day('run', day, queue)
-							end
-						end
-					end
-					for i = 1, special and #queues or 0 do
-						do
-							local jids = queues[i].jids
-							local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-							for i2 = 1, #scores do
-								if scores[i2] then
-									try('publish', prefix .. 'completed', jids[i2])
-								end
-							end
-						end
-					end
-					local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, {}
-					for i = 1, #owned do
-						local item5 = owned[i]
-						if item5.grace then
-							call('hdel', item5.key, 'grace')
-						end
-						local entries
-						do
-							local key = item5.key
-							entries = try('rpush', key .. '-history', done)
-							if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
-								library(stamp, now).trim_history(key .. '-history', entries, cap)
-							end
-						end
-						if entries == 1 then
-							library(stamp, now).adopt_before(item5.jid, try('hget', item5.key, 'history'), done, cap)
-						end
-						if item5.next then
-							item5.state = library(stamp, now).advance(item5, cap)
-							if finished == owned then
-								finished = {unpack(owned, 1, i - 1)}
-							end
-						else
-							item5.state = 'complete'
-							do
-								local key = item5.key
-								if item5.result then
-									library(stamp, now).settle_result(item5, 'complete', '')
-								elseif item5.data ~= '' then
-									call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries, 'data', item5.data)
-								else
-									call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries)
-								end
-							end
-							if item5.stored and library(stamp, now).letters_of(item5.stored).ending then
-								ending[#ending + 1] = item5
-							end
-							if finished ~= owned then
-								finished[#finished + 1] = item5
-							end
-						end
-					end
-					if #finished > 0 then
-						local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
-						if #kept > 0 then
-							local keep_seconds, keep_count = config[1], config[2]
-							local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
-							for i = 2, #kept do
-								scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
-							end
-							if type(try('zadd', completed, unpack(scored))) == 'table' then
-							elseif command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48 then
-								local before
-								repeat
-									local seconds = -finite(keep_seconds, 604800)
-									if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-										local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-										if #digits == 10 and decimals ~= '.000000' then
-											before = digits .. decimals
-											break
-										end
-									end
-									before = string.format('%.17g', now + seconds)
-								until true
-								local excess = call('zcard', completed) - finite(keep_count, 50000)
-								if excess > 0 or call('zcount', completed, '0', before) > 0 then
-									library(stamp, now).prune(before, excess, 100 + #kept)
-								end
-							end
-						end
-						local items = finished
-						local queue, suffix
-						for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
-							local item4 = items[i]
-							if item4.queue ~= queue then
-								queue = item4.queue
-								suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
-							end
-							try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item4.jid) .. suffix)
-						end
-						if special and any_dependents(items, prefix .. 'x:none') then
-							for i = 1, #items do
-								library(stamp, now).release_dependents(items[i].jid)
-							end
-							local some = var.releasable < math.huge
-							local _, more = library(stamp, now).settle_rest()
-							if some and more then
-								items[#items].state = 'complete+'
-							end
-						end
-					end
-					for i = 1, #queues do
-						if finite(config[3 + i], 0) > 0 then
-							library(stamp, now).wake(queues[i].queue)
-						end
-					end
-					if frees_limits then
-						library(stamp, now).stop_all_limited(owned)
-					end
-				end
-			end
-			problem, as = item.problem, item.state
-		else
-			item.group, item.message = group, message
-			problem = library(stamp, now).fail(worker, item)
-			as = var.tellable > 0 and as or 'failed+'
-		end
-		if problem then
-			local message = problem
-			error('End(): ' .. message)
-		end
-		for i = 1, #others do
-			library(stamp, now).undepend(jid, others[i])
-		end
-		state = as
-	elseif held then
-		local item = {jid = jid, key = key, current = queue, history = job[5], grace = job[6], data = '', delay = 0, began = state == 'running' and job[9], attempts = job[10]}
-		local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(job[4], 0)
-		if job[8] then
-			score = finite(job[4], 0) - finite(job[8], now) / 10000000000
-			fields[7], fields[8] = 'time', job[8]
-		end
-		local _, problem = library(stamp, now).enqueue(item, queue, score)
-		if problem then
-			error('End(): ' .. problem)
-		end
-		library(stamp, now).give_up(item, worker, fields, 'released')
-		library(stamp, now).wake_for(queue, 0)
-		if job[7] then
-			library(stamp, now).stop_limited(jid, job[7])
-		end
-		state = 'waiting'
-	else
-		call('del', prefix .. 'x:none')
-	end
-	if state ~= 'waiting' and job[1] == 'waiting' and job[7] and library(stamp, now).has_option(job[7], 'g') then
-		library(stamp, now).leave_turns(queue, job[4])
-	end
-	if tries > 0 and call('exists', key) == 1 then
-		call('hset', key, 'x:o', library(stamp, now).with_value(call('hget', key, 'x:o'), 'n', calls))
-	end
-	if held and worker ~= '' then
-		library(stamp, now).lock_lost(jid, worker)
-	end
-	return state
-elseif command == 'fail' then
 	local function not_owned(area, jid, owner, state, worker, time, since)
 		if not state then
 			return 'Job ' .. jid .. ' does not exist'
@@ -7583,2105 +6486,143 @@ elseif command == 'fail' then
 		end
 		return default
 	end
-	local function read_owned(area, item, worker)
-		local key = prefix .. 'j:' .. item.jid
-		local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
-		local problem = job.err or not item.anybody and not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
-		if problem then
-			return problem
-		elseif not job[1] then
-			return 'Job ' .. item.jid .. ' is in no queue'
-		elseif item.here and item.queue ~= job[1] then
-			return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+	local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), data = '', delay = number('Retry', 'delay', ARGV[6] or 0), group = ARGV[7], message = ARGV[8]}
+	if ARGV[9] == 'here' then
+		item.here = true
+		item.since = ARGV[10] ~= '' and ARGV[10] or nil
+		if item.group == '' then
+			item.group = nil
 		end
-		item.key, item.current, item.priority = key, job[1], job[4]
-		item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-		item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
-		if item.result then
-			item.ended = library(stamp, now).result_field('failed', job[8], item.result)
+		if ARGV[11] then
+			item.data = ARGV[11]
+			local text = item.data
+			local ok, value, problem = pcall(cjson.decode, text)
+			if not ok or problem then
+				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+				error('Retry(): ' .. message)
+			end
 		end
-	end
-	local function add_failure(jid, group)
-		local reply = try('lpush', prefix .. 'f:' .. group, jid)
-		if type(reply) == 'table' then
-			call('del', prefix .. 'x:none')
-			reply = try('lpush', prefix .. 'f:' .. group, jid)
+		if ARGV[12] then
+			item.result = ARGV[12]
+			local text = item.result
+			local ok, value, problem = pcall(cjson.decode, text)
+			if not ok or problem then
+				local message = 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+				error('Retry(): ' .. message)
+			end
 		end
-		if type(reply) == 'table' then
-			return reply.err
-		end
-		try('sadd', prefix .. 'failures', group)
-	end
-	local function entry(at, what, details)
-		return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-	end
-	local jid = ARGV[3]
-	if not jid then
-		error('Job(): no jid provided')
-	end
-	local worker = ARGV[4]
-	if not worker then
-		error('Fail(): Arg "worker" missing')
-	end
-	local group = ARGV[5]
-	if not group then
-		error('Fail(): Arg "group" missing')
-	end
-	local message, data = ARGV[6], ARGV[7]
-	if not message then
-		error('Fail(): Arg "message" missing')
-	end
-	if data then
-		local ok, value, problem = pcall(cjson.decode, data)
-		if not ok or problem then
-			local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-			error('Fail(): ' .. message)
-		end
-	end
-	local item = {jid = jid, group = group, message = message, data = data or ''}
-	if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
-		item.result = library(stamp, now).strict_json('Fail', 'result', ARGV[8])
-	end
-	if ARGV[9] and ARGV[9] ~= '' then
-		item.since = ARGV[9]
 	end
 	if may_run and not may_run('publish', prefix .. 'log', '') then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
 	local problem
-	do
-		local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
-		if problem2 then
-			problem = problem2
-		else
-			local jid, group, message = item.jid, item.group, item.message
-			try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
-			if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-				try('publish', prefix .. 'failed', jid)
-			end
-			local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
-			if item.ended then
-				library(stamp, now).add_result(item, fields)
-			end
-			do
-				try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-				try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-				do
-					local jid, text = item.jid, item.history
-					if text then
-						library(stamp, now).move_history(jid, text)
-					end
-				end
-				if item.grace then
-					call('hdel', item.key, 'grace')
-				end
-				if item.data ~= '' then
-					fields[#fields + 1] = 'data'
-					fields[#fields + 1] = item.data
-				end
-				if item.began then
-					fields[#fields + 1] = 'x:attempts'
-					fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
-				end
-				call('hset', item.key, unpack(fields))
-				local queue = item.current
-				if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-					library(stamp, now).wake(queue)
-				end
-			end
-			do
-				local queue = item.current
-				try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-			end
-			local cap, keep
-			do
-				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-				cap, keep = finite(values[1], 100), (values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)}
-			end
-			do
-				local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
-				local length = try('rpush', key .. '-history', text)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-					library(stamp, now).trim_history(key .. '-history', length, cap)
-				end
-			end
-			do
-				local queue = item.current
-				do
-					local day = now - now % 86400
-					local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-					if try('hincrby', key, 'failures', 1) == 1 then
-						local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-						try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-					end
-				end
-				local day = now - now % 86400
-				local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-				if try('hincrby', key, 'failed', 1) == 1 then
-					local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-					try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-				end
-			end
-			if item.stored then
-				library(stamp, now).job_ended(jid, item.stored, 'failed')
-			end
-			if keep then
-				library(stamp, now).file_failure(jid, group, keep, item.stored)
-			end
-		end
-	end
-	if problem then
-		error('Fail(): ' .. problem)
-	end
-	return jid
-elseif command == 'failed' then
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local function array(list)
-		if #list == 0 then
-			return empty_list
-		end
-		return cjson.encode(list)
-	end
-	local group = ARGV[3]
-	local start
-	do
-		local text = ARGV[4] or 0
-		start = tonumber(text)
-		if not start or start - start ~= 0 then
-			library(stamp, now).reject_number('Failed', 'start', text)
-		end
-		if start % 1 ~= 0 or math.abs(start) > 2147483647 then
-			local message = 'Arg "start" is not a whole number: ' .. text
-			error('Failed(): ' .. message)
-		end
-	end
-	local limit
-	do
-		local text = ARGV[5] or 25
-		limit = tonumber(text)
-		if not limit or limit - limit ~= 0 then
-			library(stamp, now).reject_number('Failed', 'limit', text)
-		end
-		if limit % 1 ~= 0 or math.abs(limit) > 2147483647 then
-			local message = 'Arg "limit" is not a whole number: ' .. text
-			error('Failed(): ' .. message)
-		end
-	end
-	local function counts_of(groups)
-		local counts = {}
-		for i = 1, #groups do
-			counts[i] = cjson.encode(groups[i]) .. ':' .. call('llen', prefix .. 'f:' .. groups[i])
-		end
-		return '{' .. table.concat(counts, ',') .. '}'
-	end
-	if ARGV[6] == 'from' then
-		local cursor = library(stamp, now).scan_cursor('Failed', required('Failed', 'cursor', ARGV[7]))
-		local found = call('sscan', prefix .. 'failures', cursor, 'COUNT', 500)
-		return '{"cursor":' .. cjson.encode(library(stamp, now).next_part(found)) .. ',"groups":' .. counts_of(found[2]) .. '}'
-	elseif group then
-		local key = prefix .. 'f:' .. group
-		local jids = call('lrange', key, start, start + limit - 1)
-		return '{"total":' .. call('llen', key) .. ',"jobs":' .. array(jids) .. '}'
-	end
-	return counts_of(call('smembers', prefix .. 'failures'))
-elseif command == 'finish' then
-	var = {none = {}, releasable = math.huge}
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local function whole(area, name, text)
-		local amount = tonumber(text)
-		if not amount or amount - amount ~= 0 then
-			library(stamp, now).reject_number(area, name, text)
-		end
-		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-			error(area .. '(): ' .. message)
-		end
-		if amount < 0 then
-			local message = 'Arg "' .. name .. '" is negative: ' .. text
-			error(area .. '(): ' .. message)
-		end
-		return amount + 0
-	end
-	local frees_limits
-	local none = var.none
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
-	local function count_existing(keys)
-		local count = 0
-		for from = 1, #keys, 1000 do
-			count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-		end
-		return count
-	end
-	local function any_dependents(items, more)
-		if not items[2] then
-			return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
-		end
-		local keys = {more, prefix .. 'x:rest', unpack(items)}
-		for i = 1, #items do
-			keys[i + 2] = items[i].key .. '-dependents'
-		end
-		return count_existing(keys) > 0
-	end
-	local function are_short(durations)
-		for i = 1, #durations do
-			if durations[i] < 0 or durations[i] >= 1 then
-				return false
-			end
-		end
-		return true
-	end
-	local function complete(worker, items)
-		local owned
+	repeat
+		local worker = required('Retry', 'worker', ARGV[5])
+		local problem3
 		do
-			local mine, seen = items, {}
-			for i = 1, #items do
-				local item = items[i]
-				local problem
-				if seen[item.jid] then
-					problem = 'Job ' .. item.jid .. ' is not currently running: complete'
-				else
-					repeat
-						local jid = item.jid
-						local key = prefix .. 'j:' .. jid
-						local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-						local refusal = job.err
-						if not refusal and not item.anybody then
-							repeat
-								local owner, state, time, since = job[1], job[2], job[5], item.since
-								if not state then
-									refusal = 'Job ' .. jid .. ' does not exist'
-									break
-								elseif state ~= 'running' then
-									refusal = 'Job ' .. jid .. ' is not currently running: ' .. state
-									break
-								elseif owner ~= worker or since and since ~= time then
-									local again = owner == worker and ', at ' .. tostring(time) or ''
-									refusal = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner) .. again
-									break
-								end
-								refusal = nil
-							until true
-						end
-						if refusal then
-							problem = refusal
-							break
-						elseif item.queue ~= job[4] then
-							problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
-							break
-						end
-						item.key, item.retries, item.began = key, job[3] or '5', job[5]
-						if item.anybody and job[2] ~= 'running' then
-							item.began = stamp
-						end
-						if job[6] or job[7] then
-							item.grace, item.stored = job[6], job[7]
-							frees_limits = frees_limits or job[7] and library(stamp, now).letters_of(job[7]).c
-						end
-						if item.next then
-							problem = library(stamp, now).prepare_next(item)
-							break
-						end
-						problem = nil
-					until true
-				end
-				if problem then
-					item.problem = problem
-					if mine == items then
-						mine = {unpack(items, 1, i - 1)}
-					end
-				elseif mine ~= items then
-					mine[#mine + 1] = item
-				end
-				if not problem and #items > 1 then
-					seen[item.jid] = true
-				end
-			end
-			owned = mine
-		end
-		if #owned == 0 then
-			return
-		end
-		local queues
-		do
-			local groups, found = {{queue = owned[1].queue, items = owned, jids = none, ran = none}}, nil
-			for i = 2, #owned do
-				local queue = owned[i].queue
-				if not found and queue ~= groups[1].queue then
-					groups[1].items = {unpack(owned, 1, i - 1)}
-					found = {[groups[1].queue] = groups[1]}
-				end
-				if found then
-					local its = found[queue]
-					if not its then
-						its = {queue = queue, items = {}}
-						found[queue] = its
-						groups[#groups + 1] = its
-					end
-					its.items[#its.items + 1] = owned[i]
-				end
-			end
-			for i = 1, #groups do
-				local jids, durations
-				do
-					local items = groups[i].items
-					jids, durations = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
-					local began, time
-					for i2 = 1, #items do
-						local item = items[i2]
-						if item.began ~= began or i2 == 1 then
-							began, time = item.began, finite(item.began, now)
-						end
-						jids[i2], durations[i2] = item.jid, now - time
-					end
-				end
-				groups[i].jids, groups[i].ran = jids, durations
-			end
-			queues = groups
-		end
-		local config
-		if not queues[2] then
-			config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
-		else
-			local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
-			for i = 1, #queues do
-				fields[3 + i] = queues[i].queue .. '-max-concurrency'
-			end
-			config = try('hmget', prefix .. 'config', unpack(fields))
-		end
-		local cap = finite(config[3], 100)
-		local special = any_dependents(owned, prefix .. 'tracked')
-		for i = 1, #queues do
-			do
-				local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
-				if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
-					for i4 = 1, #jids do
-						do
-							local jid = jids[i4]
-							try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-							try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-							try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-							try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-						end
-					end
-				end
-				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
-				local day = now - now % 86400
-				local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
-				local values, asked, counts
-				if short then
-					values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-				else
-					do
-						local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-						for i2 = 1, #ran do
-							local seconds = ran[i2]
-							if seconds >= 0 and seconds < 1 then
-								short = short + 1
-							else
-								local name
-								if seconds < 60 then
-									name = 's' .. math.floor(seconds)
-								elseif seconds < 3600 then
-									name = 'm' .. math.floor(seconds / 60)
-								elseif seconds < 86400 then
-									name = 'h' .. math.floor(seconds / 3600)
-								else
-									name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-								end
-								if not seen[name] then
-									fields[#fields + 1] = name
-								end
-								seen[name] = (seen[name] or 0) + 1
-							end
-						end
-						if short == 0 then
-							table.remove(fields, 4)
-						end
-						seen.s0 = short
-						asked, counts = fields, seen
-					end
-					values = try('hmget', key, unpack(asked))
-				end
-				local total = finite(values[1], 0)
-				local mean = finite(values[2], 0)
-				local vk = finite(values[3], 0)
-				local fresh = total == 0
-				if fresh then
-					mean, vk = 0, 0
-				end
-				for i5 = 1, #ran do
-					local value, before = ran[i5], mean
-					total = total + 1
-					mean = mean + (value - mean) / total
-					vk = vk + (value - mean) * (value - before)
-				end
-				if short then
-					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
-				else
-					local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
-					local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-					for i3 = 4, #asked2 do
-						update[2 * i3 - 1] = asked2[i3]
-						update[2 * i3] = string.format('%d', finite(values2[i3], 0) + counts2[asked2[i3]])
-					end
-					try('hset', key, unpack(update))
-				end
-				if fresh then
-					library(stamp, now).begin_day('run', day, queue)
-				end
-			end
-		end
-		for i = 1, special and #queues or 0 do
-			do
-				local jids = queues[i].jids
-				local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-				for i2 = 1, #scores do
-					if scores[i2] then
-						try('publish', prefix .. 'completed', jids[i2])
-					end
-				end
-			end
-		end
-		local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, {}
-		for i = 1, #owned do
-			local item = owned[i]
-			if item.grace then
-				call('hdel', item.key, 'grace')
-			end
-			local entries
-			do
-				local key = item.key
-				entries = try('rpush', key .. '-history', done)
-				if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
-					library(stamp, now).trim_history(key .. '-history', entries, cap)
-				end
-			end
-			if entries == 1 then
-				library(stamp, now).adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
-			end
-			if item.next then
-				item.state = library(stamp, now).advance(item, cap)
-				if finished == owned then
-					finished = {unpack(owned, 1, i - 1)}
-				end
+			local key = prefix .. 'j:' .. item.jid
+			local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
+			local problem2 = job.err or not item.anybody and not_owned('Retry', item.jid, job[3], job[2], worker, job[8], item.since)
+			if problem2 then
+				problem3 = problem2
+			elseif not job[1] then
+				problem3 = 'Job ' .. item.jid .. ' is in no queue'
+			elseif item.here and item.queue ~= job[1] then
+				problem3 = 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
 			else
-				item.state = 'complete'
-				do
-					local key = item.key
-					if item.result then
-						library(stamp, now).settle_result(item, 'complete', '')
-					elseif item.data ~= '' then
-						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'data', item.data)
-					else
-						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries)
-					end
-				end
-				if item.stored and library(stamp, now).letters_of(item.stored).ending then
-					ending[#ending + 1] = item
-				end
-				if finished ~= owned then
-					finished[#finished + 1] = item
+				item.key, item.current, item.priority = key, job[1], job[4]
+				item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+				item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
+				if item.result then
+					item.ended = library(stamp, now).result_field('failed', job[8], item.result)
 				end
 			end
 		end
-		if #finished > 0 then
-			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
-			if #kept > 0 then
-				local keep_seconds, keep_count = config[1], config[2]
-				local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
-				for i = 2, #kept do
-					scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
-				end
-				if type(try('zadd', completed, unpack(scored))) == 'table' then
-				elseif command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48 then
-					local before
-					repeat
-						local seconds = -finite(keep_seconds, 604800)
-						if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-							local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-							if #digits == 10 and decimals ~= '.000000' then
-								before = digits .. decimals
-								break
-							end
-						end
-						before = string.format('%.17g', now + seconds)
-					until true
-					local excess = call('zcard', completed) - finite(keep_count, 50000)
-					if excess > 0 or call('zcount', completed, '0', before) > 0 then
-						library(stamp, now).prune(before, excess, 100 + #kept)
-					end
-				end
-			end
-			local items = finished
-			local queue, suffix
-			for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
-				local item = items[i]
-				if item.queue ~= queue then
-					queue = item.queue
-					suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
-				end
-				try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
-			end
-			if special and any_dependents(items, prefix .. 'x:none') then
-				for i = 1, #items do
-					library(stamp, now).release_dependents(items[i].jid)
-				end
-				local some = var.releasable < math.huge
-				local _, more = library(stamp, now).settle_rest()
-				if some and more then
-					items[#items].state = 'complete+'
-				end
-			end
+		if problem3 then
+			problem = problem3
+			break
 		end
-		for i = 1, #queues do
-			if finite(config[3 + i], 0) > 0 then
-				library(stamp, now).wake(queues[i].queue)
-			end
+		local queue, group, message = item.queue, item.group, item.message
+		item.remaining = item.remaining - 1
+		local failure
+		if group and message then
+			failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
 		end
-		if frees_limits then
-			library(stamp, now).stop_all_limited(owned)
+		if item.remaining < 0 then
+			problem = library(stamp, now).exhaust(worker, item, queue, group, failure)
+			break
 		end
-	end
-	local worker = required('Finish', 'worker', ARGV[3])
-	var.worker = worker
-	local function read_item(at)
-		local jid = required('Finish', 'jid', ARGV[at + 1])
-		local queue = required('Finish', 'queue', ARGV[at + 2])
-		local item = {jid = jid, queue = queue, data = ARGV[at + 3], key = false, retries = false, began = false, state = false}
-		if item.data ~= '' then
-			local text = item.data
-			local ok, value, problem = pcall(cjson.decode, text)
-			if not ok or problem then
-				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-				error('Finish(): ' .. message)
-			end
-		end
-		local first = at + 5
-		if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
-			return item, first
-		end
-		local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-		library(stamp, now).read_details(item, ARGV[at], first, last)
-		return item, last + 1
-	end
-	local items, completed, brief = {}, 0, true
-	local at, n = 4, 0
-	while at <= #ARGV do
-		if ARGV[at] == 'completed' then
-			local queue, last = required('Finish', 'queue', ARGV[at + 1]), at + 2
-			last = last + whole('Finish', 'n', ARGV[last])
-			for i = at + 3, last do
-				n, completed = n + 1, completed + 1
-				items[n] = {jid = required('Finish', 'jid', ARGV[i]), queue = queue, data = '', key = false, retries = false, began = false, state = false}
-			end
-			at = last + 1
-		else
-			n, brief = n + 1, false
-			items[n], at = read_item(at)
-			if not items[n].action then
-				completed = completed + 1
-			end
-		end
-	end
-	if n > 1000 then
-		error('Finish(): More than 1000 jobs')
-	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
-	var.releasable = math.max(250, n)
-	if completed == n then
-		complete(worker, items)
-	else
-		complete(worker, library(stamp, now).to_complete(items))
-		library(stamp, now).give(items)
-	end
-	local outcomes = items[2] and {unpack(items)} or {false}
-	for i = 1, n do
-		local item = items[i]
-		if item.problem then
-			outcomes[i] = '!' .. item.problem
-		else
-			outcomes[i] = item.state or tostring(item.remaining)
-		end
-		brief = brief and item.state == 'complete'
-	end
-	return brief and none or outcomes
-elseif command == 'get' then
-	var = {}
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local jid, asks_due = required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'
-	var.related_left = asks_due and 4000
-	local text
-	do
-		local job = call('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
-		if not job[13] then
-			text = nil
-		elseif not asks_due then
-			text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-		else
-			local state, more = job[14], library(stamp, now).set_beside(job)
-			if job[17] then
-				more = more .. library(stamp, now).attempts_member(job[17])
-			end
-			if state == 'scheduled' or state == 'depends' then
-				more = more .. library(stamp, now).due_member(jid, job[2], state)
-			end
-			text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', more)
-		end
-	end
-	return text and library(stamp, now).with_large(text, '')
-elseif command == 'jobs' then
-	local function integer(area, name, text)
-		local value = tonumber(text)
-		if not value or value - value ~= 0 then
-			library(stamp, now).reject_number(area, name, text)
-		end
-		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-			error(area .. '(): ' .. message)
-		end
-		return value
-	end
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
-	local function names_queue()
-		local first = ARGV[4]
-		if #ARGV >= 6 or first == '' or first and not finite(first) and library(stamp, now).is_queue(first) then
-			return first
-		end
-	end
-	local function last_put(entries)
-		for i = #entries, 1, -1 do
-			local happened
-			do
-				local text = entries[i]
-				if not text then
-					happened = {}
-				else
-					local ok, list = pcall(cjson.decode, text)
-					if ok and type(list) == 'table' then
-						happened = list
-					else
-						happened = {}
-					end
-				end
-			end
-			if happened[2] == 'put' and type(happened[3]) == 'table' then
-				return happened[3].q or happened[3].queue
-			end
-		end
-	end
-	local function queue_of(jid)
-		local history = prefix .. 'j:' .. jid .. '-history'
-		return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))
-	end
-	local state = ARGV[3]
-	if not state then
-		error('Jobs(): Arg "state" missing')
-	end
-	if state == 'complete' then
-		local first, theirs = 4, names_queue()
-		if theirs then
-			first = 5
-		end
-		local offset, count
+		local state
 		do
-			local first2 = first
-			offset, count = integer('Jobs', 'offset', ARGV[first2] or 0), integer('Jobs', 'count', ARGV[first2 + 1] or 25)
-		end
-		if theirs and theirs ~= '' then
-			local found, skip = {}, math.max(0, offset)
-			for first = 0, 1000 - 1, 100 do
-				local jids = call('zrevrange', prefix .. 'completed', first, first + 99)
-				for i = 1, #jids do
-					if #found >= count then
-						return found
-					elseif queue_of(jids[i]) == theirs then
-						if skip > 0 then
-							skip = skip - 1
-						else
-							found[#found + 1] = jids[i]
-						end
-					end
+			local score = finite(item.priority, 0) - now / 10000000000
+			local state2, part = 'waiting', 'work'
+			if item.delay > 0 then
+				state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
+			end
+			local reply
+			do
+				local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
+				reply = try('zadd', key, score2, member)
+				if type(reply) == 'table' then
+					call('del', prefix .. 'x:none')
+					reply = try('zadd', key, score2, member)
 				end
 			end
-			return found
-		end
-		return call('zrevrange', prefix .. 'completed', offset, offset + count - 1)
-	end
-	local queue = ARGV[4]
-	if not queue then
-		error('Jobs(): Arg "queue" missing')
-	end
-	local offset, count
-	offset, count = integer('Jobs', 'offset', ARGV[5] or 0), integer('Jobs', 'count', ARGV[5 + 1] or 25)
-	local last = offset + count - 1
-	if state == 'waiting' then
-		return count == 0 and {} or call('zrevrange', prefix .. 'q:' .. queue .. '-work', offset, last)
-	elseif state == 'running' then
-		return call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf', 'LIMIT', offset, count)
-	elseif state == 'stalled' then
-		return call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', offset, count)
-	elseif state == 'scheduled' then
-		local key, due = prefix .. 'q:' .. queue .. '-scheduled', 0
-		if call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0 then
-			library(stamp, now).bring_due(queue, false, true, 1000)
-			due = call('zcount', key, 0, stamp)
-		end
-		if offset >= 0 and last >= 0 then
-			offset, last = offset + due, last + due
-		end
-		return call('zrange', key, offset, last)
-	elseif state == 'depends' then
-		return call('zrange', prefix .. 'q:' .. queue .. '-depends', offset, last)
-	elseif state == 'recurring' then
-		return call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, '+inf', 'LIMIT', offset, count)
-	end
-	do
-		local message = 'Unknown type "' .. state .. '"'
-		error('Jobs(): ' .. message)
-	end
-	return
-elseif command == 'peek' then
-	var = {large_text = 0}
-	local function joined(texts)
-		if #texts == 0 then
-			return empty_list
-		elseif #texts == 1 then
-			return '[' .. texts[1] .. ']'
-		elseif #texts == 2 then
-			return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-		end
-		return '[' .. table.concat(texts, ',') .. ']'
-	end
-	local queue = ARGV[3]
-	if not queue then
-		error('Queue(): no queue name provided')
-	end
-	var.queue = queue
-	local count
-	do
-		local text = ARGV[4]
-		local amount = tonumber(text)
-		if not amount or amount - amount ~= 0 then
-			library(stamp, now).reject_number('Peek', 'count', text)
-		end
-		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			local message = 'Arg "count" is not a whole number: ' .. text
-			error('Peek(): ' .. message)
-		end
-		if amount < 0 then
-			local message = 'Arg "count" is negative: ' .. text
-			error('Peek(): ' .. message)
-		end
-		count = amount + 0
-	end
-	var.count = count
-	local beside = ARGV[5] == 'beside'
-	var.beside = beside
-	var.related_left = beside and 4000
-	local out
-	out, var.passed = {}, 0
-	var.out = out
-	local function show(key, jid)
-		local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
-		if job[13] and job[9] and library(stamp, now).is_over(jid, job[9], 'waiting') then
-			var.passed = var.passed + 1
-		elseif job[13] then
-			local text = library(stamp, now).job_json(job, type(try('zscore', prefix .. 'tracked', jid)) == 'string', beside and library(stamp, now).set_beside(job))
-			out[#out + 1], var.large_text = text, var.large_text + #text
-		elseif library(stamp, now).may_write(key) then
-			return 1 - call('zrem', key, jid)
-		end
-		return 1
-	end
-	local function show_some(key, jids)
-		local kept = 0
-		for _, jid in ipairs(jids) do
-			kept = kept + show(key, jid)
-		end
-		return kept
-	end
-	local room
-	room, var.looked = math.min(count, 250), 0
-	var.room = room
-	if beside then
-		local cursor = library(stamp, now).peek_from(ARGV[6] or '')
-		return library(stamp, now).with_large(joined(out), cursor)
-	end
-	do
-		local locks, work = prefix .. 'q:' .. queue .. '-locks', prefix .. 'q:' .. queue .. '-work'
-		local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
-		local recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-		call('zcard', work)
-		show_some(locks, lost)
-		if recur or scheduled then
-			library(stamp, now).bring_due(queue, recur, scheduled, count - #out)
-		end
-		local shown = 0
-		while #out < count and var.passed < 1000 do
-			local jids = call('zrevrange', work, shown, shown + count - #out - 1)
-			if #jids == 0 then
-				break
+			if type(reply) == 'table' then
+				state, problem3 = nil, reply.err
+			else
+				state, problem3 = state2
 			end
-			shown = shown + show_some(work, jids)
 		end
-	end
-	return joined(out)
-elseif command == 'pop' then
-	var = {droppable = 1000, none = {}, taken_bytes = 0}
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
+		if problem3 then
+			problem = problem3
+			break
 		end
-		return default
-	end
-	local function joined(texts)
-		if #texts == 0 then
-			return empty_list
-		elseif #texts == 1 then
-			return '[' .. texts[1] .. ']'
-		elseif #texts == 2 then
-			return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+		local fields = {'remaining', item.remaining, 'state', state}
+		if failure then
+			fields[5], fields[6] = 'failure', failure
 		end
-		return '[' .. table.concat(texts, ',') .. ']'
-	end
-	local function popped_json(jid, job, tracked, worker, expires, more)
-		job[10], job[11] = job[10] or false, job[11] or false
-		job[12], job[13] = false, jid
-		job[14], job[15], job[16] = 'running', worker, expires
-		local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
 		do
-			local jid, tags, failure = job[13], job[7], job[10]
+			try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+			try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
 			do
-				local text = job[12]
+				local jid, text = item.jid, item.history
 				if text then
 					library(stamp, now).move_history(jid, text)
 				end
 			end
-			local retries, remaining, priority = job[4], job[5], job[3]
-			if retries ~= '5' then
-				retries = finite(retries, 0)
+			if item.grace then
+				call('hdel', item.key, 'grace')
 			end
-			if remaining ~= '5' then
-				remaining = math.floor(finite(remaining, 0))
+			if item.data ~= '' then
+				fields[#fields + 1] = 'data'
+				fields[#fields + 1] = item.data
 			end
-			if priority ~= '0' then
-				priority = string.format('%.17g', (finite(priority, 0)))
+			if item.began then
+				fields[#fields + 1] = 'x:attempts'
+				fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
 			end
-			local encode = cjson.encode
-			local history
-			do
-				local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-				local n = #list
-				if newest and n > 0 then
-					list[n] = newest
-					n = n - 1
-				end
-				for i = 1, n do
-					local object
-					do
-						local text = list[i]
-						local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-						if when then
-							object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-						else
-							when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-							if when then
-								object = '{"when":' .. when .. ',"what":' .. what .. '}'
-							else
-								object = library(stamp, now).unusual_entry(text)
-							end
-						end
-					end
-					list[i] = object
-				end
-				history = joined(list)
+			call('hset', item.key, unpack(fields))
+			local queue = item.current
+			if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+				library(stamp, now).wake(queue)
 			end
-			local related_jobs
-			do
-				local dependents = prefix .. 'j:' .. jid .. '-dependents'
-				local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-				if call('exists', dependents, dependencies) > 0 then
-					related_jobs = library(stamp, now).sets_json(jid)
-				else
-					related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
-				end
-			end
-			return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 		end
+		if queue ~= item.current then
+			library(stamp, now).know_unlisted(queue)
+			if call('exists', prefix .. 'x:empty') == 1 and try('sadd', prefix .. 'x:filled', queue) == 1 then
+				call('expire', prefix .. 'x:filled', 1)
+			end
+		end
+		library(stamp, now).wake_for(queue, item.delay)
+		if item.stored then
+			library(stamp, now).stop_limited(item.jid, item.stored)
+		end
+	until true
+	if problem then
+		error('Retry(): ' .. problem)
 	end
-	local large_text = 0
-	local none = var.none
-	local function are_short(durations)
-		for i = 1, #durations do
-			if durations[i] < 0 or durations[i] >= 1 then
-				return false
-			end
-		end
-		return true
-	end
-	local queue = ARGV[3]
-	if not queue then
-		error('Queue(): no queue name provided')
-	end
-	local worker = ARGV[4]
-	if not worker then
-		error('Pop(): Arg "worker" missing')
-	end
-	local count
-	do
-		local text = ARGV[5]
-		local amount = tonumber(text)
-		if not amount or amount - amount ~= 0 then
-			library(stamp, now).reject_number('Pop', 'count', text)
-		end
-		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			local message = 'Arg "count" is not a whole number: ' .. text
-			error('Pop(): ' .. message)
-		end
-		if amount < 0 then
-			local message = 'Arg "count" is negative: ' .. text
-			error('Pop(): ' .. message)
-		end
-		count = amount + 0
-	end
-	local timed = ARGV[6] == 'timed'
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
-	local settings
-	do
-		local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-		local heartbeat
-		do
-			local own, general = values[1], values[2]
-			heartbeat = own and tonumber(own)
-			if not heartbeat or heartbeat - heartbeat ~= 0 then
-				heartbeat = general and tonumber(general)
-			end
-			if not heartbeat or heartbeat - heartbeat ~= 0 then
-				heartbeat = 60
-			end
-		end
-		settings = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
-	end
-	if timed then
-		var.related_left = 4000
-	end
-	settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
-	if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
-		return empty_list
-	end
-	local out, show, at_once, is_left = {}, popped_json, count, false
-	if timed then
-		local function timed_json(jid, job, tracked, its_worker, expires)
-			local data = job[6]
-			local beside = data and #data >= 4096 and library(stamp, now).set_beside(job) or ''
-			local text = popped_json(jid, job, tracked, its_worker, expires, beside .. ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
-			large_text = large_text + #text
-			return text
-		end
-		show, at_once, var.most_bytes, var.droppable = timed_json, 50, 2097152, 60
-	end
-	do
-		local wanted = count
-		if settings.max_concurrency > 0 then
-			local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
-			wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
-		end
-		if settings.max_rate and wanted > 0 then
-			count = library(stamp, now).allowed_by_rate(queue, settings, wanted)
-		else
-			count = wanted
-		end
-	end
-	if count > 0 then
-		settings.most = count
-		local run
-		local jids
-		do
-			local wanted = math.min(count, at_once)
-			local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
-			if settings.tracked then
-				recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
-			end
-			if lost or recur or scheduled then
-				jids = library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
-			else
-				jids = none
-			end
-		end
-		is_left = settings.left or jids ~= none and at_once < count
-		while jids do
-			do
-				local jids2, show2, run2 = jids, show, run
-				for first = 1, #jids2, 500 do
-					local some = #jids2 > 500 and {unpack(jids2, first, math.min(first + 500 - 1, #jids2))} or jids2
-					repeat
-						local cap = settings.cap
-						local expires
-						repeat
-							local seconds = settings.heartbeat
-							if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-								local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-								if #digits == 10 and decimals ~= '.000000' then
-									expires = digits .. decimals
-									break
-								end
-							end
-							expires = string.format('%.17g', now + seconds)
-						until true
-						local details = '{"worker":' .. cjson.encode(worker) .. '}'
-						local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
-						local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
-						local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
-						for i = 1, count do
-							local key = prefix .. 'j:' .. some[i]
-							local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-							local stored, size = job[9], #(job[6] or '')
-							jobs[i], waited[i] = job, key
-							var.taken_bytes = var.taken_bytes + size
-							if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run2 then
-								count, settings.stopped, var.droppable = i - 1, true, 0
-								break
-							end
-							if stored then
-								local has = library(stamp, now).letters_of(stored)
-								limited, fair = limited or has.c, fair or has.g
-								if (has.s or has.t) and library(stamp, now).is_over(some[i], stored, 'waiting') then
-									job.over, over = true, over + 1
-									if run2 and over >= var.droppable then
-										count, settings.stopped, var.droppable = i, true, 0
-										break
-									end
-								end
-							end
-						end
-						if limited then
-							count, common = library(stamp, now).admit_all(some, count, jobs, #out, settings, run2)
-							if not common then
-								library(stamp, now).read_scores(queue, some, count, jobs, settings, run2)
-							end
-						end
-						if run2 then
-							local first = count == 1 and '-1' or string.format('%d', -count)
-							if count == 0 or type(run2('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
-								settings.stopped = true
-								break
-							end
-						end
-						if fair then
-							library(stamp, now).leave_all_turns(queue, jobs, count)
-						end
-						local put_at, put_time
-						for i = 1, count do
-							local jid, job, key = some[i], jobs[i], waited[i]
-							local has = job[9] and library(stamp, now).letters_of(job[9]) or none
-							if limited and job.refused then
-								library(stamp, now).put_aside(queue, jid, job, run2)
-							elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
-								n = n + 1
-								local entries = try('rpush', key .. '-history', popped)
-								if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
-									library(stamp, now).trim_history(key .. '-history', entries, cap)
-								end
-								if entries ~= 2 or string.find(jid, '-', 1, true) then
-									library(stamp, now).read_rest(jid, key, job, popped, cap)
-								end
-								local ends = expires
-								if settings.lock_time or has.l or has.q then
-									ends = library(stamp, now).lock_special(key, job, worker, settings)
-								else
-									call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-								end
-								if job[8] ~= put_at or n == 1 then
-									put_at, put_time = job[8], finite(job[8], now)
-								end
-								jobs[n], some[n], waited[n] = job, jid, now - put_time
-								locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-							else
-								call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-							end
-						end
-						for i = n + 1, #some do
-							some[i], waited[i] = nil, nil
-						end
-						if n == 0 then
-							break
-						end
-						if limited then
-							library(stamp, now).note_all_started(jobs, n, locks, common)
-						end
-						if settings.rate then
-							library(stamp, now).note_starts(settings.rate, n)
-						end
-						do
-							local n2 = n
-							local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-							call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
-							local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
-							if first == 1 then
-								call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-								if type(held) == 'number' then
-									call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
-								end
-							end
-						end
-						do
-							local day = now - now % 86400
-							local key, short = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, are_short(waited)
-							local values, asked, counts
-							if short then
-								values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-							else
-								do
-									local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-									for i = 1, #waited do
-										local seconds = waited[i]
-										if seconds >= 0 and seconds < 1 then
-											short = short + 1
-										else
-											local name
-											if seconds < 60 then
-												name = 's' .. math.floor(seconds)
-											elseif seconds < 3600 then
-												name = 'm' .. math.floor(seconds / 60)
-											elseif seconds < 86400 then
-												name = 'h' .. math.floor(seconds / 3600)
-											else
-												name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-											end
-											if not seen[name] then
-												fields[#fields + 1] = name
-											end
-											seen[name] = (seen[name] or 0) + 1
-										end
-									end
-									if short == 0 then
-										table.remove(fields, 4)
-									end
-									seen.s0 = short
-									asked, counts = fields, seen
-								end
-								values = try('hmget', key, unpack(asked))
-							end
-							local total = finite(values[1], 0)
-							local mean = finite(values[2], 0)
-							local vk = finite(values[3], 0)
-							local fresh = total == 0
-							if fresh then
-								mean, vk = 0, 0
-							end
-							for i = 1, #waited do
-								local value, before = waited[i], mean
-								total = total + 1
-								mean = mean + (value - mean) / total
-								vk = vk + (value - mean) * (value - before)
-							end
-							if short then
-								try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #waited))
-							else
-								local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
-								local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-								for i = 4, #asked2 do
-									update[2 * i - 1] = asked2[i]
-									update[2 * i] = string.format('%d', finite(values2[i], 0) + counts2[asked2[i]])
-								end
-								try('hset', key, unpack(update))
-							end
-							if fresh then
-								library(stamp, now).begin_day('wait', day, queue)
-							end
-						end
-						local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or none
-						for i = 1, n do
-							if tracked[i] then
-								try('publish', prefix .. 'popped', some[i])
-							end
-							out[#out + 1] = show2(some[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
-						end
-					until true
-				end
-			end
-			local more = math.min(count - #out, at_once)
-			if is_left and out[1] or var.droppable <= 0 or settings.stopped or large_text >= 262144 then
-				is_left = true
-				break
-			elseif more <= 0 then
-				break
-			end
-			jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
-			if #jids == 0 and not (settings.places and library(stamp, now).bring_more(queue, settings, more)) then
-				break
-			end
-		end
-	end
-	if var.met_limits then
-		library(stamp, now).settle_limits()
-	elseif #out == 0 and settings.tracked then
-		local coming = try('zrange', prefix .. 'q:' .. queue .. '-scheduled', 0, 0)
-		if coming[1] then
-			library(stamp, now).try_parked(coming[1], queue)
-		end
-	end
-	do
-		local key, score = prefix .. 'workers', stamp
-		local reply = try('zadd', key, score, worker)
-		if type(reply) == 'table' then
-			call('del', prefix .. 'x:none')
-			reply = try('zadd', key, score, worker)
-		end
-	end
-	if timed and (var.large or is_left) then
-		return library(stamp, now).with_large(joined(out), is_left and (out[1] or var.droppable <= 0) and 'more' or '')
-	end
-	return joined(out)
-elseif command == 'popByJid' then
-	var = {droppable = 1000, dropped = 0, none = {}}
-	local taken_bytes = 0
-	local most_bytes
-	local none = var.none
-	local function finite(text, default)
-		local n = text and tonumber(text)
-		if n and n - n == 0 then
-			return n
-		end
-		return default
-	end
-	local function are_short(durations)
-		for i = 1, #durations do
-			if durations[i] < 0 or durations[i] >= 1 then
-				return false
-			end
-		end
-		return true
-	end
-	local queue = ARGV[3]
-	if not queue then
-		error('Queue(): no queue name provided')
-	end
-	local jid = ARGV[4]
-	if not jid then
-		error('Pop(): Arg "jid" missing')
-	end
-	local worker = ARGV[5]
-	if not worker then
-		error('Pop(): Arg "worker" missing')
-	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
-	local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'x:o')
-	if job[1] ~= 'waiting' or job[2] ~= queue or call('sismember', prefix .. 'paused_queues', queue) == 1 then
-		return '[{}]'
-	end
-	local settings = library(stamp, now).read_settings(queue)
-	if job[3] and library(stamp, now).has_option(job[3], 'c') then
-		settings.score = call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
-	end
-	call('zcard', prefix .. 'q:' .. queue .. '-locks')
-	if call('zrem', prefix .. 'q:' .. queue .. '-work', jid) == 0 then
-		return '[{}]'
-	end
-	local out = {}
-	do
-		local jids, show = {jid}, library(stamp, now).popped_json
-		for first = 1, #jids, 500 do
-			local some = #jids > 500 and {unpack(jids, first, math.min(first + 500 - 1, #jids))} or jids
-			repeat
-				local cap = settings.cap
-				local expires
-				repeat
-					local seconds = settings.heartbeat
-					if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-						local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-						if #digits == 10 and decimals ~= '.000000' then
-							expires = digits .. decimals
-							break
-						end
-					end
-					expires = string.format('%.17g', now + seconds)
-				until true
-				local details = '{"worker":' .. cjson.encode(worker) .. '}'
-				local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
-				local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
-				local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
-				for i = 1, count do
-					local key = prefix .. 'j:' .. some[i]
-					local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-					local stored, size = job[9], #(job[6] or '')
-					jobs[i], waited[i] = job, key
-					taken_bytes = taken_bytes + size
-					if most_bytes and taken_bytes > most_bytes and taken_bytes > size and nil then
-						count, settings.stopped, var.droppable = i - 1, true, 0
-						break
-					end
-					if stored then
-						local has = library(stamp, now).letters_of(stored)
-						limited, fair = limited or has.c, fair or has.g
-						if (has.s or has.t) and library(stamp, now).is_over(some[i], stored, 'waiting') then
-							job.over, over = true, over + 1
-							if nil and over >= var.droppable then
-								count, settings.stopped, var.droppable = i, true, 0
-								break
-							end
-						end
-					end
-				end
-				if limited then
-					count, common = library(stamp, now).admit_all(some, count, jobs, #out, settings, nil)
-					if not common then
-						library(stamp, now).read_scores(queue, some, count, jobs, settings, nil)
-					end
-				end
-				if nil then
-					local first = count == 1 and '-1' or string.format('%d', -count)
-					if count == 0 or type((nil)('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
-						settings.stopped = true
-						break
-					end
-				end
-				if fair then
-					library(stamp, now).leave_all_turns(queue, jobs, count)
-				end
-				local put_at, put_time
-				for i = 1, count do
-					local jid2, job, key = some[i], jobs[i], waited[i]
-					local has = job[9] and library(stamp, now).letters_of(job[9]) or none
-					if limited and job.refused then
-						library(stamp, now).put_aside(queue, jid2, job, nil)
-					elseif not (job.over and library(stamp, now).drop_expired(jid2, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
-						n = n + 1
-						local entries = try('rpush', key .. '-history', popped)
-						if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
-							library(stamp, now).trim_history(key .. '-history', entries, cap)
-						end
-						if entries ~= 2 or string.find(jid2, '-', 1, true) then
-							library(stamp, now).read_rest(jid2, key, job, popped, cap)
-						end
-						local ends = expires
-						if settings.lock_time or has.l or has.q then
-							ends = library(stamp, now).lock_special(key, job, worker, settings)
-						else
-							call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-						end
-						if job[8] ~= put_at or n == 1 then
-							put_at, put_time = job[8], finite(job[8], now)
-						end
-						jobs[n], some[n], waited[n] = job, jid2, now - put_time
-						locks[2 * n + 1], locks[2 * n + 2] = ends, jid2
-					else
-						call('zrem', prefix .. 'q:' .. queue .. '-locks', jid2)
-					end
-				end
-				for i = n + 1, #some do
-					some[i], waited[i] = nil, nil
-				end
-				if n == 0 then
-					break
-				end
-				if limited then
-					library(stamp, now).note_all_started(jobs, n, locks, common)
-				end
-				if settings.rate then
-					library(stamp, now).note_starts(settings.rate, n)
-				end
-				do
-					local n2 = n
-					local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-					call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
-					local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
-					if first == 1 then
-						call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-						if type(held) == 'number' then
-							call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
-						end
-					end
-				end
-				do
-					local day = now - now % 86400
-					local key, short = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, are_short(waited)
-					local values, asked, counts
-					if short then
-						values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-					else
-						do
-							local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-							for i = 1, #waited do
-								local seconds = waited[i]
-								if seconds >= 0 and seconds < 1 then
-									short = short + 1
-								else
-									local name
-									if seconds < 60 then
-										name = 's' .. math.floor(seconds)
-									elseif seconds < 3600 then
-										name = 'm' .. math.floor(seconds / 60)
-									elseif seconds < 86400 then
-										name = 'h' .. math.floor(seconds / 3600)
-									else
-										name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-									end
-									if not seen[name] then
-										fields[#fields + 1] = name
-									end
-									seen[name] = (seen[name] or 0) + 1
-								end
-							end
-							if short == 0 then
-								table.remove(fields, 4)
-							end
-							seen.s0 = short
-							asked, counts = fields, seen
-						end
-						values = try('hmget', key, unpack(asked))
-					end
-					local total = finite(values[1], 0)
-					local mean = finite(values[2], 0)
-					local vk = finite(values[3], 0)
-					local fresh = total == 0
-					if fresh then
-						mean, vk = 0, 0
-					end
-					for i = 1, #waited do
-						local value, before = waited[i], mean
-						total = total + 1
-						mean = mean + (value - mean) / total
-						vk = vk + (value - mean) * (value - before)
-					end
-					if short then
-						try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #waited))
-					else
-						local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
-						local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-						for i = 4, #asked2 do
-							update[2 * i - 1] = asked2[i]
-							update[2 * i] = string.format('%d', finite(values2[i], 0) + counts2[asked2[i]])
-						end
-						try('hset', key, unpack(update))
-					end
-					if fresh then
-						library(stamp, now).begin_day('wait', day, queue)
-					end
-				end
-				local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or none
-				for i = 1, n do
-					if tracked[i] then
-						try('publish', prefix .. 'popped', some[i])
-					end
-					out[#out + 1] = show(some[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
-				end
-			until true
-		end
-	end
-	if var.met_limits then
-		library(stamp, now).settle_limits()
-	end
-	do
-		local key, score = prefix .. 'workers', stamp
-		local reply = try('zadd', key, score, worker)
-		if type(reply) == 'table' then
-			call('del', prefix .. 'x:none')
-			reply = try('zadd', key, score, worker)
-		end
-	end
-	return var.dropped == 0 and out[1] and '[' .. out[1] .. ']' or '[{}]'
-elseif command == 'put' then
-	var = {none = {}}
-	local none = var.none
-	local function options(area, first, last)
-		local found = {}
-		if last < first then
-			return found
-		end
-		if (last - first) % 2 == 0 or last > #ARGV then
-			error(area .. '(): Odd number of additional args')
-		end
-		for i = first, last, 2 do
-			found[ARGV[i]] = ARGV[i + 1]
-		end
-		return found
-	end
-	do
-		local queue
-		do
-			local text = ARGV[3 + 1]
-			local text2 = text ~= '' and text
-			if not text2 then
-				error('Queue(): no queue name provided')
-			end
-			queue = text2
-		end
-		local puts = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
-		local item
-		do
-			local jid, klass, data, delay, first, last, checked = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5], 3 + 6, #ARGV
-			if not klass then
-				error('Put(): Arg "klass" missing')
-			end
-			local given, before = none, nil
-			if last == first + 1 and ARGV[first] == 'new' then
-				checked = 'new'
-			elseif last >= first then
-				before = library(stamp, now).item_like(puts, delay, first, last)
-				given = before and before.given or options('Put', first, last)
-				checked = given.new and 'new' or checked or given.checked
-			end
-			if not checked then
-				local ok, value, problem = pcall(cjson.decode, data)
-				if not ok or problem then
-					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-					error('Put(): ' .. message)
-				end
-			end
-			local seconds = 0
-			if delay ~= '0' then
-				local n = tonumber(delay)
-				if not n or n - n ~= 0 then
-					library(stamp, now).reject_number('Put', 'delay', delay)
-				end
-				seconds = n
-			end
-			do
-				local text = jid ~= '' and jid
-				if not text then
-					error('Put(): Arg "jid" missing')
-				end
-			end
-			if given == none then
-				item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
-			else
-				local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
-				if not before then
-					library(stamp, now).add_given(puts, job, given)
-					library(stamp, now).note_options(puts, job, delay, first, last)
-				end
-				item = job
-			end
-		end
-		puts.items[1], puts.groups[1] = item, puts.items
-		local left
-		do
-			local items, groups = puts.items, puts.groups
-			if may_run and not may_run('publish', prefix .. 'log', '') then
-				error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-			end
-			local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-			local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
-			for i = 1, #items do
-				local item = items[i]
-				local key = prefix .. 'j:' .. item.jid
-				item.key, keys[i + 3] = key, key
-				if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
-					plain = false
-				end
-			end
-			local existing = 0
-			for from = 1, #keys, 1000 do
-				existing = existing + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-			end
-			local tracked, known_empty = false, false
-			if existing > 0 then
-				idle = call('exists', prefix .. 'x:idle') == 1
-				existing = existing - (idle and 1 or 0)
-				tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
-				existing = existing - (tracked and 1 or 0)
-				known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-				plain = plain and existing == (known_empty and 1 or 0)
-			end
-			if not plain then
-				left = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
-			end
-			for g = 1, #groups do
-				if groups[g][1] then
-					local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
-					local queue = group[1].queue
-					local quoted = cjson.encode(queue)
-					local details = '{"q":' .. quoted .. '}'
-					local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
-					local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-					if idle2 or not classic then
-						first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-					end
-					do
-						local first
-						if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-							first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-						end
-						local digits = first and #group > 1 and string.sub(first, 4) + 0
-						local work, n = none, 0
-						for i = 1, #group do
-							local item = group[i]
-							if item.waits then
-								call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-								item.state = 'depends'
-							elseif item.delay > 0 then
-								call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
-								item.state = 'scheduled'
-							else
-								local score = item.score or item.at and library(stamp, now).past_score(item) or false
-								local share = puts.turns and (item.share or item.given and item.given.share)
-								if share and not score then
-									score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
-								end
-								if not score and (item.priority or not first) then
-									score = library(stamp, now).fractional_score(n, item.priority)
-								elseif not score then
-									score = n == 0 and first or string.format('-0.%016d', digits + n)
-								end
-								if n == 0 then
-									work = {score, item.jid}
-								else
-									work[2 * n + 1], work[2 * n + 2] = score, item.jid
-								end
-								n = n + 1
-								item.state = 'waiting'
-							end
-						end
-						do
-							local key, list = prefix .. 'q:' .. queue .. '-work', work
-							for from = 1, #list, 1000 do
-								call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-							end
-						end
-						if puts.turns then
-							library(stamp, now).write_later(puts.turns)
-						end
-					end
-					local heard = #group < 5 or library(stamp, now).is_heard()
-					for i = 1, #group do
-						local item = group[i]
-						do
-							local key, retries, tags = item.key, item.retries or '5', '[]'
-							do
-								local length = try('rpush', key .. '-history', text)
-								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
-									library(stamp, now).trim_history(key .. '-history', length, nil)
-								end
-							end
-							if item.tags and #item.tags > 0 then
-								library(stamp, now).add_tags(item.jid, item.tags, 1)
-								tags = cjson.encode(item.tags)
-							end
-							call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
-							if item.waits then
-								library(stamp, now).keep_delay(key, item.delay, item.checked)
-							end
-						end
-						if heard then
-							try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
-						end
-						if item.old and item.old.lost then
-							local jid, worker = item.jid, item.old.worker
-							local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-							try('publish', prefix .. 'w:' .. worker, message)
-							try('publish', prefix .. 'log', message)
-						end
-					end
-					do
-						local queues = prefix .. 'queues'
-						if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-							try('zrem', prefix .. 'x:queues', queue)
-							repeat
-								if classic then
-									local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-									if not heard.err and heard[2] == 0 then
-										break
-									end
-								end
-								try('publish', prefix .. 'x:queues', queue)
-							until true
-						end
-					end
-					if tracked2 then
-						local jids = library(stamp, now).jids_of(group)
-						local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-						for i = 1, #scores do
-							if scores[i] then
-								try('publish', prefix .. 'put', jids[i])
-							end
-						end
-					end
-					if known_empty2 then
-						if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-							call('expire', prefix .. 'x:filled', 1)
-						end
-					end
-					if idle2 and #group == 1 and group[1].delay == 0 then
-						local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
-						if name then
-							local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
-							if woken == 0 or type(woken) ~= 'number' then
-								library(stamp, now).wake(queue)
-							end
-						end
-					elseif idle2 then
-						library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
-					end
-				end
-			end
-			if puts.watching or puts.batches then
-				library(stamp, now).watch_all(puts)
-			end
-			if puts.mortal then
-				library(stamp, now).enter_lives(items)
-			end
-		end
-		if left and left[1] then
-			return {left[1][2], left[1][3]}
-		end
-		return item.jid
-	end
-elseif command == 'put.many' then
-	var = {none = {}}
-	local none = var.none
-	local function options(area, first, last)
-		local found = {}
-		if last < first then
-			return found
-		end
-		if (last - first) % 2 == 0 or last > #ARGV then
-			error(area .. '(): Odd number of additional args')
-		end
-		for i = first, last, 2 do
-			found[ARGV[i]] = ARGV[i + 1]
-		end
-		return found
-	end
-	local function whole(area, name, text)
-		local amount = tonumber(text)
-		if not amount or amount - amount ~= 0 then
-			library(stamp, now).reject_number(area, name, text)
-		end
-		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-			error(area .. '(): ' .. message)
-		end
-		if amount < 0 then
-			local message = 'Arg "' .. name .. '" is negative: ' .. text
-			error(area .. '(): ' .. message)
-		end
-		return amount + 0
-	end
-	local function put(puts)
-		local items, groups = puts.items, puts.groups
-		if may_run and not may_run('publish', prefix .. 'log', '') then
-			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
-		local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-		local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
-		for i = 1, #items do
-			local item = items[i]
-			local key = prefix .. 'j:' .. item.jid
-			item.key, keys[i + 3] = key, key
-			if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
-				plain = false
-			end
-		end
-		local existing = 0
-		for from = 1, #keys, 1000 do
-			existing = existing + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-		end
-		local tracked, known_empty = false, false
-		if existing > 0 then
-			idle = call('exists', prefix .. 'x:idle') == 1
-			existing = existing - (idle and 1 or 0)
-			tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
-			existing = existing - (tracked and 1 or 0)
-			known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-			plain = plain and existing == (known_empty and 1 or 0)
-		end
-		local found
-		if not plain then
-			found = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
-		end
-		for g = 1, #groups do
-			if groups[g][1] then
-				local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
-				local queue = group[1].queue
-				local quoted = cjson.encode(queue)
-				local details = '{"q":' .. quoted .. '}'
-				local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
-				local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-				if idle2 or not classic then
-					first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-				end
-				do
-					local first
-					if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-						first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-					end
-					local digits = first and #group > 1 and string.sub(first, 4) + 0
-					local work, n = none, 0
-					for i = 1, #group do
-						local item = group[i]
-						if item.waits then
-							call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-							item.state = 'depends'
-						elseif item.delay > 0 then
-							call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
-							item.state = 'scheduled'
-						else
-							local score = item.score or item.at and library(stamp, now).past_score(item) or false
-							local share = puts.turns and (item.share or item.given and item.given.share)
-							if share and not score then
-								score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
-							end
-							if not score and (item.priority or not first) then
-								score = library(stamp, now).fractional_score(n, item.priority)
-							elseif not score then
-								score = n == 0 and first or string.format('-0.%016d', digits + n)
-							end
-							if n == 0 then
-								work = {score, item.jid}
-							else
-								work[2 * n + 1], work[2 * n + 2] = score, item.jid
-							end
-							n = n + 1
-							item.state = 'waiting'
-						end
-					end
-					do
-						local key, list = prefix .. 'q:' .. queue .. '-work', work
-						for from = 1, #list, 1000 do
-							call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
-						end
-					end
-					if puts.turns then
-						library(stamp, now).write_later(puts.turns)
-					end
-				end
-				local heard = #group < 5 or library(stamp, now).is_heard()
-				for i = 1, #group do
-					local item = group[i]
-					do
-						local key, retries, tags = item.key, item.retries or '5', '[]'
-						do
-							local length = try('rpush', key .. '-history', text)
-							if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
-								library(stamp, now).trim_history(key .. '-history', length, nil)
-							end
-						end
-						if item.tags and #item.tags > 0 then
-							library(stamp, now).add_tags(item.jid, item.tags, 1)
-							tags = cjson.encode(item.tags)
-						end
-						call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
-						if item.waits then
-							library(stamp, now).keep_delay(key, item.delay, item.checked)
-						end
-					end
-					if heard then
-						try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
-					end
-					if item.old and item.old.lost then
-						local jid, worker = item.jid, item.old.worker
-						local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-						try('publish', prefix .. 'w:' .. worker, message)
-						try('publish', prefix .. 'log', message)
-					end
-				end
-				do
-					local queues = prefix .. 'queues'
-					if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-						try('zrem', prefix .. 'x:queues', queue)
-						repeat
-							if classic then
-								local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-								if not heard.err and heard[2] == 0 then
-									break
-								end
-							end
-							try('publish', prefix .. 'x:queues', queue)
-						until true
-					end
-				end
-				if tracked2 then
-					local jids = library(stamp, now).jids_of(group)
-					local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-					for i = 1, #scores do
-						if scores[i] then
-							try('publish', prefix .. 'put', jids[i])
-						end
-					end
-				end
-				if known_empty2 then
-					if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-						call('expire', prefix .. 'x:filled', 1)
-					end
-				end
-				if idle2 and #group == 1 and group[1].delay == 0 then
-					local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
-					if name then
-						local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
-						if woken == 0 or type(woken) ~= 'number' then
-							library(stamp, now).wake(queue)
-						end
-					end
-				elseif idle2 then
-					library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
-				end
-			end
-		end
-		if puts.watching or puts.batches then
-			library(stamp, now).watch_all(puts)
-		end
-		if puts.mortal then
-			library(stamp, now).enter_lives(items)
-		end
-		return found
-	end
-	local puts, seen = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}, {}
-	local items = puts.items
-	local once = ARGV[4] == 'once'
-	local checked, several = ARGV[4] ~= '' and (once and '1' or ARGV[4]), false
-	local at, n = 5, 0
-	local function add(queue, jid, klass, data, delay, first, last)
-		local item
-		do
-			local checked2 = checked
-			if not klass then
-				error('Put(): Arg "klass" missing')
-			end
-			local given, before = none, nil
-			if last == first + 1 and ARGV[first] == 'new' then
-				checked2 = 'new'
-			elseif last >= first then
-				before = library(stamp, now).item_like(puts, delay, first, last)
-				given = before and before.given or options('Put', first, last)
-				checked2 = given.new and 'new' or checked2 or given.checked
-			end
-			if not checked2 then
-				local ok, value, problem = pcall(cjson.decode, data)
-				if not ok or problem then
-					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-					error('Put(): ' .. message)
-				end
-			end
-			local seconds = 0
-			if delay ~= '0' then
-				local n = tonumber(delay)
-				if not n or n - n ~= 0 then
-					library(stamp, now).reject_number('Put', 'delay', delay)
-				end
-				seconds = n
-			end
-			do
-				local text = jid ~= '' and jid
-				if not text then
-					error('Put(): Arg "jid" missing')
-				end
-			end
-			if given == none then
-				item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked2 or false, key = false, state = false}
-			else
-				local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked2 or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
-				if not before then
-					library(stamp, now).add_given(puts, job, given)
-					library(stamp, now).note_options(puts, job, delay, first, last)
-				end
-				item = job
-			end
-		end
-		if seen[jid] then
-			local message = 'Job ' .. jid .. ' is named twice'
-			error('Put(): ' .. message)
-		end
-		n = n + 1
-		items[n], seen[jid] = item, true
-	end
-	while at <= #ARGV do
-		local agree = ARGV[at] == ''
-		if agree then
-			at = at + 1
-		end
-		local queue = ARGV[at]
-		if n == 0 or queue ~= items[n].queue then
-			do
-				local text = queue
-				local text2 = text ~= '' and text
-				if not text2 then
-					error('Queue(): no queue name provided')
-				end
-				queue = text2
-			end
-			several = n > 0 or several
-		end
-		if agree then
-			local klass, delay, first = ARGV[at + 1], ARGV[at + 2], at + 4
-			local last
-			do
-				local i = at + 3
-				if ARGV[i] == '0' then
-					last = i
-				else
-					last = i + whole('Put', 'n', ARGV[i])
-				end
-			end
-			for i = last + 1, #ARGV, 2 do
-				add(queue, ARGV[i], klass, ARGV[i + 1], delay, first, last)
-			end
-			at = #ARGV + 1
-		else
-			local last
-			do
-				local i = at + 5
-				if ARGV[i] == '0' then
-					last = i
-				else
-					last = i + whole('Put', 'n', ARGV[i])
-				end
-			end
-			add(queue, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], at + 6, last)
-			at = last + 1
-		end
-	end
-	if n > 1000 then
-		error('Put(): More than 1000 jobs')
-	end
-	if n > 0 then
-		puts.groups = several and library(stamp, now).grouped(items) or {items}
-		local left = once and library(stamp, now).put_once(puts) or not once and put(puts)
-		if left and left[1] then
-			return left
-		end
-	end
-	return
+	return item.remaining
 elseif command == 'reserve' then
 	var = {droppable = 1000, dropped = 0, first_own_end = math.huge, none = {}, parked_here = 0, taken_bytes = 0}
 	local function number(area, name, text)
@@ -10419,7 +7360,979 @@ elseif command == 'reserve' then
 		reply[i + 5] = out[i]
 	end
 	return reply
-elseif command == 'retry' then
+elseif command == 'put.many' then
+	var = {none = {}}
+	local none = var.none
+	local function options(area, first, last)
+		local found = {}
+		if last < first then
+			return found
+		end
+		if (last - first) % 2 == 0 or last > #ARGV then
+			error(area .. '(): Odd number of additional args')
+		end
+		for i = first, last, 2 do
+			found[ARGV[i]] = ARGV[i + 1]
+		end
+		return found
+	end
+	local function whole(area, name, text)
+		local amount = tonumber(text)
+		if not amount or amount - amount ~= 0 then
+			library(stamp, now).reject_number(area, name, text)
+		end
+		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
+			error(area .. '(): ' .. message)
+		end
+		if amount < 0 then
+			local message = 'Arg "' .. name .. '" is negative: ' .. text
+			error(area .. '(): ' .. message)
+		end
+		return amount + 0
+	end
+	local function put(puts)
+		local items, groups = puts.items, puts.groups
+		if may_run and not may_run('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+		end
+		local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+		local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
+		for i = 1, #items do
+			local item = items[i]
+			local key = prefix .. 'j:' .. item.jid
+			item.key, keys[i + 3] = key, key
+			if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
+				plain = false
+			end
+		end
+		local existing = 0
+		for from = 1, #keys, 1000 do
+			existing = existing + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+		end
+		local tracked, known_empty = false, false
+		if existing > 0 then
+			idle = call('exists', prefix .. 'x:idle') == 1
+			existing = existing - (idle and 1 or 0)
+			tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
+			existing = existing - (tracked and 1 or 0)
+			known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+			plain = plain and existing == (known_empty and 1 or 0)
+		end
+		local found
+		if not plain then
+			found = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
+		end
+		for g = 1, #groups do
+			if groups[g][1] then
+				local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
+				local queue = group[1].queue
+				local quoted = cjson.encode(queue)
+				local details = '{"q":' .. quoted .. '}'
+				local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
+				local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+				if idle2 or not classic then
+					first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+				end
+				do
+					local first
+					if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+						first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+					end
+					local digits = first and #group > 1 and string.sub(first, 4) + 0
+					local work, n = none, 0
+					for i = 1, #group do
+						local item = group[i]
+						if item.waits then
+							call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+							item.state = 'depends'
+						elseif item.delay > 0 then
+							call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
+							item.state = 'scheduled'
+						else
+							local score = item.score or item.at and library(stamp, now).past_score(item) or false
+							local share = puts.turns and (item.share or item.given and item.given.share)
+							if share and not score then
+								score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
+							end
+							if not score and (item.priority or not first) then
+								score = library(stamp, now).fractional_score(n, item.priority)
+							elseif not score then
+								score = n == 0 and first or string.format('-0.%016d', digits + n)
+							end
+							if n == 0 then
+								work = {score, item.jid}
+							else
+								work[2 * n + 1], work[2 * n + 2] = score, item.jid
+							end
+							n = n + 1
+							item.state = 'waiting'
+						end
+					end
+					do
+						local key, list = prefix .. 'q:' .. queue .. '-work', work
+						for from = 1, #list, 1000 do
+							call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+						end
+					end
+					if puts.turns then
+						library(stamp, now).write_later(puts.turns)
+					end
+				end
+				local heard = #group < 5 or library(stamp, now).is_heard()
+				for i = 1, #group do
+					local item = group[i]
+					do
+						local key, retries, tags = item.key, item.retries or '5', '[]'
+						do
+							local length = try('rpush', key .. '-history', text)
+							if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
+								library(stamp, now).trim_history(key .. '-history', length, nil)
+							end
+						end
+						if item.tags and #item.tags > 0 then
+							library(stamp, now).add_tags(item.jid, item.tags, 1)
+							tags = cjson.encode(item.tags)
+						end
+						call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
+						if item.waits then
+							library(stamp, now).keep_delay(key, item.delay, item.checked)
+						end
+					end
+					if heard then
+						try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+					end
+					if item.old and item.old.lost then
+						local jid, worker = item.jid, item.old.worker
+						local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+						try('publish', prefix .. 'w:' .. worker, message)
+						try('publish', prefix .. 'log', message)
+					end
+				end
+				do
+					local queues = prefix .. 'queues'
+					if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+						try('zrem', prefix .. 'x:queues', queue)
+						repeat
+							if classic then
+								local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+								if not heard.err and heard[2] == 0 then
+									break
+								end
+							end
+							try('publish', prefix .. 'x:queues', queue)
+						until true
+					end
+				end
+				if tracked2 then
+					local jids = library(stamp, now).jids_of(group)
+					local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+					for i = 1, #scores do
+						if scores[i] then
+							try('publish', prefix .. 'put', jids[i])
+						end
+					end
+				end
+				if known_empty2 then
+					if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+						call('expire', prefix .. 'x:filled', 1)
+					end
+				end
+				if idle2 and #group == 1 and group[1].delay == 0 then
+					local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
+					if name then
+						local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
+						if woken == 0 or type(woken) ~= 'number' then
+							library(stamp, now).wake(queue)
+						end
+					end
+				elseif idle2 then
+					library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
+				end
+			end
+		end
+		if puts.watching or puts.batches then
+			library(stamp, now).watch_all(puts)
+		end
+		if puts.mortal then
+			library(stamp, now).enter_lives(items)
+		end
+		return found
+	end
+	local puts, seen = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}, {}
+	local items = puts.items
+	local once = ARGV[4] == 'once'
+	local checked, several = ARGV[4] ~= '' and (once and '1' or ARGV[4]), false
+	local at, n = 5, 0
+	local function add(queue, jid, klass, data, delay, first, last)
+		local item
+		do
+			local checked2 = checked
+			if not klass then
+				error('Put(): Arg "klass" missing')
+			end
+			local given, before = none, nil
+			if last == first + 1 and ARGV[first] == 'new' then
+				checked2 = 'new'
+			elseif last >= first then
+				before = library(stamp, now).item_like(puts, delay, first, last)
+				given = before and before.given or options('Put', first, last)
+				checked2 = given.new and 'new' or checked2 or given.checked
+			end
+			if not checked2 then
+				local ok, value, problem = pcall(cjson.decode, data)
+				if not ok or problem then
+					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+					error('Put(): ' .. message)
+				end
+			end
+			local seconds = 0
+			if delay ~= '0' then
+				local n = tonumber(delay)
+				if not n or n - n ~= 0 then
+					library(stamp, now).reject_number('Put', 'delay', delay)
+				end
+				seconds = n
+			end
+			do
+				local text = jid ~= '' and jid
+				if not text then
+					error('Put(): Arg "jid" missing')
+				end
+			end
+			if given == none then
+				item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked2 or false, key = false, state = false}
+			else
+				local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked2 or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
+				if not before then
+					library(stamp, now).add_given(puts, job, given)
+					library(stamp, now).note_options(puts, job, delay, first, last)
+				end
+				item = job
+			end
+		end
+		if seen[jid] then
+			local message = 'Job ' .. jid .. ' is named twice'
+			error('Put(): ' .. message)
+		end
+		n = n + 1
+		items[n], seen[jid] = item, true
+	end
+	while at <= #ARGV do
+		local agree = ARGV[at] == ''
+		if agree then
+			at = at + 1
+		end
+		local queue = ARGV[at]
+		if n == 0 or queue ~= items[n].queue then
+			do
+				local text = queue
+				local text2 = text ~= '' and text
+				if not text2 then
+					error('Queue(): no queue name provided')
+				end
+				queue = text2
+			end
+			several = n > 0 or several
+		end
+		if agree then
+			local klass, delay, first = ARGV[at + 1], ARGV[at + 2], at + 4
+			local last
+			do
+				local i = at + 3
+				if ARGV[i] == '0' then
+					last = i
+				else
+					last = i + whole('Put', 'n', ARGV[i])
+				end
+			end
+			for i = last + 1, #ARGV, 2 do
+				add(queue, ARGV[i], klass, ARGV[i + 1], delay, first, last)
+			end
+			at = #ARGV + 1
+		else
+			local last
+			do
+				local i = at + 5
+				if ARGV[i] == '0' then
+					last = i
+				else
+					last = i + whole('Put', 'n', ARGV[i])
+				end
+			end
+			add(queue, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], at + 6, last)
+			at = last + 1
+		end
+	end
+	if n > 1000 then
+		error('Put(): More than 1000 jobs')
+	end
+	if n > 0 then
+		puts.groups = several and library(stamp, now).grouped(items) or {items}
+		local left = once and library(stamp, now).put_once(puts) or not once and put(puts)
+		if left and left[1] then
+			return left
+		end
+	end
+	return
+elseif command == 'put' then
+	var = {none = {}}
+	local none = var.none
+	local function options(area, first, last)
+		local found = {}
+		if last < first then
+			return found
+		end
+		if (last - first) % 2 == 0 or last > #ARGV then
+			error(area .. '(): Odd number of additional args')
+		end
+		for i = first, last, 2 do
+			found[ARGV[i]] = ARGV[i + 1]
+		end
+		return found
+	end
+	do
+		local queue
+		do
+			local text = ARGV[3 + 1]
+			local text2 = text ~= '' and text
+			if not text2 then
+				error('Queue(): no queue name provided')
+			end
+			queue = text2
+		end
+		local puts = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
+		local item
+		do
+			local jid, klass, data, delay, first, last, checked = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5], 3 + 6, #ARGV
+			if not klass then
+				error('Put(): Arg "klass" missing')
+			end
+			local given, before = none, nil
+			if last == first + 1 and ARGV[first] == 'new' then
+				checked = 'new'
+			elseif last >= first then
+				before = library(stamp, now).item_like(puts, delay, first, last)
+				given = before and before.given or options('Put', first, last)
+				checked = given.new and 'new' or checked or given.checked
+			end
+			if not checked then
+				local ok, value, problem = pcall(cjson.decode, data)
+				if not ok or problem then
+					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+					error('Put(): ' .. message)
+				end
+			end
+			local seconds = 0
+			if delay ~= '0' then
+				local n = tonumber(delay)
+				if not n or n - n ~= 0 then
+					library(stamp, now).reject_number('Put', 'delay', delay)
+				end
+				seconds = n
+			end
+			do
+				local text = jid ~= '' and jid
+				if not text then
+					error('Put(): Arg "jid" missing')
+				end
+			end
+			if given == none then
+				item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
+			else
+				local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
+				if not before then
+					library(stamp, now).add_given(puts, job, given)
+					library(stamp, now).note_options(puts, job, delay, first, last)
+				end
+				item = job
+			end
+		end
+		puts.items[1], puts.groups[1] = item, puts.items
+		local left
+		do
+			local items, groups = puts.items, puts.groups
+			if may_run and not may_run('publish', prefix .. 'log', '') then
+				error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+			end
+			local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+			local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
+			for i = 1, #items do
+				local item = items[i]
+				local key = prefix .. 'j:' .. item.jid
+				item.key, keys[i + 3] = key, key
+				if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
+					plain = false
+				end
+			end
+			local existing = 0
+			for from = 1, #keys, 1000 do
+				existing = existing + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+			end
+			local tracked, known_empty = false, false
+			if existing > 0 then
+				idle = call('exists', prefix .. 'x:idle') == 1
+				existing = existing - (idle and 1 or 0)
+				tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
+				existing = existing - (tracked and 1 or 0)
+				known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+				plain = plain and existing == (known_empty and 1 or 0)
+			end
+			if not plain then
+				left = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
+			end
+			for g = 1, #groups do
+				if groups[g][1] then
+					local group, idle2, tracked2, known_empty2 = groups[g], idle, tracked, known_empty
+					local queue = group[1].queue
+					local quoted = cjson.encode(queue)
+					local details = '{"q":' .. quoted .. '}'
+					local text = '[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']'
+					local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+					if idle2 or not classic then
+						first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+					end
+					do
+						local first
+						if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+							first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+						end
+						local digits = first and #group > 1 and string.sub(first, 4) + 0
+						local work, n = none, 0
+						for i = 1, #group do
+							local item = group[i]
+							if item.waits then
+								call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+								item.state = 'depends'
+							elseif item.delay > 0 then
+								call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
+								item.state = 'scheduled'
+							else
+								local score = item.score or item.at and library(stamp, now).past_score(item) or false
+								local share = puts.turns and (item.share or item.given and item.given.share)
+								if share and not score then
+									score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
+								end
+								if not score and (item.priority or not first) then
+									score = library(stamp, now).fractional_score(n, item.priority)
+								elseif not score then
+									score = n == 0 and first or string.format('-0.%016d', digits + n)
+								end
+								if n == 0 then
+									work = {score, item.jid}
+								else
+									work[2 * n + 1], work[2 * n + 2] = score, item.jid
+								end
+								n = n + 1
+								item.state = 'waiting'
+							end
+						end
+						do
+							local key, list = prefix .. 'q:' .. queue .. '-work', work
+							for from = 1, #list, 1000 do
+								call('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+							end
+						end
+						if puts.turns then
+							library(stamp, now).write_later(puts.turns)
+						end
+					end
+					local heard = #group < 5 or library(stamp, now).is_heard()
+					for i = 1, #group do
+						local item = group[i]
+						do
+							local key, retries, tags = item.key, item.retries or '5', '[]'
+							do
+								local length = try('rpush', key .. '-history', text)
+								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
+									library(stamp, now).trim_history(key .. '-history', length, nil)
+								end
+							end
+							if item.tags and #item.tags > 0 then
+								library(stamp, now).add_tags(item.jid, item.tags, 1)
+								tags = cjson.encode(item.tags)
+							end
+							call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
+							if item.waits then
+								library(stamp, now).keep_delay(key, item.delay, item.checked)
+							end
+						end
+						if heard then
+							try('publish', prefix .. 'log', first .. cjson.encode(item.jid) .. last)
+						end
+						if item.old and item.old.lost then
+							local jid, worker = item.jid, item.old.worker
+							local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+							try('publish', prefix .. 'w:' .. worker, message)
+							try('publish', prefix .. 'log', message)
+						end
+					end
+					do
+						local queues = prefix .. 'queues'
+						if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+							try('zrem', prefix .. 'x:queues', queue)
+							repeat
+								if classic then
+									local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+									if not heard.err and heard[2] == 0 then
+										break
+									end
+								end
+								try('publish', prefix .. 'x:queues', queue)
+							until true
+						end
+					end
+					if tracked2 then
+						local jids = library(stamp, now).jids_of(group)
+						local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+						for i = 1, #scores do
+							if scores[i] then
+								try('publish', prefix .. 'put', jids[i])
+							end
+						end
+					end
+					if known_empty2 then
+						if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+							call('expire', prefix .. 'x:filled', 1)
+						end
+					end
+					if idle2 and #group == 1 and group[1].delay == 0 then
+						local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
+						if name then
+							local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
+							if woken == 0 or type(woken) ~= 'number' then
+								library(stamp, now).wake(queue)
+							end
+						end
+					elseif idle2 then
+						library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
+					end
+				end
+			end
+			if puts.watching or puts.batches then
+				library(stamp, now).watch_all(puts)
+			end
+			if puts.mortal then
+				library(stamp, now).enter_lives(items)
+			end
+		end
+		if left and left[1] then
+			return {left[1][2], left[1][3]}
+		end
+		return item.jid
+	end
+elseif command == 'pop' then
+	var = {droppable = 1000, none = {}, taken_bytes = 0}
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+	local function joined(texts)
+		if #texts == 0 then
+			return empty_list
+		elseif #texts == 1 then
+			return '[' .. texts[1] .. ']'
+		elseif #texts == 2 then
+			return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+		end
+		return '[' .. table.concat(texts, ',') .. ']'
+	end
+	local function popped_json(jid, job, tracked, worker, expires, more)
+		job[10], job[11] = job[10] or false, job[11] or false
+		job[12], job[13] = false, jid
+		job[14], job[15], job[16] = 'running', worker, expires
+		local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
+		do
+			local jid, tags, failure = job[13], job[7], job[10]
+			do
+				local text = job[12]
+				if text then
+					library(stamp, now).move_history(jid, text)
+				end
+			end
+			local retries, remaining, priority = job[4], job[5], job[3]
+			if retries ~= '5' then
+				retries = finite(retries, 0)
+			end
+			if remaining ~= '5' then
+				remaining = math.floor(finite(remaining, 0))
+			end
+			if priority ~= '0' then
+				priority = string.format('%.17g', (finite(priority, 0)))
+			end
+			local encode = cjson.encode
+			local history
+			do
+				local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+				local n = #list
+				if newest and n > 0 then
+					list[n] = newest
+					n = n - 1
+				end
+				for i = 1, n do
+					local object
+					do
+						local text = list[i]
+						local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+						if when then
+							object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+						else
+							when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+							if when then
+								object = '{"when":' .. when .. ',"what":' .. what .. '}'
+							else
+								object = library(stamp, now).unusual_entry(text)
+							end
+						end
+					end
+					list[i] = object
+				end
+				history = joined(list)
+			end
+			local related_jobs
+			do
+				local dependents = prefix .. 'j:' .. jid .. '-dependents'
+				local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+				if call('exists', dependents, dependencies) > 0 then
+					related_jobs = library(stamp, now).sets_json(jid)
+				else
+					related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+				end
+			end
+			return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+		end
+	end
+	local large_text = 0
+	local none = var.none
+	local function are_short(durations)
+		for i = 1, #durations do
+			if durations[i] < 0 or durations[i] >= 1 then
+				return false
+			end
+		end
+		return true
+	end
+	local queue = ARGV[3]
+	if not queue then
+		error('Queue(): no queue name provided')
+	end
+	local worker = ARGV[4]
+	if not worker then
+		error('Pop(): Arg "worker" missing')
+	end
+	local count
+	do
+		local text = ARGV[5]
+		local amount = tonumber(text)
+		if not amount or amount - amount ~= 0 then
+			library(stamp, now).reject_number('Pop', 'count', text)
+		end
+		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+			local message = 'Arg "count" is not a whole number: ' .. text
+			error('Pop(): ' .. message)
+		end
+		if amount < 0 then
+			local message = 'Arg "count" is negative: ' .. text
+			error('Pop(): ' .. message)
+		end
+		count = amount + 0
+	end
+	local timed = ARGV[6] == 'timed'
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
+	local settings
+	do
+		local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
+		local heartbeat
+		do
+			local own, general = values[1], values[2]
+			heartbeat = own and tonumber(own)
+			if not heartbeat or heartbeat - heartbeat ~= 0 then
+				heartbeat = general and tonumber(general)
+			end
+			if not heartbeat or heartbeat - heartbeat ~= 0 then
+				heartbeat = 60
+			end
+		end
+		settings = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
+	end
+	if timed then
+		var.related_left = 4000
+	end
+	settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+	if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
+		return empty_list
+	end
+	local out, show, at_once, is_left = {}, popped_json, count, false
+	if timed then
+		local function timed_json(jid, job, tracked, its_worker, expires)
+			local data = job[6]
+			local beside = data and #data >= 4096 and library(stamp, now).set_beside(job) or ''
+			local text = popped_json(jid, job, tracked, its_worker, expires, beside .. ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
+			large_text = large_text + #text
+			return text
+		end
+		show, at_once, var.most_bytes, var.droppable = timed_json, 50, 2097152, 60
+	end
+	do
+		local wanted = count
+		if settings.max_concurrency > 0 then
+			local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
+			wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
+		end
+		if settings.max_rate and wanted > 0 then
+			count = library(stamp, now).allowed_by_rate(queue, settings, wanted)
+		else
+			count = wanted
+		end
+	end
+	if count > 0 then
+		settings.most = count
+		local run
+		local jids
+		do
+			local wanted = math.min(count, at_once)
+			local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
+			if settings.tracked then
+				recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
+			end
+			if lost or recur or scheduled then
+				jids = library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
+			else
+				jids = none
+			end
+		end
+		is_left = settings.left or jids ~= none and at_once < count
+		while jids do
+			do
+				local jids2, show2, run2 = jids, show, run
+				for first = 1, #jids2, 500 do
+					local some = #jids2 > 500 and {unpack(jids2, first, math.min(first + 500 - 1, #jids2))} or jids2
+					repeat
+						local cap = settings.cap
+						local expires
+						repeat
+							local seconds = settings.heartbeat
+							if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+								local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+								if #digits == 10 and decimals ~= '.000000' then
+									expires = digits .. decimals
+									break
+								end
+							end
+							expires = string.format('%.17g', now + seconds)
+						until true
+						local details = '{"worker":' .. cjson.encode(worker) .. '}'
+						local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
+						local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
+						local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
+						for i = 1, count do
+							local key = prefix .. 'j:' .. some[i]
+							local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+							local stored, size = job[9], #(job[6] or '')
+							jobs[i], waited[i] = job, key
+							var.taken_bytes = var.taken_bytes + size
+							if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run2 then
+								count, settings.stopped, var.droppable = i - 1, true, 0
+								break
+							end
+							if stored then
+								local has = library(stamp, now).letters_of(stored)
+								limited, fair = limited or has.c, fair or has.g
+								if (has.s or has.t) and library(stamp, now).is_over(some[i], stored, 'waiting') then
+									job.over, over = true, over + 1
+									if run2 and over >= var.droppable then
+										count, settings.stopped, var.droppable = i, true, 0
+										break
+									end
+								end
+							end
+						end
+						if limited then
+							count, common = library(stamp, now).admit_all(some, count, jobs, #out, settings, run2)
+							if not common then
+								library(stamp, now).read_scores(queue, some, count, jobs, settings, run2)
+							end
+						end
+						if run2 then
+							local first = count == 1 and '-1' or string.format('%d', -count)
+							if count == 0 or type(run2('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
+								settings.stopped = true
+								break
+							end
+						end
+						if fair then
+							library(stamp, now).leave_all_turns(queue, jobs, count)
+						end
+						local put_at, put_time
+						for i = 1, count do
+							local jid, job, key = some[i], jobs[i], waited[i]
+							local has = job[9] and library(stamp, now).letters_of(job[9]) or none
+							if limited and job.refused then
+								library(stamp, now).put_aside(queue, jid, job, run2)
+							elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+								n = n + 1
+								local entries = try('rpush', key .. '-history', popped)
+								if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
+									library(stamp, now).trim_history(key .. '-history', entries, cap)
+								end
+								if entries ~= 2 or string.find(jid, '-', 1, true) then
+									library(stamp, now).read_rest(jid, key, job, popped, cap)
+								end
+								local ends = expires
+								if settings.lock_time or has.l or has.q then
+									ends = library(stamp, now).lock_special(key, job, worker, settings)
+								else
+									call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+								end
+								if job[8] ~= put_at or n == 1 then
+									put_at, put_time = job[8], finite(job[8], now)
+								end
+								jobs[n], some[n], waited[n] = job, jid, now - put_time
+								locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+							else
+								call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+							end
+						end
+						for i = n + 1, #some do
+							some[i], waited[i] = nil, nil
+						end
+						if n == 0 then
+							break
+						end
+						if limited then
+							library(stamp, now).note_all_started(jobs, n, locks, common)
+						end
+						if settings.rate then
+							library(stamp, now).note_starts(settings.rate, n)
+						end
+						do
+							local n2 = n
+							local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+							call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
+							local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
+							if first == 1 then
+								call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
+								if type(held) == 'number' then
+									call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
+								end
+							end
+						end
+						do
+							local day = now - now % 86400
+							local key, short = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, are_short(waited)
+							local values, asked, counts
+							if short then
+								values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+							else
+								do
+									local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+									for i = 1, #waited do
+										local seconds = waited[i]
+										if seconds >= 0 and seconds < 1 then
+											short = short + 1
+										else
+											local name
+											if seconds < 60 then
+												name = 's' .. math.floor(seconds)
+											elseif seconds < 3600 then
+												name = 'm' .. math.floor(seconds / 60)
+											elseif seconds < 86400 then
+												name = 'h' .. math.floor(seconds / 3600)
+											else
+												name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+											end
+											if not seen[name] then
+												fields[#fields + 1] = name
+											end
+											seen[name] = (seen[name] or 0) + 1
+										end
+									end
+									if short == 0 then
+										table.remove(fields, 4)
+									end
+									seen.s0 = short
+									asked, counts = fields, seen
+								end
+								values = try('hmget', key, unpack(asked))
+							end
+							local total = finite(values[1], 0)
+							local mean = finite(values[2], 0)
+							local vk = finite(values[3], 0)
+							local fresh = total == 0
+							if fresh then
+								mean, vk = 0, 0
+							end
+							for i = 1, #waited do
+								local value, before = waited[i], mean
+								total = total + 1
+								mean = mean + (value - mean) / total
+								vk = vk + (value - mean) * (value - before)
+							end
+							if short then
+								try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #waited))
+							else
+								local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+								local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+								for i = 4, #asked2 do
+									update[2 * i - 1] = asked2[i]
+									update[2 * i] = string.format('%d', finite(values2[i], 0) + counts2[asked2[i]])
+								end
+								try('hset', key, unpack(update))
+							end
+							if fresh then
+								library(stamp, now).begin_day('wait', day, queue)
+							end
+						end
+						local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or none
+						for i = 1, n do
+							if tracked[i] then
+								try('publish', prefix .. 'popped', some[i])
+							end
+							out[#out + 1] = show2(some[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
+						end
+					until true
+				end
+			end
+			local more = math.min(count - #out, at_once)
+			if is_left and out[1] or var.droppable <= 0 or settings.stopped or large_text >= 262144 then
+				is_left = true
+				break
+			elseif more <= 0 then
+				break
+			end
+			jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
+			if #jids == 0 and not (settings.places and library(stamp, now).bring_more(queue, settings, more)) then
+				break
+			end
+		end
+	end
+	if var.met_limits then
+		library(stamp, now).settle_limits()
+	elseif #out == 0 and settings.tracked then
+		local coming = try('zrange', prefix .. 'q:' .. queue .. '-scheduled', 0, 0)
+		if coming[1] then
+			library(stamp, now).try_parked(coming[1], queue)
+		end
+	end
+	do
+		local key, score = prefix .. 'workers', stamp
+		local reply = try('zadd', key, score, worker)
+		if type(reply) == 'table' then
+			call('del', prefix .. 'x:none')
+			reply = try('zadd', key, score, worker)
+		end
+	end
+	if timed and (var.large or is_left) then
+		return library(stamp, now).with_large(joined(out), is_left and (out[1] or var.droppable <= 0) and 'more' or '')
+	end
+	return joined(out)
+elseif command == 'finish' then
+	var = {none = {}, releasable = math.huge}
 	local function required(area, name, text)
 		if not text then
 			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
@@ -10427,13 +8340,433 @@ elseif command == 'retry' then
 		end
 		return text
 	end
-	local function number(area, name, text)
-		local n = tonumber(text)
-		if not n or n - n ~= 0 then
+	local function whole(area, name, text)
+		local amount = tonumber(text)
+		if not amount or amount - amount ~= 0 then
 			library(stamp, now).reject_number(area, name, text)
 		end
-		return n
+		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
+			error(area .. '(): ' .. message)
+		end
+		if amount < 0 then
+			local message = 'Arg "' .. name .. '" is negative: ' .. text
+			error(area .. '(): ' .. message)
+		end
+		return amount + 0
 	end
+	local frees_limits
+	local none = var.none
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+	local function count_existing(keys)
+		local count = 0
+		for from = 1, #keys, 1000 do
+			count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+		end
+		return count
+	end
+	local function any_dependents(items, more)
+		if not items[2] then
+			return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
+		end
+		local keys = {more, prefix .. 'x:rest', unpack(items)}
+		for i = 1, #items do
+			keys[i + 2] = items[i].key .. '-dependents'
+		end
+		return count_existing(keys) > 0
+	end
+	local function are_short(durations)
+		for i = 1, #durations do
+			if durations[i] < 0 or durations[i] >= 1 then
+				return false
+			end
+		end
+		return true
+	end
+	local function complete(worker, items)
+		local owned
+		do
+			local mine, seen = items, {}
+			for i = 1, #items do
+				local item = items[i]
+				local problem
+				if seen[item.jid] then
+					problem = 'Job ' .. item.jid .. ' is not currently running: complete'
+				else
+					repeat
+						local jid = item.jid
+						local key = prefix .. 'j:' .. jid
+						local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+						local refusal = job.err
+						if not refusal and not item.anybody then
+							repeat
+								local owner, state, time, since = job[1], job[2], job[5], item.since
+								if not state then
+									refusal = 'Job ' .. jid .. ' does not exist'
+									break
+								elseif state ~= 'running' then
+									refusal = 'Job ' .. jid .. ' is not currently running: ' .. state
+									break
+								elseif owner ~= worker or since and since ~= time then
+									local again = owner == worker and ', at ' .. tostring(time) or ''
+									refusal = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner) .. again
+									break
+								end
+								refusal = nil
+							until true
+						end
+						if refusal then
+							problem = refusal
+							break
+						elseif item.queue ~= job[4] then
+							problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+							break
+						end
+						item.key, item.retries, item.began = key, job[3] or '5', job[5]
+						if item.anybody and job[2] ~= 'running' then
+							item.began = stamp
+						end
+						if job[6] or job[7] then
+							item.grace, item.stored = job[6], job[7]
+							frees_limits = frees_limits or job[7] and library(stamp, now).letters_of(job[7]).c
+						end
+						if item.next then
+							problem = library(stamp, now).prepare_next(item)
+							break
+						end
+						problem = nil
+					until true
+				end
+				if problem then
+					item.problem = problem
+					if mine == items then
+						mine = {unpack(items, 1, i - 1)}
+					end
+				elseif mine ~= items then
+					mine[#mine + 1] = item
+				end
+				if not problem and #items > 1 then
+					seen[item.jid] = true
+				end
+			end
+			owned = mine
+		end
+		if #owned == 0 then
+			return
+		end
+		local queues
+		do
+			local groups, found = {{queue = owned[1].queue, items = owned, jids = none, ran = none}}, nil
+			for i = 2, #owned do
+				local queue = owned[i].queue
+				if not found and queue ~= groups[1].queue then
+					groups[1].items = {unpack(owned, 1, i - 1)}
+					found = {[groups[1].queue] = groups[1]}
+				end
+				if found then
+					local its = found[queue]
+					if not its then
+						its = {queue = queue, items = {}}
+						found[queue] = its
+						groups[#groups + 1] = its
+					end
+					its.items[#its.items + 1] = owned[i]
+				end
+			end
+			for i = 1, #groups do
+				local jids, durations
+				do
+					local items = groups[i].items
+					jids, durations = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+					local began, time
+					for i2 = 1, #items do
+						local item = items[i2]
+						if item.began ~= began or i2 == 1 then
+							began, time = item.began, finite(item.began, now)
+						end
+						jids[i2], durations[i2] = item.jid, now - time
+					end
+				end
+				groups[i].jids, groups[i].ran = jids, durations
+			end
+			queues = groups
+		end
+		local config
+		if not queues[2] then
+			config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
+		else
+			local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
+			for i = 1, #queues do
+				fields[3 + i] = queues[i].queue .. '-max-concurrency'
+			end
+			config = try('hmget', prefix .. 'config', unpack(fields))
+		end
+		local cap = finite(config[3], 100)
+		local special = any_dependents(owned, prefix .. 'tracked')
+		for i = 1, #queues do
+			do
+				local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
+				if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
+					for i4 = 1, #jids do
+						do
+							local jid = jids[i4]
+							try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+							try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+							try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+							try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+						end
+					end
+				end
+				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
+				local day = now - now % 86400
+				local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
+				local values, asked, counts
+				if short then
+					values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+				else
+					do
+						local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+						for i2 = 1, #ran do
+							local seconds = ran[i2]
+							if seconds >= 0 and seconds < 1 then
+								short = short + 1
+							else
+								local name
+								if seconds < 60 then
+									name = 's' .. math.floor(seconds)
+								elseif seconds < 3600 then
+									name = 'm' .. math.floor(seconds / 60)
+								elseif seconds < 86400 then
+									name = 'h' .. math.floor(seconds / 3600)
+								else
+									name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+								end
+								if not seen[name] then
+									fields[#fields + 1] = name
+								end
+								seen[name] = (seen[name] or 0) + 1
+							end
+						end
+						if short == 0 then
+							table.remove(fields, 4)
+						end
+						seen.s0 = short
+						asked, counts = fields, seen
+					end
+					values = try('hmget', key, unpack(asked))
+				end
+				local total = finite(values[1], 0)
+				local mean = finite(values[2], 0)
+				local vk = finite(values[3], 0)
+				local fresh = total == 0
+				if fresh then
+					mean, vk = 0, 0
+				end
+				for i5 = 1, #ran do
+					local value, before = ran[i5], mean
+					total = total + 1
+					mean = mean + (value - mean) / total
+					vk = vk + (value - mean) * (value - before)
+				end
+				if short then
+					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
+				else
+					local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+					local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+					for i3 = 4, #asked2 do
+						update[2 * i3 - 1] = asked2[i3]
+						update[2 * i3] = string.format('%d', finite(values2[i3], 0) + counts2[asked2[i3]])
+					end
+					try('hset', key, unpack(update))
+				end
+				if fresh then
+					library(stamp, now).begin_day('run', day, queue)
+				end
+			end
+		end
+		for i = 1, special and #queues or 0 do
+			do
+				local jids = queues[i].jids
+				local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+				for i2 = 1, #scores do
+					if scores[i2] then
+						try('publish', prefix .. 'completed', jids[i2])
+					end
+				end
+			end
+		end
+		local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, {}
+		for i = 1, #owned do
+			local item = owned[i]
+			if item.grace then
+				call('hdel', item.key, 'grace')
+			end
+			local entries
+			do
+				local key = item.key
+				entries = try('rpush', key .. '-history', done)
+				if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
+					library(stamp, now).trim_history(key .. '-history', entries, cap)
+				end
+			end
+			if entries == 1 then
+				library(stamp, now).adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
+			end
+			if item.next then
+				item.state = library(stamp, now).advance(item, cap)
+				if finished == owned then
+					finished = {unpack(owned, 1, i - 1)}
+				end
+			else
+				item.state = 'complete'
+				do
+					local key = item.key
+					if item.result then
+						library(stamp, now).settle_result(item, 'complete', '')
+					elseif item.data ~= '' then
+						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'data', item.data)
+					else
+						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries)
+					end
+				end
+				if item.stored and library(stamp, now).letters_of(item.stored).ending then
+					ending[#ending + 1] = item
+				end
+				if finished ~= owned then
+					finished[#finished + 1] = item
+				end
+			end
+		end
+		if #finished > 0 then
+			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
+			if #kept > 0 then
+				local keep_seconds, keep_count = config[1], config[2]
+				local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
+				for i = 2, #kept do
+					scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
+				end
+				if type(try('zadd', completed, unpack(scored))) == 'table' then
+				elseif command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48 then
+					local before
+					repeat
+						local seconds = -finite(keep_seconds, 604800)
+						if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+							local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+							if #digits == 10 and decimals ~= '.000000' then
+								before = digits .. decimals
+								break
+							end
+						end
+						before = string.format('%.17g', now + seconds)
+					until true
+					local excess = call('zcard', completed) - finite(keep_count, 50000)
+					if excess > 0 or call('zcount', completed, '0', before) > 0 then
+						library(stamp, now).prune(before, excess, 100 + #kept)
+					end
+				end
+			end
+			local items = finished
+			local queue, suffix
+			for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
+				local item = items[i]
+				if item.queue ~= queue then
+					queue = item.queue
+					suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+				end
+				try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
+			end
+			if special and any_dependents(items, prefix .. 'x:none') then
+				for i = 1, #items do
+					library(stamp, now).release_dependents(items[i].jid)
+				end
+				local some = var.releasable < math.huge
+				local _, more = library(stamp, now).settle_rest()
+				if some and more then
+					items[#items].state = 'complete+'
+				end
+			end
+		end
+		for i = 1, #queues do
+			if finite(config[3 + i], 0) > 0 then
+				library(stamp, now).wake(queues[i].queue)
+			end
+		end
+		if frees_limits then
+			library(stamp, now).stop_all_limited(owned)
+		end
+	end
+	local worker = required('Finish', 'worker', ARGV[3])
+	var.worker = worker
+	local function read_item(at)
+		local jid = required('Finish', 'jid', ARGV[at + 1])
+		local queue = required('Finish', 'queue', ARGV[at + 2])
+		local item = {jid = jid, queue = queue, data = ARGV[at + 3], key = false, retries = false, began = false, state = false}
+		if item.data ~= '' then
+			local text = item.data
+			local ok, value, problem = pcall(cjson.decode, text)
+			if not ok or problem then
+				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+				error('Finish(): ' .. message)
+			end
+		end
+		local first = at + 5
+		if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
+			return item, first
+		end
+		local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+		library(stamp, now).read_details(item, ARGV[at], first, last)
+		return item, last + 1
+	end
+	local items, completed, brief = {}, 0, true
+	local at, n = 4, 0
+	while at <= #ARGV do
+		if ARGV[at] == 'completed' then
+			local queue, last = required('Finish', 'queue', ARGV[at + 1]), at + 2
+			last = last + whole('Finish', 'n', ARGV[last])
+			for i = at + 3, last do
+				n, completed = n + 1, completed + 1
+				items[n] = {jid = required('Finish', 'jid', ARGV[i]), queue = queue, data = '', key = false, retries = false, began = false, state = false}
+			end
+			at = last + 1
+		else
+			n, brief = n + 1, false
+			items[n], at = read_item(at)
+			if not items[n].action then
+				completed = completed + 1
+			end
+		end
+	end
+	if n > 1000 then
+		error('Finish(): More than 1000 jobs')
+	end
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
+	var.releasable = math.max(250, n)
+	if completed == n then
+		complete(worker, items)
+	else
+		complete(worker, library(stamp, now).to_complete(items))
+		library(stamp, now).give(items)
+	end
+	local outcomes = items[2] and {unpack(items)} or {false}
+	for i = 1, n do
+		local item = items[i]
+		if item.problem then
+			outcomes[i] = '!' .. item.problem
+		else
+			outcomes[i] = item.state or tostring(item.remaining)
+		end
+		brief = brief and item.state == 'complete'
+	end
+	return brief and none or outcomes
+elseif command == 'fail' then
 	local function not_owned(area, jid, owner, state, worker, time, since)
 		if not state then
 			return 'Job ' .. jid .. ' does not exist'
@@ -10453,402 +8786,1056 @@ elseif command == 'retry' then
 		end
 		return default
 	end
-	local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), data = '', delay = number('Retry', 'delay', ARGV[6] or 0), group = ARGV[7], message = ARGV[8]}
-	if ARGV[9] == 'here' then
-		item.here = true
-		item.since = ARGV[10] ~= '' and ARGV[10] or nil
-		if item.group == '' then
-			item.group = nil
+	local function read_owned(area, item, worker)
+		local key = prefix .. 'j:' .. item.jid
+		local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
+		local problem = job.err or not item.anybody and not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+		if problem then
+			return problem
+		elseif not job[1] then
+			return 'Job ' .. item.jid .. ' is in no queue'
+		elseif item.here and item.queue ~= job[1] then
+			return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
 		end
-		if ARGV[11] then
-			item.data = ARGV[11]
-			local text = item.data
-			local ok, value, problem = pcall(cjson.decode, text)
-			if not ok or problem then
-				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-				error('Retry(): ' .. message)
-			end
+		item.key, item.current, item.priority = key, job[1], job[4]
+		item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+		item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
+		if item.result then
+			item.ended = library(stamp, now).result_field('failed', job[8], item.result)
 		end
-		if ARGV[12] then
-			item.result = ARGV[12]
-			local text = item.result
-			local ok, value, problem = pcall(cjson.decode, text)
-			if not ok or problem then
-				local message = 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-				error('Retry(): ' .. message)
-			end
+	end
+	local function add_failure(jid, group)
+		local reply = try('lpush', prefix .. 'f:' .. group, jid)
+		if type(reply) == 'table' then
+			call('del', prefix .. 'x:none')
+			reply = try('lpush', prefix .. 'f:' .. group, jid)
 		end
+		if type(reply) == 'table' then
+			return reply.err
+		end
+		try('sadd', prefix .. 'failures', group)
+	end
+	local function entry(at, what, details)
+		return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+	end
+	local jid = ARGV[3]
+	if not jid then
+		error('Job(): no jid provided')
+	end
+	local worker = ARGV[4]
+	if not worker then
+		error('Fail(): Arg "worker" missing')
+	end
+	local group = ARGV[5]
+	if not group then
+		error('Fail(): Arg "group" missing')
+	end
+	local message, data = ARGV[6], ARGV[7]
+	if not message then
+		error('Fail(): Arg "message" missing')
+	end
+	if data then
+		local ok, value, problem = pcall(cjson.decode, data)
+		if not ok or problem then
+			local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+			error('Fail(): ' .. message)
+		end
+	end
+	local item = {jid = jid, group = group, message = message, data = data or ''}
+	if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
+		item.result = library(stamp, now).strict_json('Fail', 'result', ARGV[8])
+	end
+	if ARGV[9] and ARGV[9] ~= '' then
+		item.since = ARGV[9]
 	end
 	if may_run and not may_run('publish', prefix .. 'log', '') then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
 	local problem
-	repeat
-		local worker = required('Retry', 'worker', ARGV[5])
-		local problem3
-		do
-			local key = prefix .. 'j:' .. item.jid
-			local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
-			local problem2 = job.err or not item.anybody and not_owned('Retry', item.jid, job[3], job[2], worker, job[8], item.since)
-			if problem2 then
-				problem3 = problem2
-			elseif not job[1] then
-				problem3 = 'Job ' .. item.jid .. ' is in no queue'
-			elseif item.here and item.queue ~= job[1] then
-				problem3 = 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
-			else
-				item.key, item.current, item.priority = key, job[1], job[4]
-				item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-				item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
-				if item.result then
-					item.ended = library(stamp, now).result_field('failed', job[8], item.result)
-				end
+	do
+		local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
+		if problem2 then
+			problem = problem2
+		else
+			local jid, group, message = item.jid, item.group, item.message
+			try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
+			if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+				try('publish', prefix .. 'failed', jid)
 			end
-		end
-		if problem3 then
-			problem = problem3
-			break
-		end
-		local queue, group, message = item.queue, item.group, item.message
-		item.remaining = item.remaining - 1
-		local failure
-		if group and message then
-			failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
-		end
-		if item.remaining < 0 then
-			problem = library(stamp, now).exhaust(worker, item, queue, group, failure)
-			break
-		end
-		local state
-		do
-			local score = finite(item.priority, 0) - now / 10000000000
-			local state2, part = 'waiting', 'work'
-			if item.delay > 0 then
-				state2, part, score = 'scheduled', 'scheduled', string.format('%.17g', now + item.delay)
+			local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
+			if item.ended then
+				library(stamp, now).add_result(item, fields)
 			end
-			local reply
 			do
-				local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
-				reply = try('zadd', key, score2, member)
-				if type(reply) == 'table' then
-					call('del', prefix .. 'x:none')
-					reply = try('zadd', key, score2, member)
+				try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+				try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+				do
+					local jid, text = item.jid, item.history
+					if text then
+						library(stamp, now).move_history(jid, text)
+					end
 				end
-			end
-			if type(reply) == 'table' then
-				state, problem3 = nil, reply.err
-			else
-				state, problem3 = state2
-			end
-		end
-		if problem3 then
-			problem = problem3
-			break
-		end
-		local fields = {'remaining', item.remaining, 'state', state}
-		if failure then
-			fields[5], fields[6] = 'failure', failure
-		end
-		do
-			try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-			try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-			do
-				local jid, text = item.jid, item.history
-				if text then
-					library(stamp, now).move_history(jid, text)
+				if item.grace then
+					call('hdel', item.key, 'grace')
 				end
-			end
-			if item.grace then
-				call('hdel', item.key, 'grace')
-			end
-			if item.data ~= '' then
-				fields[#fields + 1] = 'data'
-				fields[#fields + 1] = item.data
-			end
-			if item.began then
-				fields[#fields + 1] = 'x:attempts'
-				fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
-			end
-			call('hset', item.key, unpack(fields))
-			local queue = item.current
-			if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-				library(stamp, now).wake(queue)
-			end
-		end
-		if queue ~= item.current then
-			library(stamp, now).know_unlisted(queue)
-			if call('exists', prefix .. 'x:empty') == 1 and try('sadd', prefix .. 'x:filled', queue) == 1 then
-				call('expire', prefix .. 'x:filled', 1)
-			end
-		end
-		library(stamp, now).wake_for(queue, item.delay)
-		if item.stored then
-			library(stamp, now).stop_limited(item.jid, item.stored)
-		end
-	until true
-	if problem then
-		error('Retry(): ' .. problem)
-	end
-	return item.remaining
-elseif command == 'tag' then
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local function array(list)
-		if #list == 0 then
-			return empty_list
-		end
-		return cjson.encode(list)
-	end
-	local action = ARGV[3]
-	if not action then
-		error('Tag(): Arg "command" must be "add", "remove", "get" or "top"')
-	end
-	if action == 'add' or action == 'remove' then
-		local jid = required('Tag', 'jid', ARGV[4])
-		local stored = call('hget', prefix .. 'j:' .. jid, 'tags')
-		if not stored then
-			local message = 'Job ' .. jid .. ' does not exist'
-			error('Tag(): ' .. message)
-		end
-		local text = library(stamp, now).change_tags(jid, stored, action == 'add', ARGV, 5)
-		call('hset', prefix .. 'j:' .. jid, 'tags', text)
-		return text
-	elseif action == 'get' then
-		local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[4])
-		local offset
-		do
-			local text = ARGV[5] or 0
-			offset = tonumber(text)
-			if not offset or offset - offset ~= 0 then
-				library(stamp, now).reject_number('Tag', 'offset', text)
-			end
-			if offset % 1 ~= 0 or math.abs(offset) > 2147483647 then
-				local message = 'Arg "offset" is not a whole number: ' .. text
-				error('Tag(): ' .. message)
-			end
-		end
-		local count
-		do
-			local text = ARGV[6] or 25
-			count = tonumber(text)
-			if not count or count - count ~= 0 then
-				library(stamp, now).reject_number('Tag', 'count', text)
-			end
-			if count % 1 ~= 0 or math.abs(count) > 2147483647 then
-				local message = 'Arg "count" is not a whole number: ' .. text
-				error('Tag(): ' .. message)
-			end
-		end
-		local jids = call('zrange', key, offset, offset + count - 1)
-		return '{"total":' .. call('zcard', key) .. ',"jobs":' .. array(jids) .. '}'
-	elseif action == 'top' then
-		local offset
-		do
-			local text = ARGV[4] or 0
-			offset = tonumber(text)
-			if not offset or offset - offset ~= 0 then
-				library(stamp, now).reject_number('Tag', 'offset', text)
-			end
-			if offset % 1 ~= 0 or math.abs(offset) > 2147483647 then
-				local message = 'Arg "offset" is not a whole number: ' .. text
-				error('Tag(): ' .. message)
-			end
-		end
-		local count
-		do
-			local text = ARGV[5] or 25
-			count = tonumber(text)
-			if not count or count - count ~= 0 then
-				library(stamp, now).reject_number('Tag', 'count', text)
-			end
-			if count % 1 ~= 0 or math.abs(count) > 2147483647 then
-				local message = 'Arg "count" is not a whole number: ' .. text
-				error('Tag(): ' .. message)
-			end
-		end
-		local key = prefix .. 'tags'
-		if ARGV[6] == 'total' then
-			local total = call('zcount', key, 2, '+inf')
-			local last = math.min(offset + count, total) - 1
-			local tags = last >= offset and call('zrevrange', key, offset, last) or {}
-			return '{"total":' .. total .. ',"tags":' .. array(tags) .. '}'
-		end
-		return array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
-	end
-	error('Tag(): First argument must be "add", "remove", "get" or "top"')
-	return
-elseif command == 'timeout' then
-	local function entry(at, what, details)
-		return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-	end
-	local running, jids = {}, {}
-	for i = 3, #ARGV do
-		local jid = ARGV[i]
-		local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts')
-		if not job[2] then
-			local message = 'Job ' .. jid .. ' does not exist'
-			error('Timeout(): ' .. message)
-		elseif job[2] ~= 'running' then
-			local message = 'Job ' .. jid .. ' not running'
-			error('Timeout(): ' .. message)
-		end
-		if not job[1] then
-			local message = 'Job ' .. jid .. ' is in no queue'
-			error('Timeout(): ' .. message)
-		end
-		call('zcard', prefix .. 'q:' .. job[1] .. '-work')
-		if not running[jid] then
-			running[jid] = job
-			jids[#jids + 1] = jid
-		end
-	end
-	if may_run and not may_run('publish', prefix .. 'log', '') then
-		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-	end
-	for _, jid in ipairs(jids) do
-		do
-			local job = running[jid]
-			local queue = job[1]
-			try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-			call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jid)
-			do
-				local text = job[4]
-				if text then
-					library(stamp, now).move_history(jid, text)
+				if item.data ~= '' then
+					fields[#fields + 1] = 'data'
+					fields[#fields + 1] = item.data
+				end
+				if item.began then
+					fields[#fields + 1] = 'x:attempts'
+					fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
+				end
+				call('hset', item.key, unpack(fields))
+				local queue = item.current
+				if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+					library(stamp, now).wake(queue)
 				end
 			end
 			do
-				local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"')
+				local queue = item.current
+				try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+				try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+				try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+				try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+			end
+			local cap, keep
+			do
+				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
+				cap, keep = finite(values[1], 100), (values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)}
+			end
+			do
+				local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
 				local length = try('rpush', key .. '-history', text)
 				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
 					library(stamp, now).trim_history(key .. '-history', length, cap)
 				end
 			end
-			call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0', 'x:attempts', library(stamp, now).with_attempt(job[7], 'timed_out', job[6], {worker = job[3] or nil, queue = queue}))
 			do
-				local worker = job[3] or ''
-				local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-				try('publish', prefix .. 'w:' .. worker, message)
-				try('publish', prefix .. 'log', message)
-			end
-			library(stamp, now).wake(queue)
-			if job[5] then
-				library(stamp, now).stop_limited(jid, job[5])
-			end
-		end
-	end
-	return
-elseif command == 'unpause' then
-	do
-		local text = ARGV[3]
-		if not text then
-			error('Unpause(): Arg "queue" missing')
-		end
-	end
-	for i = 3, #ARGV do
-		if call('srem', prefix .. 'paused_queues', ARGV[i]) == 1 then
-			local event = {event = 'unpaused', queue = ARGV[i]}
-			repeat
-				local message = cjson.encode(event)
-				if classic then
-					local heard = try('pubsub', 'numsub', prefix .. 'x:log')
-					if not heard.err and heard[2] == 0 then
-						break
+				local queue = item.current
+				do
+					local day = now - now % 86400
+					local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+					if try('hincrby', key, 'failures', 1) == 1 then
+						local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+						try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 					end
 				end
-				try('publish', prefix .. 'x:log', message)
-			until true
-		end
-		library(stamp, now).wake(ARGV[i])
-	end
-	return
-elseif command == 'workers' then
-	var = {}
-	local function integer(area, name, text)
-		local value = tonumber(text)
-		if not value or value - value ~= 0 then
-			library(stamp, now).reject_number(area, name, text)
-		end
-		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-			error(area .. '(): ' .. message)
-		end
-		return value
-	end
-	local function array(list)
-		if #list == 0 then
-			return empty_list
-		end
-		return cjson.encode(list)
-	end
-	local function required(area, name, text)
-		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
-		end
-		return text
-	end
-	local far = string.format('%.17g', now + 8640000)
-	var.far = far
-	local function counts(name)
-		local key = prefix .. 'w:' .. name .. ':jobs'
-		return {name = name, jobs = call('zcount', key, stamp, far), stalled = call('zcount', key, 0, stamp)}
-	end
-	local worker = ARGV[3]
-	if worker == '' then
-		worker = nil
-	end
-	local first, last = 0, -1
-	if not worker then
-		first = ARGV[4] and ARGV[4] ~= '' and integer('Workers', 'first', ARGV[4]) or first
-		last = ARGV[5] and ARGV[5] ~= '' and integer('Workers', 'last', ARGV[5]) or last
-	end
-	do
-		local age
-		do
-			local text = call('hget', prefix .. 'config', 'max-worker-age')
-			local n = text and tonumber(text)
-			if n and n - n == 0 then
-				age = n
-			else
-				age = 86400
+				local day = now - now % 86400
+				local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+				if try('hincrby', key, 'failed', 1) == 1 then
+					local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+					try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+				end
+			end
+			if item.stored then
+				library(stamp, now).job_ended(jid, item.stored, 'failed')
+			end
+			if keep then
+				library(stamp, now).file_failure(jid, group, keep, item.stored)
 			end
 		end
-		local old = call('zrangebyscore', prefix .. 'workers', 0, string.format('%.17g', now - age), 'LIMIT', 0, 1000)
-		if #old > 0 then
-			library(stamp, now).forget(old)
+	end
+	if problem then
+		error('Fail(): ' .. problem)
+	end
+	return jid
+elseif command == 'end' then
+	var = {none = {}, releasable = math.huge, tellable = 200}
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+	local none = var.none
+	local frees_limits
+	local function count_existing(keys)
+		local count = 0
+		for from = 1, #keys, 1000 do
+			count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+		end
+		return count
+	end
+	local function any_dependents(items, more)
+		if not items[2] then
+			return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
+		end
+		local keys = {more, prefix .. 'x:rest', unpack(items)}
+		for i = 1, #items do
+			keys[i + 2] = items[i].key .. '-dependents'
+		end
+		return count_existing(keys) > 0
+	end
+	local function are_short(durations)
+		for i = 1, #durations do
+			if durations[i] < 0 or durations[i] >= 1 then
+				return false
+			end
+		end
+		return true
+	end
+	local jid = ARGV[3]
+	if not jid then
+		error('Job(): no jid provided')
+	end
+	local as, group, message = ARGV[4], ARGV[5] or '', ARGV[6] or ''
+	local tries
+	do
+		local text = ARGV[7]
+		local amount = tonumber(text)
+		if not amount or amount - amount ~= 0 then
+			library(stamp, now).reject_number('End', 'tries', text)
+		end
+		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
+			local message = 'Arg "tries" is not a whole number: ' .. text
+			error('End(): ' .. message)
+		end
+		if amount < 0 then
+			local message = 'Arg "tries" is negative: ' .. text
+			error('End(): ' .. message)
+		end
+		tries = amount + 0
+	end
+	local result = ARGV[8]
+	if as ~= 'complete' and as ~= 'failed' then
+		local message = 'Unknown state "' .. tostring(as) .. '"'
+		error('End(): ' .. message)
+	end
+	if as == 'failed' then
+		local text = group ~= '' and group
+		if not text then
+			error('End(): Arg "group" missing')
 		end
 	end
-	if worker then
-		local key = prefix .. 'w:' .. worker .. ':jobs'
-		return '{"jobs":' .. array(call('zrevrangebyscore', key, far, stamp)) .. ',"stalled":' .. array(call('zrevrangebyscore', key, stamp, 0)) .. '}'
-	elseif ARGV[6] == 'registered' then
-		return library(stamp, now).counts_from(required('Workers', 'cursor', ARGV[7]))
+	if result then
+		result = library(stamp, now).strict_json('End', 'result', result)
 	end
-	local all = call('zrevrange', prefix .. 'workers', first, last)
-	for i = 1, #all do
-		all[i] = cjson.encode(counts(all[i]))
+	local key = prefix .. 'j:' .. jid
+	local job = call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o', 'x:place', 'time', 'x:attempts')
+	local state, queue, worker = job[1], job[2], job[3] or ''
+	if not state then
+		return false
+	elseif state == 'complete' or state == 'failed' then
+		return '!' .. state
+	elseif not queue then
+		local message = 'Job ' .. jid .. ' is in no queue'
+		error('End(): ' .. message)
+	end
+	local _, values = library(stamp, now).split_options(job[7])
+	local calls = finite(values.n, 0) + 1
+	local held = state == 'running' or state == 'stalled'
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
+	if state == 'depends' and calls >= tries and call('scard', key .. '-dependencies') > (classic and 1000000000 or 1000) then
+		library(stamp, now).unlink_some(jid)
+		return 'unlinked'
+	end
+	var.releasable = 250
+	if calls >= tries then
+		local others = call('smembers', key .. '-dependencies')
+		local item = {jid = jid, queue = queue, data = '', anybody = true, result = result}
+		local problem
+		if as == 'complete' then
+			item.delay, item.depends = 0, none
+			do
+				local items = {item}
+				local owned
+				do
+					local mine, seen = items, {}
+					for i = 1, #items do
+						local item2 = items[i]
+						local problem
+						if seen[item2.jid] then
+							problem = 'Job ' .. item2.jid .. ' is not currently running: complete'
+						else
+							repeat
+								local jid = item2.jid
+								local key = prefix .. 'j:' .. jid
+								local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+								local refusal = job.err
+								if not refusal and not item2.anybody then
+									repeat
+										local owner, state2, time, since = job[1], job[2], job[5], item2.since
+										if not state2 then
+											refusal = 'Job ' .. jid .. ' does not exist'
+											break
+										elseif state2 ~= 'running' then
+											refusal = 'Job ' .. jid .. ' is not currently running: ' .. state2
+											break
+										elseif owner ~= worker or since and since ~= time then
+											local again = owner == worker and ', at ' .. tostring(time) or ''
+											refusal = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner) .. again
+											break
+										end
+										refusal = nil
+									until true
+								end
+								if refusal then
+									problem = refusal
+									break
+								elseif item2.queue ~= job[4] then
+									problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+									break
+								end
+								item2.key, item2.retries, item2.began = key, job[3] or '5', job[5]
+								if item2.anybody and job[2] ~= 'running' then
+									item2.began = stamp
+								end
+								if job[6] or job[7] then
+									item2.grace, item2.stored = job[6], job[7]
+									frees_limits = frees_limits or job[7] and library(stamp, now).letters_of(job[7]).c
+								end
+								if item2.next then
+									problem = library(stamp, now).prepare_next(item2)
+									break
+								end
+								problem = nil
+							until true
+						end
+						if problem then
+							item2.problem = problem
+							if mine == items then
+								mine = {unpack(items, 1, i - 1)}
+							end
+						elseif mine ~= items then
+							mine[#mine + 1] = item2
+						end
+						if not problem and #items > 1 then
+							seen[item2.jid] = true
+						end
+					end
+					owned = mine
+				end
+				if #owned ~= 0 then
+					local queues
+					do
+						local groups, found = {{queue = owned[1].queue, items = owned, jids = none, ran = none}}, nil
+						for i = 2, #owned do
+							local queue = owned[i].queue
+							if not found and queue ~= groups[1].queue then
+								groups[1].items = {unpack(owned, 1, i - 1)}
+								found = {[groups[1].queue] = groups[1]}
+							end
+							if found then
+								local its = found[queue]
+								if not its then
+									its = {queue = queue, items = {}}
+									found[queue] = its
+									groups[#groups + 1] = its
+								end
+								its.items[#its.items + 1] = owned[i]
+							end
+						end
+						for i = 1, #groups do
+							local jids, durations
+							do
+								local items = groups[i].items
+								jids, durations = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+								local began, time
+								for i2 = 1, #items do
+									local item3 = items[i2]
+									if item3.began ~= began or i2 == 1 then
+										began, time = item3.began, finite(item3.began, now)
+									end
+									jids[i2], durations[i2] = item3.jid, now - time
+								end
+							end
+							groups[i].jids, groups[i].ran = jids, durations
+						end
+						queues = groups
+					end
+					local config
+					if not queues[2] then
+						config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
+					else
+						local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
+						for i = 1, #queues do
+							fields[3 + i] = queues[i].queue .. '-max-concurrency'
+						end
+						config = try('hmget', prefix .. 'config', unpack(fields))
+					end
+					local cap = finite(config[3], 100)
+					local special = any_dependents(owned, prefix .. 'tracked')
+					for i = 1, #queues do
+						do
+							local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
+							if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
+								for i4 = 1, #jids do
+									do
+										local jid = jids[i4]
+										try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+										try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+										try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+										try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+									end
+								end
+							end
+							try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
+							local day = now - now % 86400
+							local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
+							local values, asked, counts
+							if short then
+								values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+							else
+								do
+									local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+									for i2 = 1, #ran do
+										local seconds = ran[i2]
+										if seconds >= 0 and seconds < 1 then
+											short = short + 1
+										else
+											local name
+											if seconds < 60 then
+												name = 's' .. math.floor(seconds)
+											elseif seconds < 3600 then
+												name = 'm' .. math.floor(seconds / 60)
+											elseif seconds < 86400 then
+												name = 'h' .. math.floor(seconds / 3600)
+											else
+												name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+											end
+											if not seen[name] then
+												fields[#fields + 1] = name
+											end
+											seen[name] = (seen[name] or 0) + 1
+										end
+									end
+									if short == 0 then
+										table.remove(fields, 4)
+									end
+									seen.s0 = short
+									asked, counts = fields, seen
+								end
+								values = try('hmget', key, unpack(asked))
+							end
+							local total = finite(values[1], 0)
+							local mean = finite(values[2], 0)
+							local vk = finite(values[3], 0)
+							local fresh = total == 0
+							if fresh then
+								mean, vk = 0, 0
+							end
+							for i5 = 1, #ran do
+								local value, before = ran[i5], mean
+								total = total + 1
+								mean = mean + (value - mean) / total
+								vk = vk + (value - mean) * (value - before)
+							end
+							if short then
+								try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
+							else
+								local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+								local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+								for i3 = 4, #asked2 do
+									update[2 * i3 - 1] = asked2[i3]
+									update[2 * i3] = string.format('%d', finite(values2[i3], 0) + counts2[asked2[i3]])
+								end
+								try('hset', key, unpack(update))
+							end
+							if fresh then
+								library(stamp, now).begin_day('run', day, queue)
+							end
+						end
+					end
+					for i = 1, special and #queues or 0 do
+						do
+							local jids = queues[i].jids
+							local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+							for i2 = 1, #scores do
+								if scores[i2] then
+									try('publish', prefix .. 'completed', jids[i2])
+								end
+							end
+						end
+					end
+					local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, {}
+					for i = 1, #owned do
+						local item5 = owned[i]
+						if item5.grace then
+							call('hdel', item5.key, 'grace')
+						end
+						local entries
+						do
+							local key = item5.key
+							entries = try('rpush', key .. '-history', done)
+							if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
+								library(stamp, now).trim_history(key .. '-history', entries, cap)
+							end
+						end
+						if entries == 1 then
+							library(stamp, now).adopt_before(item5.jid, try('hget', item5.key, 'history'), done, cap)
+						end
+						if item5.next then
+							item5.state = library(stamp, now).advance(item5, cap)
+							if finished == owned then
+								finished = {unpack(owned, 1, i - 1)}
+							end
+						else
+							item5.state = 'complete'
+							do
+								local key = item5.key
+								if item5.result then
+									library(stamp, now).settle_result(item5, 'complete', '')
+								elseif item5.data ~= '' then
+									call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries, 'data', item5.data)
+								else
+									call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries)
+								end
+							end
+							if item5.stored and library(stamp, now).letters_of(item5.stored).ending then
+								ending[#ending + 1] = item5
+							end
+							if finished ~= owned then
+								finished[#finished + 1] = item5
+							end
+						end
+					end
+					if #finished > 0 then
+						local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
+						if #kept > 0 then
+							local keep_seconds, keep_count = config[1], config[2]
+							local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
+							for i = 2, #kept do
+								scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
+							end
+							if type(try('zadd', completed, unpack(scored))) == 'table' then
+							elseif command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48 then
+								local before
+								repeat
+									local seconds = -finite(keep_seconds, 604800)
+									if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+										local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+										if #digits == 10 and decimals ~= '.000000' then
+											before = digits .. decimals
+											break
+										end
+									end
+									before = string.format('%.17g', now + seconds)
+								until true
+								local excess = call('zcard', completed) - finite(keep_count, 50000)
+								if excess > 0 or call('zcount', completed, '0', before) > 0 then
+									library(stamp, now).prune(before, excess, 100 + #kept)
+								end
+							end
+						end
+						local items = finished
+						local queue, suffix
+						for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
+							local item4 = items[i]
+							if item4.queue ~= queue then
+								queue = item4.queue
+								suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+							end
+							try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item4.jid) .. suffix)
+						end
+						if special and any_dependents(items, prefix .. 'x:none') then
+							for i = 1, #items do
+								library(stamp, now).release_dependents(items[i].jid)
+							end
+							local some = var.releasable < math.huge
+							local _, more = library(stamp, now).settle_rest()
+							if some and more then
+								items[#items].state = 'complete+'
+							end
+						end
+					end
+					for i = 1, #queues do
+						if finite(config[3 + i], 0) > 0 then
+							library(stamp, now).wake(queues[i].queue)
+						end
+					end
+					if frees_limits then
+						library(stamp, now).stop_all_limited(owned)
+					end
+				end
+			end
+			problem, as = item.problem, item.state
+		else
+			item.group, item.message = group, message
+			problem = library(stamp, now).fail(worker, item)
+			as = var.tellable > 0 and as or 'failed+'
+		end
+		if problem then
+			local message = problem
+			error('End(): ' .. message)
+		end
+		for i = 1, #others do
+			library(stamp, now).undepend(jid, others[i])
+		end
+		state = as
+	elseif held then
+		local item = {jid = jid, key = key, current = queue, history = job[5], grace = job[6], data = '', delay = 0, began = state == 'running' and job[9], attempts = job[10]}
+		local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(job[4], 0)
+		if job[8] then
+			score = finite(job[4], 0) - finite(job[8], now) / 10000000000
+			fields[7], fields[8] = 'time', job[8]
+		end
+		local _, problem = library(stamp, now).enqueue(item, queue, score)
+		if problem then
+			error('End(): ' .. problem)
+		end
+		library(stamp, now).give_up(item, worker, fields, 'released')
+		library(stamp, now).wake_for(queue, 0)
+		if job[7] then
+			library(stamp, now).stop_limited(jid, job[7])
+		end
+		state = 'waiting'
+	else
+		call('del', prefix .. 'x:none')
+	end
+	if state ~= 'waiting' and job[1] == 'waiting' and job[7] and library(stamp, now).has_option(job[7], 'g') then
+		library(stamp, now).leave_turns(queue, job[4])
+	end
+	if tries > 0 and call('exists', key) == 1 then
+		call('hset', key, 'x:o', library(stamp, now).with_value(call('hget', key, 'x:o'), 'n', calls))
+	end
+	if held and worker ~= '' then
+		library(stamp, now).lock_lost(jid, worker)
+	end
+	return state
+elseif command == 'complete' then
+	var = {none = {}, releasable = math.huge}
+	local none = var.none
+	local frees_limits
+	local function finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+	local function count_existing(keys)
+		local count = 0
+		for from = 1, #keys, 1000 do
+			count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+		end
+		return count
+	end
+	local function any_dependents(items, more)
+		if not items[2] then
+			return call('exists', more, prefix .. 'x:rest', items[1].key .. '-dependents') > 0
+		end
+		local keys = {more, prefix .. 'x:rest', unpack(items)}
+		for i = 1, #items do
+			keys[i + 2] = items[i].key .. '-dependents'
+		end
+		return count_existing(keys) > 0
+	end
+	local function are_short(durations)
+		for i = 1, #durations do
+			if durations[i] < 0 or durations[i] >= 1 then
+				return false
+			end
+		end
+		return true
+	end
+	local jid = ARGV[3]
+	if not jid then
+		error('Job(): no jid provided')
+	end
+	local worker = ARGV[4]
+	if not worker then
+		error('Complete(): Arg "worker" missing')
+	end
+	local queue = ARGV[5]
+	if not queue then
+		error('Complete(): Arg "queue" missing')
+	end
+	local data = ARGV[6]
+	local given
+	do
+		local last = #ARGV
+		local found = {}
+		if last < 7 then
+			given = found
+		else
+			if (last - 7) % 2 == 0 or last > #ARGV then
+				error('Complete(): Odd number of additional args')
+			end
+			for i = 7, last, 2 do
+				found[ARGV[i]] = ARGV[i + 1]
+			end
+			given = found
+		end
+	end
+	if not given.checked then
+		do
+			local ok, value, problem = pcall(cjson.decode, data)
+			if not ok or problem then
+				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
+				error('Complete(): ' .. message)
+			end
+		end
+		if given.result then
+			given.result = library(stamp, now).strict_json('Complete', 'result', given.result)
+		end
+	end
+	if not given.next and (given.delay or given.depends) then
+		local option = given.delay and 'delay' or 'depends'
+		local message = '"' .. option .. '" cannot be used without a "next".'
+		error('Complete(): ' .. message)
+	end
+	local change
+	if given.priority or given.retries or given.tags or given.o or given.drop then
+		change = library(stamp, now).read_changes('Complete', given)
+	end
+	if change and not given.next then
+		error('Complete(): "priority", "retries", "tags", "o" and "drop" need a "next"')
+	end
+	local depends, delay = none, 0
+	if given.depends then
+		depends = library(stamp, now).read_dependencies('Complete', given.depends)
+	end
+	if given.delay then
+		local text = given.delay
+		local n = tonumber(text)
+		if not n or n - n ~= 0 then
+			library(stamp, now).reject_number('Complete', 'delay', text)
+		end
+		delay = n
+	end
+	local item = {jid = jid, queue = queue, data = data, next = given.next, delay = delay, checked = given.checked, depends = depends, change = change, since = given.since or false, key = false, retries = false, began = false, state = false}
+	if given.result then
+		item.result = given.result
+	end
+	if may_run and not may_run('publish', prefix .. 'log', '') then
+		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+	end
+	if given.checked then
+		var.releasable = 250
 	end
 	do
-		if #all == 0 then
-			return empty_list
-		elseif #all == 1 then
-			return '[' .. all[1] .. ']'
-		elseif #all == 2 then
-			return '[' .. all[1] .. ',' .. all[2] .. ']'
+		local items = {item}
+		local owned
+		do
+			local mine, seen = items, {}
+			for i = 1, #items do
+				local item2 = items[i]
+				local problem
+				if seen[item2.jid] then
+					problem = 'Job ' .. item2.jid .. ' is not currently running: complete'
+				else
+					repeat
+						local jid = item2.jid
+						local key = prefix .. 'j:' .. jid
+						local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+						local refusal = job.err
+						if not refusal and not item2.anybody then
+							repeat
+								local owner, state, time, since = job[1], job[2], job[5], item2.since
+								if not state then
+									refusal = 'Job ' .. jid .. ' does not exist'
+									break
+								elseif state ~= 'running' then
+									refusal = 'Job ' .. jid .. ' is not currently running: ' .. state
+									break
+								elseif owner ~= worker or since and since ~= time then
+									local again = owner == worker and ', at ' .. tostring(time) or ''
+									refusal = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner) .. again
+									break
+								end
+								refusal = nil
+							until true
+						end
+						if refusal then
+							problem = refusal
+							break
+						elseif item2.queue ~= job[4] then
+							problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+							break
+						end
+						item2.key, item2.retries, item2.began = key, job[3] or '5', job[5]
+						if item2.anybody and job[2] ~= 'running' then
+							item2.began = stamp
+						end
+						if job[6] or job[7] then
+							item2.grace, item2.stored = job[6], job[7]
+							frees_limits = frees_limits or job[7] and library(stamp, now).letters_of(job[7]).c
+						end
+						if item2.next then
+							problem = library(stamp, now).prepare_next(item2)
+							break
+						end
+						problem = nil
+					until true
+				end
+				if problem then
+					item2.problem = problem
+					if mine == items then
+						mine = {unpack(items, 1, i - 1)}
+					end
+				elseif mine ~= items then
+					mine[#mine + 1] = item2
+				end
+				if not problem and #items > 1 then
+					seen[item2.jid] = true
+				end
+			end
+			owned = mine
 		end
-		return '[' .. table.concat(all, ',') .. ']'
+		if #owned ~= 0 then
+			local queues
+			do
+				local groups, found = {{queue = owned[1].queue, items = owned, jids = none, ran = none}}, nil
+				for i = 2, #owned do
+					local queue = owned[i].queue
+					if not found and queue ~= groups[1].queue then
+						groups[1].items = {unpack(owned, 1, i - 1)}
+						found = {[groups[1].queue] = groups[1]}
+					end
+					if found then
+						local its = found[queue]
+						if not its then
+							its = {queue = queue, items = {}}
+							found[queue] = its
+							groups[#groups + 1] = its
+						end
+						its.items[#its.items + 1] = owned[i]
+					end
+				end
+				for i = 1, #groups do
+					local jids, durations
+					do
+						local items = groups[i].items
+						jids, durations = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+						local began, time
+						for i2 = 1, #items do
+							local item3 = items[i2]
+							if item3.began ~= began or i2 == 1 then
+								began, time = item3.began, finite(item3.began, now)
+							end
+							jids[i2], durations[i2] = item3.jid, now - time
+						end
+					end
+					groups[i].jids, groups[i].ran = jids, durations
+				end
+				queues = groups
+			end
+			local config
+			if not queues[2] then
+				config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
+			else
+				local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
+				for i = 1, #queues do
+					fields[3 + i] = queues[i].queue .. '-max-concurrency'
+				end
+				config = try('hmget', prefix .. 'config', unpack(fields))
+			end
+			local cap = finite(config[3], 100)
+			local special = any_dependents(owned, prefix .. 'tracked')
+			for i = 1, #queues do
+				do
+					local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
+					if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
+						for i4 = 1, #jids do
+							do
+								local jid = jids[i4]
+								try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+								try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+								try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+								try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+							end
+						end
+					end
+					try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
+					local day = now - now % 86400
+					local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
+					local values, asked, counts
+					if short then
+						values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+					else
+						do
+							local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+							for i2 = 1, #ran do
+								local seconds = ran[i2]
+								if seconds >= 0 and seconds < 1 then
+									short = short + 1
+								else
+									local name
+									if seconds < 60 then
+										name = 's' .. math.floor(seconds)
+									elseif seconds < 3600 then
+										name = 'm' .. math.floor(seconds / 60)
+									elseif seconds < 86400 then
+										name = 'h' .. math.floor(seconds / 3600)
+									else
+										name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+									end
+									if not seen[name] then
+										fields[#fields + 1] = name
+									end
+									seen[name] = (seen[name] or 0) + 1
+								end
+							end
+							if short == 0 then
+								table.remove(fields, 4)
+							end
+							seen.s0 = short
+							asked, counts = fields, seen
+						end
+						values = try('hmget', key, unpack(asked))
+					end
+					local total = finite(values[1], 0)
+					local mean = finite(values[2], 0)
+					local vk = finite(values[3], 0)
+					local fresh = total == 0
+					if fresh then
+						mean, vk = 0, 0
+					end
+					for i5 = 1, #ran do
+						local value, before = ran[i5], mean
+						total = total + 1
+						mean = mean + (value - mean) / total
+						vk = vk + (value - mean) * (value - before)
+					end
+					if short then
+						try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
+					else
+						local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+						local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+						for i3 = 4, #asked2 do
+							update[2 * i3 - 1] = asked2[i3]
+							update[2 * i3] = string.format('%d', finite(values2[i3], 0) + counts2[asked2[i3]])
+						end
+						try('hset', key, unpack(update))
+					end
+					if fresh then
+						library(stamp, now).begin_day('run', day, queue)
+					end
+				end
+			end
+			for i = 1, special and #queues or 0 do
+				do
+					local jids = queues[i].jids
+					local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+					for i2 = 1, #scores do
+						if scores[i2] then
+							try('publish', prefix .. 'completed', jids[i2])
+						end
+					end
+				end
+			end
+			local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, {}
+			for i = 1, #owned do
+				local item5 = owned[i]
+				if item5.grace then
+					call('hdel', item5.key, 'grace')
+				end
+				local entries
+				do
+					local key = item5.key
+					entries = try('rpush', key .. '-history', done)
+					if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
+						library(stamp, now).trim_history(key .. '-history', entries, cap)
+					end
+				end
+				if entries == 1 then
+					library(stamp, now).adopt_before(item5.jid, try('hget', item5.key, 'history'), done, cap)
+				end
+				if item5.next then
+					item5.state = library(stamp, now).advance(item5, cap)
+					if finished == owned then
+						finished = {unpack(owned, 1, i - 1)}
+					end
+				else
+					item5.state = 'complete'
+					do
+						local key = item5.key
+						if item5.result then
+							library(stamp, now).settle_result(item5, 'complete', '')
+						elseif item5.data ~= '' then
+							call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries, 'data', item5.data)
+						else
+							call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries)
+						end
+					end
+					if item5.stored and library(stamp, now).letters_of(item5.stored).ending then
+						ending[#ending + 1] = item5
+					end
+					if finished ~= owned then
+						finished[#finished + 1] = item5
+					end
+				end
+			end
+			if #finished > 0 then
+				local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
+				if #kept > 0 then
+					local keep_seconds, keep_count = config[1], config[2]
+					local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
+					for i = 2, #kept do
+						scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
+					end
+					if type(try('zadd', completed, unpack(scored))) == 'table' then
+					elseif command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48 then
+						local before
+						repeat
+							local seconds = -finite(keep_seconds, 604800)
+							if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+								local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+								if #digits == 10 and decimals ~= '.000000' then
+									before = digits .. decimals
+									break
+								end
+							end
+							before = string.format('%.17g', now + seconds)
+						until true
+						local excess = call('zcard', completed) - finite(keep_count, 50000)
+						if excess > 0 or call('zcount', completed, '0', before) > 0 then
+							library(stamp, now).prune(before, excess, 100 + #kept)
+						end
+					end
+				end
+				local items = finished
+				local queue, suffix
+				for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
+					local item4 = items[i]
+					if item4.queue ~= queue then
+						queue = item4.queue
+						suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+					end
+					try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item4.jid) .. suffix)
+				end
+				if special and any_dependents(items, prefix .. 'x:none') then
+					for i = 1, #items do
+						library(stamp, now).release_dependents(items[i].jid)
+					end
+					local some = var.releasable < math.huge
+					local _, more = library(stamp, now).settle_rest()
+					if some and more then
+						items[#items].state = 'complete+'
+					end
+				end
+			end
+			for i = 1, #queues do
+				if finite(config[3 + i], 0) > 0 then
+					library(stamp, now).wake(queues[i].queue)
+				end
+			end
+			if frees_limits then
+				library(stamp, now).stop_all_limited(owned)
+			end
+		end
 	end
+	if item.problem then
+		local message = item.problem
+		error('Complete(): ' .. message)
+	end
+	return item.state
 end
 
 -- The commands that seldom run.
 if #command == 3 then
-if command == 'log' then
+if command == 'get' then
+	var = {large_bytes = 0, none = {}}
+	library(stamp, now)
+	local jid, asks_due = lib.required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'
+	var.related_left = asks_due and 4000
+	local text = lib.find_job(call, jid, asks_due)
+	return text and lib.with_large(text, '')
+elseif command == 'log' then
 	library(stamp, now)
 	local jid = lib.required('Log', 'jid', ARGV[3])
 	local message = lib.required('Log', 'message', ARGV[4])
@@ -10863,6 +9850,41 @@ if command == 'log' then
 	if type(lib.record(lib.job_key(jid), text)) == 'table' then
 		call('rpush', list, text)
 	end
+	return
+elseif command == 'tag' then
+	library(stamp, now)
+	local action = ARGV[3]
+	if not action then
+		lib.reject('Tag', 'Arg "command" must be "add", "remove", "get" or "top"')
+	end
+	if action == 'add' or action == 'remove' then
+		local jid = lib.required('Tag', 'jid', ARGV[4])
+		local stored = call('hget', lib.job_key(jid), 'tags')
+		if not stored then
+			lib.reject('Tag', 'Job ' .. jid .. ' does not exist')
+		end
+		local text = lib.change_tags(jid, stored, action == 'add', ARGV, 5)
+		call('hset', lib.job_key(jid), 'tags', text)
+		return text
+	elseif action == 'get' then
+		local key = prefix .. 't:' .. lib.required('Tag', 'tag', ARGV[4])
+		local offset = lib.integer('Tag', 'offset', ARGV[5] or 0)
+		local count = lib.integer('Tag', 'count', ARGV[6] or 25)
+		local jids = call('zrange', key, offset, offset + count - 1)
+		return '{"total":' .. call('zcard', key) .. ',"jobs":' .. lib.array(jids) .. '}'
+	elseif action == 'top' then
+		local offset = lib.integer('Tag', 'offset', ARGV[4] or 0)
+		local count = lib.integer('Tag', 'count', ARGV[5] or 25)
+		local key = prefix .. 'tags'
+		if ARGV[6] == 'total' then
+			local total = call('zcount', key, 2, '+inf')
+			local last = math.min(offset + count, total) - 1
+			local tags = last >= offset and call('zrevrange', key, offset, last) or {}
+			return '{"total":' .. total .. ',"tags":' .. lib.array(tags) .. '}'
+		end
+		return lib.array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
+	end
+	lib.reject('Tag', 'First argument must be "add", "remove", "get" or "top"')
 	return
 end
 elseif #command == 4 then
@@ -10879,6 +9901,92 @@ if command == 'find' then
 	local jids, looked, next_cursor = lib.search('Find', list, cursor, count, limit, filters)
 	local items = ARGV[8] == 'jid' and lib.array(jids) or lib.summaries(list, jids, var.none, lib.whole('Find', 'shown', ARGV[8]))
 	return '{"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"items":' .. items .. '}'
+elseif command == 'jobs' then
+	var = {none = {}}
+	library(stamp, now)
+	local function page(first)
+		return lib.integer('Jobs', 'offset', ARGV[first] or 0), lib.integer('Jobs', 'count', ARGV[first + 1] or 25)
+	end
+	local function is_queue(name)
+		return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
+	end
+	local function names_queue()
+		local first = ARGV[4]
+		if #ARGV >= 6 or first == '' or first and not lib.finite(first) and is_queue(first) then
+			return first
+		end
+	end
+	local function last_put(entries)
+		for i = #entries, 1, -1 do
+			local happened = lib.list_of(entries[i])
+			if happened[2] == 'put' and type(happened[3]) == 'table' then
+				return happened[3].q or happened[3].queue
+			end
+		end
+	end
+	local function queue_of(jid)
+		local history = lib.job_key(jid) .. '-history'
+		return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))
+	end
+	local function completed_in(queue, offset, count)
+		local found, skip = {}, math.max(0, offset)
+		for first = 0, 1000 - 1, 100 do
+			local jids = call('zrevrange', prefix .. 'completed', first, first + 99)
+			for i = 1, #jids do
+				if #found >= count then
+					return found
+				elseif queue_of(jids[i]) == queue then
+					if skip > 0 then
+						skip = skip - 1
+					else
+						found[#found + 1] = jids[i]
+					end
+				end
+			end
+		end
+		return found
+	end
+	local state = ARGV[3]
+	if not state then
+		lib.reject('Jobs', 'Arg "state" missing')
+	end
+	if state == 'complete' then
+		local first, theirs = 4, names_queue()
+		if theirs then
+			first = 5
+		end
+		local offset, count = page(first)
+		if theirs and theirs ~= '' then
+			return completed_in(theirs, offset, count)
+		end
+		return call('zrevrange', prefix .. 'completed', offset, offset + count - 1)
+	end
+	local queue = lib.required('Jobs', 'queue', ARGV[4])
+	local offset, count = page(5)
+	local last = offset + count - 1
+	if state == 'waiting' then
+		return count == 0 and {} or call('zrevrange', lib.queue_key(queue, 'work'), offset, last)
+	elseif state == 'running' then
+		return call('zrangebyscore', lib.queue_key(queue, 'locks'), stamp, '+inf', 'LIMIT', offset, count)
+	elseif state == 'stalled' then
+		return call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', offset, count)
+	elseif state == 'scheduled' then
+		local key, due = lib.queue_key(queue, 'scheduled'), 0
+		if lib.is_due(queue, 'scheduled') then
+			lib.bring_due(queue, false, true, 1000)
+			due = call('zcount', key, 0, stamp)
+		end
+		if offset >= 0 and last >= 0 then
+			offset, last = offset + due, last + due
+		end
+		return call('zrange', key, offset, last)
+	elseif state == 'depends' then
+		return call('zrange', lib.queue_key(queue, 'depends'), offset, last)
+	elseif state == 'recurring' then
+		return call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, '+inf', 'LIMIT', offset, count)
+	end
+	lib.reject('Jobs', 'Unknown type "' .. state .. '"')
+	return
 elseif command == 'list' then
 	var = {SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0}
 	library(stamp, now)
@@ -10894,6 +10002,114 @@ elseif command == 'list' then
 	end
 	local jids, scores = lib.read_list(list, offset, count)
 	return head .. lib.summaries(list, jids, scores, lib.whole('List', 'shown', ARGV[7]), true) .. '}'
+elseif command == 'peek' then
+	var = {large_bytes = 0, large_text = 0, met_lives = {}, none = {}}
+	library(stamp, now)
+	local queue = lib.required('Queue', 'queue', ARGV[3])
+	local count = lib.whole('Peek', 'count', ARGV[4])
+	local beside = ARGV[5] == 'beside'
+	var.related_left = beside and 4000
+	local out, passed = {}, 0
+	local function show(key, jid)
+		local job = lib.read_job(try, jid)
+		if job[13] and job[9] and lib.is_over(jid, job[9], 'waiting') then
+			passed = passed + 1
+		elseif job[13] then
+			local text = lib.job_json(job, lib.is_tracked(jid), beside and lib.set_beside(job))
+			out[#out + 1], var.large_text = text, var.large_text + #text
+		elseif lib.may_write(key) then
+			return 1 - call('zrem', key, jid)
+		end
+		return 1
+	end
+	local function show_some(key, jids)
+		local kept = 0
+		for _, jid in ipairs(jids) do
+			kept = kept + show(key, jid)
+		end
+		return kept
+	end
+	local function peek()
+		local locks, work = lib.queue_key(queue, 'locks'), lib.queue_key(queue, 'work')
+		local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
+		local recur, scheduled = lib.is_due(queue, 'recur'), lib.is_due(queue, 'scheduled')
+		call('zcard', work)
+		show_some(locks, lost)
+		if recur or scheduled then
+			lib.bring_due(queue, recur, scheduled, count - #out)
+		end
+		local shown = 0
+		while #out < count and passed < 1000 do
+			local jids = call('zrevrange', work, shown, shown + count - #out - 1)
+			if #jids == 0 then
+				break
+			end
+			shown = shown + show_some(work, jids)
+		end
+	end
+	local room, looked = math.min(count, 250), 0
+	local function show_from(list, cursor, most)
+		local offset = lib.after_cursor('Peek', list, cursor)
+		list.total = math.min(list.total, offset + most)
+		while #out < room and looked < 500 do
+			local wanted = math.min(room - #out, 500 - looked)
+			local jids, scores = lib.read_list(list, offset, wanted)
+			for i, jid in ipairs(jids) do
+				if not lib.has_room(jid) then
+					return cursor
+				end
+				local kept = show(list.key, jid)
+				offset, looked, list.total = offset + kept, looked + 1, list.total - 1 + kept
+				cursor = lib.cursor_at(list, offset, jid, scores[i])
+			end
+			if #jids < wanted then
+				return nil
+			end
+		end
+		return cursor
+	end
+	local function bring_some(work, moved)
+		local recur, scheduled = lib.is_due(queue, 'recur'), lib.is_due(queue, 'scheduled')
+		local wanted = count - #out - moved
+		local some = math.min(wanted, room - #out)
+		if not (recur or scheduled) or some <= 0 then
+			return nil
+		elseif recur then
+			some = lib.children_with_room(queue, some, 2097152)
+		end
+		lib.bring_due(queue, recur, scheduled, some)
+		work.total = call('zcard', work.key)
+		local is_left = some < wanted and (lib.is_due(queue, 'recur') or lib.is_due(queue, 'scheduled'))
+		return is_left and lib.may_write(work.key) and moved + some or nil
+	end
+	local function peek_from(cursor)
+		local part, place = string.match(cursor, '^([ldw])(.*)$')
+		if not part and cursor ~= '' then
+			lib.reject('Peek', 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+		end
+		local moved = part == 'd' and lib.whole('Peek', 'cursor', place) or 0
+		local work = lib.open_list('Peek', 'waiting', queue)
+		if not part or part == 'l' then
+			local after = show_from(lib.open_list('Peek', 'stalled', queue), place or '', count)
+			if after then
+				return 'l' .. after
+			end
+		end
+		if part ~= 'w' then
+			moved, place = bring_some(work, moved), ''
+			if moved then
+				return string.format('d%d', moved)
+			end
+		end
+		local after = show_from(work, place, math.huge)
+		return after and 'w' .. after or ''
+	end
+	if beside then
+		local cursor = peek_from(ARGV[6] or '')
+		return lib.with_large(lib.joined(out), cursor)
+	end
+	peek()
+	return lib.joined(out)
 elseif command == 'tags' then
 	library(stamp, now)
 	local offset = lib.whole('Tags', 'offset', ARGV[3])
@@ -10939,6 +10155,15 @@ if command == 'await' then
 		end
 	end
 	return found or call('get', prefix .. 'x:outbox:not:' .. jid)
+elseif command == 'pause' then
+	library(stamp, now)
+	lib.required('Pause', 'queue', ARGV[3])
+	for i = 3, #ARGV do
+		if call('sadd', prefix .. 'paused_queues', ARGV[i]) == 1 then
+			lib.publish_more({event = 'paused', queue = ARGV[i]})
+		end
+	end
+	return
 elseif command == 'rates' then
 	library(stamp, now)
 	local first = lib.number('Rates', 'first', ARGV[3])
@@ -11280,7 +10505,43 @@ elseif command == 'track' then
 	return
 end
 elseif #command == 6 then
-if command == 'depart' then
+if command == 'cancel' then
+	var = {left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
+	library(stamp, now)
+	local among = {}
+	for i = 3, #ARGV do
+		among[ARGV[i]] = true
+	end
+	for i = 3, #ARGV do
+		lib.check_dependents(ARGV[i], among, #ARGV - 2)
+	end
+	local function read_jobs()
+		local jobs = {}
+		for i = 3, #ARGV do
+			local jid = ARGV[i]
+			jobs[jid] = jobs[jid] or lib.read_job_to_cancel(jid, lib.max_unlinked())
+			if #jobs[jid].dependencies > lib.max_unlinked() then
+				return
+			end
+		end
+		return jobs
+	end
+	lib.must_publish()
+	local jobs, jids = read_jobs(), {}
+	if not jobs then
+		return jids
+	end
+	local gone = {false, false, false, false, false, false, dependencies = {}}
+	for i = 3, #ARGV do
+		local jid = ARGV[i]
+		lib.cancel_job(jid, jobs[jid])
+		if jobs[jid][1] ~= 'complete' then
+			jobs[jid] = gone
+		end
+		jids[i - 2] = jid
+	end
+	return jids
+elseif command == 'depart' then
 	var = {unheard = 0}
 	library(stamp, now)
 	local worker = lib.required('Depart', 'worker', ARGV[3])
@@ -11326,6 +10587,28 @@ if command == 'depart' then
 		lib.wake_any()
 	end
 	return
+elseif command == 'failed' then
+	library(stamp, now)
+	local group = ARGV[3]
+	local start = lib.integer('Failed', 'start', ARGV[4] or 0)
+	local limit = lib.integer('Failed', 'limit', ARGV[5] or 25)
+	local function counts_of(groups)
+		local counts = {}
+		for i = 1, #groups do
+			counts[i] = cjson.encode(groups[i]) .. ':' .. call('llen', prefix .. 'f:' .. groups[i])
+		end
+		return '{' .. table.concat(counts, ',') .. '}'
+	end
+	if ARGV[6] == 'from' then
+		local cursor = lib.scan_cursor('Failed', lib.required('Failed', 'cursor', ARGV[7]))
+		local found = call('sscan', prefix .. 'failures', cursor, 'COUNT', 500)
+		return '{"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"groups":' .. counts_of(found[2]) .. '}'
+	elseif group then
+		local key = prefix .. 'f:' .. group
+		local jids = call('lrange', key, start, start + limit - 1)
+		return '{"total":' .. call('llen', key) .. ',"jobs":' .. lib.array(jids) .. '}'
+	end
+	return counts_of(call('smembers', prefix .. 'failures'))
 elseif command == 'forget' then
 	var = {left_groups = {}, near_end = {}}
 	library(stamp, now)
@@ -11718,10 +11001,47 @@ elseif command == 'requeue' then
 		lib.reject('Requeue', 'Job ' .. ARGV[5] .. ' does not exist')
 	end
 	return lib.put_from_arguments(3)
+elseif command == 'timeout' then
+	var = {none = {}, unheard = 0}
+	library(stamp, now)
+	local running, jids = {}, {}
+	for i = 3, #ARGV do
+		local jid = ARGV[i]
+		local job = lib.read_running(call, jid)
+		if not job[2] then
+			lib.reject('Timeout', 'Job ' .. jid .. ' does not exist')
+		elseif job[2] ~= 'running' then
+			lib.reject('Timeout', 'Job ' .. jid .. ' not running')
+		end
+		if not job[1] then
+			lib.reject('Timeout', 'Job ' .. jid .. ' is in no queue')
+		end
+		call('zcard', lib.queue_key(job[1], 'work'))
+		if not running[jid] then
+			running[jid] = job
+			jids[#jids + 1] = jid
+		end
+	end
+	lib.must_publish()
+	for _, jid in ipairs(jids) do
+		lib.time_out(jid, running[jid])
+	end
+	return
 elseif command == 'tracked' then
 	library(stamp, now)
 	local keep = lib.finite(call('hget', prefix .. 'config', 'jobs-history'), 604800)
 	return lib.array(call('zrangebyscore', prefix .. 'tracked', '(' .. lib.exact(now - keep), '+inf'))
+elseif command == 'unpause' then
+	var = {unheard = 0}
+	library(stamp, now)
+	lib.required('Unpause', 'queue', ARGV[3])
+	for i = 3, #ARGV do
+		if call('srem', prefix .. 'paused_queues', ARGV[i]) == 1 then
+			lib.publish_more({event = 'unpaused', queue = ARGV[i]})
+		end
+		lib.wake(ARGV[i])
+	end
+	return
 elseif command == 'unrecur' then
 	library(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
@@ -11731,6 +11051,68 @@ elseif command == 'unrecur' then
 		call('del', lib.recur_key(jid))
 	end
 	return true
+elseif command == 'workers' then
+	library(stamp, now)
+	local far = lib.exact(now + 8640000)
+	local function forget(old)
+		if lib.may_write(prefix .. 'workers') then
+			for _, worker in ipairs(old) do
+				call('del', lib.worker_key(worker))
+			end
+			lib.each_slice(call, 'zrem', prefix .. 'workers', old)
+		end
+	end
+	local function forget_old()
+		local age = lib.finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
+		local old = call('zrangebyscore', prefix .. 'workers', 0, lib.exact(now - age), 'LIMIT', 0, 1000)
+		if #old > 0 then
+			forget(old)
+		end
+	end
+	local function counts(name)
+		local key = lib.worker_key(name)
+		return {name = name, jobs = call('zcount', key, stamp, far), stalled = call('zcount', key, 0, stamp)}
+	end
+	local function counts_from(cursor)
+		local key = prefix .. 'workers'
+		local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
+		local offset, next_cursor = lib.after_cursor('Workers', list, cursor), ''
+		local some, scores = lib.read_list(list, offset, 500)
+		if #some == 500 then
+			next_cursor = lib.cursor_at(list, offset + 500 - 1, some[500], scores[500])
+		end
+		for i = 1, #some do
+			local worker = counts(some[i])
+			local text, has_gone = lib.registration(some[i])
+			worker[has_gone and 'gone' or 'registered'] = text
+			some[i] = cjson.encode(worker)
+		end
+		return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. lib.joined(some) .. '}'
+	end
+	local function given(i)
+		return ARGV[i] and ARGV[i] ~= ''
+	end
+	local worker = ARGV[3]
+	if worker == '' then
+		worker = nil
+	end
+	local first, last = 0, -1
+	if not worker then
+		first = given(4) and lib.integer('Workers', 'first', ARGV[4]) or first
+		last = given(5) and lib.integer('Workers', 'last', ARGV[5]) or last
+	end
+	forget_old()
+	if worker then
+		local key = lib.worker_key(worker)
+		return '{"jobs":' .. lib.array(call('zrevrangebyscore', key, far, stamp)) .. ',"stalled":' .. lib.array(call('zrevrangebyscore', key, stamp, 0)) .. '}'
+	elseif ARGV[6] == 'registered' then
+		return counts_from(lib.required('Workers', 'cursor', ARGV[7]))
+	end
+	local all = call('zrevrange', prefix .. 'workers', first, last)
+	for i = 1, #all do
+		all[i] = cjson.encode(counts(all[i]))
+	end
+	return lib.joined(all)
 end
 elseif #command == 8 then
 if command == 'failures' then
@@ -11990,6 +11372,32 @@ elseif command == 'overview' then
 		found[9], found[10], found[11], found[12] = workers_seen(), group_sizes(), limit_figures(), memory_figures()
 	end
 	return found
+elseif command == 'popByJid' then
+	var = {droppable = 1000, dropped = 0, first_own_end = math.huge, left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, parked_here = 0, taken_bytes = 0, tellable = 200, unheard = 0}
+	library(stamp, now)
+	local queue = lib.required('Queue', 'queue', ARGV[3])
+	local jid = lib.required('Pop', 'jid', ARGV[4])
+	local worker = lib.required('Pop', 'worker', ARGV[5])
+	lib.must_publish()
+	local job = call('hmget', lib.job_key(jid), 'state', 'queue', 'x:o')
+	if job[1] ~= 'waiting' or job[2] ~= queue or call('sismember', prefix .. 'paused_queues', queue) == 1 then
+		return '[{}]'
+	end
+	local settings = lib.read_settings(queue)
+	if job[3] and lib.has_option(job[3], 'c') then
+		settings.score = call('zscore', lib.queue_key(queue, 'work'), jid)
+	end
+	call('zcard', lib.queue_key(queue, 'locks'))
+	if call('zrem', lib.queue_key(queue, 'work'), jid) == 0 then
+		return '[{}]'
+	end
+	local out = {}
+	lib.lock(queue, {jid}, worker, settings, lib.popped_json, out)
+	if var.met_limits then
+		lib.settle_limits()
+	end
+	lib.add_first(prefix .. 'workers', stamp, worker)
+	return var.dropped == 0 and out[1] and '[' .. out[1] .. ']' or '[{}]'
 elseif command == 'priority' then
 	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, none = {}, unheard = 0}
 	library(stamp, now)
@@ -12249,6 +11657,29 @@ if command == 'cancel.all' then
 	library(stamp, now)
 	local count, rest = lib.cancel_together(lib.read_jids('Cancel', 3))
 	return '{"count":' .. count .. ',"rest":' .. lib.array(rest) .. '}'
+elseif command == 'config.get' then
+	library(stamp, now)
+	local unlisted = {['backoff-initial-delay'] = 0, ['backoff-factor'] = 3}
+	local defaults = {application = 'qless', heartbeat = 60, ['grace-period'] = 10, ['stats-history'] = 30, ['histogram-history'] = 7, ['jobs-history-count'] = 50000, ['jobs-history'] = 604800}
+	local function settings_from(cursor)
+		local found = call('hscan', prefix .. 'config', lib.scan_cursor('Config.get', cursor), 'COUNT', 500)
+		local set, some = {}, found[2]
+		for i = 1, #some, 2 do
+			set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])
+		end
+		return '{"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"settings":{' .. table.concat(set, ',') .. '}}'
+	end
+	local key = ARGV[3]
+	if ARGV[4] == 'from' then
+		return settings_from(lib.required('Config.get', 'cursor', ARGV[5]))
+	elseif key then
+		return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
+	end
+	local set = call('hgetall', prefix .. 'config')
+	for i = 1, #set, 2 do
+		defaults[set[i]] = set[i + 1]
+	end
+	return cjson.encode(defaults)
 elseif command == 'config.set' then
 	var = {unheard = 0}
 	library(stamp, now)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/settings"
 	"github.com/qless/qless-go/web/internal/words"
 )
 
@@ -44,35 +44,10 @@ func (s setting) Spoken(value string) string {
 	return strings.TrimSpace(value + " " + s.Unit)
 }
 
-// knownSettings are the settings that apply to all queues.
-var knownSettings = []setting{
-	{"application", "", "qless", "A name for people to read", "", ""},
-	{qless.ConfigHeartbeat, "", "60", "How long a lock lasts unless its worker renews it", "s", ""},
-	{qless.ConfigGracePeriod, "", "10",
-		"How long a worker may still report after its lock has ended", "s", ""},
-	{qless.ConfigMaxWorkerAge, "", "86400", "How long a silent worker is listed", "s", ""},
-	{qless.ConfigBackoffInitialDelay, "", "0",
-		"How long a job waits after its worker has lost it, before the factor", "s", ""},
-	{qless.ConfigBackoffFactor, "", "3", "The factor of that delay for each further loss", "", ""},
-	{qless.ConfigJobsHistory, "", "604800", "How long completed jobs are kept", "s", ""},
-	{qless.ConfigJobsHistoryCount, "", "50000", "The number of completed jobs kept", "jobs", ""},
-	{qless.ConfigJobsFailedHistory, "", "",
-		"How long failed jobs are kept: forever if it is not set", "s", ""},
-	{qless.ConfigJobsFailedHistoryCount, "", "",
-		"The number of failed jobs kept in each failure group: all if it is not set", "jobs", ""},
-	{qless.ConfigMaxJobHistory, "", "100", "The entries kept of a job's history: 0 for all",
-		"entries", ""},
-	{qless.ConfigStatsHistory, "", "30", "How long statistics are kept", "days", ""},
-	{qless.ConfigHistogramHistory, "", "7", "How long histograms are kept", "days", ""},
-	{"sync-enabled", "", "", "Whether clients in PHP perform a job in the process that puts it",
-		"", ""},
-}
-
-// settingsOfQueues are the settings of single queues, by the suffix of their names.
-var settingsOfQueues = map[string]setting{
-	"-heartbeat":       {Meaning: "How long a lock on a job of the queue lasts", Unit: "s"},
-	"-max-concurrency": {Meaning: "The most jobs of the queue that run at once", Unit: "jobs"},
-	"-max-rate":        {Meaning: "The most jobs of the queue that are started in a time"},
+// settingOf returns a setting with this value, and the row of the table that describes it.
+func settingOf(name, value string) setting {
+	known, queue, _ := settings.Of(name)
+	return setting{name, value, known.Default, known.Meaning, known.Unit, queue}
 }
 
 // settings shows the settings.
@@ -84,28 +59,16 @@ func (s *site) settings(ctx context.Context, _ query) (*view, error) {
 func newSettingsData(values map[string]string) *settingsData {
 	data := &settingsData{Queues: []setting{}, Others: []setting{}}
 	left := maps.Clone(values)
-	for _, one := range knownSettings {
-		one.Value = values[one.Name]
-		data.Known = append(data.Known, one)
-		delete(left, one.Name)
+	for _, known := range settings.OfNamespaces {
+		data.Known = append(data.Known, settingOf(known.Name, values[known.Name]))
+		delete(left, known.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		if one := settingOfQueue(name, values[name]); one.Queue != "" {
+		if one := settingOf(name, values[name]); one.Queue != "" {
 			data.Queues = append(data.Queues, one)
 		} else {
 			data.Others = append(data.Others, one)
 		}
 	}
 	return data
-}
-
-// settingOfQueue returns a setting, with the queue and the meaning if it is the setting of a queue.
-func settingOfQueue(name, value string) setting {
-	for suffix, known := range settingsOfQueues {
-		if queue, found := strings.CutSuffix(name, suffix); found && queue != "" {
-			known.Name, known.Value, known.Queue = name, value, queue
-			return known
-		}
-	}
-	return setting{Name: name, Value: value}
 }

@@ -87,6 +87,9 @@ func (b *builder) build() (string, error) {
 			cold = append(cold, command)
 		}
 	}
+	// Only the first 256 constants of the script cost nothing to use. They belong in the commands for
+	// many jobs, put.many and reserve.
+	slices.Reverse(hot)
 	var alone, others []branch // alone need nothing of the library, and come before it
 	for _, command := range hot {
 		body, needs, err := b.hotBranch(command)

@@ -3,7 +3,6 @@ package settings
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -25,59 +24,100 @@ const (
 	SuffixMaxRate        = "-max-rate"
 )
 
-// A kind is a kind of value that a setting can have.
-type kind int
+// A Kind is a kind of value that a setting can have.
+type Kind int
 
 const (
-	kindText     kind = iota
-	kindCount         // a whole number, not negative
-	kindFactor        // a number, not negative
-	kindSeconds       // not negative
-	kindLockTime      // seconds, more than 0
-	kindSwitch        // 1 or 0
-	kindRate          // "n/seconds"
+	Text     Kind = iota
+	Count         // a whole number, not negative
+	Factor        // a number, not negative
+	Seconds       // not negative
+	LockTime      // seconds, more than 0
+	Switch        // 1 or 0
+	Rate          // "n/seconds"
 )
 
-// all describes the known settings, by name. Some have no value by default.
-var all = map[string]struct {
-	kind         kind
-	defaultValue string
-}{
-	"backoff-factor":            {kindFactor, "3"},
-	"backoff-initial-delay":     {kindSeconds, "0"},
-	"grace-period":              {kindSeconds, "10"},
-	"heartbeat":                 {kindLockTime, "60"},
-	"histogram-history":         {kindCount, "7"},
-	"jobs-failed-history":       {kindSeconds, ""},
-	"jobs-failed-history-count": {kindCount, ""},
-	"jobs-history":              {kindSeconds, "604800"},
-	"jobs-history-count":        {kindCount, "50000"},
-	"max-job-history":           {kindCount, "100"},
-	"max-worker-age":            {kindSeconds, "86400"},
-	"stats-history":             {kindCount, "30"},
-
-	// These two mean something only to other clients.
-	"application":  {kindText, "qless"},
-	"sync-enabled": {kindSwitch, ""},
+// A Setting is a row of the table of settings.
+type Setting struct {
+	Name    string // that of a queue's own setting is a suffix
+	Kind    Kind
+	Default string // empty if it has none
+	Meaning string // for people
+	Unit    string // "s" if it is a time
+	Least   float64
+	Danger  string // of a value below Least
 }
 
-// ofQueues holds the kinds of a queue's own settings, by suffix.
-var ofQueues = map[string]kind{
-	SuffixHeartbeat:      kindLockTime,
-	SuffixMaxConcurrency: kindCount,
-	SuffixMaxRate:        kindRate,
+const (
+	lockDanger    = "a slow network or a pause of a worker is enough to lose its jobs"
+	historyDanger = "complete jobs may be deleted before they are read, or before a put is sent again"
+)
+
+// OfNamespaces lists the settings of a namespace.
+var OfNamespaces = []Setting{
+	{"application", Text, "qless", "A name for people to read", "", 0, ""}, // for other clients
+	{"heartbeat", LockTime, "60", "How long a lock lasts unless its worker renews it", "s",
+		5, lockDanger},
+	{"grace-period", Seconds, "10", "How long a worker may still report after its lock has ended",
+		"s", 0, ""},
+	{"max-worker-age", Seconds, "86400", "How long a silent worker is listed", "s",
+		300, "workers are forgotten while they run"},
+	{"backoff-initial-delay", Seconds, "0",
+		"How long a job waits after its worker has lost it, before the factor", "s", 0, ""},
+	{"backoff-factor", Factor, "3", "The factor of that delay for each further loss", "", 0, ""},
+	{"jobs-history", Seconds, "604800", "How long completed jobs are kept", "s",
+		60, historyDanger},
+	{"jobs-history-count", Count, "50000", "The number of completed jobs kept", "jobs",
+		100, historyDanger},
+	{"jobs-failed-history", Seconds, "",
+		"How long failed jobs are kept: forever if it is not set", "s", 0, ""},
+	{"jobs-failed-history-count", Count, "",
+		"The number of failed jobs kept in each failure group: all if it is not set", "jobs", 0, ""},
+	{"max-job-history", Count, "100", "The entries kept of a job's history: 0 for all", "entries",
+		0, ""},
+	{"stats-history", Count, "30", "How long statistics are kept", "days", 0, ""},
+	{"histogram-history", Count, "7", "How long histograms are kept", "days", 0, ""},
+	{"sync-enabled", Switch, "",
+		"Whether clients in PHP perform a job in the process that puts it", "", 0, ""},
+}
+
+// OfQueues lists the settings that a queue has of its own, by the suffixes of their names.
+var OfQueues = []Setting{
+	{SuffixHeartbeat, LockTime, "", "How long a lock on a job of the queue lasts", "s",
+		5, lockDanger},
+	{SuffixMaxConcurrency, Count, "", "The most jobs of the queue that run at once", "jobs", 0, ""},
+	{SuffixMaxRate, Rate, "", "The most jobs of the queue that are started in a time", "", 0, ""},
+}
+
+// Of returns the row of a setting, with the queue if it is the setting of one.
+func Of(name string) (s Setting, queue string, known bool) {
+	for _, s := range OfNamespaces {
+		if s.Name == name {
+			return s, "", true
+		}
+	}
+	for _, s := range OfQueues {
+		if queue, found := strings.CutSuffix(name, s.Name); found && queue != "" {
+			return s, queue, true
+		}
+	}
+	return Setting{}, "", false
 }
 
 // Default returns the default of a setting, or the empty string if it has none.
-func Default(name string) string { return all[name].defaultValue }
+func Default(name string) string {
+	s, _, _ := Of(name)
+	return s.Default
+}
 
 // Defaults returns all defaults, by name.
 func Defaults() map[string]string {
 	defaults := map[string]string{}
-	for name := range all {
-		defaults[name] = Default(name)
+	for _, s := range OfNamespaces {
+		if s.Default != "" {
+			defaults[s.Name] = s.Default
+		}
 	}
-	maps.DeleteFunc(defaults, func(_, value string) bool { return value == "" })
 	return defaults
 }
 
@@ -85,11 +125,15 @@ func Defaults() map[string]string {
 // setting, which may suggest another name, or if it can't have the value. A text may still be
 // invalid UTF-8.
 func Write(name string, value any) (string, error) {
-	kind, err := kindOf(name)
-	if err != nil {
-		return "", err
+	s, _, known := Of(name)
+	if !known {
+		hint := ""
+		if similar := similarSetting(name); similar != "" {
+			hint = fmt.Sprintf("; did you mean %q?", similar)
+		}
+		return "", fmt.Errorf("no setting %q%s", name, hint)
 	}
-	return kind.write(name, value)
+	return s.Kind.write(name, value)
 }
 
 // checkRate returns an error unless a text is a number of jobs and a time in seconds, with a slash
@@ -106,43 +150,26 @@ func checkRate(name, text string) error {
 	return nil
 }
 
-// kindOf returns the kind of a setting, or an error that suggests an existing name.
-func kindOf(name string) (kind, error) {
-	if setting, known := all[name]; known {
-		return setting.kind, nil
-	}
-	for suffix, kind := range ofQueues {
-		if queue, found := strings.CutSuffix(name, suffix); found && queue != "" {
-			return kind, nil
-		}
-	}
-	hint := ""
-	if similar := similarSetting(name); similar != "" {
-		hint = fmt.Sprintf("; did you mean %q?", similar)
-	}
-	return 0, fmt.Errorf("no setting %q%s", name, hint)
-}
-
 // write formats a value for the scripts.
-func (k kind) write(name string, value any) (string, error) {
+func (k Kind) write(name string, value any) (string, error) {
 	duration, isDuration := value.(time.Duration)
 	text := fmt.Sprint(value)
 	if isDuration {
 		text = strconv.FormatFloat(duration.Seconds(), 'f', -1, 64)
 	}
-	if k == kindText {
+	if k == Text {
 		if _, isString := value.(string); !isString {
 			return "", fmt.Errorf("%s must be a string, not %v", name, value)
 		}
 		return text, nil
 	}
-	if k == kindSwitch {
+	if k == Switch {
 		return writeSwitch(name, value)
 	}
-	if k == kindRate {
+	if k == Rate {
 		return text, checkRate(name, text)
 	}
-	if isDuration && (k == kindCount || k == kindFactor) {
+	if isDuration && (k == Count || k == Factor) {
 		return "", fmt.Errorf("%s must be a number, not %v", name, value)
 	}
 	n, err := strconv.ParseFloat(text, 64)
@@ -170,11 +197,11 @@ func isNumberOrText(value any) bool {
 }
 
 // check returns an error if a setting of this kind can't have the value n.
-func (k kind) check(name, text string, n float64) error {
+func (k Kind) check(name, text string, n float64) error {
 	switch {
-	case k == kindCount && (n != math.Trunc(n) || n > math.MaxInt32):
+	case k == Count && (n != math.Trunc(n) || n > math.MaxInt32):
 		return fmt.Errorf("%s must be a whole number, not %s", name, text)
-	case k == kindLockTime && n <= 0:
+	case k == LockTime && n <= 0:
 		return fmt.Errorf("%s must be more than 0, not %s", name, text)
 	case n < 0:
 		return fmt.Errorf("%s must not be negative, as %s is", name, text)
@@ -191,15 +218,15 @@ func similarSetting(name string) string {
 			similar, least = candidate, d
 		}
 	}
-	for _, known := range slices.Sorted(maps.Keys(all)) {
-		consider(known, name, known)
+	for _, known := range OfNamespaces {
+		consider(known.Name, name, known.Name)
 	}
 	for i, r := range name {
 		if r != '-' || i == 0 {
 			continue
 		}
-		for _, suffix := range slices.Sorted(maps.Keys(ofQueues)) {
-			consider(name[:i]+suffix, name[i:], suffix)
+		for _, known := range OfQueues {
+			consider(name[:i]+known.Name, name[i:], known.Name)
 		}
 	}
 	return similar

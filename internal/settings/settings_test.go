@@ -1,6 +1,10 @@
 package settings
 
 import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,4 +64,41 @@ func TestDefaultsAreValuesOfTheirSettings(t *testing.T) {
 		require.Equal(t, value, Default(name))
 	}
 	require.NotContains(t, defaults, "jobs-failed-history", "it has none")
+}
+
+// The scripts have the defaults that they use.
+func TestTheScriptsHaveTheSameDefaults(t *testing.T) {
+	text, err := os.ReadFile("../../lua/lib/settings.lua")
+	require.NoError(t, err)
+	found := regexp.MustCompile(`(?m)^local DEFAULT_(\w+) = (\d+)$`).FindAllStringSubmatch(string(text), -1)
+	var names []string
+	for _, match := range found {
+		name := strings.ReplaceAll(strings.ToLower(match[1]), "_", "-")
+		require.Equal(t, Default(name), match[2], name)
+		names = append(names, name)
+	}
+	for name := range Defaults() {
+		require.True(t, name == "application" || slices.Contains(names, name), name)
+	}
+}
+
+// The package has a constant for each setting that concerns Go, and its comment gives the default.
+func TestConstantsOfSettings(t *testing.T) {
+	text, err := os.ReadFile("../../config.go")
+	require.NoError(t, err)
+	found := regexp.MustCompile(`(?m)((?:^\t// .*\n)+)\tConfig\w+ = "(.*)"$`).FindAllStringSubmatch(string(text), -1)
+	comments := map[string]string{}
+	for _, match := range found {
+		comments[match[2]] = strings.Join(strings.Fields(strings.ReplaceAll(match[1], "//", " ")), " ")
+	}
+	for _, s := range OfNamespaces {
+		switch comment, has := comments[s.Name]; {
+		case s.Name == "application" || s.Name == "sync-enabled":
+			require.False(t, has, s.Name)
+		case s.Default == "":
+			require.Contains(t, comment, "no default", s.Name)
+		default:
+			require.Regexp(t, `Defaults to `+s.Default+`\b`, comment, s.Name)
+		}
+	}
 }

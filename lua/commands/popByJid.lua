@@ -10,8 +10,6 @@
 -- Cost     3 commands when there is no such job, else 17
 -- For      PHP
 -- Repeat   once
--- Hot
--- Library  popped_json read_settings
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers
 --          srandmember srem sscan time unlink zadd zcard zincrby zmscore zpopmax zpopmin zrange

@@ -7,7 +7,6 @@
 -- Cost     7 commands a job
 -- For      classic
 -- Repeat   once
--- Hot
 -- Needs    exists expire get hdel hget hmget hset lindex lpush lrange ltrim publish rpush sadd
 --          sismember srem time zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zscore

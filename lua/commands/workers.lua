@@ -15,7 +15,6 @@
 --          removes at most 1000 that were not seen for max-worker-age
 -- For      classic
 -- Repeat   safe
--- Hot
 -- Needs    del get hget lrange time zcard zcount zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 
