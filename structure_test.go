@@ -43,7 +43,7 @@ cmd/qless/internal/text                         150     1   127    15     1     
 cmd/qless/internal/top                         1350     6   386    37     5       23
 compat/gearmonkey                              1900    13   329    35     8       72
 compat/workqueue                               1500    11   275    40     2       53
-doctor                                         4050    24   462    36     9      132
+doctor                                         4000    24   462    36     9      132
 examples/gearmonkey                             200     1   156    41     1        0
 examples/internal/connect                       150     1   101    28     1        2
 examples/mixed                                  100     1    81    38     1        0
@@ -61,7 +61,7 @@ gateway/lmstfy/serve                            250     3   204    42     1     
 gateway/mixed                                    50     1    18     0     0        0
 gateway/workq                                  2850    18   332    36     7        9
 gateway/workq/serve                             100     1    97    22     1        3
-inspect                                        2850    13   427    36     4       95
+inspect                                        2850    14   427    36     4       96
 internal/ahead                                  150     1   123    16     1       11
 internal/batch                                  200     1   169    19     1        5
 internal/calls                                  250     1   207    42     1        5
@@ -78,12 +78,12 @@ internal/keys                                   300     2   162    21     2     
 internal/leases                                 400     2   317    26     1       16
 internal/line                                   200     1   164    12     1       14
 internal/linger                                 100     1    80    17     1        7
-internal/luasrc                                3450    10   809    77     5        9
+internal/luasrc                                3450    10   812    77     5        9
 internal/queues                                 400     2   213    26     1       27
 internal/redisx                                 700    10   264    33     1       44
 internal/runs                                   300     2   219    19     1       15
 internal/script                                 550     5   146    40     1       23
-internal/settings                               250     1   228    27     1        9
+internal/settings                               300     1   255    27     1       21
 internal/testkit                               1400    15   199    44     3       49
 internal/testkit/memory                          50     1    23     8     1        1
 internal/together                               100     1    93    37     1        4
@@ -94,7 +94,7 @@ outbox                                         2300    12   418    40     9     
 qlessotel                                      1050     8   308    38     5        8
 qlessprom                                      1650     9   306    39     6       22
 qlesstest                                       500     6   150    17     1       15
-web                                            5600    31   383    40    26       48
+web                                            5550    31   383    40    26       48
 web/browsertest                                  50     1     6     0     0        0
 web/internal/actions                           2600    13   360   103    12       67
 web/internal/charts                            1050     4   370    41     1       18

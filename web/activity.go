@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/web/internal/words"
 )
 
@@ -59,18 +60,10 @@ func (f activityFilter) has(e *qless.Event) bool {
 		(f.Kind == "" || string(e.Kind) == f.Kind)
 }
 
-// eventKinds are the kinds of events that the page can be filtered by.
-var eventKinds = []qless.EventKind{
-	qless.EventAdvanced, qless.EventCanceled, qless.EventCompleted, qless.EventConfigSet,
-	qless.EventConfigUnset, qless.EventFailed, qless.EventLockLost, qless.EventPaused,
-	qless.EventPopped, qless.EventPut, qless.EventSpawned, qless.EventStalled, qless.EventTracked,
-	qless.EventUnfailed, qless.EventResumed, qless.EventUntracked,
-}
-
 // activity shows the events as they happen.
 func (s *site) activity(r *http.Request) (*view, error) {
 	query := r.URL.Query()
-	data := &activityData{Events: []happening{}, Kinds: eventKinds, Filter: activityFilter{
+	data := &activityData{Events: []happening{}, Kinds: inspect.EventKinds(), Filter: activityFilter{
 		Queue: query.Get("queue"), JID: query.Get("jid"), Kind: query.Get("kind"),
 	}}
 	kept, problem, err := s.feed.events(r.Context(), s)

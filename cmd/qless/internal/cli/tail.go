@@ -12,6 +12,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/inspect"
 )
 
 // A tail prints the events that pass a filter.
@@ -21,14 +22,6 @@ type tail struct {
 	style                  text.Style
 	queues, klasses, kinds []string
 	tracked                bool
-}
-
-// eventKinds are the kinds of events that a user can select.
-var eventKinds = []qless.EventKind{
-	qless.EventAdvanced, qless.EventCanceled, qless.EventCompleted, qless.EventConfigSet,
-	qless.EventConfigUnset, qless.EventFailed, qless.EventLockLost, qless.EventPaused,
-	qless.EventPopped, qless.EventPut, qless.EventSpawned, qless.EventStalled, qless.EventTracked,
-	qless.EventUnfailed, qless.EventResumed, qless.EventUntracked,
 }
 
 func (a *app) tailCommand() *cobra.Command {
@@ -57,7 +50,7 @@ func (a *app) tailCommand() *cobra.Command {
 
 func (t *tail) run(ctx context.Context) error {
 	for _, kind := range t.kinds {
-		if !slices.Contains(eventKinds, qless.EventKind(kind)) {
+		if !slices.Contains(inspect.EventKinds(), qless.EventKind(kind)) {
 			return usageError{fmt.Errorf("no event is called %q: want one of %s", kind, kindNames())}
 		}
 	}
@@ -84,8 +77,9 @@ func (t *tail) run(ctx context.Context) error {
 }
 
 func kindNames() string {
-	names := make([]string, len(eventKinds))
-	for i, kind := range eventKinds {
+	kinds := inspect.EventKinds()
+	names := make([]string, len(kinds))
+	for i, kind := range kinds {
 		names[i] = string(kind)
 	}
 	return strings.Join(names, ", ")
