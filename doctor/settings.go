@@ -42,7 +42,8 @@ func (e *exam) setting(name, value string) {
 		e.record(newFinding(e.Namespace, kind, "config", name, details, false))
 	}
 	known, _, ok := settings.Of(name)
-	isText := slices.Contains([]settings.Kind{settings.Text, settings.Switch, settings.Rate}, known.Kind)
+	texts := []settings.Kind{settings.Text, settings.Switch, settings.Rate}
+	isText := slices.Contains(texts, known.Kind)
 	n, isNumber := parseNumber(value)
 	switch {
 	case !ok:
