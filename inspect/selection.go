@@ -110,8 +110,8 @@ type Filter struct {
 	// JID is a part of the jid.
 	JID string
 
-	// Data is a part of the data as it is stored. Jobs with more than 256 KiB of data do not match,
-	// nor does data that a codec has encoded.
+	// Data is a part of the data as it is stored; for &, < and > also as encoding/json writes them.
+	// Jobs with more than 256 KiB of data do not match, nor does data that a codec has encoded.
 	Data string
 
 	// Batch matches the callbacks of batches only.

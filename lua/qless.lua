@@ -1132,8 +1132,7 @@ local function library(stamp, now)
 				if filter.batch and not lib.is_batch(try('hmget', key, 'x:o')[1]) then
 					return false
 				end
-				local data = filter.data and lib.data_of(key)
-				return not filter.data or type(data) == 'string' and string.find(data, filter.data, 1, true) ~= nil
+				return not filter.data or lib.has_text(lib.data_of(key), filter.data)
 			end
 		elseif name == 'new_urn' then
 			function lib.new_urn(ask)
@@ -1539,6 +1538,10 @@ local function library(stamp, now)
 				end
 				local size = var.large_bytes > 0 and try('hstrlen', lib.job_key(jid), 'data')
 				return type(size) ~= 'number' or size < 4096 or var.large_bytes + size <= 2097152
+			end
+		elseif name == 'has_text' then
+			function lib.has_text(data, text)
+				return type(data) == 'string' and (string.find(data, text, 1, true) or string.find(data, string.gsub(text, '[&<>]', var.ESCAPES), 1, true)) ~= nil
 			end
 		elseif name == 'idle_key' then
 			function lib.idle_key()
@@ -9889,7 +9892,7 @@ elseif command == 'tag' then
 end
 elseif #command == 4 then
 if command == 'find' then
-	var = {SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0}
+	var = {ESCAPES = {['&'] = '\\u0026', ['<'] = '\\u003c', ['>'] = '\\u003e'}, SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0}
 	library(stamp, now)
 	local cursor = lib.required('Find', 'cursor', ARGV[5])
 	local count, limit = lib.whole('Find', 'count', ARGV[6]), lib.whole('Find', 'limit', ARGV[7])
@@ -10689,7 +10692,7 @@ elseif command == 'queues' then
 	end
 	return lib.joined(all)
 elseif command == 'repair' then
-	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, followable = 1000, halved = 0, left_alone = {}, left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, places = {}, searched = 0, tellable = 200, unheard = 0}
+	var = {ESCAPES = {['&'] = '\\u0026', ['<'] = '\\u003c', ['>'] = '\\u003e'}, PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, followable = 1000, halved = 0, left_alone = {}, left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, places = {}, searched = 0, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local action, value = lib.required('Repair', 'action', ARGV[3]), lib.required('Repair', 'value', ARGV[4])
 	local wanted = lib.names('Repair', 'jids', lib.required('Repair', 'jids', ARGV[7]))
@@ -11867,13 +11870,14 @@ elseif command == 'batch.status' then
 	local open = call('sismember', dependencies, 'x:open') == 1
 	local pending = call('scard', dependencies) - (open and 1 or 0)
 	local function members()
-		local found, jids = call('sscan', dependencies, cursor, 'COUNT', 500), {}
+		local found, jids, stuck = call('sscan', dependencies, cursor, 'COUNT', 500), {}, 0
 		for _, other in ipairs(found[2]) do
 			if other ~= 'x:open' then
 				jids[#jids + 1] = other
+				stuck = stuck + (call('hget', lib.job_key(other), 'state') == 'failed' and 1 or 0)
 			end
 		end
-		return ',"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"jids":' .. lib.array(jids)
+		return ',"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"jids":' .. lib.array(jids) .. ',"stuck":' .. lib.number_json(stuck)
 	end
 	local _, values = lib.split_options(job[2])
 	local own = type(values.b) == 'table' and values.b or var.none

@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/qless/qless-go"
@@ -61,17 +62,67 @@ func (s *site) batches(ctx context.Context, q query) (*view, error) {
 		State: asked.State, Batches: []batchRow{}, Looked: found.Sum(), Next: found.Next,
 	}
 	for _, row := range found.Items {
-		status, err := s.Client.Batch(row.JID).Status(ctx)
+		status, err := s.readBatch(ctx, row.JID)
 		if errors.Is(err, qless.ErrNotFound) {
 			continue // it was canceled meanwhile
 		}
 		if err != nil {
 			return nil, err
 		}
-		data.Batches = append(data.Batches, batchRow{row, &batch{
-			status.Total, status.Pending, len(status.Failed), status.Open,
-		}})
+		data.Batches = append(data.Batches, batchRow{row, status})
 	}
 	by := batchOrders.sort(data.Batches, q, "-")
 	return &view{Title: "Batches", Data: data, order: by}, nil
 }
+
+// A batch is the progress of a batch.
+type batch struct {
+	Members int  `json:"members"`
+	Pending int  `json:"pending"` // members that the callback waits for
+	Failed  int  `json:"failed"`
+	IsOpen  bool `json:"open"` // it is not committed
+
+	stuck int // the number of failed members that the callback waits for
+}
+
+// Done returns the number of members that have completed.
+func (b *batch) Done() int { return max(0, b.Members-b.Pending-b.Failed+b.stuck) }
+
+// readBatch reads the progress of a batch. Of the members that the callback waits for, it looks at
+// the states of about maxStuck.
+func (s *site) readBatch(ctx context.Context, jid string) (*batch, error) {
+	var b *batch
+	for looked, cursor := 0, ""; looked < maxStuck; {
+		reply, err := s.Client.Do(ctx, "batch.status", jid, cursor)
+		if err != nil {
+			return nil, err
+		}
+		var part struct {
+			Open    bool              `json:"open"`
+			Total   int               `json:"total"`
+			Pending int               `json:"pending"`
+			Failed  map[string]string `json:"failed"`
+			JIDs    []string          `json:"jids"`
+			Stuck   int               `json:"stuck"`
+			Cursor  string            `json:"cursor"`
+		}
+		text, _ := reply.(string)
+		if err := json.Unmarshal([]byte(text), &part); err != nil {
+			return nil, err
+		}
+		if b == nil {
+			b = &batch{part.Total, part.Pending, len(part.Failed), part.Open, 0}
+		}
+		b.stuck += part.Stuck
+		b.Failed += part.Stuck
+		looked += len(part.JIDs)
+		if cursor = part.Cursor; cursor == "" {
+			break
+		}
+	}
+	return b, nil
+}
+
+// maxStuck is the number of members of a batch from which on no more are looked at: it takes the
+// server about 2 ms.
+const maxStuck = 2000

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,6 +46,25 @@ func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 		"members": 3.0, "pending": 1.0, "failed": 1.0, "open": true,
 	}, rows[0].(map[string]any)["batch"])
 
+	// By default, the callback waits for a failed member until that is retried.
+	stuck, err := d.NewBatch(ctx, "reports", "Stuck", nil)
+	d.do(err)
+	_, err = stuck.Add(ctx, "parts", []qless.JobSpec{{Klass: "Read"}, {Klass: "Read"}, {Klass: "Read"}})
+	d.do(err)
+	jobs, err = d.Queue("parts").Pop(ctx, 2)
+	d.do(err)
+	d.do(jobs[0].Complete(ctx))
+	d.do(jobs[1].Fail(ctx, "g", "why"))
+	d = d.again(web.Options{})
+	require.Contains(t, d.page("/jobs/"+stuck.ID()), `<dt>Failed</dt><dd class="bad">1</dd>`)
+	for _, row := range d.read("/batches")["batches"].([]any) {
+		if row := row.(map[string]any); row["job"].(map[string]any)["klass"] == "Stuck" {
+			require.Equal(t, map[string]any{
+				"members": 3.0, "pending": 2.0, "failed": 1.0, "open": true,
+			}, row["batch"])
+		}
+	}
+
 	other, err := d.NewBatch(ctx, "reports", "Average", nil)
 	d.do(err)
 	_, err = other.Add(ctx, "files", []qless.JobSpec{{Klass: "Read"}})
@@ -59,4 +79,34 @@ func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 	require.NotContains(t, page, "Sum")
 	d.refused(http.StatusBadRequest, "/batches?state=odd")
 	require.Contains(t, d.page("/batches?state=failed"), "No batch is like that")
+}
+
+// Members that have ended are kept.
+func TestToCancelABatchCancelsItsMembers(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, web.Options{})
+	ctx := t.Context()
+	batch, err := d.NewBatch(ctx, "reports", "Sum", nil, qless.JID("sum"))
+	d.do(err)
+	members := make([]qless.JobSpec, 600)
+	for i := range members {
+		members[i].Klass = "Read"
+	}
+	jids, err := batch.Add(ctx, "files", members)
+	d.do(err)
+	jobs, err := d.Queue("files").Pop(ctx, 2)
+	d.do(err)
+	d.do(jobs[0].Complete(ctx))
+	d.do(jobs[1].Fail(ctx, "g", "why"))
+	other := d.put("files", "Other")
+
+	d.act("job.cancel", url.Values{"job": {"depends:sum"}})
+	kept, err := d.Client.Jobs(ctx, append(jids[:499:499], "sum")...)
+	d.do(err)
+	require.Len(t, kept, 1)
+	require.Equal(t, jobs[0].JID, kept[0].JID)
+	left, err := d.Queue("files").Peek(ctx, 1000)
+	d.do(err)
+	require.Len(t, left, 1)
+	require.Equal(t, other, left[0].JID)
 }

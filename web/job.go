@@ -25,6 +25,7 @@ type jobData struct {
 	Result  json.RawMessage
 	Related []relatedJob
 	Links   []Link
+	Batch   *batch // the one whose callback the job is, or nil
 
 	now  time.Time
 	zoom string // of the timeline
@@ -75,6 +76,11 @@ func (s *site) readJob(ctx context.Context, jid string) (*jobData, error) {
 	data := &jobData{Job: job, now: time.Now()}
 	if data.Related, err = s.readRelated(ctx, job); err != nil {
 		return nil, err
+	}
+	if job.BatchSize != nil {
+		if data.Batch, err = s.readBatch(ctx, jid); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.addResult(ctx, data); err != nil {
 		return nil, err
@@ -204,30 +210,6 @@ func (j *jobData) RetriesLeft() string {
 		return fmt.Sprintf("none of %d used", j.Retries)
 	}
 	return fmt.Sprintf("%d of %d used", min(used, j.Retries), j.Retries)
-}
-
-// A batch is the progress of the batch whose callback a job is.
-type batch struct {
-	Members int  `json:"members"`
-	Pending int  `json:"pending"`
-	Failed  int  `json:"failed"`
-	IsOpen  bool `json:"open"` // it is not committed
-}
-
-// Done returns the number of members that have completed.
-func (b *batch) Done() int { return max(0, b.Members-b.Pending-b.Failed) }
-
-// Batch returns the batch whose callback the job is, or nil.
-func (j *jobData) Batch() *batch {
-	if j.BatchSize == nil {
-		return nil
-	}
-	isOpen := slices.Contains(j.Dependencies, charts.OpenBatch)
-	pending := len(j.Dependencies)
-	if isOpen {
-		pending--
-	}
-	return &batch{*j.BatchSize, pending, len(j.FailedDependencies), isOpen}
 }
 
 // Percent returns the progress of the job, or -1 if it is unknown.

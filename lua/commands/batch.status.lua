@@ -6,12 +6,13 @@
 -- Returns  JSON: the state of the batch's own job; open; total, how many members it has got;
 --          pending, how many of them it waits for; failed, an object with the groups of the
 --          failures that it was notified of; with a cursor also cursor and jids: about 500 of the
---          jobs that it waits for, and a cursor, which is empty at the end
+--          jobs that it waits for, and a cursor, which is empty at the end; and stuck, how many of
+--          these jobs have failed
 -- Errors   Batch.status() when there is no such job, or it is not a batch
--- Cost     3 commands, 4 with a cursor
+-- Cost     3 commands, with a cursor 4 and one a member
 -- For      Go
 -- Repeat   safe
--- Needs    hmget scard sismember sscan time
+-- Needs    hget hmget scard sismember sscan time
 
 local jid = required('Job', 'jid', ARGV[3])
 local cursor = ARGV[4] and scan_cursor('Batch.status', ARGV[4])
@@ -28,13 +29,15 @@ local pending = call('scard', dependencies) - (open and 1 or 0)
 
 -- Some of the members that it waits for, from the cursor on, as a part of the JSON.
 local function members()
-  local found, jids = call('sscan', dependencies, cursor, 'COUNT', SCANNED), {}
+  local found, jids, stuck = call('sscan', dependencies, cursor, 'COUNT', SCANNED), {}, 0
   for _, other in ipairs(found[2]) do
     if other ~= OPEN then
       jids[#jids + 1] = other
+      stuck = stuck + (call('hget', job_key(other), 'state') == 'failed' and 1 or 0)
     end
   end
-  return ',"cursor":' .. cjson.encode(next_part(found)) .. ',"jids":' .. array(jids)
+  return ',"cursor":' .. cjson.encode(next_part(found)) .. ',"jids":' .. array(jids) ..
+    ',"stuck":' .. number_json(stuck)
 end
 
 local _, values = split_options(job[2])

@@ -47,6 +47,15 @@ local function has_name(list, name) -- cold
   return false
 end
 
+-- How Go writes these letters in JSON.
+local ESCAPES = {['&'] = '\\u0026', ['<'] = '\\u003c', ['>'] = '\\u003e'}
+
+-- Whether data has a text, as it is or as Go writes it.
+local function has_text(data, text)
+  return type(data) == 'string' and (string.find(data, text, 1, true) or
+    string.find(data, (string.gsub(text, '[&<>]', ESCAPES)), 1, true)) ~= nil
+end
+
 -- Whether a job matches a filter.
 local function matches(filter, key, jid)
   if filter.jid and not string.find(jid, filter.jid, 1, true) then
@@ -62,9 +71,7 @@ local function matches(filter, key, jid)
   if filter.batch and not is_batch(try('hmget', key, 'x:o')[1]) then
     return false
   end
-  local data = filter.data and data_of(key)
-  return not filter.data or
-    type(data) == 'string' and string.find(data, filter.data, 1, true) ~= nil
+  return not filter.data or has_text(data_of(key), filter.data)
 end
 
 -- Whether a job of a list matches all filters. A job that a worker has lost is not in the worker's

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -94,8 +95,8 @@ func TestWhatAFilterAsksFor(t *testing.T) {
 		}{
 			{"Mail", map[string]string{"to": "anna"}, []string{"red"}},
 			{"Mail", map[string]string{"to": "bert"}, []string{"red", "blue"}},
-			{"Call", map[string]string{"to": "anna"}, []string{"blue"}},
-			{"Mailbox", nil, nil},
+			{"Call", map[string]string{"to": "anna", "of": "<a & b>"}, []string{"blue"}},
+			{"Mailbox", json.RawMessage(`"a & b"`), nil},
 		} {
 			_, err := e.Queue("q").Put(t.Context(), job.klass, job.data, qless.JID(fmt.Sprintf("j%d.%%d", i)),
 				qless.Tags(job.tags))
@@ -115,6 +116,9 @@ func TestWhatAFilterAsksFor(t *testing.T) {
 			{inspect.Filter{Data: `"anna"`}, []int{0, 2}},
 			{inspect.Filter{Data: `anna`, Klass: "Mail", Tag: "red", JID: "0"}, []int{0}},
 			{inspect.Filter{Data: `anna`, Klass: "Mail", Tag: "blue"}, []int{}},
+			{inspect.Filter{Data: "a & b"}, []int{2, 3}},
+			{inspect.Filter{Data: `"<a &`}, []int{2}},
+			{inspect.Filter{Data: `\u0026`}, []int{2}},
 		} {
 			got := []int{}
 			for _, jid := range walk(t, where(e.inQueue(inspect.Waiting), c.f), still) {

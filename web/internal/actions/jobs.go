@@ -48,7 +48,8 @@ func jobActions() []*Info {
 		},
 		{
 			Name: "job.cancel", Label: "Cancel", Done: "canceled", Destructive: true, Primary: true,
-			Hint:   "Canceled jobs are deleted. A receipt is kept for a while: it puts them again.",
+			Hint: "Canceled jobs are deleted, and with the callback of a batch its members that have not " +
+				"ended. A receipt is kept for a while: it puts them again.",
 			States: unended,
 			Action: bulk(inspect.Selection.Cancel),
 		},

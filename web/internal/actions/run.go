@@ -48,6 +48,8 @@ type Run struct {
 	log     *slog.Logger
 	receipt *Receipt
 	stopped atomic.Bool
+	members []string        // of batches that were canceled; they are next
+	added   map[string]bool // all of these: the target does not name them
 
 	mu       sync.Mutex
 	now      Progress
@@ -61,6 +63,7 @@ func NewRun(q *Request, log *slog.Logger) *Run {
 	r := &Run{
 		ID: NewID(), Info: q.Info, Space: q.Space, Form: q.Form, Back: q.Form.Get("back"),
 		IsLong: q.isLong(), Ended: make(chan struct{}), once: q.Form.Once, target: q.Target, log: log,
+		added: map[string]bool{},
 	}
 	r.now = Progress{ID: r.ID, Action: r.Info.Name, Began: time.Now(), Phase: "collecting"}
 	if q.Target != nil {
@@ -143,13 +146,44 @@ func (r *Run) onJobs() error {
 	r.selects(jids)
 	for len(jids) > 0 {
 		blocked, err := r.pass(jids)
-		if err != nil || !isCancel || len(blocked) == len(jids) {
+		members := r.members
+		if err != nil || !isCancel || len(blocked) == len(jids) && len(members) == 0 {
 			return err
 		}
 		r.change(func(done *Outcome) { done.forgive(blocked) })
-		jids = blocked // the jobs that depended on them are canceled now
+		r.members = nil
+		jids = append(blocked, without(members, jids)...) // the jobs that depended on them are gone
 	}
 	return nil
+}
+
+// addMembers notes the pending members of batches whose callbacks are about to be canceled: they
+// are canceled, too.
+func (r *Run) addMembers(ctx context.Context, jobs []*qless.Job) error {
+	for _, job := range jobs {
+		if job.BatchSize == nil || job.State != qless.StateDepends {
+			continue
+		}
+		for jid, err := range r.Space.Client.Batch(job.JID).Pending(ctx) {
+			if err != nil {
+				return err
+			}
+			if !r.added[jid] {
+				r.members = append(r.members, jid)
+				r.added[jid] = true
+			}
+		}
+	}
+	return nil
+}
+
+// without returns the jids that are not among others.
+func without(jids, others []string) []string {
+	known := map[string]bool{}
+	for _, jid := range others {
+		known[jid] = true
+	}
+	return slices.DeleteFunc(jids, func(jid string) bool { return known[jid] })
 }
 
 // collect returns the jobs of the request, each once.
@@ -227,6 +261,9 @@ func (r *Run) step(jids []string) (done inspect.Result, err error) {
 		if err := r.receipt.checkRoom(jobs); err != nil {
 			return done, err
 		}
+		if err := r.addMembers(ctx, jobs); err != nil {
+			return done, err
+		}
 	}
 	done, err = r.Info.Do(ctx, r, jobs)
 	if r.receipt != nil {
@@ -240,7 +277,7 @@ func (r *Run) step(jids []string) (done inspect.Result, err error) {
 func (r *Run) unchanged(jids []string, jobs []*qless.Job) []*qless.Job {
 	same := map[string]bool{}
 	jobs = slices.DeleteFunc(jobs, func(job *qless.Job) bool {
-		same[job.JID] = r.target.holds(job)
+		same[job.JID] = r.added[job.JID] || r.target.holds(job)
 		return !same[job.JID]
 	})
 	r.change(func(done *Outcome) {
