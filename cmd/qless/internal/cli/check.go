@@ -66,7 +66,7 @@ func misused(c *cobra.Command, err error) error {
 func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if err := check(command, args); err != nil {
-			return misused(command, err)
+			return misused(command, badArguments(command, args, err))
 		}
 		return nil
 	}

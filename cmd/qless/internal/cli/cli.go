@@ -147,7 +147,7 @@ func checkArguments(command *cobra.Command) {
 			if err := check(c, args); err != nil && c.HasSubCommands() {
 				return usageError{err} // unknown
 			} else if err != nil {
-				return usageError{fmt.Errorf("%w\nusage: %s", err, c.UseLine())}
+				return usageError{fmt.Errorf("%w\nusage: %s", badArguments(c, args, err), c.UseLine())}
 			}
 			return missingFlags(c)
 		}

@@ -14,8 +14,7 @@ import (
 func (a *app) confirm(what string) (bool, error) {
 	switch {
 	case a.dryRun:
-		fmt.Fprintf(a.err, "would %s\n", text.Clean(what))
-		return false, nil
+		return false, a.would(what)
 	case a.yes:
 		return true, nil
 	case !text.IsTerminal(a.in) || !text.IsTerminal(a.err):
@@ -40,9 +39,15 @@ func (a *app) confirm(what string) (bool, error) {
 // goOn reports whether to act when no confirmation is needed. It is false in a dry run.
 func (a *app) goOn(format string, values ...any) bool {
 	if a.dryRun {
-		a.say("would "+format, values...)
+		_ = a.would(fmt.Sprintf(format, values...))
 	}
 	return !a.dryRun
+}
+
+// would prints what a dry run does not do.
+func (a *app) would(what string) error {
+	a.say("would %s", what)
+	return a.printJSON(map[string]string{"would": what})
 }
 
 // say prints a message about a completed action.

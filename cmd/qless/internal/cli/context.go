@@ -262,7 +262,7 @@ func (a *app) removeContext(name string) error {
 func (a *app) saveContexts(file *contextFile, done string) error {
 	if a.dryRun {
 		fmt.Fprintln(a.err, "nothing was written")
-		return nil
+		return a.printJSON(file.list())
 	}
 	if err := file.save(); err != nil {
 		return err

@@ -324,7 +324,12 @@ func (e *exam) repair(ctx context.Context, report *doctor.Report) ([]doctor.Find
 		fmt.Fprintln(e.err, "there is nothing to repair")
 		return none, nil
 	}
-	if goOn, err := e.confirm("repair " + text.Count(len(fixable), "finding")); !goOn {
+	what := "repair " + text.Count(len(fixable), "finding")
+	if e.dryRun {
+		e.say("would %s", what)
+		return none, nil
+	}
+	if goOn, err := e.confirm(what); !goOn {
 		return none, err
 	}
 	fixed, err := doctor.Fix(ctx, e.rdb, e.options, fixable...)

@@ -205,13 +205,15 @@ func TestEachCommandPrintsJSON(t *testing.T) {
 			words, found := asJSON[path]
 			require.True(t, found, "the table has no row for it")
 			e := newScene(t, noun)
-			out := e.ok(append(strings.Fields(path+" "+words), "--json")...)
-			var value any
-			decoder := json.NewDecoder(strings.NewReader(out))
-			require.NoError(t, decoder.Decode(&value), out)
-			require.NotNil(t, value)
-			if path != "dump" { // which prints a value for each key
-				require.False(t, decoder.More(), out)
+			for _, run := range []string{"--dry-run", "--dry-run=false"} {
+				out := e.ok(append(strings.Fields(path+" "+words), "--json", run)...)
+				var value any
+				decoder := json.NewDecoder(strings.NewReader(out))
+				require.NoError(t, decoder.Decode(&value), "%s: %s", run, out)
+				require.NotNil(t, value)
+				if path != "dump" { // which prints a value for each key
+					require.False(t, decoder.More(), out)
+				}
 			}
 		})
 	}

@@ -100,6 +100,23 @@ func runnable(command *cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
+// badArguments names the argument that is missing or too much, which an error of cobra only counts.
+func badArguments(command *cobra.Command, args []string, err error) error {
+	usage, _, _ := strings.Cut(command.Use, "\n")
+	wanted := strings.Fields(usage)[1:]
+	switch text := err.Error(); {
+	case !strings.Contains(text, "arg(s)") && !strings.HasPrefix(text, "unknown command"):
+		return err // it is not of cobra
+	case len(args) < len(wanted):
+		return fmt.Errorf("%s is missing", strings.TrimSuffix(wanted[len(args)], "..."))
+	}
+	err = fmt.Errorf("unexpected argument %q", args[len(wanted)])
+	if command.Flags().Lookup("queue") != nil {
+		err = fmt.Errorf("%w; did you mean --queue %s?", err, args[len(wanted)])
+	}
+	return err
+}
+
 // kinds has words for the kinds of flags.
 var kinds = map[string]string{
 	"bool": "true or false", "duration": "a duration like 1m30s", "float64": "a number",

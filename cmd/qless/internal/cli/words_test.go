@@ -53,6 +53,42 @@ func TestAnUnknownCommandHasAHint(t *testing.T) {
 	}
 }
 
+func TestMissingAndUnexpectedArgumentsAreNamed(t *testing.T) {
+	for words, want := range map[string]string{
+		"config set heartbeat": "VALUE is missing",
+		"job put mail":         "KLASS is missing",
+		"job ls mail":          "unexpected argument \"mail\"; did you mean --queue mail?",
+		"status mail":          "unexpected argument \"mail\"",
+	} {
+		r := at(nowhere, strings.Fields(words)...)
+		require.Equal(t, 2, r.status, words)
+		require.Contains(t, r.errors, "qless: "+want+"\nusage: qless "+words[:strings.LastIndex(words, " ")])
+	}
+	for _, command := range leaves(cli.Root()) {
+		path := strings.Fields(command.CommandPath())[1:]
+		usage, _, _ := strings.Cut(command.Use, "\n")
+		wanted := strings.Fields(usage)[1:]
+		status := 2
+		if path[0] == "check" {
+			status = 3
+		}
+		if !strings.HasSuffix(usage, "...]") && !strings.HasSuffix(usage, "...") {
+			r := at(nowhere, append(path, "1", "2", "3", "4")...)
+			require.Equal(t, status, r.status, usage)
+			if command.Name() != "use" { // which is told what it wants
+				require.Regexp(t, "unexpected argument \"[1-4]\"", r.errors, usage)
+			}
+		}
+		if len(wanted) > 0 && wanted[0][0] != '[' {
+			r := at(nowhere, path...)
+			require.Equal(t, status, r.status, usage)
+			if command.Name() != "use" {
+				require.Contains(t, r.errors, strings.TrimSuffix(wanted[0], "...")+" is missing\n", usage)
+			}
+		}
+	}
+}
+
 func TestWordsAreMeantForCommandsThatExist(t *testing.T) {
 	paths := map[string]bool{}
 	for _, command := range leaves(cli.Root()) {
