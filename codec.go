@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"strings"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A Codec changes the form in which a client stores the data and the results of jobs, to encrypt or
@@ -56,29 +58,10 @@ func checkCodecs(codecs []Codec) error {
 	return nil
 }
 
-// An envelope is encoded data.
-type envelope struct {
-	Codec string `json:"x:codec"` // the codec's name, a colon, and the key
-	Bytes []byte `json:"b"`
-}
-
-// openEnvelope returns the envelope in data, or nil if it has none. Other clients may have written
-// its members in any order and with white space.
-func openEnvelope(data string) *envelope {
-	if !strings.Contains(data, `"x:codec"`) || !strings.HasPrefix(strings.TrimSpace(data), "{") {
-		return nil
-	}
-	var e envelope
-	if json.Unmarshal([]byte(data), &e) != nil || e.Codec == "" {
-		return nil
-	}
-	return &e
-}
-
 // encode returns the stored form of the data or the result of a job. An envelope that could not be
 // decoded is stored as it is, and so is text that is not JSON.
 func (c *Client) encode(op, jid, klass, what, data string) (string, error) {
-	if openEnvelope(data) != nil {
+	if wire.OpenEnvelope(data) != nil {
 		return data, nil
 	}
 	if c.maxData != noLimit && len(data) > c.maxData {
@@ -96,7 +79,7 @@ func (c *Client) encode(op, jid, klass, what, data string) (string, error) {
 	if encoded == nil {
 		return data, nil
 	}
-	raw, err := json.Marshal(envelope{c.codec.Name() + ":" + key, encoded})
+	raw, err := json.Marshal(wire.Envelope{Codec: c.codec.Name() + ":" + key, Bytes: encoded})
 	return string(raw), err // which is nil: the fields always marshal
 }
 
@@ -128,7 +111,7 @@ func (c *Client) encodePut(p *put) (err error) {
 
 // decode returns the decoded form of stored data or a stored result.
 func (c *Client) decode(jid, what, stored string) (json.RawMessage, error) {
-	e := openEnvelope(stored)
+	e := wire.OpenEnvelope(stored)
 	if e == nil {
 		return json.RawMessage(stored), nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"strconv"
 	"strings"
 
 	"github.com/qless/qless-go/internal/dial"
@@ -50,7 +49,7 @@ func checkServer(ctx context.Context, target *dial.Target, namespace string) err
 	if err != nil {
 		return undialed(err)
 	}
-	if version := info["redis_version"]; isBefore(version, 6, 2) {
+	if version := info["redis_version"]; dial.IsBefore(version, 6, 2) {
 		return invalid("dial", "", "qless needs Redis 6.2 or later; this is %s", version)
 	}
 	if info["cluster_enabled"] == "1" && !hasHashTag(namespace) {
@@ -82,18 +81,4 @@ func undialed(err error) error {
 		own.Message = strings.TrimPrefix(own.Message, "dial ")
 	}
 	return err
-}
-
-// isBefore reports whether a version is known and older than major.minor.
-func isBefore(version string, major, minor int) bool {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return false
-	}
-	first, err := strconv.Atoi(parts[0])
-	if err != nil {
-		return false
-	}
-	second, err := strconv.Atoi(parts[1])
-	return err == nil && (first < major || first == major && second < minor)
 }

@@ -307,7 +307,7 @@ func (j *Job) held(op string) error {
 
 // Unmarshal decodes the job's data into v. Data that does not fit is [ErrInvalid].
 func (j *Job) Unmarshal(v any) error {
-	if j.undecoded != nil && openEnvelope(string(j.Data)) != nil {
+	if j.undecoded != nil && wire.OpenEnvelope(string(j.Data)) != nil {
 		return j.undecoded
 	}
 	return unmarshal(j.JID, j.Data, v)

@@ -503,7 +503,7 @@ func (c *ClientConfig) withDefaults() ClientConfig {
 
 // check returns an error unless the config, which has its defaults, fits the go-redis client.
 func (c *ClientConfig) check(rdb redis.UniversalClient) error {
-	if isNil(rdb) {
+	if redisx.IsNil(rdb) {
 		return invalid("new", "", "no redis client")
 	}
 	if c.MaxData < noLimit {
@@ -573,13 +573,4 @@ func (c *ClientConfig) replicas() *script.Replicas {
 		return nil
 	}
 	return &script.Replicas{Count: c.Replicas, Timeout: c.ReplicaTimeout}
-}
-
-// isNil reports whether rdb is nil or a nil pointer.
-func isNil(rdb redis.UniversalClient) bool {
-	if rdb == nil {
-		return true
-	}
-	v := reflect.ValueOf(rdb)
-	return v.Kind() == reflect.Pointer && v.IsNil()
 }

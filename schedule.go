@@ -2,8 +2,6 @@ package qless
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -457,7 +455,7 @@ func (c *Client) registrationOf(s *schedule) *registration {
 		return nil
 	}
 	fields := []string{s.Spec, string(onMissed), s.Queue, s.Klass, p.options.JID}
-	digest := digestOf(append(fields, p.data, string(pairs))...)
+	digest := wire.Digest(append(fields, p.data, string(pairs))...)
 	if err := c.encodePut(p); err != nil {
 		return nil
 	}
@@ -467,15 +465,6 @@ func (c *Client) registrationOf(s *schedule) *registration {
 	}
 	args := anys([]any{s.ID, digest}, append(fields, data, options)...)
 	return &registration{digest: digest, args: args}
-}
-
-// digestOf returns a short digest of texts.
-func digestOf(texts ...string) string {
-	hash := sha256.New()
-	for _, text := range texts {
-		hash.Write([]byte(strconv.Itoa(len(text)) + ":" + text))
-	}
-	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
 // register registers a schedule if the server's answer about the last time asks for it. Jobs are

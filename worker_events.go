@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"sync"
 	"time"
 
+	"github.com/qless/qless-go/internal/calls"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -353,21 +353,10 @@ type jobAttrs struct {
 // args returns the keys and values for a logger.
 func (j *jobAttrs) args() []any {
 	args := []any{"jid", j.jid, "klass", j.klass, "queue", j.queue, "attempt", j.attempt}
-	if id := traceIDOf(j.headers); id != "" {
+	if id := calls.TraceID(j.headers); id != "" {
 		args = append(args, "trace_id", id)
 	}
 	return args
-}
-
-// traceparent matches the W3C header with the context of a trace.
-var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}`)
-
-// traceIDOf returns the id of the trace in which a job was put, or the empty string.
-func traceIDOf(headers map[string]string) string {
-	if parts := traceparent.FindStringSubmatch(headers["traceparent"]); parts != nil {
-		return parts[1]
-	}
-	return ""
 }
 
 // withJobLog returns a context in which Logger returns the logger of a job.

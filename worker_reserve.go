@@ -170,11 +170,7 @@ func (c *Client) decodeReserved(reply any) (reserved, error) {
 func (c *Client) decodeReservedJobs(names []string, items []any) ([]reservedJob, error) {
 	jobs := make([]reservedJob, 0, len(items))
 	for _, item := range items {
-		values, ok := reservedValues(item)
-		if !ok {
-			return nil, unexpected("reserve", item)
-		}
-		job := c.decodeReservedJob(jobFields{names: names, values: values})
+		job := c.decodeReservedJob(calls.FieldsOf(names, item))
 		if job.job.JID == "" || job.job.since == "" {
 			return nil, unexpected("reserve", item)
 		}
@@ -183,66 +179,37 @@ func (c *Client) decodeReservedJobs(names []string, items []any) ([]reservedJob,
 	return jobs, nil
 }
 
-// reservedValues returns the values of a job, which are one text unless some are missing or contain
-// the byte between them.
-func reservedValues(item any) ([]string, bool) {
-	switch item := item.(type) {
-	case string:
-		return strings.Split(item, "\x01"), true
-	case []any:
-		return wire.AsStrings(item), true
-	}
-	return nil, false
-}
-
-// A jobFields holds the fields of a job in a reply of the script reserve.
-type jobFields struct {
-	names  []string
-	values []string
-}
-
-// text returns a field, or the empty string if there is none with that name.
-func (f jobFields) text(name string) string {
-	i := slices.Index(f.names, name)
-	if i < 0 || i >= len(f.values) {
-		return ""
-	}
-	return f.values[i]
-}
-
-func (f jobFields) number(name string) wire.Number { return wire.AsNumber(f.text(name)) }
-
 // decodeReservedJob decodes the fields of a job, ignoring unknown ones.
-func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
+func (c *Client) decodeReservedJob(fields calls.Fields) reservedJob {
 	job := &Job{
-		JID:         fields.text("jid"),
-		Klass:       fields.text("klass"),
-		Queue:       fields.text("queue"),
-		Priority:    fields.number("priority").LargeInt(),
-		Retries:     fields.number("retries").Int(),
-		Remaining:   fields.number("remaining").Int(),
-		Data:        json.RawMessage(fields.text("data")),
-		SpawnedFrom: fields.text("spawned_from_jid"),
+		JID:         fields.Text("jid"),
+		Klass:       fields.Text("klass"),
+		Queue:       fields.Text("queue"),
+		Priority:    fields.Number("priority").LargeInt(),
+		Retries:     fields.Number("retries").Int(),
+		Remaining:   fields.Number("remaining").Int(),
+		Data:        json.RawMessage(fields.Text("data")),
+		SpawnedFrom: fields.Text("spawned_from_jid"),
 		State:       StateRunning,
 		Worker:      c.worker,
 		client:      c,
 	}
-	job.setRun(fields.text("time"), fields.number("put_at").Time())
+	job.setRun(fields.Text("time"), fields.Number("put_at").Time())
 	var tags wire.List[wire.Text]
-	if raw := fields.text("tags"); raw != "" && raw != "[]" &&
+	if raw := fields.Text("tags"); raw != "" && raw != "[]" &&
 		json.Unmarshal([]byte(raw), &tags) == nil {
 		job.Tags = wire.Strings(tags)
 	}
 	var failure failureReply
-	if raw := fields.text("failure"); raw != "" && json.Unmarshal([]byte(raw), &failure) == nil {
+	if raw := fields.Text("failure"); raw != "" && json.Unmarshal([]byte(raw), &failure) == nil {
 		job.Failure = failure.failure()
 	}
-	if text := fields.text("x:o"); text != "" {
+	if text := fields.Text("x:o"); text != "" {
 		options := jobopts.Parse(text)
 		job.applyStored(&options)
 	}
 	job.decodeData()
-	heartbeat := fields.number("heartbeat").Duration()
+	heartbeat := fields.Number("heartbeat").Duration()
 	job.Expires = time.Now().Add(heartbeat)
 	return reservedJob{job: job, heartbeat: heartbeat}
 }

@@ -5,16 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"runtime/debug"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/redisx"
@@ -466,7 +462,7 @@ var liveWorkers sync.Map
 type workerKey struct{ server, namespace, name string }
 
 func (w *Worker) key() workerKey {
-	return workerKey{serverOf(w.client.rdb), w.client.Namespace(), w.Name()}
+	return workerKey{redisx.IdentityOf(w.client.rdb), w.client.Namespace(), w.Name()}
 }
 
 // claimName claims the name, and reports whether no other worker of this process has it.
@@ -476,16 +472,3 @@ func (w *Worker) claimName() bool {
 }
 
 func (w *Worker) freeName() { liveWorkers.CompareAndDelete(w.key(), w) }
-
-// serverOf identifies the server of a go-redis client, as far as its options allow.
-func serverOf(rdb redis.UniversalClient) string {
-	switch c := rdb.(type) {
-	case *redis.Client:
-		if o := c.Options(); o.Addr != "FailoverClient" { // the address of every sentinel client
-			return fmt.Sprintf("%s:%s/%d", o.Network, o.Addr, o.DB)
-		}
-	case *redis.ClusterClient:
-		return strings.Join(slices.Sorted(slices.Values(c.Options().Addrs)), ",")
-	}
-	return fmt.Sprintf("%p", rdb)
-}

@@ -1,0 +1,35 @@
+package calls
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/qless/qless-go/internal/wire"
+)
+
+// Fields holds the fields of a job in a reply of the script reserve.
+type Fields struct{ names, values []string }
+
+// FieldsOf returns the fields of a job, given their names. Its values are one text unless some are
+// missing or contain the byte between them. There are none if it is anything else.
+func FieldsOf(names []string, item any) Fields {
+	switch item := item.(type) {
+	case string:
+		return Fields{names, strings.Split(item, "\x01")}
+	case []any:
+		return Fields{names, wire.AsStrings(item)}
+	}
+	return Fields{}
+}
+
+// Text returns a field, or the empty string if there is none with that name.
+func (f Fields) Text(name string) string {
+	i := slices.Index(f.names, name)
+	if i < 0 || i >= len(f.values) {
+		return ""
+	}
+	return f.values[i]
+}
+
+// Number returns a field as a number, or 0 if it is none.
+func (f Fields) Number(name string) wire.Number { return wire.AsNumber(f.Text(name)) }
