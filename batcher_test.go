@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -463,27 +464,6 @@ func TestPutsThatWaitEndWhenTheConnectionsAreClosed(t *testing.T) {
 	require.Zero(t, client.WaitingPuts())
 }
 
-// A put that panics, because the observer of calls does, holds up no other.
-func TestPutsThatWaitAreSentAfterOneThatPanics(t *testing.T) {
-	g, client := newGateWith(t, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
-		if call.JID == "first" {
-			panic("the observer's")
-		}
-	}})
-	panicked := make(chan any, 1)
-	go func() {
-		defer func() { panicked <- recover() }()
-		_, _ = client.Queue("q").Put(t.Context(), "K", nil, qless.JID("first"))
-	}()
-	first := g.next()
-	p := &puts{t: t, client: client, results: map[string]chan error{"first": nil}}
-	p.begin(t.Context(), "a", nil)
-	first.answer <- nil
-	require.Equal(t, []string{"a"}, g.pass(nil).jids)
-	require.NoError(t, p.result("a"))
-	require.Equal(t, "the observer's", <-panicked)
-}
-
 // A firstFinish is a hook that holds the first script finish, and counts the jobs of each.
 type firstFinish struct {
 	passing
@@ -821,4 +801,25 @@ func TestWithoutBatchingEndsAreSentAlone(t *testing.T) {
 	require.NoError(t, e.end(t.Context(), e.put("a")))
 	e.finish()
 	require.Equal(t, 2, e.hook.alone)
+}
+
+// No caller waits for the goroutine that sends a batch. A misdeed of the observer there would end
+// the program, or hold up all later puts.
+func TestAnObserverOfABatchMayNotReturn(t *testing.T) {
+	for _, misdeed := range []func(){func() { panic("the observer's") }, runtime.Goexit} {
+		observer := func(_ context.Context, call qless.Call) {
+			if call.Command == "put.many" {
+				misdeed()
+			}
+		}
+		g, client := newGateWith(t, qless.ClientConfig{Observer: observer})
+		p, first := afterFirst(t, g, client, "a", "b")
+		first.answer <- nil
+		require.Equal(t, []string{"a", "b"}, g.pass(nil).jids)
+		require.NoError(t, p.result("a"))
+		require.NoError(t, p.result("b"))
+		last := beginPuts(t, client, "c")
+		require.Equal(t, []string{"c"}, g.pass(nil).jids)
+		require.NoError(t, last.result("c"))
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"strings"
 
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -18,7 +19,8 @@ import (
 // headers, failure messages and entries of [Job.Log] are not encoded.
 //
 // A codec must be safe for concurrent use. Its errors appear in messages and logs, so they should
-// not contain secrets.
+// not contain secrets. A panic counts as an error. A call that blocks also blocks the method of the
+// client, or a slot of the worker.
 type Codec interface {
 	// Name returns the codec's name in envelopes. It must not contain a colon, and must stay the same
 	// as long as there are jobs that the codec has encoded.
@@ -83,24 +85,22 @@ func (c *Client) encode(op, jid, klass, what, data string) (string, error) {
 	return string(raw), err // which is nil: the fields always marshal
 }
 
-// safeEncode encodes data. A panic of the user's codec becomes an error.
+// safeEncode encodes data. It is an error if the codec does not return.
 func safeEncode(codec Codec, klass string, data []byte) (encoded []byte, key string, err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = fmt.Errorf("%q panicked: %v", codec.Name(), value)
-		}
-	}()
-	return codec.Encode(klass, data)
+	err = guard.Try(func() error {
+		encoded, key, err = codec.Encode(klass, data)
+		return err
+	})
+	return encoded, key, err
 }
 
-// safeDecode decodes data. A panic of the user's codec becomes an error.
+// safeDecode decodes data. It is an error if the codec does not return.
 func safeDecode(codec Codec, key string, encoded []byte) (data []byte, err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = fmt.Errorf("%q panicked: %v", codec.Name(), value)
-		}
-	}()
-	return codec.Decode(key, encoded)
+	err = guard.Try(func() error {
+		data, err = codec.Decode(key, encoded)
+		return err
+	})
+	return data, err
 }
 
 // encodePut encodes the data of a job to be put.

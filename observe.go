@@ -2,11 +2,10 @@ package qless
 
 import (
 	"context"
-	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"github.com/qless/qless-go/internal/calls"
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/script"
 )
 
@@ -87,31 +86,57 @@ func (c *Client) observed(
 	})
 }
 
-// guardObserver makes a panic of the observer harmless. It is for a client that this module's own
-// goroutines use: elsewhere, the panic reaches the caller.
-func (c *Client) guardObserver() {
-	observe, logger := c.observe, c.logger
+// guard puts guards around the functions of the config.
+func (c *ClientConfig) guard() {
+	c.Logger = guard.Logger(c.Logger)
+	c.Clock = guard.Clock(c.Clock, c.Logger)
+	if observe, g := c.Observer, guard.New("ClientConfig.Observer", c.Logger); observe != nil {
+		c.Observer = func(ctx context.Context, call Call) {
+			_ = g.Call(func() { observe(ctx, call) })
+		}
+	}
+	if next := c.NextHeaders; next != nil {
+		g := guard.New("ClientConfig.NextHeaders", c.Logger).Patient(guard.Forever)
+		c.NextHeaders = func(ctx context.Context, own map[string]string) map[string]string {
+			headers, _ := guard.Value(g.Call, func() map[string]string { return next(ctx, own) })
+			return headers
+		}
+	}
+	c.guardPutObserver()
+}
+
+func (c *ClientConfig) guardPutObserver() {
+	type span struct {
+		ctx context.Context
+		end func(Call)
+	}
+	observe, g := c.PutObserver, guard.New("ClientConfig.PutObserver", c.Logger)
 	if observe == nil {
 		return
 	}
-	c.observe = func(ctx context.Context, call Call) {
-		defer panicHarmless(logger, "the observer of calls")
-		observe(ctx, call)
+	c.PutObserver = func(ctx context.Context, put Call) (context.Context, func(Call)) {
+		s, _ := guard.Value(g.Call, func() (s span) {
+			s.ctx, s.end = observe(ctx, put)
+			return s
+		})
+		if s.ctx == nil {
+			s.ctx = ctx
+		}
+		if s.end == nil {
+			return s.ctx, nil
+		}
+		return s.ctx, func(put Call) { _ = g.Call(func() { s.end(put) }) }
 	}
 }
 
-// guarded returns a copy of the client with a guarded observer.
-func (c *Client) guarded() *Client {
-	other := *c
-	other.guardObserver()
-	return &other
-}
-
-// panicHarmless recovers from a panic in a user's function that this module's own goroutines call,
-// and logs it. It must be deferred.
-func panicHarmless(logger *slog.Logger, what string) {
-	if value := recover(); value != nil {
-		logger.Error("qless: "+what+" panicked", "panic", value, "stack", string(debug.Stack()))
+// guardedHeaders returns the Headers of the config, with an error if they do not return.
+func (c *ClientConfig) guardedHeaders() func(ctx context.Context) (map[string]string, error) {
+	headers := c.Headers
+	if headers == nil {
+		return nil
+	}
+	return func(ctx context.Context) (map[string]string, error) {
+		return guard.Value(guard.Call, func() map[string]string { return headers(ctx) })
 	}
 }
 

@@ -219,18 +219,15 @@ func (j *Job) addNextHeaders(ctx context.Context, o *jobopts.Options) {
 	}
 }
 
-// safeHeaders returns a copy of the Headers of the config, or nil if the function panics.
-func (c *Client) safeHeaders(ctx context.Context) map[string]string {
-	defer panicHarmless(c.logger, "the function for headers")
-	return maps.Clone(c.headers(ctx))
-}
-
 // addHeaders adds the Headers of the config to a job to be put.
 func (c *Client) addHeaders(ctx context.Context, p *put) error {
 	if c.headers == nil || p.options.IsCleared("Headers") {
 		return nil
 	}
-	headers := c.headers(ctx)
+	headers, err := c.headers(ctx)
+	if err != nil {
+		return invalid("put", p.jid, "Headers: %s", err)
+	}
 	if len(headers) == 0 {
 		return nil
 	}

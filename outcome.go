@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
@@ -76,7 +77,7 @@ type Outcome struct {
 func (o *Outcome) Error() string {
 	switch {
 	case o.Err != nil:
-		return redisx.Text(o.Err)
+		return guard.Text(o.Err)
 	case o.Action == ActionComplete && o.Queue != "":
 		return "next queue " + strconv.Quote(o.Queue)
 	case o.Action == ActionRelease && o.Limits != nil:
@@ -174,8 +175,11 @@ type PanicError struct {
 	Stack []byte // the stack of the goroutine, as [runtime/debug.Stack] formats it
 }
 
-// Error returns the value and the stack.
-func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", p.Value, p.Stack) }
+// Error returns the value, of which it leaves out all but 4 KiB, and the stack.
+func (p *PanicError) Error() string {
+	value := guard.PanicValue(p.Value)
+	return fmt.Sprintf("panic: %s\n\n%s", value, p.Stack)
+}
 
 // Unwrap returns the value if it is an error.
 func (p *PanicError) Unwrap() error {
@@ -222,8 +226,8 @@ func (o *Outcome) hasNext() bool {
 
 // An actionSpec describes how an action is passed to the script finish.
 type actionSpec struct {
-	args      func(o *Outcome) []string // in pairs
-	hasResult bool                      // the job may have ended by it
+	args      func(o *Outcome, message string) []string // in pairs
+	hasResult bool                                      // the job may have ended by it
 }
 
 var actions = map[Action]actionSpec{
@@ -244,7 +248,7 @@ var actions = map[Action]actionSpec{
 	},
 }
 
-func (o *Outcome) completeArgs() []string {
+func (o *Outcome) completeArgs(string) []string {
 	if o.Queue == "" {
 		return nil
 	}
@@ -255,19 +259,19 @@ func (o *Outcome) completeArgs() []string {
 	return args
 }
 
-func (o *Outcome) failureArgs() []string {
-	return []string{"group", validText(o.Group), "message", o.message()}
+func (o *Outcome) failureArgs(message string) []string {
+	return []string{"group", validText(o.Group), "message", message}
 }
 
-func (o *Outcome) retryArgs() []string {
+func (o *Outcome) retryArgs(message string) []string {
 	args := []string{"delay", wire.FormatSeconds(o.Delay)}
 	if o.Group == "" {
 		return args
 	}
-	return append(args, o.failureArgs()...)
+	return append(args, o.failureArgs(message)...)
 }
 
-func (o *Outcome) releaseArgs() []string {
+func (o *Outcome) releaseArgs(string) []string {
 	var args []string
 	if o.Delay != 0 {
 		args = append(args, "delay", wire.FormatSeconds(o.Delay))
@@ -283,7 +287,7 @@ func (o *Outcome) message() string {
 	if o.Err == nil {
 		return ""
 	}
-	return validText(redisx.Text(o.Err))
+	return validText(guard.Text(o.Err))
 }
 
 // A Backoff returns the delay before a job is retried. The attempt is 1 after the first failure. A
@@ -322,7 +326,7 @@ func DefaultFailGroup(job *Job, err error) string {
 			return job.Klass + ":" + name
 		}
 		if errors.Unwrap(err) == nil {
-			return job.Klass + ":" + fmt.Sprintf("%.80s", redisx.WithoutDetails(err.Error()))
+			return job.Klass + ":" + fmt.Sprintf("%.80s", redisx.WithoutDetails(guard.Text(err)))
 		}
 	}
 	return job.Klass + ":error"

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -136,9 +137,9 @@ func (r *progressReply) progress() *Progress {
 }
 
 // OnProgress is an option of [Client.Wait]: a function that is called with the progress of the job
-// ([Job.SetProgress]), first with any that is known when the wait begins. It is called on the
-// waiting goroutine, so Wait does not return before it does. If more progress arrives while it
-// runs, it is next called with the latest. After a broken connection, calls resume within seconds.
+// ([Job.SetProgress]), first with any that is known when the wait begins. Wait
+// does not return before it does. If more progress arrives while it runs, it is next called with
+// the latest. After a broken connection, calls resume within seconds. A panic is logged.
 type OnProgress func(Progress)
 
 func (o OnProgress) applyWait(given *waitOptions) {
@@ -149,8 +150,9 @@ func (o OnProgress) applyWait(given *waitOptions) {
 
 // A progressNotifier calls an OnProgress with each progress once. A nil one does nothing.
 type progressNotifier struct {
-	call OnProgress
-	last Progress
+	call  OnProgress
+	guard *guard.Guard
+	last  Progress
 }
 
 // receive handles a message.
@@ -166,5 +168,5 @@ func (t *progressNotifier) notify(reply *progressReply) {
 		return
 	}
 	t.last = *p
-	t.call(*p)
+	_ = t.guard.Call(func() { t.call(*p) })
 }

@@ -66,7 +66,7 @@ type connection struct {
 	}
 
 	// These are nil if the config has none.
-	headers     func(ctx context.Context) map[string]string
+	headers     func(ctx context.Context) (map[string]string, error)
 	nextHeaders func(ctx context.Context, headers map[string]string) map[string]string
 	putObserver func(ctx context.Context, put Call) (context.Context, func(put Call))
 
@@ -93,7 +93,7 @@ func New(rdb redis.UniversalClient, config *ClientConfig) (*Client, error) {
 		logger:      full.Logger,
 		unbatched:   full.Unbatched,
 		replicas:    full.replicas(),
-		headers:     full.Headers,
+		headers:     full.guardedHeaders(),
 		nextHeaders: full.NextHeaders,
 		putObserver: full.PutObserver,
 		codec:       full.Codec,
@@ -363,7 +363,8 @@ const DefaultNamespace = "ql:"
 // A number or duration of 0 means the default. Where a field can be disabled, -1 disables it; other
 // negative values are invalid. To extend a function that is set, wrap it.
 type ClientConfig struct {
-	// Clock is the source of the time. It is meant for tests.
+	// Clock is the source of the time. It is meant for tests. If it does not return, the time is this
+	// machine's.
 	//
 	// Defaults to the server's clock, so that the clocks of client machines need not agree.
 	Clock func() time.Time
@@ -381,10 +382,10 @@ type ClientConfig struct {
 	Codec Codec
 
 	// Headers returns headers for each job that the client puts, alone, with others or for a
-	// [Schedule]. It is called with the context of the put, on the goroutine that puts, and its result
-	// is copied. Headers of the put take precedence over those with the same key, and Headers(nil)
-	// leaves the job without any. [Job.Next] and [Job.Move] don't call it, as the job already has its
-	// headers: see NextHeaders.
+	// [Schedule]. It is called with the context of the put, and its result is copied. Headers of
+	// the put take precedence over those with the same key, and Headers(nil) leaves the job without
+	// any. [Job.Next] and [Job.Move] don't call it, as the job already has its headers: see
+	// NextHeaders. If it panics, the put is [ErrInvalid].
 	//
 	// Defaults to nil, which adds none.
 	Headers func(ctx context.Context) map[string]string
@@ -413,20 +414,21 @@ type ClientConfig struct {
 	// the job's headers. If the call has headers, it is passed nil instead, and those are added to its
 	// result and take precedence. It is not called if the call has Headers(nil), nor for a handler
 	// that returns [Next], to which a middleware can add headers. If the job would have more than 8
-	// KiB of headers, its result is ignored.
+	// KiB of headers, its result is ignored. A panic is logged, and leaves the headers as they are.
 	//
 	// Defaults to nil, which leaves the headers as they are.
 	NextHeaders func(ctx context.Context, headers map[string]string) map[string]string
 
 	// Observer is called once for every command that the client and its workers send to the server,
-	// after the reply, on the goroutine that sent it. It must return quickly.
+	// after the reply. The call waits for it, so it must return quickly.
 	//
 	// Puts of several goroutines that share a script are one call, "put.many", with the values of the
 	// first put's context; PutObserver sees each put. Calls of [Client.Receive] share commands, too:
 	// these ("reserve", "finish") have a context of the client's. Each Receive is also a call of its
 	// own, "receive", when it returns, with its context, its jobs, and the time it waited for them.
 	//
-	// A panic in a goroutine of a worker or a receiver is logged; elsewhere, it reaches the caller.
+	// A panic is logged. A call that takes a second is logged, and no longer waited for. While it
+	// blocks, others are waited for only for 10 ms, and while 100 block, no further ones are made.
 	//
 	// Defaults to nil, which means that commands are not reported.
 	Observer func(ctx context.Context, call Call)
@@ -448,7 +450,8 @@ type ClientConfig struct {
 	// invalid by themselves are refused earlier.
 	//
 	// Unlike Observer, it sees each put even if several share a script. It does not see the puts of a
-	// worker's schedules.
+	// worker's schedules. If it panics or blocks, that is logged as for Observer, and the jobs are put
+	// with the context of the call.
 	//
 	// Defaults to nil, which means that puts are not reported.
 	PutObserver func(ctx context.Context, put Call) (context.Context, func(put Call))
@@ -493,7 +496,8 @@ func (c *ClientConfig) withDefaults() ClientConfig {
 	if c != nil {
 		full = *c
 	}
-	full.Logger = redisx.SafeLogger(cmp.Or(full.Logger, slog.Default()))
+	full.Logger = cmp.Or(full.Logger, slog.Default())
+	full.guard()
 	full.MaxData = cmp.Or(full.MaxData, defaultMaxData)
 	full.Namespace = cmp.Or(full.Namespace, DefaultNamespace)
 	full.ReplicaTimeout = cmp.Or(full.ReplicaTimeout, time.Second)

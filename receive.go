@@ -123,6 +123,9 @@ func (c *Client) receive(ctx context.Context, config ReceiveConfig) ([]*Job, err
 		r.release(jobs)
 		return nil, notReceived(err)
 	}
+	for _, job := range jobs {
+		job.decodeData()
+	}
 	return jobs, err
 }
 
@@ -301,7 +304,7 @@ type receiver struct {
 func newReceiver(all *receiverSet, c *Client, config ReceiveConfig) *receiver {
 	name := newWorkerName()
 	r := &receiver{
-		all: all, client: c.guarded(), key: config.key(c.worker),
+		all: all, client: c, key: config.key(c.worker),
 		name: name, channel: c.prefix + channelWake + name,
 		poll: config.PollInterval,
 		due:  hub.NewSignal(),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
@@ -252,6 +253,7 @@ func (c *Client) joinAndWait(
 	channels := []string{c.prefix + channelDone + jid}
 	if o.progress != nil {
 		channels = append(channels, c.prefix+channelProgress+jid)
+		o.progress.guard = guard.New("OnProgress", c.logger).Patient(guard.Forever)
 	}
 	w := c.waits.Join(channels...)
 	defer c.waits.Leave(w)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/internal/cron"
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/redisx"
@@ -194,9 +195,10 @@ var notYetBackoff = redisx.Backoff{First: 10 * time.Millisecond, Longest: time.S
 // follow puts the jobs of a schedule until the worker stops.
 func (w *Worker) follow(ctx context.Context, s *schedule) {
 	var last time.Time
-	s.registration = w.client.registrationOf(s)
+	var wait time.Duration
+	_ = guard.Call(func() { s.registration = w.client.registrationOf(s) })
 	for failures := 0; ; {
-		wait, err := w.putDue(ctx, s, &last)
+		err := guard.Try(func() (err error) { wait, err = w.putDue(ctx, s, &last); return err })
 		switch {
 		case err == nil && wait < 0:
 			return // never due again
@@ -365,7 +367,10 @@ func (c *Client) RunSchedule(ctx context.Context, id string) (jid string, err er
 	call := Call{Command: "put", Queue: queue, Klass: klass, JID: jid, Count: 1}
 	ctx, done := c.beginCall(ctx, call)
 	defer func() { done(jid, err) }()
-	reply, err := c.run(ctx, "put", jid, anys(args, c.addHeadersTo(ctx, pairs)...)...)
+	if pairs, err = c.addHeadersTo(ctx, pairs); err != nil {
+		return "", invalid("put", jid, "Headers: %s", err)
+	}
+	reply, err := c.run(ctx, "put", jid, anys(args, pairs...)...)
 	if found, there := conflictIn(reply); there {
 		found.holds = found.jid != jid
 		return found.answer(err)
@@ -375,28 +380,29 @@ func (c *Client) RunSchedule(ctx context.Context, id string) (jid string, err er
 
 // addHeadersTo adds the Headers of the config to the options of a job to be put. The job's own take
 // precedence.
-func (c *Client) addHeadersTo(ctx context.Context, pairs []string) []string {
+func (c *Client) addHeadersTo(ctx context.Context, pairs []string) ([]string, error) {
 	if c.headers == nil {
-		return pairs
+		return pairs, nil
 	}
-	headers := c.safeHeaders(ctx)
+	headers, err := c.headers(ctx)
+	if len(headers) == 0 {
+		return pairs, err
+	}
+	headers = maps.Clone(headers)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		switch {
 		case pairs[i] == "drop" && strings.Contains(pairs[i+1], "h"):
-			return pairs
-		case pairs[i] == "o" && len(headers) > 0:
+			return pairs, nil
+		case pairs[i] == "o":
 			stored := jobopts.Parse(pairs[i+1])
 			maps.Copy(headers, stored.Headers)
 			stored.Headers = headers
 			pairs[i+1] = stored.Text()
-			return pairs
+			return pairs, nil
 		}
 	}
-	if len(headers) == 0 {
-		return pairs
-	}
 	own := jobopts.Options{Headers: headers}
-	return append(pairs, "o", own.Text())
+	return append(pairs, "o", own.Text()), nil
 }
 
 // The fields of a registered schedule in a reply, by their places.

@@ -112,7 +112,7 @@ var lightImports = []string{
 }
 
 const (
-	bottom = "internal/keys internal/redisx internal/units internal/wire "
+	bottom = "internal/guard internal/keys internal/redisx internal/units internal/wire "
 	parts  = "internal/ahead internal/batch internal/calls internal/cron internal/dial " +
 		"internal/histogram internal/hub internal/inside internal/jobopts internal/leases internal/line " +
 		"internal/linger internal/queues internal/runs internal/script internal/settings " +
@@ -131,18 +131,19 @@ var mayImport = []row{
 	{"internal/runs", bottom + "internal/histogram"},
 	{parts, bottom},
 	{".", bottom + parts},
-	{"compat/...", "internal/redisx"},
+	{"compat/...", "internal/guard internal/redisx"},
 	{"qlessotel", "."},
 	{"internal/dump", bottom},
 	{"inspect", bottom + parts + "."},
 	{"outbox", bottom + ". internal/inside internal/jobopts"},
 	{"qlesstest", ". inspect"},
-	{"qlessprom", ". doctor inspect internal/together"},
+	{"qlessprom", ". doctor inspect internal/guard internal/together"},
 	{"doctor", bottom + ". inspect internal/settings"},
-	{"gateway/...", ". gateway/... inspect internal/hosts internal/redisx qlesstest"},
+	{"gateway/...",
+		". gateway/... inspect internal/guard internal/hosts internal/redisx qlesstest"},
 	{"web web/...",
-		". doctor inspect internal/hosts internal/jobopts internal/redisx internal/settings " +
-			"internal/together internal/units web/internal/..."},
+		". doctor inspect internal/guard internal/hosts internal/jobopts internal/redisx " +
+			"internal/settings internal/together internal/units web/internal/..."},
 	{"cmd/...", ". cmd/... doctor gateway/... inspect internal/dial internal/dump internal/hosts " +
 		"internal/jobopts internal/queues internal/redisx internal/settings internal/together " +
 		"internal/units lua qlessprom qlesstest web"},

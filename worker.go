@@ -16,11 +16,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go/internal/ahead"
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/leases"
 	"github.com/qless/qless-go/internal/linger"
 	"github.com/qless/qless-go/internal/queues"
-	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/runs"
 	"github.com/qless/qless-go/internal/together"
 )
@@ -106,14 +106,13 @@ func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, 
 	cfg := config.withDefaults(client)
 	own := client.as(cmp.Or(cfg.Name, newWorkerName()))
 	own.hub = listens
-	own.guardObserver()
 	w := &Worker{
 		client:    own,
 		cfg:       cfg,
 		named:     cfg.Name != "",
 		schedules: schedules,
 		log:       &workerLog{logger: cfg.Logger.With("worker", own.worker)},
-		observer:  &observer{worker: own.worker, notify: cfg.Observer, logger: cfg.Logger},
+		observer:  newObserver(own.worker, cfg),
 		active:    map[*activeJob]bool{},
 		shutdown:  newShutdown(),
 	}
@@ -467,7 +466,9 @@ type WorkerConfig struct {
 
 	// Observer is called when a job starts, when it ends, and when something goes wrong in between,
 	// for metrics and traces. It is called concurrently, but in order for each job. The worker waits
-	// for it, so it should return quickly, and must not stop the worker.
+	// for it, so it should return quickly, and must not stop the worker. A panic is logged. A call
+	// that takes a second is logged, and no longer waited for. While it blocks, others are waited for
+	// only for 10 ms, and while 100 block, further events are dropped.
 	//
 	// Defaults to nil, which means that events are not reported.
 	Observer func(event JobEvent)
@@ -535,7 +536,7 @@ func (c WorkerConfig) withDefaults(client *Client) WorkerConfig {
 		c.FailGroup = DefaultFailGroup
 	}
 	c.Concurrency = cmp.Or(c.Concurrency, 10)
-	c.Logger = redisx.SafeLogger(cmp.Or(c.Logger, client.logger))
+	c.Logger = guard.Logger(cmp.Or(c.Logger, client.logger))
 	c.Linger = max(0, cmp.Or(c.Linger, linger.Usual))
 	c.Order = cmp.Or(c.Order, OrderStrict)
 	c.PollInterval = cmp.Or(c.PollInterval, 10*time.Second)

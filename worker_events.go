@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/internal/calls"
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -272,7 +273,11 @@ func (e *JobEvent) ending() string {
 type observer struct {
 	worker string
 	notify func(JobEvent) // nil if there is no Observer
-	logger *slog.Logger
+	guard  *guard.Guard
+}
+
+func newObserver(worker string, cfg WorkerConfig) *observer {
+	return &observer{worker, cfg.Observer, guard.New("WorkerConfig.Observer", cfg.Logger)}
 }
 
 func (o *observer) send(a *activeJob, event JobEvent) {
@@ -280,8 +285,7 @@ func (o *observer) send(a *activeJob, event JobEvent) {
 	event.JID, event.Klass, event.Queue = a.jid, a.klass, a.queue
 	event.Attempt, event.Waited = a.attempt, a.waited
 	event.PoppedAt, event.Headers = a.poppedAt, a.headers
-	defer panicHarmless(o.logger, "the observer of jobs")
-	o.notify(event)
+	_ = o.guard.Call(func() { o.notify(event) })
 }
 
 func (o *observer) started(a *activeJob) {
@@ -427,13 +431,13 @@ func (e JobEvent) level() slog.Level {
 func errorToLog(err error) string {
 	var panicked *PanicError
 	if errors.As(err, &panicked) {
-		return fmt.Sprintf("panic: %v", panicked.Value)
+		return "panic: " + guard.PanicValue(panicked.Value)
 	}
 	var misfit *json.UnmarshalTypeError
 	if errors.As(err, &misfit) {
 		return fmt.Sprintf("the data does not fit: %s is not a valid %s", fieldOf(misfit), misfit.Type)
 	}
-	return redisx.Text(err)
+	return guard.Text(err)
 }
 
 func fieldOf(err *json.UnmarshalTypeError) string {

@@ -23,6 +23,7 @@ type report struct {
 	since     string    // when the job was popped, by the server's clock; empty if unknown
 	data      string    // empty if it did not change
 	result    string    // empty if there is none
+	message   string    // of a failure
 	until     time.Time // when the lock ends
 	sent      bool      // it was sent before, and got no reply
 	alone     bool      // the server refused a call with it: send it alone
@@ -85,7 +86,7 @@ func finishAnswers(reply any, reports []*report) ([]string, error) {
 // before names its run, because this worker may have popped the job again since.
 func (r *report) details() []string {
 	spec := actions[r.Action]
-	details := spec.args(&r.Outcome)
+	details := spec.args(&r.Outcome, r.message)
 	if (r.sent || r.late || r.place > 0) && r.since != "" {
 		details = append(details, "since", r.since)
 	}

@@ -179,7 +179,8 @@ func (c *Client) decodeReservedJobs(names []string, items []any) ([]reservedJob,
 	return jobs, nil
 }
 
-// decodeReservedJob decodes the fields of a job, ignoring unknown ones.
+// decodeReservedJob decodes the fields of a job, ignoring unknown ones. Its data stays encoded: a
+// codec may not return, or take its time.
 func (c *Client) decodeReservedJob(fields calls.Fields) reservedJob {
 	job := &Job{
 		JID:         fields.Text("jid"),
@@ -208,7 +209,6 @@ func (c *Client) decodeReservedJob(fields calls.Fields) reservedJob {
 		options := jobopts.Parse(text)
 		job.applyStored(&options)
 	}
-	job.decodeData()
 	heartbeat := fields.Number("heartbeat").Duration()
 	job.Expires = time.Now().Add(heartbeat)
 	return reservedJob{job: job, heartbeat: heartbeat}

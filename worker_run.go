@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/leases"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
@@ -129,7 +130,7 @@ func (w *Worker) work(ctx context.Context, a *activeJob) {
 		w.releaseUnknown(a)
 		return
 	}
-	err := redisx.ErrGoexit
+	err := guard.ErrGoexit
 	defer func() {
 		a.ran = time.Since(a.started)
 		w.finish(a, w.decide(a, err))
@@ -145,9 +146,12 @@ func (w *Worker) releaseUnknown(a *activeJob) {
 
 // call calls the handler, wrapped in the middleware. It turns a panic into an error.
 func (w *Worker) call(ctx context.Context, a *activeJob) (err error) {
-	if err := a.job.undecoded; errors.Is(err, errUnknownCodec) {
-		return FailWith(a.klass+":data", err)
-	} else if err != nil {
+	defer func() {
+		if value := recover(); value != nil {
+			err = w.panicked(a, value, debug.Stack())
+		}
+	}()
+	if err := a.decode(); err != nil {
 		return err
 	}
 	if limit := w.maxRunTime(a); limit > 0 {
@@ -156,12 +160,19 @@ func (w *Worker) call(ctx context.Context, a *activeJob) (err error) {
 		defer cancel()
 		defer func() { err = ranTooLong(ctx, err) }()
 	}
-	defer func() {
-		if value := recover(); value != nil {
-			err = w.panicked(a, value)
-		}
-	}()
 	return w.wrap(a.route.handler)(w.withJobLog(ctx, a.job), a.job)
+}
+
+// decode decodes the job's data. A codec may take its time.
+func (a *activeJob) decode() error {
+	a.job.decodeData()
+	if string(a.job.Data) != a.original {
+		a.original = string(a.job.Data)
+	}
+	if errors.Is(a.job.undecoded, errUnknownCodec) {
+		return FailWith(a.klass+":data", a.job.undecoded)
+	}
+	return a.job.undecoded
 }
 
 // maxRunTime returns how long a job may run. Without a limit, it is not positive.
@@ -188,34 +199,52 @@ func isDeadline(err error) (deadline bool) {
 	return errors.Is(err, context.DeadlineExceeded)
 }
 
-// panicked returns the error for a panic. It is called while the panic's stack still exists.
-func (w *Worker) panicked(a *activeJob, value any) error {
-	err := &PanicError{Value: value, Stack: debug.Stack()}
+// panicked returns the error for a panic.
+func (w *Worker) panicked(a *activeJob, value any, stack []byte) error {
+	err := &PanicError{Value: value, Stack: stack}
 	w.observer.panicked(a, err)
 	return FailWith(a.klass+":panic", err)
 }
 
-// decide returns the report for a job whose handler has returned. A panic in Backoff or FailGroup
-// counts as a panic of the handler.
+// decide returns the report for a job whose handler has returned. If code of the user does not
+// return, such as Backoff, FailGroup or a method of the error, that counts as a panic of the
+// handler.
 func (w *Worker) decide(a *activeJob, err error) (r *report) {
-	defer func() {
-		if value := recover(); value != nil {
-			r = w.reportOf(a, w.panicked(a, value))
-		}
-	}()
-	return w.reportOf(a, err)
+	if err == nil && !a.isOverwritten() && string(a.job.Data) == a.original {
+		r = a.report(Outcome{Action: ActionComplete})
+		r.result = a.job.result
+		return r
+	}
+	if problem := guard.Call(func() { r = w.reportOf(a, err) }); problem != nil {
+		return w.undecided(a, problem)
+	}
+	return r
+}
+
+// undecided returns the report for a job of which code of the user that decides its outcome did not
+// return.
+func (w *Worker) undecided(a *activeJob, problem error) *report {
+	err := FailWith(a.klass+":panic", problem)
+	if p, ok := problem.(*guard.Panic); ok {
+		err = w.panicked(a, p.Value, p.Stack)
+	}
+	r := a.report(OutcomeOf(err))
+	_ = guard.Call(func() { r.message = r.Outcome.message() })
+	return r
 }
 
 func (w *Worker) reportOf(a *activeJob, err error) *report {
 	data, dataErr := a.changedData()
+	result := a.job.result
 	if dataErr != nil {
 		err = FailWith(a.klass+":data", dataErr)
 	}
 	r := a.report(Outcome{Action: ActionComplete})
 	if err != nil {
 		r.Outcome = w.settled(a, err)
+		r.message = r.Outcome.message()
 	}
-	r.data, r.result = data, a.job.result
+	r.data, r.result = data, result
 	return r
 }
 
@@ -224,8 +253,15 @@ func (a *activeJob) report(outcome Outcome) *report {
 	return &report{Outcome: outcome, job: a, jid: a.jid, queue: a.queue, since: a.since}
 }
 
+// isOverwritten reports whether the handler has put another job in place of its own.
+func (a *activeJob) isOverwritten() bool { return a.job.run != &a.hold }
+
 // changedData returns the job's data if the handler has changed it, and otherwise the empty string.
 func (a *activeJob) changedData() (string, error) {
+	if a.isOverwritten() {
+		return "", invalid("complete", a.jid,
+			"the handler has overwritten its job: Job.Refresh reads it again")
+	}
 	if string(a.job.Data) == a.original {
 		return "", nil
 	}
@@ -254,11 +290,11 @@ func (w *Worker) settled(a *activeJob, err error) Outcome {
 		return o
 	case ActionRetry:
 		if o.Delay == 0 {
-			o.Delay = w.backoffOf(a)(a.job, a.attempt, err)
+			o.Delay = w.backoffOf(a)(a.copyOfJob(), a.attempt, err)
 		}
 		o.Delay = max(o.Delay, 0)
 		if o.Group == "" {
-			o.Group = cmp.Or(w.cfg.FailGroup(a.job, o.Err), a.klass)
+			o.Group = cmp.Or(w.cfg.FailGroup(a.copyOfJob(), o.Err), a.klass)
 		}
 	default:
 		problem := invalid("work", a.jid, "unknown Action %q of an Outcome", o.Action)
@@ -268,6 +304,12 @@ func (w *Worker) settled(a *activeJob, err error) Outcome {
 		o.Err = err // with the errors that wrap the outcome
 	}
 	return o
+}
+
+// copyOfJob returns a copy of the job for a function of the user, which may overwrite it.
+func (a *activeJob) copyOfJob() *Job {
+	job := *a.job
+	return &job
 }
 
 func (w *Worker) backoffOf(a *activeJob) Backoff {

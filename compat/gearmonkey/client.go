@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -121,7 +122,7 @@ func (c *Client) Finish(
 // outcomeOf returns the status and the output for a handler's results.
 func outcomeOf(output []byte, failure error) (Status, []byte) {
 	if failure != nil {
-		return StatusError, []byte(redisx.Text(failure))
+		return StatusError, []byte(guard.Text(failure))
 	}
 	return StatusSuccess, output
 }

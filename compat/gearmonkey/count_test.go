@@ -3,9 +3,12 @@ package gearmonkey_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -128,15 +131,30 @@ func TestCountOfSeveralWorkers(t *testing.T) {
 	require.Equal(t, "0", e.cli("GET count:F"))
 }
 
-func TestCountAfterAPanicOfTheWorkerItself(t *testing.T) {
+// A clock that does not return is replaced by the machine's.
+func TestAClockThatDoesNotReturnEndsNoWorker(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	cfg := config()
-	cfg.Clock = func() time.Time { panic("no time") }
-	worker := gearmonkey.NewWorker(e.Client, cfg)
-	worker.Accept("F", echo)
-	require.PanicsWithValue(t, "no time", func() { _ = worker.Work(t.Context()) })
-	require.Equal(t, "0", e.cli("GET count:F"))
+	for name, misdeed := range map[string]func(){
+		"panic": func() { panic("no time") }, "goexit": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			e.run("F", "")
+			cfg := config()
+			var told strings.Builder // by the goroutine of the worker
+			cfg.Logger = slog.New(slog.NewTextHandler(&told, nil))
+			cfg.Clock = func() time.Time { misdeed(); return time.Time{} }
+			e.worksWith(cfg, 1, echo)
+			require.Equal(t, "0", e.cli("GET count:F"))
+			require.Contains(t, told.String(), "Clock ")
+
+			clock := now
+			sweeping := sweeping(&clock)
+			sweeping.Clock = cfg.Clock
+			e.sweeps(0, gearmonkey.NewSweeper(e.Client, sweeping))
+		})
+	}
 }
 
 func TestCountWhenAFunctionCannotBeCounted(t *testing.T) {

@@ -15,10 +15,12 @@ import (
 func TestImports(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	shared, err := filepath.Glob("../../internal/redisx/*.go")
-	require.NoError(t, err)
-	require.NotEmpty(t, shared)
-	files = append(files, shared...)
+	for _, shared := range []string{"guard", "redisx"} {
+		those, err := filepath.Glob("../../internal/" + shared + "/*.go")
+		require.NoError(t, err)
+		require.NotEmpty(t, those)
+		files = append(files, those...)
+	}
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
@@ -29,7 +31,8 @@ func TestImports(t *testing.T) {
 			path, err := strconv.Unquote(spec.Path.Value)
 			require.NoError(t, err)
 			if strings.Contains(path, ".") {
-				allowed := path == "github.com/qless/qless-go/internal/redisx" ||
+				allowed := path == "github.com/qless/qless-go/internal/guard" ||
+					path == "github.com/qless/qless-go/internal/redisx" ||
 					strings.HasPrefix(path, "github.com/redis/go-redis/v9")
 				require.True(t, allowed, "%s imports %s", name, path)
 			}

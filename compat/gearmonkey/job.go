@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 
-	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/guard"
 )
 
 // A Handler runs a job. The bytes it returns become the job's output. If it returns an error, the
@@ -56,7 +56,7 @@ func (j *Job) work(
 				status, output = outcomeOf(nil, fmt.Errorf("panic: %v", value))
 			}
 		}()
-		status, output = outcomeOf(nil, redisx.ErrGoexit)
+		status, output = outcomeOf(nil, guard.ErrGoexit)
 		status, output = outcomeOf(handler(ctx, j))
 	}()
 	<-done

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/guard"
 )
 
 // A Moved is a job that was taken out of its queue to be put somewhere else.
@@ -110,7 +112,7 @@ func (m *mover) one(ctx context.Context, text string, at time.Time) error {
 		if m.queue != scheduled {
 			job.Priority = Priority(m.queue)
 		}
-		err = m.put(ctx, job)
+		err = guard.Try(func() error { return m.put(ctx, job) })
 	}
 	if err == nil {
 		m.moved++

@@ -170,7 +170,7 @@ func TestNoErrorAndNoLoggerEndsTheProgram(t *testing.T) {
 	})
 	state := e.state("F", 1)
 	require.Equal(t, gearmonkey.StatusError, state.Status)
-	require.Contains(t, string(state.Output), "its Error method panicked")
+	require.Contains(t, string(state.Output), "Error: a function panicked")
 	require.NoError(t, e.Finish(t.Context(), "F", 1, nil, (*hostile)(nil)))
 }
 

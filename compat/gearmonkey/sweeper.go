@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -67,7 +68,8 @@ func NewSweeper(client *Client, config SweeperConfig) *Sweeper {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
-	config.Logger = redisx.SafeLogger(config.Logger)
+	config.Logger = guard.Logger(config.Logger)
+	config.Clock = guard.Clock(config.Clock, config.Logger)
 	if config.Priority == "" {
 		config.Priority = Normal
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/guard"
 )
 
 // WorkerConfig configures a [Worker]. The zero value is ready to use.
@@ -31,7 +31,8 @@ func (c WorkerConfig) withDefaults() WorkerConfig {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	c.Logger = redisx.SafeLogger(c.Logger)
+	c.Logger = guard.Logger(c.Logger)
+	c.Clock = guard.Clock(c.Clock, c.Logger)
 	if c.ShutdownTimeout == 0 {
 		c.ShutdownTimeout = 20 * time.Second
 	}

@@ -100,7 +100,7 @@ func TestOutcomes(t *testing.T) {
 		"error and more": {func(context.Context, *gearmonkey.Job) ([]byte, error) { return []byte("x"), os.ErrExist }, "error", "file already exists"},
 		"panic":          {func(context.Context, *gearmonkey.Job) ([]byte, error) { panic("oh") }, "error", "panic: oh"},
 		"panic of error": {func(context.Context, *gearmonkey.Job) ([]byte, error) { panic(os.ErrExist) }, "error", "panic: file already exists"},
-		"goexit":         {func(context.Context, *gearmonkey.Job) ([]byte, error) { runtime.Goexit(); return nil, nil }, "error", "the handler ended its goroutine"},
+		"goexit":         {func(context.Context, *gearmonkey.Job) ([]byte, error) { runtime.Goexit(); return nil, nil }, "error", "a function ended its goroutine (runtime.Goexit)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

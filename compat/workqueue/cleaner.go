@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/guard"
 )
 
 // CleanerConfig configures a [Cleaner]. The zero value is ready to use.
@@ -37,7 +37,7 @@ func (c CleanerConfig) withDefaults() CleanerConfig {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	c.Logger = redisx.SafeLogger(c.Logger)
+	c.Logger = guard.Logger(c.Logger)
 	return c
 }
 

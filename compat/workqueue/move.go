@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/guard"
 )
 
 // Move takes the waiting items out of the queue one by one and passes each to put, which puts it
@@ -68,7 +70,7 @@ func (m *mover) all(ctx context.Context) error {
 			m.aside[item.ID] = item
 			continue
 		}
-		if err := m.put(ctx, item); err != nil {
+		if err := guard.Try(func() error { return m.put(ctx, item) }); err != nil {
 			inARow++
 			m.setAside(item, err)
 			if ctx.Err() != nil {

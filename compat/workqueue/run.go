@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -60,7 +61,7 @@ func (w *Worker) work(h *handling) {
 	}
 	var keeper sync.WaitGroup
 	keeper.Go(func() { w.keep(h) })
-	err := redisx.ErrGoexit
+	err := guard.ErrGoexit
 	defer func() { // even if the handler calls runtime.Goexit
 		w.finish(h, err)
 		w.end(h)
@@ -77,7 +78,7 @@ func (w *Worker) workOnce(ctx context.Context, item *Item) {
 	case err != nil:
 		log.Error("workqueue: an item could not be completed and was not run", "error", err)
 	case first:
-		err := redisx.ErrGoexit
+		err := guard.ErrGoexit
 		defer func() {
 			if err != nil {
 				log.Error("workqueue: an item that runs at most once failed", "error", err)

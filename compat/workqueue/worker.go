@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -49,15 +50,15 @@ func (d *dropped) Error() string {
 	if d.err == nil {
 		return "dropped"
 	}
-	return redisx.Text(d.err)
+	return guard.Text(d.err)
 }
 
 func (d *dropped) Unwrap() error { return d.err }
 
-// isDrop reports whether a handler's error, whose methods may panic, is that of [Drop].
-func isDrop(err error) (drop bool) {
-	defer func() { _ = recover() }()
-	return errors.As(err, new(*dropped))
+// isDrop reports whether a handler's error, whose methods may not return, is that of [Drop].
+func isDrop(err error) bool {
+	drop, _ := guard.Value(guard.Call, func() bool { return errors.As(err, new(*dropped)) })
+	return drop
 }
 
 // WorkerConfig configures a [Worker]. The zero value is ready to use.
@@ -128,7 +129,7 @@ func NewWorker(
 	db redis.UniversalClient, queue *Queue, handler Handler, config WorkerConfig,
 ) *Worker {
 	cfg := config.withDefaults()
-	cfg.Logger = redisx.SafeLogger(cfg.Logger).With("queue", queue.prefix)
+	cfg.Logger = guard.Logger(cfg.Logger).With("queue", queue.prefix)
 	return &Worker{
 		db: db, queue: queue, handler: handler, cfg: cfg, working: map[string]*handling{},
 	}

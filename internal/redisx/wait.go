@@ -2,7 +2,6 @@ package redisx
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 )
@@ -61,6 +60,3 @@ func Outlive(
 		cancel(earlier)
 	}
 }
-
-// ErrGoexit is the error of a handler that called runtime.Goexit instead of returning.
-var ErrGoexit = errors.New("the handler ended its goroutine")

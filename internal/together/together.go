@@ -5,11 +5,13 @@ import (
 	"cmp"
 	"context"
 	"sync"
+
+	"github.com/qless/qless-go/internal/guard"
 )
 
 // Ask calls question for each element of several concurrently. It returns the answers, and the
-// first error, in the order of the elements. If a user's observer panics, so does Ask, in the
-// caller's goroutine, where the panic can be recovered.
+// first error, in the order of the elements. If a user's code panics, so does Ask, in the caller's
+// goroutine, where the panic can be recovered. If it calls runtime.Goexit, that is an error.
 func Ask[T, A any](several []T, question func(one T) (A, error)) ([]A, error) {
 	answers, errs := make([]A, len(several)), make([]error, len(several))
 	panics := make([]any, len(several))
@@ -17,6 +19,7 @@ func Ask[T, A any](several []T, question func(one T) (A, error)) ([]A, error) {
 	for i, one := range several {
 		all.Go(func() {
 			defer func() { panics[i] = recover() }()
+			errs[i] = guard.ErrGoexit
 			answers[i], errs[i] = question(one)
 		})
 	}
@@ -53,7 +56,7 @@ func First[T, A any](
 	replies := make(chan reply, len(several))
 	for i, one := range several {
 		go func() {
-			r := reply{at: i}
+			r := reply{at: i, err: guard.ErrGoexit}
 			defer func() {
 				r.panic = recover()
 				replies <- r

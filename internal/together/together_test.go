@@ -3,11 +3,14 @@ package together
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/internal/guard"
 )
 
 var (
@@ -103,4 +106,19 @@ func TestAskFewLimitsTheCallsAtATime(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, []int{2, 4, 10, 12, 14, 16}, answers)
+}
+
+// A caller would otherwise take no answer for an answer.
+func TestGoexitIsAnError(t *testing.T) {
+	exit := func(n int) (int, error) {
+		runtime.Goexit()
+		return n, nil
+	}
+	_, err := Ask([]int{1}, exit)
+	require.ErrorIs(t, err, guard.ErrGoexit)
+	_, _, err = First(t.Context(), []int{1}, func(_ context.Context, n int) (int, bool, error) {
+		n, err := exit(n)
+		return n, true, err
+	})
+	require.ErrorIs(t, err, guard.ErrGoexit)
 }

@@ -1,8 +1,11 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -324,14 +327,24 @@ func TestAPutObserverSeesThePutOfEachShard(t *testing.T) {
 }
 
 // Shards are queried in the module's own goroutines, where users could not recover from a panic.
-func TestThePanicOfAPutObserverIsTheCallers(t *testing.T) {
+func TestAnObserverThatDoesNotReturnIsLogged(t *testing.T) {
 	var broken string
-	begin := func(ctx context.Context, _ qless.Call) (context.Context, func(qless.Call)) {
-		panicsIf(broken == "begin")
-		return ctx, func(qless.Call) { panicsIf(broken == "end") }
+	misdeed := func() { panic("broken") }
+	breaksIf := func(isBroken bool) {
+		if isBroken {
+			misdeed()
+		}
 	}
-	call := func(context.Context, qless.Call) { panicsIf(broken == "call") }
-	config := qless.ClientConfig{Observer: call, PutObserver: begin, Namespace: "a:"}
+	begin := func(ctx context.Context, _ qless.Call) (context.Context, func(qless.Call)) {
+		breaksIf(broken == "begin")
+		return ctx, func(qless.Call) { breaksIf(broken == "end") }
+	}
+	call := func(context.Context, qless.Call) { breaksIf(broken == "call") }
+	var told bytes.Buffer
+	config := qless.ClientConfig{
+		Observer: call, PutObserver: begin, Namespace: "a:",
+		Logger: slog.New(slog.NewTextHandler(&told, nil)),
+	}
 	a := newEnvWith(t, config)
 	config.Namespace = "b:"
 	b := a.NewClient(a.Redis, config)
@@ -345,16 +358,16 @@ func TestThePanicOfAPutObserverIsTheCallers(t *testing.T) {
 	}
 	for name, put := range puts {
 		for _, broken = range []string{"begin", "end", "call"} {
-			require.PanicsWithValue(t, "broken", func() { _ = put() }, "%s: %s", name, broken)
+			for _, misdeed = range []func(){func() { panic("broken") }, runtime.Goexit} {
+				told.Reset()
+				require.NoError(t, put(), "%s: %s", name, broken)
+				require.Contains(t, told.String(), "Observer ", "%s: %s", name, broken)
+			}
 		}
 		broken = ""
+		told.Reset()
 		require.NoError(t, put(), name)
-	}
-}
-
-func panicsIf(broken bool) {
-	if broken {
-		panic("broken")
+		require.Empty(t, told.String())
 	}
 }
 

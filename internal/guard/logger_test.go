@@ -1,4 +1,4 @@
-package redisx_test
+package guard_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/guard"
 )
 
 type fragile struct{ text string }
@@ -16,8 +16,8 @@ type fragile struct{ text string }
 func (f *fragile) Error() string { return f.text }
 
 func TestTheTextOfAnyError(t *testing.T) {
-	require.Equal(t, "text", redisx.Text(errors.New("text")))
-	require.Contains(t, redisx.Text((*fragile)(nil)), "*redisx_test.fragile: its Error method panicked")
+	require.Equal(t, "text", guard.Text(errors.New("text")))
+	require.Contains(t, guard.Text((*fragile)(nil)), "*guard_test.fragile.Error: a function panicked")
 }
 
 type panicking struct{ in string }
@@ -47,8 +47,8 @@ func (p panicking) WithGroup(string) slog.Handler {
 
 func TestALoggerThatPanicsIsHarmless(t *testing.T) {
 	for _, in := range []string{"Enabled", "Handle", "WithAttrs", "WithGroup"} {
-		logger := redisx.SafeLogger(slog.New(panicking{in}))
-		require.Same(t, logger, redisx.SafeLogger(logger))
+		logger := guard.Logger(slog.New(panicking{in}))
+		require.Same(t, logger, guard.Logger(logger))
 		require.NotPanics(t, func() {
 			logger.Info("text")
 			logger.With("key", "value").WithGroup("group").Info("text")

@@ -1,0 +1,64 @@
+package guard
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Text returns the text of an error made by a user's code. Its Error method may not return: that of
+// a nil pointer often panics.
+func Text(err error) string {
+	text, problem := Value(Call, func() string { return err.Error() })
+	if problem != nil {
+		return fmt.Sprintf("%T.Error: %v", err, problem)
+	}
+	return text
+}
+
+// maxPanic is the maximum size in bytes of the text of a panic's value.
+const maxPanic = 4 << 10
+
+// PanicValue returns the text of a panic's value, whose methods may not return. It is short: in a
+// message, the stack follows it.
+func PanicValue(value any) string {
+	text, problem := Value(Call, func() string { return fmt.Sprint(value) })
+	if problem != nil {
+		return fmt.Sprintf("%T: %v", value, problem)
+	}
+	return Cut(text, maxPanic)
+}
+
+// Cut returns a text of at most most bytes, which must be at least 100, as valid UTF-8. Of a longer
+// text, a line in its middle says how many bytes are left out: the end of a text often matters, as
+// in the stack of a panic.
+func Cut(text string, most int) string {
+	if len(text) > most {
+		room := most - len("\n[ bytes are left out]\n") - len("9223372036854775807")
+		head, tail := start(text, room*3/4), end(text, room/4)
+		left := len(text) - len(head) - len(tail)
+		text = fmt.Sprintf("%s\n[%d bytes are left out]\n%s", head, left, tail)
+	}
+	valid := strings.ToValidUTF8(text, "\uFFFD")
+	if len(valid) > most { // the replacement is longer than what it replaces
+		return start(valid, most)
+	}
+	return valid
+}
+
+// start returns the first bytes of a text, at most n, without a part of a rune.
+func start(text string, n int) string {
+	for back := 0; back < utf8.UTFMax && n > 0 && !utf8.RuneStart(text[n]); back++ {
+		n--
+	}
+	return text[:n]
+}
+
+// end returns the last bytes of a text, at most n, without a part of a rune.
+func end(text string, n int) string {
+	from := len(text) - n
+	for ahead := 0; ahead < utf8.UTFMax && from < len(text) && !utf8.RuneStart(text[from]); ahead++ {
+		from++
+	}
+	return text[from:]
+}

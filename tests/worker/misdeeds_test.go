@@ -1,0 +1,349 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// misdeeds are what a user's function may do instead of returning. A block ends with the test.
+var misdeeds = map[string]func(ended <-chan struct{}){
+	"panic":  func(<-chan struct{}) { panic("a misdeed") },
+	"goexit": func(<-chan struct{}) { runtime.Goexit() },
+	"block":  func(ended <-chan struct{}) { <-ended },
+}
+
+// A setting is what a function of a user is given in. Its functions must call do.
+type setting struct {
+	client     qless.ClientConfig
+	worker     qless.WorkerConfig
+	handle     []qless.HandleOption
+	middleware qless.Middleware
+	work       qless.Handler // for the job "bad"
+	do         func()
+}
+
+type badError struct{ do func() }
+
+func (e *badError) Error() string { e.do(); return "bad" }
+
+// A badCodec leaves data as it is but for the texts "bad", which it encodes, and "worse".
+type badCodec struct{ encode, decode func() }
+
+func (badCodec) Name() string { return "bad" }
+
+func (c badCodec) Encode(_ string, data []byte) ([]byte, string, error) {
+	switch string(data) {
+	case `"bad"`:
+		return data, "", nil
+	case `"worse"`:
+		c.encode()
+	}
+	return nil, "", nil
+}
+
+func (c badCodec) Decode(_ string, data []byte) ([]byte, error) { c.decode(); return data, nil }
+
+// A badLog is a handler all of whose calls end badly.
+type badLog struct{ do func() }
+
+func (l badLog) Enabled(context.Context, slog.Level) bool  { l.do(); return true }
+func (l badLog) Handle(context.Context, slog.Record) error { l.do(); return nil }
+func (l badLog) WithAttrs([]slog.Attr) slog.Handler        { l.do(); return l }
+func (l badLog) WithGroup(string) slog.Handler             { l.do(); return l }
+
+// A misplaced misdeed ends the job "bad" in a group of failures, or leaves it running. The message
+// of the failure tells of it, or the log.
+type misplaced struct {
+	install              func(s *setting)
+	panic, goexit, block string // the group; "" if the job keeps running
+	told                 string // in the log; "" if the failure tells it
+}
+
+const (
+	isGoexit = "K:a function ended its goroutine (runtime.Goexit)"
+	isLogged = "the log, but for the log's own"
+)
+
+// places are the functions of users that the goroutines of a worker call.
+var places = map[string]misplaced{
+	"qless.Handler": {
+		install: func(s *setting) {
+			s.work = func(context.Context, *qless.Job) error { s.do(); return nil }
+		},
+		panic: "K:panic", goexit: isGoexit,
+	},
+	"qless.Middleware": {
+		install: func(s *setting) {
+			s.middleware = func(next qless.Handler) qless.Handler {
+				return func(ctx context.Context, job *qless.Job) error {
+					if job.JID == "bad" {
+						s.do()
+					}
+					return next(ctx, job)
+				}
+			}
+		},
+		panic: "K:panic", goexit: isGoexit,
+	},
+	"qless.WorkerConfig.Backoff": {
+		install: func(s *setting) {
+			s.worker.Backoff = func(*qless.Job, int, error) time.Duration { s.do(); return 0 }
+		},
+		panic: "K:panic", goexit: "K:panic",
+	},
+	"qless.Backoff": {
+		install: func(s *setting) {
+			s.handle = []qless.HandleOption{qless.Backoff(
+				func(*qless.Job, int, error) time.Duration { s.do(); return 0 },
+			)}
+		},
+		panic: "K:panic", goexit: "K:panic",
+	},
+	"qless.WorkerConfig.FailGroup": {
+		install: func(s *setting) {
+			s.worker.FailGroup = func(*qless.Job, error) string { s.do(); return "" }
+		},
+		panic: "K:panic", goexit: "K:panic",
+	},
+	"error": {
+		install: func(s *setting) {
+			s.work = func(context.Context, *qless.Job) error { return &badError{s.do} }
+		},
+		panic: "K:worker.badError", goexit: "K:worker.badError",
+	},
+	"qless.Codec.Decode": {
+		install: func(s *setting) { s.client.Codec = badCodec{decode: s.do, encode: func() {}} },
+		panic:   "K:qless.Error", goexit: "K:qless.Error",
+	},
+	"qless.Codec.Encode": {
+		install: func(s *setting) {
+			s.client.Codec = badCodec{encode: s.do, decode: func() {}}
+			s.work = func(_ context.Context, job *qless.Job) error { return job.SetData("worse") }
+		},
+		panic: "K:data", goexit: "K:data",
+	},
+	"qless.WorkerConfig.Observer": {
+		install: func(s *setting) { s.worker.Observer = func(qless.JobEvent) { s.do() } },
+		panic:   "K:no", goexit: "K:no", block: "K:no", told: "WorkerConfig.Observer",
+	},
+	"qless.ClientConfig.Observer": {
+		install: func(s *setting) { s.client.Observer = func(context.Context, qless.Call) { s.do() } },
+		panic:   "K:no", goexit: "K:no", block: "K:no", told: "ClientConfig.Observer",
+	},
+	"qless.ClientConfig.Clock": {
+		install: func(s *setting) { s.client.Clock = func() time.Time { s.do(); return time.Time{} } },
+		panic:   "K:no", goexit: "K:no", block: "K:no", told: "Clock",
+	},
+	"qless.WorkerConfig.Logger": {
+		install: func(s *setting) { s.worker.Logger = slog.New(badLog{s.do}) },
+		panic:   "K:no", goexit: "K:no", block: "K:no", told: isLogged,
+	},
+	"qless.ClientConfig.Logger": {
+		install: func(s *setting) { s.client.Logger = slog.New(badLog{s.do}) },
+		panic:   "K:no", goexit: "K:no", block: "K:no", told: isLogged,
+	},
+}
+
+func (m misplaced) group(misdeed string) string {
+	return map[string]string{"panic": m.panic, "goexit": m.goexit, "block": m.block}[misdeed]
+}
+
+// A misdeed of a user's function ends its own job at most.
+func TestAMisdeedEndsOneJobAtMost(t *testing.T) {
+	for name, place := range places {
+		for misdeed, do := range misdeeds {
+			t.Run(name+"/"+misdeed, func(t *testing.T) {
+				e := newLiveEnv(t)
+				ended := make(chan struct{})
+				s := &setting{do: func() { do(ended) }}
+				s.worker.Concurrency = 2
+				s.work = func(context.Context, *qless.Job) error { return errors.New("no") }
+				place.install(s)
+				w := e.workerAt(e.Server.Addr(), s.worker, s.client)
+				t.Cleanup(func() { close(ended) })
+				w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+					if job.JID == "bad" {
+						return s.work(ctx, job)
+					}
+					return nil
+				}, s.handle...)
+				if s.middleware != nil {
+					w.Use(s.middleware)
+				}
+				w.start()
+				var encoding qless.ClientConfig
+				if s.client.Codec != nil {
+					encoding.Codec = badCodec{}
+				}
+				_, err := e.NewLiveClient(e.Redis, encoding).Queue("q").Put(
+					t.Context(), "K", "bad", qless.JID("bad"), qless.Retries(0))
+				require.NoError(t, err)
+				if group := place.group(misdeed); group != "" {
+					e.fails("bad", group)
+				} else {
+					until(t, "it runs", func() bool { return e.state("bad") == "running" })
+				}
+				for _, jid := range []string{"a", "b", "c"} {
+					e.Put("q", qless.JID(jid))
+					until(t, jid+" is complete", func() bool { return e.state(jid) == "complete" })
+				}
+				if place.told != "" && place.told != isLogged {
+					until(t, "the misdeed is logged", func() bool { return w.log.holds(place.told) })
+				}
+				if place.group(misdeed) != "" {
+					w.stop()
+				}
+			})
+		}
+	}
+}
+
+func (e *env) state(jid string) string {
+	return e.Redis.HGet(e.T.Context(), "ql:j:"+jid, "state").Val()
+}
+
+// fails waits until a job has failed, and checks its group.
+func (e *env) fails(jid, group string) {
+	e.T.Helper()
+	until(e.T, jid+" has failed", func() bool { return e.state(jid) == "failed" })
+	require.Equal(e.T, group, e.Read(jid).Failure.Group)
+}
+
+// holds reports whether a line of the log contains a text.
+func (j *journal) holds(text string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.ContainsFunc(j.lines, func(line string) bool { return strings.Contains(line, text) })
+}
+
+// A function that overwrites its job ends that job at most.
+func TestAnOverwrittenJobEndsAlone(t *testing.T) {
+	overwrite := func(job *qless.Job) { *job = qless.Job{} }
+	for name, c := range map[string]struct {
+		install func(s *setting)
+		group   string
+	}{
+		"handler, nil": {func(s *setting) {
+			s.work = func(_ context.Context, job *qless.Job) error { overwrite(job); return nil }
+		}, "K:data"},
+		"handler, error": {func(s *setting) {
+			s.work = func(_ context.Context, job *qless.Job) error { overwrite(job); return errors.New("no") }
+		}, "K:data"},
+		"handler, Snooze": {func(s *setting) {
+			s.work = func(_ context.Context, job *qless.Job) error { overwrite(job); return qless.Snooze(0) }
+		}, "K:data"},
+		"another job": {func(s *setting) {
+			s.work = func(_ context.Context, job *qless.Job) error {
+				*job = qless.Job{JID: job.JID, Klass: "K", Data: raw(`{"other":1}`)}
+				return nil
+			}
+		}, "K:data"},
+		"middleware": {func(s *setting) {
+			s.middleware = func(next qless.Handler) qless.Handler {
+				return func(ctx context.Context, job *qless.Job) error {
+					err := next(ctx, job)
+					if err != nil {
+						overwrite(job)
+					}
+					return err
+				}
+			}
+		}, "K:data"},
+		"Backoff": {func(s *setting) {
+			s.worker.Backoff = func(job *qless.Job, _ int, _ error) time.Duration { overwrite(job); return 0 }
+		}, "K:no"},
+		"FailGroup": {func(s *setting) {
+			s.worker.FailGroup = func(job *qless.Job, _ error) string { overwrite(job); return "own" }
+		}, "own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			s := &setting{work: func(context.Context, *qless.Job) error { return errors.New("no") }}
+			c.install(s)
+			w := e.worker(s.worker)
+			w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+				if job.JID == "bad" {
+					return s.work(ctx, job)
+				}
+				return nil
+			})
+			if s.middleware != nil {
+				w.Use(s.middleware)
+			}
+			w.start()
+			e.Put("q", qless.JID("bad"), qless.Retries(0))
+			e.fails("bad", c.group)
+			require.Equal(t, "{}", string(e.Read("bad").Data), "the data is kept")
+			e.Put("q", qless.JID("good"))
+			until(t, "another job is complete", func() bool { return e.state("good") == "complete" })
+			w.stop()
+		})
+	}
+}
+
+type badData struct{ do func() }
+
+func (d badData) MarshalJSON() ([]byte, error) { d.do(); return []byte("{}"), nil }
+
+// inSchedules gives the functions that schedules call.
+var inSchedules = map[string]func(do func(), s *qless.Schedule, c *qless.ClientConfig){
+	"Data": func(do func(), s *qless.Schedule, _ *qless.ClientConfig) { s.Data = badData{do} },
+	"Headers": func(do func(), _ *qless.Schedule, c *qless.ClientConfig) {
+		c.Headers = func(context.Context) map[string]string { do(); return nil }
+	},
+}
+
+// A misdeed in a schedule costs it some of its times at most.
+func TestAScheduleContinuesAfterAMisdeed(t *testing.T) {
+	for name, install := range inSchedules {
+		for misdeed, do := range misdeeds {
+			t.Run(name+"/"+misdeed, func(t *testing.T) {
+				e := newLiveEnv(t)
+				var client qless.ClientConfig
+				bad := qless.Schedule{ID: "bad", Spec: "@every 1s", Queue: "q", Klass: "K"}
+				var armed, begun atomic.Bool
+				ended := make(chan struct{})
+				install(func() {
+					if armed.Load() {
+						begun.Store(true)
+						do(ended)
+					}
+				}, &bad, &client)
+				config := qless.WorkerConfig{Schedules: []qless.Schedule{bad}}
+				w := e.workerAt(e.Server.Addr(), config, client)
+				armed.Store(true) // NewWorker, whose caller gets a panic, has encoded the data
+				var ran atomic.Int32
+				w.Handle("K", func(_ context.Context, job *qless.Job) error {
+					if job.JID != "good" {
+						ran.Add(1)
+					}
+					return nil
+				})
+				w.start()
+				until(t, "the misdeed is told, unless it has not ended", func() bool {
+					return begun.Load() && misdeed == "block" ||
+						w.log.holds("a schedule can't be followed") ||
+						w.log.holds("a scheduled job can't be put")
+				})
+				e.Put("q", qless.JID("good"))
+				until(t, "another job is complete", func() bool { return e.state("good") == "complete" })
+				require.Zero(t, ran.Load())
+				armed.Store(false)
+				close(ended)
+				until(t, "the schedule continues", func() bool { return ran.Load() > 0 })
+				w.stop()
+			})
+		}
+	}
+}
