@@ -27,7 +27,8 @@ type Options struct {
 	// MaxFindings is the maximum number of findings that are kept. Defaults to 10,000.
 	MaxFindings int
 
-	// Progress, if set, is called from time to time.
+	// Progress, if set, is called from time to time. A panic ends the exam with an error, as one of
+	// Clock does.
 	Progress func(Progress)
 
 	// Clock is the source of the time, as in a [qless.ClientConfig]. Defaults to the server's clock.

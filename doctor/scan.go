@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -70,7 +71,9 @@ func (w *walk) scan() error {
 		if err := w.lookAt(keys); err != nil {
 			return err
 		}
-		w.progress()
+		if err := w.progress(); err != nil {
+			return err
+		}
 		if cursor = next; cursor == 0 {
 			break
 		}
@@ -132,9 +135,9 @@ func (w *walk) lookAt(keys []string) error {
 }
 
 // progress reports the progress of the exams.
-func (w *walk) progress() {
+func (w *walk) progress() error {
 	if w.Progress == nil {
-		return
+		return nil
 	}
 	p := Progress{Total: w.report.Total}
 	for _, e := range w.exams {
@@ -143,5 +146,5 @@ func (w *walk) progress() {
 		p.Findings += len(e.report.Findings)
 	}
 	p.Total = max(p.Total, p.Keys)
-	w.Progress(p)
+	return guard.Call(func() { w.Progress(p) })
 }

@@ -41,7 +41,11 @@ type item struct{ key, member string }
 func (c check) run(ctx context.Context, e *exam, kind Kind, items []item) ([]Finding, error) {
 	now := ""
 	if e.Clock != nil {
-		now = wire.FormatTime(e.Clock())
+		given, err := e.now()
+		if err != nil {
+			return nil, err
+		}
+		now = wire.FormatTime(given)
 	}
 	args := make([]any, 0, 3+2*len(items))
 	args = append(args, string(c), now, string(kind))

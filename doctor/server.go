@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/keys"
 	"github.com/qless/qless-go/internal/redisx"
 )
@@ -112,7 +113,7 @@ func (e *exam) clocks() error {
 // now returns the time that the scripts use.
 func (e *exam) now() (time.Time, error) {
 	if e.Clock != nil {
-		return e.Clock(), nil
+		return guard.Value(guard.Call, e.Clock)
 	}
 	return e.rdb.Time(e.ctx).Result()
 }

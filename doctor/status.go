@@ -14,6 +14,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/units"
 )
@@ -323,7 +324,8 @@ func (s *Status) readRates(ctx context.Context, r *StatusReader) error {
 	if read == nil {
 		read = r.lastRates
 	}
-	last, err := read(ctx)
+	var last QueueRates
+	err := guard.Try(func() (err error) { last, err = read(ctx); return err })
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -166,15 +167,15 @@ func (s Selection) Untrack(ctx context.Context) (Result, error) {
 }
 
 // Apply calls a function with each job, for changes that have no method here. If the function
-// returns a [*qless.Error] about the job, the job counts as left; any other error ends the call.
-// Each job takes at least one round trip and counts as a step.
+// returns a [*qless.Error] about the job, the job counts as left; any other error ends the call. A
+// panic counts as such an error. Each job takes at least one round trip and counts as a step.
 func (s Selection) Apply(
 	ctx context.Context, change func(ctx context.Context, job *qless.Job) error,
 ) (Result, error) {
 	var done Result
 	for job, err := range s.Jobs(ctx) {
 		if err == nil {
-			err = change(ctx, job)
+			err = guard.Try(func() error { return change(ctx, job) })
 		}
 		var own *qless.Error
 		switch {
@@ -197,7 +198,7 @@ func (s Selection) stepped(soFar Result) error {
 	if s.onStep == nil {
 		return nil
 	}
-	return s.onStep(soFar)
+	return guard.Try(func() error { return s.onStep(soFar) })
 }
 
 // A repairReply is the reply of the command repair.

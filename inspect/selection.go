@@ -165,7 +165,7 @@ func (s Selection) WithData(bytes int) Selection {
 
 // OnStep returns the selection with a function that is called after each step of a repair with the
 // result so far, which it must not keep. If it returns an error, the repair ends and returns that
-// error.
+// error; so it does if the function panics.
 func (s Selection) OnStep(step func(soFar Result) error) Selection {
 	s.onStep = step
 	return s

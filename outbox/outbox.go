@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/inside"
 	"github.com/qless/qless-go/internal/jobopts"
 )
@@ -125,8 +126,11 @@ func (o *Outbox) prepare(
 	ctx context.Context, queue string, spec qless.JobSpec,
 ) (*entry, error) {
 	if o.Headers != nil {
-		own := []qless.PutOption{qless.Headers(o.Headers(ctx))}
-		spec.Options = append(own, spec.Options...)
+		headers, err := guard.Value(guard.Call, func() qless.Headers { return o.Headers(ctx) })
+		if err != nil {
+			return nil, fmt.Errorf("outbox: Headers: %w", err)
+		}
+		spec.Options = append([]qless.PutOption{headers}, spec.Options...)
 	}
 	put, err := inside.Prepare(ctx, o.Client, queue, spec)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -41,7 +42,8 @@ type RelayConfig struct {
 	// namespace. Defaults to "outbox".
 	Name string
 
-	// Observer, if set, is called after each pass that found rows or failed.
+	// Observer, if set, is called after each pass that found rows or failed. A panic is logged. The
+	// relay waits for it for a second, and while a call blocks, for others for 10 ms.
 	Observer func(Pass)
 
 	// Poll is the interval at which the relay looks for rows. Defaults to 1 s.
@@ -62,10 +64,11 @@ type Pass struct {
 // A Relay moves jobs from an outbox into their queues. Any number of relays may run, in any
 // processes. Run and Pass must not be called at once; all other methods may.
 type Relay struct {
-	table  table
-	client *qless.Client
-	config RelayConfig
-	wake   chan struct{}
+	table    table
+	client   *qless.Client
+	config   RelayConfig
+	wake     chan struct{}
+	observer *guard.Guard
 
 	away     bool      // the server did not answer the last pass
 	told     string    // the problem that was logged last
@@ -97,9 +100,11 @@ func NewRelay(db *sql.DB, client *qless.Client, config RelayConfig) (*Relay, err
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
+	config.Logger = guard.Logger(config.Logger)
 	return &Relay{
 		table: table{db, config.Dialect}, client: client, config: config,
-		wake: make(chan struct{}, 1), step: func(string) {},
+		observer: guard.New("RelayConfig.Observer", config.Logger),
+		wake:     make(chan struct{}, 1), step: func(string) {},
 	}, nil
 }
 
@@ -163,7 +168,7 @@ func (r *Relay) listen(ctx context.Context) {
 	backoff := redisx.Backoff{First: r.config.Poll, Longest: max(30*time.Second, r.config.Poll)}
 	for failures := 0; ctx.Err() == nil; {
 		began := time.Now()
-		err := r.config.Listen(ctx, r.Notify)
+		err := guard.Try(func() error { return r.config.Listen(ctx, r.Notify) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -186,7 +191,7 @@ func (r *Relay) Pass(ctx context.Context) Pass {
 	pass.Duration = time.Since(began)
 	r.tell(ctx, &pass)
 	if r.config.Observer != nil && (pass.Err != nil || pass.moved() > 0) {
-		r.config.Observer(pass)
+		_ = r.observer.Call(func() { r.config.Observer(pass) })
 	}
 	return pass
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/guard"
 )
 
 // Options configure the reads of a [Collector]. A number or duration of 0 means the default.
@@ -101,6 +103,10 @@ func (o Options) withDefaults() Options {
 	o.ProblemsEvery = cmp.Or(o.ProblemsEvery, time.Minute)
 	o.MaxNamespaces = cmp.Or(o.MaxNamespaces, 1000)
 	o.NamespacesEvery = cmp.Or(o.NamespacesEvery, 5*time.Minute)
+	if onError := o.OnError; onError != nil {
+		g := guard.New("the function OnError", guard.Logger(slog.Default()))
+		o.OnError = func(err error) { _ = g.Call(func() { onError(err) }) }
+	}
 	return o
 }
 

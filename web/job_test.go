@@ -167,13 +167,6 @@ func TestAJobShowsTheLinksOfTheProgram(t *testing.T) {
 	require.NotContains(t, page, "Odd")
 }
 
-func TestAProgramThatPanicsSpoilsOnlyItsPage(t *testing.T) {
-	d := newDesk(t, web.Options{Links: func(*qless.Job) []web.Link { panic("of the program") }})
-	d.put("mail", "Send", qless.JID("j"))
-	d.refused(http.StatusInternalServerError, "/jobs/j")
-	require.Contains(t, d.page("/queues/mail"), "Send")
-}
-
 func TestAJobOfARecurringJob(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	_, err := d.Queue("mail").Recur(t.Context(), "Tick", nil, time.Hour, qless.JID("hourly"))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/qless/qless-go/internal/guard"
 )
 
 // samples caches the last readings, so that all viewers of a page share them. Time is divided into
@@ -52,14 +54,12 @@ func sampledFor[T any](
 	if isNew {
 		go func() {
 			defer close(got.done)
-			defer func() {
-				if problem := recover(); problem != nil { // of Redact or Links
-					got.err = fmt.Errorf("web: the page can't be read: %v", problem)
-				}
-			}()
 			reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), sampleTimeout)
 			defer cancel()
-			got.value, got.err = read(reading)
+			problem := guard.Call(func() { got.value, got.err = read(reading) })
+			if problem != nil { // of Redact or Links
+				got.err = fmt.Errorf("web: the page can't be read: %w", problem)
+			}
 		}()
 	}
 	var none T

@@ -46,7 +46,8 @@ type Options struct {
 	// ReadOnly disables all actions.
 	ReadOnly bool
 
-	// Allow, if set, is called before an action is offered, and again before it is done.
+	// Allow, if set, is called before an action is offered, and again before it is done. If it
+	// panics, the user may not do the action. A panic of this and the other functions is logged.
 	Allow func(r *http.Request, action Action) bool
 
 	// User, if set, returns the user of a request for the log of actions. Defaults to the user of
@@ -56,7 +57,7 @@ type Options struct {
 	// Redact, if set, changes the Data, Headers, Failure, Attempts, History and Progress of a job
 	// before they are shown. It gets a copy of the job, and another one for each attempt with its
 	// failure as the Failure. Elsewhere, data and results of jobs are then not shown, searched or
-	// offered as a download.
+	// offered as a download. If it panics, the job is shown without all that.
 	Redact func(job *qless.Job)
 
 	// Links, if set, returns links to show on the page of a job, such as those to its trace.
@@ -144,6 +145,7 @@ func (o *Options) setDefaults() {
 	if o.User == nil {
 		o.User = userOf
 	}
+	o.guard()
 }
 
 func userOf(r *http.Request) string {

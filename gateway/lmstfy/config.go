@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/guard"
 )
 
 // A Config configures a [Server]. Pools and Admin are required. In numbers and times, 0 means the
@@ -196,6 +197,7 @@ func (c *Config) setDefaults() {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.Logger = guard.Logger(c.Logger)
 	if c.Carried == nil {
 		c.Carried = defaultCarried
 	}

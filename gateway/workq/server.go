@@ -11,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/gateway/internal/keepalive"
+	"github.com/qless/qless-go/internal/guard"
 )
 
 // A Config configures a [Server]. Client is required. In every other field, 0 means the default.
@@ -156,6 +157,7 @@ func (c *Config) setDefaults() {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.Logger = guard.Logger(c.Logger)
 }
 
 // Serve accepts and serves connections until [Server.Shutdown] is called or the listener fails. It

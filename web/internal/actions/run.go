@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/guard"
 )
 
 const (
@@ -109,13 +108,19 @@ func (r *Run) do() {
 
 // guarded turns a panic into an error, because it must not end the program.
 func (r *Run) guarded() (err error) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			r.log.Error("dashboard: an action has panicked",
-				"reason", fmt.Sprint(reason), "stack", string(debug.Stack()))
-			err = errors.New("the dashboard has failed: see its log")
-		}
-	}()
+	problem := guard.Call(func() { err = r.work() })
+	if problem == nil {
+		return err
+	}
+	var stack string
+	if panicked, ok := problem.(*guard.Panic); ok {
+		stack = string(panicked.Stack)
+	}
+	r.log.Error("dashboard: an action has failed", "reason", problem, "stack", stack)
+	return errors.New("the dashboard has failed: see its log")
+}
+
+func (r *Run) work() error {
 	if r.Info.OnJobs {
 		return r.onJobs()
 	}
