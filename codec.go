@@ -60,15 +60,23 @@ func checkCodecs(codecs []Codec) error {
 	return nil
 }
 
+// checkSize returns an error if JSON is larger than MaxData.
+func (c *Client) checkSize(op, jid, what, data string) error {
+	if c.maxData == noLimit || len(data) <= c.maxData {
+		return nil
+	}
+	return invalid(op, jid, "the %s has %d bytes of JSON, which is more than %d (MaxData)",
+		what, len(data), c.maxData)
+}
+
 // encode returns the stored form of the data or the result of a job. An envelope that could not be
 // decoded is stored as it is, and so is text that is not JSON.
 func (c *Client) encode(op, jid, klass, what, data string) (string, error) {
 	if wire.OpenEnvelope(data) != nil {
 		return data, nil
 	}
-	if c.maxData != noLimit && len(data) > c.maxData {
-		return "", invalid(op, jid, "the %s has %d bytes of JSON, which is more than %d (MaxData)",
-			what, len(data), c.maxData)
+	if err := c.checkSize(op, jid, what, data); err != nil {
+		return "", err
 	}
 	if c.codec == nil || !json.Valid([]byte(data)) {
 		return data, nil

@@ -343,6 +343,6 @@ func replyError(op string, err error) error {
 	return &Error{Op: op, Code: ErrServer, Message: err.Error(), Err: errors.Unwrap(err)}
 }
 
-// validText replaces invalid UTF-8, which JSON can't hold: the message of a panic, for example, may
+// validText replaces invalid UTF-8, which JSON can't hold: the note of a progress, for example, may
 // hold raw bytes.
 func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

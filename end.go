@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/internal/batch"
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
 )
@@ -20,6 +21,7 @@ type End struct {
 	Result any
 
 	// Group and Message describe a failure. A failed job needs a Group; a complete one has neither.
+	// They are cut as those of [Job.Fail].
 	Group   string
 	Message string
 
@@ -111,7 +113,9 @@ func (c *Client) endArgs(jid string, end *End) ([]any, error) {
 	if end.TryAgain < 0 {
 		return nil, invalid(op, jid, "TryAgain %d is negative", end.TryAgain)
 	}
-	args := []any{jid, string(end.State), end.Group, end.Message, end.TryAgain}
+	args := []any{
+		jid, string(end.State), guard.Group(end.Group), guard.Message(end.Message), end.TryAgain,
+	}
 	if end.Result == nil {
 		return args, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/internal/wire"
@@ -401,7 +402,8 @@ func (j *Job) finish(
 
 // Fail marks the job failed and saves its data. The job is kept in a failure group until it is
 // moved, unfailed or canceled, unless [KeepFailedFor] or [ConfigJobsFailedHistory] limits that. The
-// group names a kind of failure, such as an error type; the message describes this one.
+// group names a kind of failure, such as an error type; the message describes this one. Each is
+// stored up to 16 KiB: the end of a longer group and the middle of a longer message are left out.
 func (j *Job) Fail(ctx context.Context, group, message string) error {
 	if err := j.held("fail"); err != nil {
 		return err
@@ -414,7 +416,9 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 		return err
 	}
 	outcome := Outcome{Action: ActionFail, Group: group, Err: errors.New(message)}
-	args := []any{j.JID, j.client.worker, group, validText(message), data, j.result, j.since}
+	args := []any{
+		j.JID, j.client.worker, guard.Group(group), guard.Message(message), data, j.result, j.since,
+	}
 	_, err = j.finish(ctx, "fail", outcome, args)
 	return err
 }
@@ -432,10 +436,11 @@ func (j *Job) Retry(
 		return 0, err
 	}
 	if group != "" || message != "" {
-		group, message = cmp.Or(group, "failed-retries-"+j.Queue), validText(message)
+		group = cmp.Or(group, "failed-retries-"+j.Queue)
 		if err := checkName("retry", "group", group); err != nil {
 			return 0, err
 		}
+		group, message = guard.Group(group), guard.Message(message)
 	}
 	data, err := j.data("retry")
 	if err != nil {
@@ -693,9 +698,12 @@ func (j *Job) Log(ctx context.Context, message string, details any) error {
 	if err := checkName("log", "message", message); err != nil {
 		return err
 	}
-	args := []any{j.JID, message}
+	args := []any{j.JID, guard.Message(message)}
 	if details != nil {
 		raw, err := encodeData("log", j.JID, details)
+		if err == nil {
+			err = j.client.checkSize("log", j.JID, "entry", raw)
+		}
 		if err != nil {
 			return err
 		}

@@ -66,10 +66,11 @@ type Outcome struct {
 	OnFailure OnFailure
 
 	// Group is the failure group. If it is empty, ActionFail uses the klass, and ActionRetry the
-	// FailGroup of [WorkerConfig].
+	// FailGroup of [WorkerConfig]. It is cut at 16 KiB.
 	Group string
 
-	// Err is the reason why the job fails or is retried.
+	// Err is the reason why the job fails or is retried. Of its text, the server gets up to 16 KiB:
+	// the middle of a longer one is left out.
 	Err error
 }
 
@@ -260,7 +261,7 @@ func (o *Outcome) completeArgs(string) []string {
 }
 
 func (o *Outcome) failureArgs(message string) []string {
-	return []string{"group", validText(o.Group), "message", message}
+	return []string{"group", guard.Group(o.Group), "message", message}
 }
 
 func (o *Outcome) retryArgs(message string) []string {
@@ -287,7 +288,7 @@ func (o *Outcome) message() string {
 	if o.Err == nil {
 		return ""
 	}
-	return validText(guard.Text(o.Err))
+	return guard.Message(guard.Text(o.Err))
 }
 
 // A Backoff returns the delay before a job is retried. The attempt is 1 after the first failure. A

@@ -437,7 +437,7 @@ func errorToLog(err error) string {
 	if errors.As(err, &misfit) {
 		return fmt.Sprintf("the data does not fit: %s is not a valid %s", fieldOf(misfit), misfit.Type)
 	}
-	return guard.Text(err)
+	return guard.Message(guard.Text(err))
 }
 
 func fieldOf(err *json.UnmarshalTypeError) string {

@@ -94,9 +94,13 @@ func TestALongTextLosesItsMiddle(t *testing.T) {
 			require.True(t, utf8.ValidString(cut), "%q", cut)
 			require.LessOrEqual(t, len(cut), most, "%q", part)
 			require.True(t, strings.HasPrefix(cut, "head"), cut)
+			short := guard.CutShort(text, most)
+			require.True(t, utf8.ValidString(short), "%q", short)
+			require.LessOrEqual(t, len(short), most, "%q", part)
 		}
 	}
 	cut := guard.Cut("head"+strings.Repeat("x", 10000)+"tail", 100)
 	require.Contains(t, cut, " bytes are left out]\n")
 	require.True(t, strings.HasSuffix(cut, "tail"), cut)
+	require.Equal(t, strings.Repeat("x", 7)+"…", guard.CutShort(strings.Repeat("x", 11), 10))
 }

@@ -16,8 +16,17 @@ func Text(err error) string {
 	return text
 }
 
-// maxPanic is the maximum size in bytes of the text of a panic's value.
-const maxPanic = 4 << 10
+// The maximum sizes in bytes of the texts of a failure.
+const (
+	maxText  = 16 << 10
+	maxPanic = 4 << 10
+)
+
+// Message returns the message of a failure, or of an entry of a log, as the server stores it.
+func Message(text string) string { return Cut(text, maxText) }
+
+// Group returns the name of a group of failures as the server stores it.
+func Group(text string) string { return CutShort(text, maxText) }
 
 // PanicValue returns the text of a panic's value, whose methods may not return. It is short: in a
 // message, the stack follows it.
@@ -44,6 +53,19 @@ func Cut(text string, most int) string {
 		return start(valid, most)
 	}
 	return valid
+}
+
+// CutShort returns a text of one line of at most most bytes, as valid UTF-8. A longer one ends in
+// an ellipsis.
+func CutShort(text string, most int) string {
+	const mark = "…"
+	if len(text) > most {
+		text = start(text, most-len(mark)) + mark
+	}
+	if valid := strings.ToValidUTF8(text, "\uFFFD"); len(valid) <= most {
+		return valid
+	}
+	return strings.ToValidUTF8(text, "?")
 }
 
 // start returns the first bytes of a text, at most n, without a part of a rune.

@@ -30,10 +30,13 @@ var keyed = regexp.MustCompile(`^([\pL_.-]+=).`)
 // stars matches several stars in a row.
 var stars = regexp.MustCompile(`\*(?: \*)+`)
 
+// maxLine is the number of bytes of an error's text that are looked at.
+const maxLine = 1 << 10
+
 // WithoutDetails returns the first line of an error's text, with a * for everything that is likely
-// to vary from job to job, or to be personal.
+// to vary from job to job, or to be personal. Of a long line, it is the beginning.
 func WithoutDetails(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
+	line, _, _ := strings.Cut(text[:min(len(text), maxLine)], "\n")
 	words := strings.Fields(quoted.ReplaceAllString(line, "*"))
 	for i, word := range words {
 		words[i] = withoutDetail(word)

@@ -1,6 +1,7 @@
 package redisx
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,5 +17,13 @@ func TestWithoutDetailsKeepsTheKindOfAnError(t *testing.T) {
 		"it's (deadbeef01), and that is it": "it's (*), and that is it",
 	} {
 		require.Equal(t, want, WithoutDetails(text))
+	}
+}
+
+// The text of an error may be a whole page of HTML in one line.
+func TestWithoutDetailsLooksAtTheBeginning(t *testing.T) {
+	start := strings.Repeat("word ", maxLine/5) + strings.Repeat(" ", maxLine%5)
+	for _, rest := range []string{"x", `"quoted"`, "1", "“"} {
+		require.Equal(t, WithoutDetails(start), WithoutDetails(start+strings.Repeat(rest, 1<<20)))
 	}
 }
