@@ -343,6 +343,58 @@ func TestEachActionHasARow(t *testing.T) {
 	}
 }
 
+func TestNoNameHidesAPredeclaredOne(t *testing.T) {
+	files, tests := goFiles(t)
+	for _, file := range slices.Concat(files, tests) {
+		fset := token.NewFileSet()
+		parsed, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, name := range declared(parsed) {
+			assert.Nil(t, types.Universe.Lookup(name.Name), "%s: %s", fset.Position(name.Pos()), name.Name)
+		}
+	}
+}
+
+// declared returns the names of functions, parameters and variables.
+func declared(file *ast.File) (names []*ast.Ident) {
+	add := func(list ...ast.Expr) {
+		for _, x := range list {
+			if name, ok := x.(*ast.Ident); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	ast.Inspect(file, func(node ast.Node) bool {
+		switch n := node.(type) {
+		case *ast.AssignStmt:
+			if n.Tok == token.DEFINE {
+				add(n.Lhs...)
+			}
+		case *ast.RangeStmt:
+			if n.Tok == token.DEFINE {
+				add(n.Key, n.Value)
+			}
+		case *ast.ValueSpec:
+			names = append(names, n.Names...)
+		case *ast.FuncType:
+			for _, list := range []*ast.FieldList{n.Params, n.Results} {
+				if list == nil {
+					continue
+				}
+				for _, field := range list.List {
+					names = append(names, field.Names...)
+				}
+			}
+		case *ast.FuncDecl:
+			if n.Recv == nil {
+				add(n.Name)
+			}
+		}
+		return true
+	})
+	return names
+}
+
 // imports returns the paths that a file imports.
 func imports(t *testing.T, file string) (paths []string) {
 	t.Helper()

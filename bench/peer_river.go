@@ -47,11 +47,11 @@ func startPostgres(ctx context.Context) (_ *postgres, err error) {
 		return nil, err
 	}
 	_, port, _ := net.SplitHostPort(addrs[0])
-	make, err := p.command("initdb", "--auth", "trust", "--username", "bench", "--no-sync")
+	initdb, err := p.command("initdb", "--auth", "trust", "--username", "bench", "--no-sync")
 	if err != nil {
 		return nil, err
 	}
-	if output, err := make.CombinedOutput(); err != nil {
+	if output, err := initdb.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, output)
 	}
 	serve, err := p.command("postgres", "-p", port, "-c", "listen_addresses=127.0.0.1",

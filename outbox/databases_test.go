@@ -115,9 +115,9 @@ func (c *cluster) prepare(command ...string) (err error) {
 	for i := range command {
 		command[i] = strings.ReplaceAll(command[i], "FOLDER", c.folder)
 	}
-	make := exec.Command(command[0], command[1:]...)
-	make.SysProcAttr, make.Dir = as, c.folder
-	if text, err := make.CombinedOutput(); err != nil {
+	install := exec.Command(command[0], command[1:]...)
+	install.SysProcAttr, install.Dir = as, c.folder
+	if text, err := install.CombinedOutput(); err != nil {
 		_ = os.RemoveAll(c.folder)
 		return fmt.Errorf("%s: %w: %s", command[0], err, text)
 	}

@@ -143,10 +143,9 @@ func (s *site) readRelated(ctx context.Context, job *qless.Job) ([]relatedJob, e
 			}
 		}
 	}
-	real := slices.DeleteFunc(slices.Clone(jids), func(jid string) bool {
+	jobs, err := s.Client.Jobs(ctx, slices.DeleteFunc(slices.Clone(jids), func(jid string) bool {
 		return jid == charts.OpenBatch
-	})
-	jobs, err := s.Client.Jobs(ctx, real...)
+	})...)
 	if err != nil {
 		return nil, err
 	}

@@ -12,10 +12,10 @@ import (
 )
 
 // Connect returns the configuration with the pools and the AdminRedis of the file. The caller must
-// call close after the server has shut down.
-func (f *File) Connect(ctx context.Context) (config Config, close func(), err error) {
+// call end after the server has shut down.
+func (f *File) Connect(ctx context.Context) (config Config, end func(), err error) {
 	var closes []func()
-	close = func() {
+	end = func() {
 		for _, end := range closes {
 			end()
 		}
@@ -34,18 +34,18 @@ func (f *File) Connect(ctx context.Context) (config Config, close func(), err er
 		r := f.Pool[name]
 		client, err := open(r)
 		if err != nil {
-			close()
+			end()
 			return Config{}, nil, fmt.Errorf("pool %q: %w", name, err)
 		}
 		config.Pools[name] = Pool{Client: client, Redis: client.Redis(), MigrateTo: r.MigrateTo}
 	}
 	admin, err := open(f.AdminRedis)
 	if err != nil {
-		close()
+		end()
 		return Config{}, nil, fmt.Errorf("admin redis: %w", err)
 	}
 	config.Admin = admin.Redis()
-	return config, close, nil
+	return config, end, nil
 }
 
 // connect returns a client, and a function that closes its connections.

@@ -202,8 +202,8 @@ func (p *priorities) isUsed(since time.Time) bool {
 
 func (p *priorities) update(has map[int]bool, asked time.Time) {
 	p.exists = true
-	for priority, any := range has {
-		if any || len(has) <= manyPriorities {
+	for priority, hasJobs := range has {
+		if hasJobs || len(has) <= manyPriorities {
 			p.include(priority)
 		}
 	}

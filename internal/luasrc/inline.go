@@ -73,10 +73,10 @@ func substituted(f *function, args []expr) (expr, bool) {
 	if value == nil || len(args) != len(f.params) {
 		return nil, false
 	}
-	values, complex := map[*symbol]expr{}, 0
+	values, others := map[*symbol]expr{}, 0
 	for i, param := range f.params {
 		if !isSimple(args[i]) {
-			if complex++; complex > 1 || uses(value, param) != 1 || isMany(args[i]) && !isCall(args[i]) {
+			if others++; others > 1 || uses(value, param) != 1 || isMany(args[i]) && !isCall(args[i]) {
 				return nil, false
 			}
 		}

@@ -153,11 +153,11 @@ func TestABatchThatTooFewReplicasHave(t *testing.T) {
 	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
 	shards, err := qless.NewShards(qless.ShardByJID, c)
 	require.NoError(t, err)
-	for _, make := range []func() (*qless.Batch, error){
+	for _, open := range []func() (*qless.Batch, error){
 		func() (*qless.Batch, error) { return c.NewBatch(ctx, "q", "K", nil, qless.Unique("key")) },
 		func() (*qless.Batch, error) { return shards.NewBatch(ctx, "q", "K", nil) },
 	} {
-		b, err := make()
+		b, err := open()
 		require.Equal(t, requireCode(t, qless.ErrNotReplicated, err).JID, b.ID())
 		require.NoError(t, b.Commit(ctx))
 		require.Equal(t, qless.StateWaiting, e.Read(b.ID()).State)

@@ -604,11 +604,11 @@ func (d *drawer) drawLimit() []string {
 func (d *drawer) limit() string { return one(d, append([]string{"f"}, limitNames...)...) }
 
 func (d *drawer) setLimit() []string {
-	max, rate, per := strconv.Itoa(d.IntN(3)), "0", "0"
-	if max == "0" || d.chance(40) {
+	most, rate, per := strconv.Itoa(d.IntN(3)), "0", "0"
+	if most == "0" || d.chance(40) {
 		rate, per = strconv.Itoa(1+d.IntN(3)), one(d, "5", "30")
 	}
-	return []string{"limit.set", d.limit(), max, rate, per}
+	return []string{"limit.set", d.limit(), most, rate, per}
 }
 
 func (d *drawer) drawChange() []string {

@@ -137,19 +137,19 @@ func TestAWorkerWithoutHandlersDoesNotStart(t *testing.T) {
 
 func TestTwoLiveWorkersOfAProcessHaveDifferentNames(t *testing.T) {
 	e := newLiveEnv(t)
-	make := func(client *qless.Client) *qless.Worker {
+	create := func(client *qless.Client) *qless.Worker {
 		w := newWorker(t, client, qless.WorkerConfig{Queues: []string{"q"}, Name: "me"})
 		w.Handle("K", nothing)
 		t.Cleanup(func() { _ = w.Stop(context.Background()) })
 		return w
 	}
-	first := make(e.Client)
+	first := create(e.Client)
 	require.NoError(t, first.Start(t.Context()))
 
-	second := make(e.NewClient(e.Server.Client(t), qless.ClientConfig{}))
+	second := create(e.NewClient(e.Server.Client(t), qless.ClientConfig{}))
 	err := requireCode(t, qless.ErrInvalid, second.Start(t.Context()))
 	require.Equal(t, `a worker named "me" runs in this process already`, err.Message)
-	require.NoError(t, make(e.NewClient(e.Redis, qless.ClientConfig{Namespace: "other:"})).Start(t.Context()))
+	require.NoError(t, create(e.NewClient(e.Redis, qless.ClientConfig{Namespace: "other:"})).Start(t.Context()))
 
 	require.NoError(t, first.Stop(t.Context()))
 	require.NoError(t, second.Start(t.Context()), "the first has stopped")

@@ -77,7 +77,7 @@ func (a *app) configSetCommand() *cobra.Command {
 }
 
 func (a *app) configLoadCommand() *cobra.Command {
-	var clear, raw bool
+	var exact, raw bool
 	command := &cobra.Command{
 		Use:   "load FILE",
 		Short: "Restore settings, paused queues and limits from the output of qless config dump",
@@ -89,10 +89,10 @@ func (a *app) configLoadCommand() *cobra.Command {
 			"  qless config dump --context staging | qless config load - --context production --yes",
 		Args: cobra.ExactArgs(1),
 		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
-			return a.loadConfig(ctx, client, args[0], clear, raw)
+			return a.loadConfig(ctx, client, args[0], exact, raw)
 		}),
 	}
-	command.Flags().BoolVar(&clear, "clear", false, "remove anything that is not in the file")
+	command.Flags().BoolVar(&exact, "clear", false, "remove anything that is not in the file")
 	command.Flags().BoolVar(&raw, "raw", false, "accept any name of a setting, for other clients")
 	return command
 }
@@ -209,13 +209,13 @@ func (a *app) dumpConfig(ctx context.Context, client *qless.Client, _ []string) 
 }
 
 func (a *app) loadConfig(
-	ctx context.Context, client *qless.Client, path string, clear, raw bool,
+	ctx context.Context, client *qless.Client, path string, exact, raw bool,
 ) error {
 	wanted, err := a.readDump(path)
 	if err != nil {
 		return err
 	}
-	changes, err := changesTo(ctx, client, wanted, clear, raw)
+	changes, err := changesTo(ctx, client, wanted, exact, raw)
 	if err != nil {
 		return err
 	}

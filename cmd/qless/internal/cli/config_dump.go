@@ -84,7 +84,7 @@ type configChange struct {
 // changesTo returns the changes that lead to a dump, in an order that runs no jobs of queues that
 // the dump pauses.
 func changesTo(
-	ctx context.Context, client *qless.Client, wanted configDump, clear, raw bool,
+	ctx context.Context, client *qless.Client, wanted configDump, exact, raw bool,
 ) ([]configChange, error) {
 	there, err := dumpOf(ctx, client)
 	if err != nil {
@@ -104,9 +104,9 @@ func changesTo(
 			changes = append(changes, pausing(queue))
 		}
 	}
-	changes = append(changes, settingChanges(there.Settings, wanted.Settings, defaults, clear, raw)...)
-	changes = append(changes, limitChanges(there.Limits, wanted.Limits, clear)...)
-	if clear && wanted.Paused != nil {
+	changes = append(changes, settingChanges(there.Settings, wanted.Settings, defaults, exact, raw)...)
+	changes = append(changes, limitChanges(there.Limits, wanted.Limits, exact)...)
+	if exact && wanted.Paused != nil {
 		for _, queue := range there.Paused {
 			if !slices.Contains(wanted.Paused, queue) {
 				changes = append(changes, unpausing(queue))
@@ -116,14 +116,14 @@ func changesTo(
 	return changes, nil
 }
 
-func settingChanges(there, wanted, defaults map[string]string, clear, raw bool) []configChange {
+func settingChanges(there, wanted, defaults map[string]string, exact, raw bool) []configChange {
 	var changes []configChange
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if there[name] != wanted[name] {
 			changes = append(changes, setting(name, there[name], wanted[name], raw))
 		}
 	}
-	if !clear || wanted == nil {
+	if !exact || wanted == nil {
 		return changes
 	}
 	for _, name := range slices.Sorted(maps.Keys(there)) {
@@ -134,7 +134,7 @@ func settingChanges(there, wanted, defaults map[string]string, clear, raw bool) 
 	return changes
 }
 
-func limitChanges(there, wanted []dumpedLimit, clear bool) []configChange {
+func limitChanges(there, wanted []dumpedLimit, exact bool) []configChange {
 	defined := map[string]qless.LimitConfig{}
 	for _, limit := range there {
 		defined[limit.Name] = limit.Config
@@ -148,7 +148,7 @@ func limitChanges(there, wanted []dumpedLimit, clear bool) []configChange {
 		}
 		delete(defined, limit.Name)
 	}
-	if !clear || wanted == nil {
+	if !exact || wanted == nil {
 		return changes
 	}
 	for _, name := range slices.Sorted(maps.Keys(defined)) {

@@ -23,7 +23,7 @@ func (a *app) jobChanges() []*cobra.Command {
 }
 
 // jobChange returns a command that changes jobs. Its action is built once the flags are known.
-func (a *app) jobChange(verb, short, example string, make func() (change, error)) *cobra.Command {
+func (a *app) jobChange(verb, short, example string, begin func() (change, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:     verb + " JID...",
 		Short:   short,
@@ -31,7 +31,7 @@ func (a *app) jobChange(verb, short, example string, make func() (change, error)
 		Example: example,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			c, err := make()
+			c, err := begin()
 			if err != nil {
 				return usageError{err}
 			}

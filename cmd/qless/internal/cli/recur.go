@@ -253,7 +253,7 @@ func (a *app) setRecurring(
 }
 
 // change sets the fields given as flags, and reports whether there are any.
-func (f *recurFlags) change(job *qless.RecurringJob, data json.RawMessage) (any bool) {
+func (f *recurFlags) change(job *qless.RecurringJob, data json.RawMessage) (changed bool) {
 	for _, c := range []struct {
 		flag string
 		set  func()
@@ -270,10 +270,10 @@ func (f *recurFlags) change(job *qless.RecurringJob, data json.RawMessage) (any 
 	} {
 		if f.flags.Changed(c.flag) {
 			c.set()
-			any = true
+			changed = true
 		}
 	}
-	return any
+	return changed
 }
 
 // withTags returns tags and those of more that are not among them.
