@@ -97,7 +97,7 @@ qlessprom                                      1650     9   312    39     6     
 qlesstest                                       500     6   150    17     1       15
 web                                            5600    32   383    40    27       48
 web/browsertest                                  50     1     6     0     0        0
-web/internal/actions                           2600    13   365   103    12       67
+web/internal/actions                           2650    13   402   104    12       67
 web/internal/charts                            1050     4   370    41     1       18
 web/internal/find                               450     2   257    31     1       23
 web/internal/rates                              550     2   296    31     1       25
