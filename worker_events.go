@@ -111,15 +111,10 @@ func (l *workerLog) releasedStray(jid string) {
 
 // Outcomes.
 
-// discarded logs an outcome that is not sent, because its job is no longer held. That is expected
-// if the worker has released the job to stop.
+// discarded logs an outcome that is not sent, because its job is no longer held. The loss has been
+// logged before.
 func (l *workerLog) discarded(a *activeJob, outcome Outcome, cause error) {
-	level := slog.LevelWarn
-	if errors.Is(cause, ErrStopped) {
-		level = slog.LevelInfo
-	}
-	l.logger.Log(context.Background(), level,
-		"qless: discarded the outcome of a job that is not held any more",
+	l.logger.Info("qless: discarded the outcome of a job that is not held any more",
 		"jid", a.jid, "klass", a.klass, "queue", a.queue, "outcome", outcome.Action, "error", cause)
 }
 

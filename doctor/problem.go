@@ -96,7 +96,9 @@ func (s *Status) problems(late time.Duration) []Problem {
 		found = append(found, s.manyFailed()...)
 	}
 	for i := range s.FullLimits {
-		found = append(found, fullLimit(&s.FullLimits[i]))
+		if limit := &s.FullLimits[i]; !passes(limit, late) {
+			found = append(found, fullLimit(limit))
+		}
 	}
 	for _, schedule := range s.overdue {
 		found = append(found, missed(schedule))
@@ -401,6 +403,16 @@ func followers(n int) string {
 		return "1 worker follows it"
 	}
 	return fmt.Sprintf("%d workers follow it", n)
+}
+
+// passes reports whether a limit only spreads its jobs over time: its rate lets all of them start
+// before they are late.
+func passes(limit *inspect.LimitInfo, late time.Duration) bool {
+	c := limit.Config
+	if c.Rate == 0 || !limit.HeldUntil.IsZero() || c.Concurrency > 0 && limit.Used >= c.Concurrency {
+		return false
+	}
+	return time.Duration(float64(limit.Parked)/float64(c.Rate)*float64(c.Per)) <= late
 }
 
 func fullLimit(limit *inspect.LimitInfo) Problem {

@@ -27,6 +27,13 @@ func queueOf(counts qless.QueueCounts, oldest time.Duration) QueueStatus {
 	}
 }
 
+// spread returns a limit of one job a second, for which a number of jobs wait.
+func spread(parked int) []inspect.LimitInfo {
+	return []inspect.LimitInfo{{LimitOverview: inspect.LimitOverview{
+		Name: "shop", Parked: parked, Config: qless.LimitConfig{Rate: 1, Per: time.Second},
+	}}}
+}
+
 func TestEachProblemOfAQueue(t *testing.T) {
 	waiting := qless.QueueCounts{Waiting: 3}
 	for _, test := range []struct {
@@ -97,6 +104,16 @@ func TestEachProblemOfAQueue(t *testing.T) {
 			o.FullLimits = []inspect.LimitInfo{{
 				LimitOverview: inspect.LimitOverview{Name: "shop", Parked: 2}, HeldUntil: time.Now(),
 			}}
+		}},
+		{"", 0, waiting, func(o *Status) { o.FullLimits = spread(300) }},
+		{"limit_full", 0, waiting, func(o *Status) { o.FullLimits = spread(301) }},
+		{"limit_full", 0, waiting, func(o *Status) {
+			o.FullLimits = spread(1)
+			o.FullLimits[0].Config.Concurrency, o.FullLimits[0].Used = 2, 2
+		}},
+		{"limit_full", 0, waiting, func(o *Status) {
+			o.FullLimits = spread(1)
+			o.FullLimits[0].HeldUntil = time.Now()
 		}},
 		{"failed", 0, waiting, func(o *Status) { o.Failures = []Group{{"a", 99}, {"b", 1}} }},
 		{"", 0, waiting, func(o *Status) { o.Failures = []Group{{"a", 99}} }},

@@ -59,6 +59,7 @@ func TestALoggerMayAskTheWorkerAboutALostLock(t *testing.T) {
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, jid))
 	w.log.await(t, "lost the lock of a job", 1)
 	w.log.await(t, "discarded the outcome of a job", 1)
+	require.Equal(t, 1, w.log.count("level=WARN"), "one lost lock is one warning")
 }
 
 func TestALoggerMayAskTheWorkerAboutADiscardedOutcome(t *testing.T) {
