@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -13,6 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/hub"
+	"github.com/qless/qless-go/internal/keys"
+	"github.com/qless/qless-go/internal/settings"
 	"github.com/qless/qless-go/lua"
 )
 
@@ -224,6 +228,87 @@ func TestInlineNamesExist(t *testing.T) {
 		}
 	}
 	require.Greater(t, checked, 300)
+}
+
+var (
+	literalMetric = regexp.MustCompile(`"(qless_\w+)"`)
+	anyMetric     = regexp.MustCompile(`\bqless_\w+`)
+	partOfMetric  = regexp.MustCompile(`_(bucket|count|sum)$`)
+	inlineKey     = regexp.MustCompile("`(?:ql:)?x:([a-z]+)[^`]*`")
+	inlinePath    = regexp.MustCompile("`((?:bench|cmd|compat|deploy|docs|doctor|examples|gateway|" +
+		"inspect|internal|lua|outbox|qless[a-z]+|tests|web)/[\\w./-]*)`")
+	anySetting = regexp.MustCompile(`qless config (?:get|set|unset) ([\w-]+)`)
+)
+
+// noMetrics begin like metrics: a gem of Ruby, a table, the metrics of an example, and those of
+// checks, whose names have several parts.
+var noMetrics = regexp.MustCompile(`^qless_(lua|outbox_?|jobs|check_.*)$`)
+
+func TestMetricsOfThePagesExist(t *testing.T) {
+	known, checked := map[string]bool{}, 0
+	files, err := filepath.Glob(filepath.Join(root, "qlessprom", "*.go"))
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, name := range literalMetric.FindAllStringSubmatch(string(text), -1) {
+			known[name[1]] = true
+		}
+	}
+	for _, page := range pages(t) {
+		for _, name := range anyMetric.FindAllString(read(t, page), -1) {
+			if noMetrics.MatchString(name) {
+				continue
+			}
+			if checked++; !known[partOfMetric.ReplaceAllString(name, "")] {
+				t.Errorf("%s: %s", page, name)
+			}
+		}
+	}
+	require.Greater(t, checked, 40)
+}
+
+// A key, channel or field of a job that a page names is used by the script or a client.
+func TestKeysOfThePagesExist(t *testing.T) {
+	known, checked := qless.DropInScript()+" "+hub.Idle, 0
+	for _, kind := range keys.Kinds() {
+		known += " " + kind.Pattern
+	}
+	for _, page := range pages(t) {
+		for _, key := range inlineKey.FindAllStringSubmatch(read(t, page), -1) {
+			if checked++; !strings.Contains(known, "x:"+key[1]) {
+				t.Errorf("%s: %s", page, key[0])
+			}
+		}
+	}
+	require.Greater(t, checked, 50)
+}
+
+func TestPathsOfThePagesExist(t *testing.T) {
+	checked := 0
+	for _, page := range pages(t) {
+		for _, path := range inlinePath.FindAllStringSubmatch(read(t, page), -1) {
+			if strings.HasSuffix(path[1], ".0") || page == "CHANGELOG.md" { // the tag of a version
+				continue
+			}
+			checked++
+			_, err := os.Stat(filepath.Join(root, path[1]))
+			require.NoError(t, err, page)
+		}
+	}
+	require.Greater(t, checked, 50)
+}
+
+func TestSettingsOfThePagesExist(t *testing.T) {
+	checked := 0
+	for _, page := range pages(t) {
+		for _, name := range anySetting.FindAllStringSubmatch(read(t, page), -1) {
+			checked++
+			_, _, known := settings.Of(name[1])
+			require.True(t, known, "%s: %s", page, name[0])
+		}
+	}
+	require.Greater(t, checked, 5)
 }
 
 // The figures may differ by a twentieth, so that a changed command does not change them.
