@@ -184,7 +184,7 @@ func TestRandomDamageIsFoundAndRepaired(t *testing.T) {
 		h := all[i]
 		t.Run(h.what, func(t *testing.T) {
 			e := newHarmed(t, server, rdb)
-			e.check(h, random.IntN(2) == 0)
+			e.check(h, workers[random.IntN(len(workers))])
 		})
 	}
 }
@@ -247,20 +247,45 @@ func (e *env) complete(jobs []*qless.Job, h harm, ran map[string]int) {
 	}
 }
 
-// check damages the namespace, repairs it, and requires that nothing stays broken without being
-// told, and that every job runs once. Working means that jobs are taken before the repair and
-// completed after it.
-func (e *env) check(h harm, working bool) {
+// workers are the ways in which workers run jobs during a repair. Each returns a function that ends
+// their work.
+var workers = []func(e *env, worker *qless.Client, h harm, ran map[string]int) (end func()){
+	func(*env, *qless.Client, harm, map[string]int) func() { return func() {} },
+	// Jobs are taken before the repair and completed after it.
+	func(e *env, worker *qless.Client, h harm, ran map[string]int) func() {
+		taken := e.take(worker)
+		return func() { e.complete(taken, h, ran) }
+	},
+	// Jobs are taken and completed all the time.
+	func(e *env, worker *qless.Client, h harm, ran map[string]int) func() {
+		stop, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			for {
+				e.complete(e.take(worker), h, ran)
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		}()
+		return func() { close(stop); <-ended }
+	},
+}
+
+// check damages the namespace, repairs it while workers run jobs, and requires that nothing stays
+// broken without being told, and that every job runs once.
+func (e *env) check(
+	h harm, work func(e *env, worker *qless.Client, h harm, ran map[string]int) (end func()),
+) {
 	e.t.Helper()
 	other, ran := e.as("w2"), map[string]int{}
 	e.apply(h)
 	findings := e.examine()
-	var taken []*qless.Job
-	if working {
-		taken = e.take(other)
-	}
+	end := work(e, other, h, ran)
 	e.fix(findings...)
-	e.complete(taken, h, ran)
+	end()
 	left := e.examine()
 	e.fix(left...) // such as the turns of tenants that a repair has left
 	left = e.examine()
