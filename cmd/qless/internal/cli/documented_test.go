@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
 
@@ -102,4 +104,34 @@ func TestExamplesOfCommandsExist(t *testing.T) {
 		}
 	}
 	walk((&app{out: io.Discard, err: io.Discard}).root())
+}
+
+// foreignFlags are flags of other programs that pages mention, and the beginning of several.
+var foreignFlags = []string{"cmdlog-"}
+
+func TestFlagsOfThePagesExist(t *testing.T) {
+	pages, err := filepath.Glob("../../../../docs/*.md")
+	require.NoError(t, err)
+	flags := map[string]bool{"help": true}
+	var walk func(command *cobra.Command)
+	walk = func(command *cobra.Command) {
+		for _, set := range []*pflag.FlagSet{command.Flags(), command.PersistentFlags()} {
+			set.VisitAll(func(flag *pflag.Flag) { flags[flag.Name] = true })
+		}
+		for _, below := range command.Commands() {
+			walk(below)
+		}
+	}
+	walk((&app{out: io.Discard, err: io.Discard}).root())
+	inline, found := regexp.MustCompile("`--([a-z-]+)[^`]*`"), 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, flag := range inline.FindAllStringSubmatch(string(text), -1) {
+			if found++; !flags[flag[1]] && !slices.Contains(foreignFlags, flag[1]) {
+				t.Errorf("%s: --%s", page, flag[1])
+			}
+		}
+	}
+	require.Greater(t, found, 50)
 }
