@@ -91,10 +91,11 @@ local function take_turns(ask, have, more, wanted, out) -- cold
       local found = droppable > 0
         and lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
       local its = ask.settings[i]
-      if its and its.stopped and its.direct and droppable > 0 then
+      local was_passed = its and its.stopped and its.direct and droppable > 0
+      if was_passed then
         passed[#passed + 1] = i
       end
-      more[i] = (found or passed[#passed] == i) and more[i] - #taken[i] or 0
+      more[i] = (found or was_passed) and more[i] - #taken[i] or 0
       stopped = stopped or droppable <= 0 and i
     end
   end
