@@ -5,14 +5,15 @@ GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.18.2
 FUZZTIME    ?= 10s
 CHAOS_FOR   ?= 600
 MODEL_STEPS ?= 200000
+NEWEST      ?= conformance atomic wake api
 PACKAGES    ?= 3
 VERSION     ?= v0.1.0
 MODULES     := $(patsubst %/,%,$(dir $(shell git ls-files '*go.mod')))
 
 # The root module needs none of the others, and is checked with its own go.mod, like its users get
-# it. The others find each other through go.work; release-check checks them with their own go.mod.
-test test-servers test-newest lint cover fuzz model chaos interop run generate generated vet \
-	staticcheck: export GOWORK := off
+# it. The others find each other through go.work; release-copy checks them with their own go.mod.
+test test-servers newest-redis newest-valkey lint cover fuzz model chaos interop run generate \
+	generated vet staticcheck: export GOWORK := off
 
 .DEFAULT_GOAL := help
 
@@ -135,10 +136,11 @@ test-servers: ## fetch every server people run, and run the tests on each, with 
 	@.ci/install interop
 	@FRESH=1 tests/servers/matrix.sh
 
-.PHONY: test-newest
-test-newest: ## fetch the newest Redis and Valkey, and run the tests of the script and the API on them
-	@FRESH=1 OPTIONAL=1 PROTOCOLS=3 SUITES="./tests/conformance ./tests/atomic ./tests/wake ./tests/api" \
-		tests/servers/matrix.sh redis-newest valkey-newest
+.PHONY: test-newest newest-redis newest-valkey
+test-newest: newest-redis newest-valkey ## fetch the newest Redis and Valkey, and run NEWEST on both
+newest-redis newest-valkey:
+	@FRESH=1 OPTIONAL=1 PROTOCOLS=3 SUITES="$(addprefix ./tests/,$(NEWEST))" \
+		tests/servers/matrix.sh $(@:newest-%=%-newest)
 
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
@@ -165,9 +167,12 @@ image: ## build the image's program like docker build, from the last commit
 release: ## make the commit and the tags of VERSION, after all tests; push nothing
 	@.ci/release $(VERSION)
 
-.PHONY: release-check
-release-check: ## release to a copy, and install each module from there like a user
+.PHONY: release-copy
+release-copy: ## release to a copy, and install each module from there like a user
 	@.ci/release --check $(VERSION)
+
+.PHONY: release-check
+release-check: release-copy test-servers ## check a release: its copy, then the tests on every server
 
 .PHONY: install
 install: ## install the programs that the tests need

@@ -82,7 +82,8 @@ var words = map[string]string{
 }
 
 // theirWords matches an error of a script with the text that a server adds.
-var theirWords = regexp.MustCompile(`^(?:ERR )?(?:user_script:\d+: )?(.*?)(?: script: .*)?$`)
+var theirWords = regexp.MustCompile(`^(?:ERR )?(?:Error running script [^@]*@user_script:\d+: )?` +
+	`(?:user_script:\d+: )?(.*?)(?: script: .*)?$`)
 
 func TestTheWordsOfErrors(t *testing.T) {
 	t.Parallel()
