@@ -27,15 +27,19 @@ local function delete_complete()
   end
 end
 
-if state == 'complete' then
-  delete_complete()
-elseif state == 'failed' then
+local function delete_failure()
   check_dependents(jid, {}, 0)
   must_write()
   delete_failed(jid, true)
   unfile_failures({jid})
 end
-if state == 'complete' or state == 'failed' then
-  try('zrem', prefix .. 'tracked', jid)
+
+if state == 'complete' then
+  delete_complete()
+elseif state == 'failed' then
+  delete_failure()
+else
+  return state
 end
+try('zrem', prefix .. 'tracked', jid)
 return state

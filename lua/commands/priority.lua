@@ -17,8 +17,5 @@ local job = call('hmget', job_key(jid), unpack(PRIORITY_FIELDS))
 if not job[1] then
   reject('Priority', 'Job ' .. jid .. ' does not exist')
 end
-if job[1] == '' then
-  must_write() -- a complete job has no place whose change would be the first write
-end
 set_priority(call, jid, job, priority)
 return priority

@@ -8,10 +8,10 @@
 -- Returns  {last, now, what}, as text; last is not after now. The field what is empty, 'register'
 --          if the worker must register the schedule, or 'differs' if others follow another one
 -- Errors   Schedule.last()
--- Cost     5 commands, 2 more for a new schedule or worker
+-- Cost     6 commands, 2 more for a new schedule or worker
 -- For      Go
 -- Repeat   once
--- Needs    expire hdel hget hgetall hmget hset time
+-- Needs    del expire hdel hget hgetall hmget hset time
 
 -- Notes that a worker follows the schedule. The registration of the last worker that began to
 -- follow it is valid while it has followers.
@@ -20,6 +20,7 @@ local function note_follower(id, worker, digest)
   local since, _, before = read_follower(try('hget', key, worker))
   local schedule = try('hmget', schedule_key(id), 'digest', 'seen')
   local registered = schedule[1]
+  must_write()
   try('hset', key, worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
   try('expire', key, FOLLOWED)
   try('hset', schedule_key(id), 'seen', stamp)

@@ -4,12 +4,13 @@
 -- ARGV     COMMAND, NOW, worker, id...
 -- Returns  nil
 -- Errors   Schedule.leave()
--- Cost     1 command for each
+-- Cost     1 command, and 1 for each
 -- For      Go
 -- Repeat   safe
--- Needs    hdel time
+-- Needs    del hdel time
 
 local worker = required('Schedule.leave', 'worker', ARGV[3])
+must_write()
 for i = 4, #ARGV do
   try('hdel', follow_key(ARGV[i]), worker)
 end

@@ -6,10 +6,10 @@
 --          are ready, or due within an hour, if no worker waits for them
 -- Returns  nil; of all queues a cursor, which is empty at the end
 -- Errors   Wake()
--- Cost     1 command a queue, 2 more for a worker that is woken; of all queues up to 6 more each
+-- Cost     2 commands, 1 more a queue, 2 for a worker that is woken; of all queues up to 6 each
 -- For      Go
 -- Repeat   once
--- Needs    exists get hset lrange publish sismember srem time zadd zcard zcount zpopmax zpopmin
+-- Needs    del exists get hset lrange publish sismember srem time zadd zcard zcount zpopmax zpopmin
 --          zrange zrank zrevrange zscore
 
 -- The maximum number of queues that a call checks from a cursor on, and the number of workers that
@@ -29,8 +29,10 @@ if ARGV[3] == '' then
   if call('exists', idle_key()) == 0 then
     return ''
   end
+  must_write()
   return each_queue('Wake', cursor, MAX_LOOKED_AT, wake_for_jobs)
 end
+must_write()
 for i = 3, #ARGV do
   wake(ARGV[i])
 end

@@ -25,7 +25,9 @@ local PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}
 -- waits.
 local function set_priority(run, jid, job, priority)
   local queue, score = job[1], job[3] and score_by_options(job, priority) or priority
-  if queue ~= '' then
+  if queue == '' then
+    must_write() -- a complete job has no place whose change would be the first write
+  else
     local moved = run('zadd', queue_key(queue, 'work'), 'XX', score, jid)
     if type(moved) == 'table' then
       return moved.err
