@@ -143,6 +143,8 @@ const (
 	KindPersistenceFailed Kind = "persistence_failed"
 	// KindOldServer is a server that is too old.
 	KindOldServer Kind = "old_server"
+	// KindNewServer is a server that is newer than all that the tests ran on.
+	KindNewServer Kind = "new_server"
 	// KindClockSkew is a worker whose clock is ahead of the server's.
 	KindClockSkew Kind = "clock_skew"
 )
@@ -272,6 +274,8 @@ var meanings = map[Kind]meaning{
 	KindPersistenceFailed: {Warning, "The server could not write to its disk: DETAILS."},
 	KindOldServer: {Warning, "The server is Redis DETAILS," +
 		" but 6.2 or later is required."},
+	KindNewServer: {Warning, "The server is DETAILS, which is newer than" +
+		" those that this version was tested on."},
 	KindClockSkew: {Warning, "The clock of the worker MEMBER is ahead" +
 		" of the server's by DETAILS."},
 }

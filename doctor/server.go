@@ -35,8 +35,14 @@ func (e *exam) recordInfo(info map[string]string) {
 	about := func(kind Kind, details string) {
 		e.record(newFinding(e.Namespace, kind, "", "", details, false))
 	}
-	if isOlder(info["redis_version"]) {
+	if version, ok := seriesOf(info["redis_version"]); ok && slices.Compare(version, oldest) < 0 {
 		about(KindOldServer, info["redis_version"])
+	}
+	for _, server := range tested {
+		text := info[strings.ToLower(server.name)+"_version"]
+		if version, ok := seriesOf(text); ok && slices.Compare(version, server.newest) > 0 {
+			about(KindNewServer, server.name+" "+text)
+		}
 	}
 	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" {
 		about(KindEviction, policy)
@@ -48,20 +54,29 @@ func (e *exam) recordInfo(info map[string]string) {
 	}
 }
 
-// oldest is the first version of Redis that works.
+// oldest is the first series of Redis that works.
 var oldest = []int{6, 2}
 
-// isOlder reports whether a version is too old.
-func isOlder(version string) bool {
-	var numbers []int
+// tested has the newest series that the tests ran on, as docs/operations.md lists them. Valkey
+// names a version of Redis, too: the last one before their ways parted.
+var tested = []struct {
+	name   string
+	newest []int
+}{{"Redis", []int{8, 6}}, {"Valkey", []int{9, 1}}}
+
+// seriesOf returns the major and the minor number of a version.
+func seriesOf(version string) (series []int, ok bool) {
 	for _, part := range strings.SplitN(version, ".", 3) {
 		n, err := strconv.Atoi(part)
 		if err != nil {
-			return false
+			return nil, false
 		}
-		numbers = append(numbers, n)
+		series = append(series, n)
 	}
-	return len(numbers) > 1 && slices.Compare(numbers[:2], oldest) < 0
+	if len(series) < 2 {
+		return nil, false
+	}
+	return series[:2], true
 }
 
 // persistence reports whether the server keeps anything on disk.

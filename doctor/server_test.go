@@ -2,7 +2,10 @@ package doctor_test
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -48,6 +51,59 @@ func TestAServerThatIsAReplica(t *testing.T) {
 	})
 	found, _ := kinds(t, rdb)
 	require.Equal(t, []doctor.Kind{doctor.KindRefuses}, found)
+}
+
+// A renamed server says that it has another version.
+type renamed struct{ info string }
+
+func (r renamed) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r renamed) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (r renamed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if reply, ok := cmd.(*redis.StringCmd); ok && cmd.Name() == "info" {
+			reply.SetVal(r.info)
+		}
+		return err
+	}
+}
+
+func TestAServerNewerThanTestedIsRemarkedOnce(t *testing.T) {
+	page, err := os.ReadFile("../docs/operations.md")
+	require.NoError(t, err)
+	server := testkit.Start(t, "--appendonly", "yes")
+	for _, name := range []string{"Redis", "Valkey"} {
+		row := regexp.MustCompile(`-newest. \| ` + name + ` (\d+)\.(\d+)\.`)
+		newest := row.FindSubmatch(page)
+		require.NotNil(t, newest, name)
+		major, err := strconv.Atoi(string(newest[1]))
+		require.NoError(t, err)
+		minor, err := strconv.Atoi(string(newest[2]))
+		require.NoError(t, err)
+		for version, isNewer := range map[string]bool{
+			fmt.Sprintf("%d.%d.99", major, minor):  false,
+			fmt.Sprintf("%d.%d.0", major, minor+1): true,
+			fmt.Sprintf("%d.0.0", major+1):         true,
+			fmt.Sprintf("%d.%d.9", major-1, 99):    false,
+			"unstable":                             false,
+		} {
+			rdb := server.Client(t)
+			rdb.AddHook(renamed{strings.ToLower(name) + "_version:" + version + "\r\nrole:master\r\naof_enabled:1\r\n"})
+			report, err := doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1})
+			require.NoError(t, err)
+			if !isNewer {
+				require.Empty(t, report.Findings, version)
+				continue
+			}
+			require.Len(t, report.Findings, 1, version)
+			require.Equal(t, doctor.KindNewServer, report.Findings[0].Kind)
+			require.Contains(t, report.Findings[0].Sentence, name+" "+version+", which is newer")
+		}
+	}
 }
 
 // rules returns the rules of the user that the page describes.

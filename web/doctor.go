@@ -163,6 +163,7 @@ var advice = map[doctor.Kind]string{
 		"writable.",
 	doctor.KindOverdue:   "Start a worker of the queue, or run qless sweep QUEUE.",
 	doctor.KindOldServer: "Upgrade the server.",
+	doctor.KindNewServer: "Look for a newer version of qless.",
 	doctor.KindClockSkew: "Let the host of the worker set its clock by NTP.",
 }
 
