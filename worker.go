@@ -570,8 +570,8 @@ func (c WorkerConfig) check() error {
 			return badConfig("%s %v is negative, and not -1", d.name, d.Duration)
 		}
 	}
-	if !utf8.ValidString(c.Name) {
-		return badConfig("Name %q is not UTF-8", c.Name)
+	if !utf8.ValidString(c.Name) || strings.HasPrefix(c.Name, "\x01") { // as lists of queues do
+		return badConfig("Name %q is not UTF-8, or begins with the byte 1", c.Name)
 	}
 	if !slices.Contains([]Order{"", OrderStrict, OrderRoundRobin, OrderShuffled}, c.Order) {
 		return badConfig("Order %q is unknown", c.Order)

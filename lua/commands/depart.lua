@@ -46,7 +46,7 @@ call('del', registry_key(worker))
 try('srem', idle_key(), worker)
 local waits = worker -- the entry in each queue
 if #ARGV - 5 > FEW_QUEUES then
-  waits = leave_list(list_name(table.concat(ARGV, '\0', 6)))
+  waits = leave_list(list_name(cjson.encode({unpack(ARGV, 6)})))
 end
 for i = 6, waits and #ARGV or 0 do
   try('zrem', waiting_key(ARGV[i]), waits)

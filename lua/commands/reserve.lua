@@ -59,6 +59,9 @@
 --          zrevrangebyscore zscore
 
 local worker = required('Reserve', 'worker', ARGV[3])
+if string.byte(worker) == LIST then
+  reject('Reserve', 'Arg "worker" begins with the byte 1, like a list of queues')
+end
 local ask = read_ask(worker)
 
 must_publish()

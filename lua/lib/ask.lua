@@ -30,15 +30,16 @@
 --   kept      whether jobs wait that this call would have taken if their limits, or the
 --             max-concurrency or max-rate of their queue, had allowed it
 
--- Several queues, and their names as one text.
+-- Several queues, and their names as one text, which no other queues have: names may contain any
+-- separator.
 local function read_many(first) -- cold
   if #ARGV < first or #ARGV - first >= 1000 then
     reject('Reserve', 'Arg "queue": needs 1 to 1000')
   end
   local queues = {unpack(ARGV, first)}
-  local list = table.concat(queues, '\0')
+  local list = cjson.encode(queues)
   -- Checking each name would be expensive.
-  if queues[1] == '' or queues[#queues] == '' or string.find(list, '\0\0', 1, true) then
+  if string.find(list, '""', 1, true) then
     for i = 1, #queues do
       named('Reserve', 'queue', queues[i])
     end

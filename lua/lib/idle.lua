@@ -22,6 +22,9 @@ end
 
 -- The key with the time at which a worker that recently checked all of these queues asks again.
 local function looked_key(ask)
+  if #ask.queues == 1 then
+    return prefix .. 'x:looked:=' .. ask.list -- a name that may look like several
+  end
   return prefix .. 'x:looked:' .. (#ask.queues > FEW_QUEUES and list_name(ask.list) or ask.list)
 end
 

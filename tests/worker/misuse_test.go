@@ -20,11 +20,12 @@ func TestAConfigThatCannotBeUsedIsRefusedWithItsField(t *testing.T) {
 	q := []string{"q"}
 	daily := newSchedule("a", "@daily", "q", "K", nil)
 	for message, config := range map[string]qless.WorkerConfig{
-		`WorkerConfig.Queues is empty`:                     {},
-		`WorkerConfig.Queues[1] is empty`:                  {Queues: []string{"q", ""}},
-		`WorkerConfig.Queues[0] "\xff" is not UTF-8`:       {Queues: []string{"\xff"}},
-		`WorkerConfig.Queues has only exclusions, as "!a"`: {Queues: []string{"!a", "!b"}},
-		`WorkerConfig.Name "\xff" is not UTF-8`:            {Queues: q, Name: "\xff"},
+		`WorkerConfig.Queues is empty`:                                      {},
+		`WorkerConfig.Queues[1] is empty`:                                   {Queues: []string{"q", ""}},
+		`WorkerConfig.Queues[0] "\xff" is not UTF-8`:                        {Queues: []string{"\xff"}},
+		`WorkerConfig.Queues has only exclusions, as "!a"`:                  {Queues: []string{"!a", "!b"}},
+		`WorkerConfig.Name "\xff" is not UTF-8, or begins with the byte 1`:  {Queues: q, Name: "\xff"},
+		`WorkerConfig.Name "\x01w" is not UTF-8, or begins with the byte 1`: {Queues: q, Name: "\x01w"},
 		`WorkerConfig.Order "strict" is set beside Weights`: {
 			Queues: q, Order: qless.OrderStrict, Weights: map[string]int{"q": 1},
 		},
