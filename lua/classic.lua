@@ -3916,7 +3916,9 @@ local function library(stamp, now)
 		elseif name == 'set_priority' then
 			function lib.set_priority(run, jid, job, priority)
 				local queue, score = job[1], job[3] and lib.score_by_options(job, priority) or priority
-				if queue ~= '' then
+				if queue == '' then
+					lib.must_write()
+				else
 					local moved = run('zadd', lib.queue_key(queue, 'work'), 'XX', score, jid)
 					if type(moved) == 'table' then
 						return moved.err
@@ -7013,9 +7015,6 @@ elseif command == 'priority' then
 	local job = call('hmget', lib.job_key(jid), unpack(var.PRIORITY_FIELDS))
 	if not job[1] then
 		lib.reject('Priority', 'Job ' .. jid .. ' does not exist')
-	end
-	if job[1] == '' then
-		lib.must_write()
 	end
 	lib.set_priority(call, jid, job, priority)
 	return priority

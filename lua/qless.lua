@@ -2640,8 +2640,8 @@ local function library(stamp, now)
 					lib.reject('Reserve', 'Arg "queue": needs 1 to 1000')
 				end
 				local queues = {unpack(ARGV, first)}
-				local list = table.concat(queues, '\000')
-				if queues[1] == '' or queues[#queues] == '' or string.find(list, '\000\000', 1, true) then
+				local list = cjson.encode(queues)
+				if string.find(list, '""', 1, true) then
 					for i = 1, #queues do
 						lib.named('Reserve', 'queue', queues[i])
 					end
@@ -3365,6 +3365,9 @@ local function library(stamp, now)
 			end
 		elseif name == 'looked_key' then
 			function lib.looked_key(ask)
+				if #ask.queues == 1 then
+					return prefix .. 'x:looked:=' .. ask.list
+				end
 				return prefix .. 'x:looked:' .. (#ask.queues > 16 and lib.list_name(ask.list) or ask.list)
 			end
 		elseif name == 'move_stage' then
@@ -3647,10 +3650,11 @@ local function library(stamp, now)
 						taken[i] = {}
 						local found = var.droppable > 0 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
 						local its = ask.settings[i]
-						if its and its.stopped and its.direct and var.droppable > 0 then
+						local was_passed = its and its.stopped and its.direct and var.droppable > 0
+						if was_passed then
 							passed[#passed + 1] = i
 						end
-						more[i] = (found or passed[#passed] == i) and more[i] - #taken[i] or 0
+						more[i] = (found or was_passed) and more[i] - #taken[i] or 0
 						stopped = stopped or var.droppable <= 0 and i
 					end
 				end
@@ -5116,7 +5120,9 @@ local function library(stamp, now)
 		elseif name == 'set_priority' then
 			function lib.set_priority(run, jid, job, priority)
 				local queue, score = job[1], job[3] and lib.score_by_options(job, priority) or priority
-				if queue ~= '' then
+				if queue == '' then
+					lib.must_write()
+				else
 					local moved = run('zadd', lib.queue_key(queue, 'work'), 'XX', score, jid)
 					if type(moved) == 'table' then
 						return moved.err
@@ -7064,6 +7070,9 @@ elseif command == 'reserve' then
 	local worker = ARGV[3]
 	if not worker then
 		error('Reserve(): Arg "worker" missing')
+	end
+	if string.byte(worker) == 1 then
+		error('Reserve(): Arg "worker" begins with the byte 1, like a list of queues')
 	end
 	local ask
 	do
@@ -10135,8 +10144,10 @@ elseif command == 'wake' then
 		if call('exists', lib.idle_key()) == 0 then
 			return ''
 		end
+		lib.must_write()
 		return lib.each_queue('Wake', cursor, 500, wake_for_jobs)
 	end
+	lib.must_write()
 	for i = 3, #ARGV do
 		lib.wake(ARGV[i])
 	end
@@ -10574,7 +10585,7 @@ elseif command == 'depart' then
 	try('srem', lib.idle_key(), worker)
 	local waits = worker
 	if #ARGV - 5 > 16 then
-		waits = leave_list(lib.list_name(table.concat(ARGV, '\000', 6)))
+		waits = leave_list(lib.list_name(cjson.encode({unpack(ARGV, 6)})))
 	end
 	for i = 6, waits and #ARGV or 0 do
 		try('zrem', lib.waiting_key(ARGV[i]), waits)
@@ -10628,17 +10639,20 @@ elseif command == 'forget' then
 			lib.note_life(jid)
 		end
 	end
-	if state == 'complete' then
-		delete_complete()
-	elseif state == 'failed' then
+	local function delete_failure()
 		lib.check_dependents(jid, {}, 0)
 		lib.must_write()
 		lib.delete_failed(jid, true)
 		lib.unfile_failures({jid})
 	end
-	if state == 'complete' or state == 'failed' then
-		try('zrem', prefix .. 'tracked', jid)
+	if state == 'complete' then
+		delete_complete()
+	elseif state == 'failed' then
+		delete_failure()
+	else
+		return state
 	end
+	try('zrem', prefix .. 'tracked', jid)
 	return state
 elseif command == 'holder' then
 	var = {met_lives = {}}
@@ -11410,9 +11424,6 @@ elseif command == 'priority' then
 	if not job[1] then
 		lib.reject('Priority', 'Job ' .. jid .. ' does not exist')
 	end
-	if job[1] == '' then
-		lib.must_write()
-	end
 	lib.set_priority(call, jid, job, priority)
 	return priority
 elseif command == 'progress' then
@@ -12041,6 +12052,7 @@ if command == 'schedule.last' then
 		local since, _, before = lib.read_follower(try('hget', key, worker))
 		local schedule = try('hmget', lib.schedule_key(id), 'digest', 'seen')
 		local registered = schedule[1]
+		lib.must_write()
 		try('hset', key, worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
 		try('expire', key, 180)
 		try('hset', lib.schedule_key(id), 'seen', stamp)
@@ -12075,6 +12087,7 @@ if command == 'queue.settings' then
 elseif command == 'schedule.leave' then
 	library(stamp, now)
 	local worker = lib.required('Schedule.leave', 'worker', ARGV[3])
+	lib.must_write()
 	for i = 4, #ARGV do
 		try('hdel', lib.follow_key(ARGV[i]), worker)
 	end
