@@ -11,9 +11,8 @@ import (
 // tried, so that a server that refuses writes has done nothing. It maps them to the tried writes
 // that can be their first. writes reports whether a Redis command writes.
 //
-// It follows each way through a command, also those that its conditions rule out together, and
-// takes loops to run at least once. A write counts as done after a check of its reply that fails
-// for an error.
+// It follows each way through a command, also if its conditions rule it out, and takes loops to run
+// at least once. A write counts as done after a check of its reply that fails for an error.
 func unproven(sources fs.FS, writes func(string) bool) (map[string][]string, error) {
 	t, err := read(sources)
 	if err != nil {

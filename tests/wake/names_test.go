@@ -27,7 +27,7 @@ func TestQueuesWithOddNamesAreListsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// What a worker notes about its queues is not about those of another one.
+// Workers with different queues never read each other's notes about them.
 func TestWorkersOfOtherQueuesShareNoNotes(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	ctx := t.Context()
