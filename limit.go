@@ -46,12 +46,12 @@ type LimitConfig struct {
 	// Concurrency is the maximum number of jobs that run at once. 0 means no maximum.
 	Concurrency int
 
+	// Per is the period of Rate, from 1 ms to 366 days. It can be set only with Rate.
+	Per time.Duration
+
 	// Rate is the maximum number of jobs that start in any period of length Per, up to 1,000,000. 0
 	// means no maximum. The server keeps the time of each start that still counts.
 	Rate int
-
-	// Per is the period of Rate, from 1 ms to 366 days. It can be set only with Rate.
-	Per time.Duration
 }
 
 // MarshalJSON writes Per as text.
@@ -65,7 +65,7 @@ func (c *LimitConfig) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &read); err != nil {
 		return err
 	}
-	*c = LimitConfig{read.Concurrency, read.Rate, time.Duration(read.Per)}
+	*c = LimitConfig{read.Concurrency, time.Duration(read.Per), read.Rate}
 	return nil
 }
 

@@ -456,6 +456,11 @@ type ClientConfig struct {
 	// Defaults to nil, which means that puts are not reported.
 	PutObserver func(ctx context.Context, put Call) (context.Context, func(put Call))
 
+	// ReplicaTimeout is the maximum time that a put waits for its Replicas.
+	//
+	// Defaults to 1 s. It must be at least 1 ms, and can't be disabled.
+	ReplicaTimeout time.Duration
+
 	// Replicas is the number of replicas that must have a job before a call that puts it (Put,
 	// PutMany, Recur) returns, so that the job outlives the loss of the master. If fewer have
 	// confirmed it by the ReplicaTimeout, the job is put anyway, and the error is [ErrNotReplicated].
@@ -468,11 +473,6 @@ type ClientConfig struct {
 	//
 	// Defaults to 0, which means none, as -1 does.
 	Replicas int
-
-	// ReplicaTimeout is the maximum time that a put waits for its Replicas.
-	//
-	// Defaults to 1 s. It must be at least 1 ms, and can't be disabled.
-	ReplicaTimeout time.Duration
 
 	// Unbatched sends each put by itself. By default, concurrent puts share scripts: while one is in
 	// flight, the others wait, and the next one takes them together. That saves most of the server's

@@ -24,12 +24,6 @@ import (
 
 // A ReceiveConfig configures a call of [Client.Receive]. Queues is required.
 type ReceiveConfig struct {
-	// Queues are the names of up to 1000 queues. Unlike in a [WorkerConfig], they can't be patterns.
-	Queues []string
-
-	// Order is the order in which jobs are taken from the queues. Defaults to OrderStrict.
-	Order Order
-
 	// Count is the maximum number of jobs to return, up to 1000. The call returns as soon as there is
 	// one. Defaults to 1.
 	Count int
@@ -42,9 +36,15 @@ type ReceiveConfig struct {
 	// NoWait makes the call return at once if there are no jobs, without an error.
 	NoWait bool
 
+	// Order is the order in which jobs are taken from the queues. Defaults to OrderStrict.
+	Order Order
+
 	// PollInterval is the maximum time between two requests for jobs, as in [WorkerConfig]. Defaults
 	// to 10 s.
 	PollInterval time.Duration
+
+	// Queues are the names of up to 1000 queues. Unlike in a [WorkerConfig], they can't be patterns.
+	Queues []string
 }
 
 // Receive locks jobs for the client's worker and returns them, like [Queue.Pop], but waits until

@@ -343,6 +343,42 @@ func TestEachActionHasARow(t *testing.T) {
 	}
 }
 
+// Readers look up a field by its name.
+func TestFieldsOfConfigsAreInAlphabeticalOrder(t *testing.T) {
+	files, _ := goFiles(t)
+	configs := 0
+	for _, file := range files {
+		fset := token.NewFileSet()
+		parsed, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(parsed, func(node ast.Node) bool {
+			spec, ok := node.(*ast.TypeSpec)
+			if !ok || !strings.HasSuffix(spec.Name.Name, "Config") && spec.Name.Name != "Options" {
+				return true
+			}
+			made, ok := spec.Type.(*ast.StructType)
+			if ok && spec.Name.IsExported() && !strings.Contains(file, "internal/") {
+				configs++
+				assert.True(t, slices.IsSorted(fieldsOf(made)), "%s: %s", file, spec.Name.Name)
+			}
+			return true
+		})
+	}
+	require.Greater(t, configs, 5)
+}
+
+// fieldsOf returns the names of the exported fields of a struct.
+func fieldsOf(made *ast.StructType) (names []string) {
+	for _, field := range made.Fields.List {
+		for _, name := range field.Names {
+			if name.IsExported() {
+				names = append(names, name.Name)
+			}
+		}
+	}
+	return names
+}
+
 func TestNoNameHidesAPredeclaredOne(t *testing.T) {
 	files, tests := goFiles(t)
 	for _, file := range slices.Concat(files, tests) {

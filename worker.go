@@ -444,6 +444,13 @@ type WorkerConfig struct {
 	// Defaults to [DefaultFailGroup].
 	FailGroup func(job *Job, err error) string
 
+	// Linger is how long the worker waits between two calls to the server when jobs arrive one by one
+	// in quick succession, so that a call covers several. Outcomes wait up to three times as long. The
+	// first job after an idle moment never waits, and neither does a backlog.
+	//
+	// Defaults to 1 ms. The value -1 means no waiting.
+	Linger time.Duration
+
 	// Logger is the worker's logger.
 	//
 	// Defaults to the client's logger.
@@ -472,13 +479,6 @@ type WorkerConfig struct {
 	//
 	// Defaults to nil, which means that events are not reported.
 	Observer func(event JobEvent)
-
-	// Linger is how long the worker waits between two calls to the server when jobs arrive one by one
-	// in quick succession, so that a call covers several. Outcomes wait up to three times as long. The
-	// first job after an idle moment never waits, and neither does a backlog.
-	//
-	// Defaults to 1 ms. The value -1 means no waiting.
-	Linger time.Duration
 
 	// Order is the order in which the queues are asked for jobs.
 	//
@@ -515,17 +515,17 @@ type WorkerConfig struct {
 	// Defaults to 20 s. The value -1 means no time.
 	ShutdownTimeout time.Duration
 
-	// Weights make the worker draw the queue of each job at random: while all queues have jobs, one
-	// with weight 6 yields six times as many as one with weight 1, in the long run. The keys are
-	// elements of Queues, including patterns; others have weight 1. Weights are from 1 to 1000, and
-	// replace Order. To reserve slots for a queue, use another worker: see [WorkerGroup].
-	Weights map[string]int
-
 	// UnknownKlassDelay is the delay of a job whose klass has no handler in this worker. The job is
 	// released, without using up a retry, for a worker that has one.
 	//
 	// Defaults to 15 s. The value -1 means at once.
 	UnknownKlassDelay time.Duration
+
+	// Weights make the worker draw the queue of each job at random: while all queues have jobs, one
+	// with weight 6 yields six times as many as one with weight 1, in the long run. The keys are
+	// elements of Queues, including patterns; others have weight 1. Weights are from 1 to 1000, and
+	// replace Order. To reserve slots for a queue, use another worker: see [WorkerGroup].
+	Weights map[string]int
 }
 
 func (c WorkerConfig) withDefaults(client *Client) WorkerConfig {

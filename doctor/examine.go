@@ -13,26 +13,26 @@ import (
 
 // Options configure [Examine], [Fix] and [EstimateExam]. The zero value is fine.
 type Options struct {
+	// Clock is the source of the time, as in a [qless.ClientConfig]. Defaults to the server's clock.
+	Clock func() time.Time
+
+	// MaxFindings is the maximum number of findings that are kept. Defaults to 10,000.
+	MaxFindings int
+
 	// Namespace is the prefix of the keys. Defaults to [qless.DefaultNamespace].
 	Namespace string
-
-	// Step is the number of keys, or members of a key, that are read at once, from 10 to 1000.
-	// Defaults to 200.
-	Step int
 
 	// Pause is the time to wait after each step, which leaves the server to others. Defaults to 1 ms.
 	// The value -1 means no pause.
 	Pause time.Duration
 
-	// MaxFindings is the maximum number of findings that are kept. Defaults to 10,000.
-	MaxFindings int
-
 	// Progress, if set, is called from time to time. A panic ends the exam with an error, as one of
 	// Clock does.
 	Progress func(Progress)
 
-	// Clock is the source of the time, as in a [qless.ClientConfig]. Defaults to the server's clock.
-	Clock func() time.Time
+	// Step is the number of keys, or members of a key, that are read at once, from 10 to 1000.
+	// Defaults to 200.
+	Step int
 }
 
 // The limits of Options.

@@ -15,30 +15,30 @@ const scope = "github.com/qless/qless-go/qlessotel"
 
 // Options configure an [Instrumentation]. The zero value means the defaults.
 type Options struct {
-	// TracerProvider makes the spans. Defaults to the global one.
-	TracerProvider trace.TracerProvider
+	// LinkByJID links the run of a job that carries no trace to a span derived from its jid, if that
+	// has 128 bits as the default jids of all clients do: the trace ID is the jid, and the span ID
+	// its second half. The link connects all runs of a job that a client in another language has put.
+	// That client may have made a span with these IDs.
+	LinkByJID bool
 
 	// MeterProvider makes the metrics. Defaults to the global one.
 	MeterProvider metric.MeterProvider
-
-	// Propagator writes the context of a trace to the headers of jobs, and reads it from there.
-	// Defaults to the global one, which does nothing unless the program has set it.
-	Propagator propagation.TextMapPropagator
 
 	// Parent makes the span of the put the parent of the span of the run, so that both are in one
 	// trace. By default, the run starts a new trace with a link to the put, because a job may run
 	// much later, and several times.
 	Parent bool
 
+	// Propagator writes the context of a trace to the headers of jobs, and reads it from there.
+	// Defaults to the global one, which does nothing unless the program has set it.
+	Propagator propagation.TextMapPropagator
+
 	// SettleSpans makes each report of an outcome to the server a span. By default, it is an event of
 	// the run's span.
 	SettleSpans bool
 
-	// LinkByJID links the run of a job that carries no trace to a span derived from its jid, if that
-	// has 128 bits as the default jids of all clients do: the trace ID is the jid, and the span ID
-	// its second half. The link connects all runs of a job that a client in another language has put.
-	// That client may have made a span with these IDs.
-	LinkByJID bool
+	// TracerProvider makes the spans. Defaults to the global one.
+	TracerProvider trace.TracerProvider
 }
 
 // An Instrumentation records spans and metrics of clients and workers. It is safe for concurrent

@@ -25,11 +25,20 @@ type Options struct {
 	// Defaults to 5 s. The value -1 means that figures are not reused.
 	MaxAge time.Duration
 
-	// Timeout limits the time that the server may take to answer a scrape. It should be less than the
-	// timeout of the Prometheus server, which is 10 s by default.
+	// MaxGroups is the number of failure groups with labels of their own: the largest.
 	//
-	// Defaults to 5 s.
-	Timeout time.Duration
+	// Defaults to 50.
+	MaxGroups int
+
+	// MaxLimits is the number of limits with labels of their own: the first by name.
+	//
+	// Defaults to 50.
+	MaxLimits int
+
+	// MaxNamespaces is the maximum number of namespaces that a [Group] reads: the first by name.
+	//
+	// Defaults to 1000.
+	MaxNamespaces int
 
 	// MaxQueues is the number of queues with labels of their own: those first seen. The others are
 	// counted together. A queue keeps its label for as long as it exists. At most 2000 queues are
@@ -37,6 +46,29 @@ type Options struct {
 	//
 	// Defaults to 200.
 	MaxQueues int
+
+	// MaxSchedules is the number of schedules with labels of their own: the first by name.
+	//
+	// Defaults to 50.
+	MaxSchedules int
+
+	// NamespacesEvery is the interval at which a [Group] looks for namespaces, at the cost of
+	// [inspect.Namespaces].
+	//
+	// Defaults to 5 minutes.
+	NamespacesEvery time.Duration
+
+	// OnError is called for each part of a scrape that failed, and for damaged keys. It must not
+	// scrape. A [Group] calls it from several goroutines at once.
+	//
+	// Defaults to nil. The metric qless_scrape_errors_total counts them in any case.
+	OnError func(err error)
+
+	// ProblemsEvery is the interval at which the collector looks for problems, at the cost of
+	// [doctor.ReadStatus]. Scrapes in between repeat the problems found.
+	//
+	// Defaults to 1 minute. The value -1 means never.
+	ProblemsEvery time.Duration
 
 	// QueuesAtOnce is the number of queues that a scrape reads, but at least a quarter of them. If
 	// there are more, each scrape reads the queues that were read longest ago, so that four scrapes
@@ -46,12 +78,6 @@ type Options struct {
 	// Defaults to 50. The value -1 means that each scrape reads all queues.
 	QueuesAtOnce int
 
-	// MaxGroups, MaxLimits and MaxSchedules are the numbers of failure groups, limits and schedules
-	// with labels of their own: the largest groups, and the first limits and schedules by name.
-	//
-	// Each defaults to 50.
-	MaxGroups, MaxLimits, MaxSchedules int
-
 	// StatsAtOnce is the number of queues of which a scrape reads the statistics of today, which cost
 	// the most. If there are more, each scrape reads the queues that were read longest ago. The first
 	// scrape reads all of them, to count from there.
@@ -59,28 +85,11 @@ type Options struct {
 	// Defaults to 25. The value -1 means that none are read.
 	StatsAtOnce int
 
-	// ProblemsEvery is the interval at which the collector looks for problems, at the cost of
-	// [doctor.ReadStatus]. Scrapes in between repeat the problems found.
+	// Timeout limits the time that the server may take to answer a scrape. It should be less than the
+	// timeout of the Prometheus server, which is 10 s by default.
 	//
-	// Defaults to 1 minute. The value -1 means never.
-	ProblemsEvery time.Duration
-
-	// OnError is called for each part of a scrape that failed, and for damaged keys. It must not
-	// scrape. A [Group] calls it from several goroutines at once.
-	//
-	// Defaults to nil. The metric qless_scrape_errors_total counts them in any case.
-	OnError func(err error)
-
-	// MaxNamespaces is the maximum number of namespaces that a [Group] reads: the first by name.
-	//
-	// Defaults to 1000.
-	MaxNamespaces int
-
-	// NamespacesEvery is the interval at which a [Group] looks for namespaces, at the cost of
-	// [inspect.Namespaces].
-	//
-	// Defaults to 5 minutes.
-	NamespacesEvery time.Duration
+	// Defaults to 5 s.
+	Timeout time.Duration
 }
 
 const (

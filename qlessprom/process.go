@@ -14,16 +14,16 @@ import (
 
 // ProcessOptions configure [ClientMetrics] and [WorkerMetrics]. A number of 0 means the default.
 type ProcessOptions struct {
+	// Buckets are the upper bounds of the buckets of all histograms, in seconds.
+	//
+	// Defaults to 14 buckets from 5 ms to 30 minutes.
+	Buckets []float64
+
 	// MaxPairs is the number of pairs of a queue and a klass with labels of their own: those first
 	// seen. The others are counted together.
 	//
 	// Defaults to 200.
 	MaxPairs int
-
-	// Buckets are the upper bounds of the buckets of all histograms, in seconds.
-	//
-	// Defaults to 14 buckets from 5 ms to 30 minutes.
-	Buckets []float64
 }
 
 func (o ProcessOptions) withDefaults() ProcessOptions {

@@ -34,8 +34,9 @@ type Source struct {
 // Options configure how the dashboard is mounted and what its users may do. The zero value mounts
 // it at the root and allows everything.
 type Options struct {
-	// Prefix is the path at which the dashboard is mounted, such as "/queues".
-	Prefix string
+	// Allow, if set, is called before an action is offered, and again before it is done. If it
+	// panics, the user may not do the action. A panic of this and the other functions is logged.
+	Allow func(r *http.Request, action Action) bool
 
 	// Hosts are the host names of the dashboard for browsers, besides localhost. Requests for other
 	// names are refused, because a page of another site whose name resolves to this address could
@@ -43,22 +44,12 @@ type Options struct {
 	// such as 10.1.2.3 are never refused.
 	Hosts []string
 
-	// ReadOnly disables all actions.
-	ReadOnly bool
+	// Interval is the time between two updates of a page. Most data is read at most once per
+	// interval, for all viewers together. Defaults to 1.75 seconds.
+	Interval time.Duration
 
-	// Allow, if set, is called before an action is offered, and again before it is done. If it
-	// panics, the user may not do the action. A panic of this and the other functions is logged.
-	Allow func(r *http.Request, action Action) bool
-
-	// User, if set, returns the user of a request for the log of actions. Defaults to the user of
-	// HTTP basic authentication, or the remote address.
-	User func(r *http.Request) string
-
-	// Redact, if set, changes the Data, Headers, Failure, Attempts, History and Progress of a job
-	// before they are shown. It gets a copy of the job, and another one for each attempt with its
-	// failure as the Failure. Elsewhere, data and results of jobs are then not shown, searched or
-	// offered as a download. If it panics, the job is shown without all that.
-	Redact func(job *qless.Job)
+	// Late is the age of its oldest job at which a queue needs attention. Defaults to 5 minutes.
+	Late time.Duration
 
 	// Links, if set, returns links to show on the page of a job, such as those to its trace.
 	Links func(job *qless.Job) []Link
@@ -67,12 +58,21 @@ type Options struct {
 	// Defaults to [slog.Default].
 	Logger *slog.Logger
 
-	// Late is the age of its oldest job at which a queue needs attention. Defaults to 5 minutes.
-	Late time.Duration
+	// Prefix is the path at which the dashboard is mounted, such as "/queues".
+	Prefix string
 
-	// Interval is the time between two updates of a page. Most data is read at most once per
-	// interval, for all viewers together. Defaults to 1.75 seconds.
-	Interval time.Duration
+	// ReadOnly disables all actions.
+	ReadOnly bool
+
+	// Redact, if set, changes the Data, Headers, Failure, Attempts, History and Progress of a job
+	// before they are shown. It gets a copy of the job, and another one for each attempt with its
+	// failure as the Failure. Elsewhere, data and results of jobs are then not shown, searched or
+	// offered as a download. If it panics, the job is shown without all that.
+	Redact func(job *qless.Job)
+
+	// User, if set, returns the user of a request for the log of actions. Defaults to the user of
+	// HTTP basic authentication, or the remote address.
+	User func(r *http.Request) string
 }
 
 // A Link leads from the page of a job to another site.

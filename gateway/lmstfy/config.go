@@ -16,41 +16,23 @@ import (
 // A Config configures a [Server]. Pools and Admin are required. In numbers and times, 0 means the
 // default.
 type Config struct {
-	// Pools are the places where jobs are kept, by name. One must be called [DefaultPool]. The
-	// server does not close their clients.
-	Pools map[string]Pool
-
-	// Admin is where tokens and rate limits are kept. The server does not close it.
-	Admin redis.UniversalClient
-
-	// AdminPrefix is the prefix of the keys in Admin. Defaults to "ql:x:lmstfy:". "-" means no
-	// prefix, as in lmstfy's own server: then both share tokens and limits.
-	AdminPrefix string
-
-	// SkipTokens makes the server accept every request, with any token or none.
-	SkipTokens bool
+	// AccessLog logs every request. The admin API can switch it on and off.
+	AccessLog bool
 
 	// Accounts maps the users of the admin API to their passwords. If it is empty, every client may
 	// use the API.
 	Accounts map[string]string
 
+	// Admin is where tokens and rate limits are kept. The server does not close it.
+	Admin redis.UniversalClient
+
 	// AdminHosts are host names under which the admin API may be requested, such as that of a
 	// service. Addresses, localhost and names that end in .localhost are always allowed.
 	AdminHosts []string
 
-	// AccessLog logs every request. The admin API can switch it on and off.
-	AccessLog bool
-
-	// Logger logs failures and requests. Defaults to slog.Default.
-	Logger *slog.Logger
-
-	// The defaults of requests. TTL defaults to 24 hours, TTR to 2 minutes and Tries to 1. A TTL of
-	// -1 means that jobs live for ever, and a TTR of -1 means none.
-	TTL     time.Duration
-	Delay   time.Duration
-	Tries   int
-	TTR     time.Duration
-	Timeout time.Duration
+	// AdminPrefix is the prefix of the keys in Admin. Defaults to "ql:x:lmstfy:". "-" means no
+	// prefix, as in lmstfy's own server: then both share tokens and limits.
+	AdminPrefix string
 
 	// Carried are the names of request headers that published jobs carry, as headers of qless
 	// beside the attributes. The consumer of a single job gets them back in the answer. Defaults to
@@ -58,26 +40,55 @@ type Config struct {
 	// means none.
 	Carried []string
 
-	// MaxConnections is the maximum number of open connections of [Server.Serve]; others have to
-	// wait. Defaults to 16,384; -1 means no limit.
-	MaxConnections int
+	// Delay is the delay of jobs whose request has none.
+	Delay time.Duration
+
+	// IdleTimeout is the longest time that a connection is kept without a request. Defaults to 2
+	// minutes; -1 means no limit.
+	IdleTimeout time.Duration
+
+	// Logger logs failures and requests. Defaults to slog.Default.
+	Logger *slog.Logger
 
 	// MaxBulkSize is the maximum size of the body of a bulk publish, in bytes. Defaults to 64 jobs
 	// of 1 MiB.
 	MaxBulkSize int64
 
-	// ReadTimeout limits how long a client may take to send the headers of a request, and again to
-	// send the body; WriteTimeout limits how long it may take to read the answer. Both default to
-	// 30 seconds. IdleTimeout is the longest time that a connection is kept without a request.
-	// Defaults to 2 minutes. -1 means no limit.
-	ReadTimeout  time.Duration
-	WriteTimeout time.Duration
-	IdleTimeout  time.Duration
+	// MaxConnections is the maximum number of open connections of [Server.Serve]; others have to
+	// wait. Defaults to 16,384; -1 means no limit.
+	MaxConnections int
 
 	// PeerTimeout is the longest time that a client's host may leave TCP's probes unanswered before
 	// [Server.Serve] considers the connection broken. Written data may stay unacknowledged for the
 	// longer of PeerTimeout and WriteTimeout. Defaults to 30 seconds; -1 leaves it to the system.
 	PeerTimeout time.Duration
+
+	// Pools are the places where jobs are kept, by name. One must be called [DefaultPool]. The
+	// server does not close their clients.
+	Pools map[string]Pool
+
+	// ReadTimeout limits how long a client may take to send the headers of a request, and again to
+	// send the body. Defaults to 30 seconds; -1 means no limit.
+	ReadTimeout time.Duration
+
+	// SkipTokens makes the server accept every request, with any token or none.
+	SkipTokens bool
+
+	// TTL is the lifetime of jobs whose request has none. Defaults to 24 hours; -1 means for ever.
+	TTL time.Duration
+
+	// TTR is the time to run in requests that have none. Defaults to 2 minutes; -1 means no time.
+	TTR time.Duration
+
+	// Timeout is how long requests that have no timeout wait for a job.
+	Timeout time.Duration
+
+	// Tries is the number of tries of jobs whose request has none. Defaults to 1.
+	Tries int
+
+	// WriteTimeout limits how long a client may take to read the answer. Defaults to 30 seconds; -1
+	// means no limit.
+	WriteTimeout time.Duration
 }
 
 // DefaultPool is the name of the pool for tokens that name none.
