@@ -361,7 +361,7 @@ func (b *outbox) invalid(reports []*report, err error) {
 		b.separate(reports)
 	case r.Action != ActionFail || r.data != "" || r.result != "":
 		r.Outcome = Outcome{Action: ActionFail, Group: "refused", Err: err}
-		r.data, r.result = "", ""
+		r.data, r.result, r.message = "", "", r.Outcome.message()
 		b.requeue(reports)
 	default:
 		b.abandon(r, err)

@@ -228,9 +228,7 @@ func (w *Worker) undecided(a *activeJob, problem error) *report {
 	if p, ok := problem.(*guard.Panic); ok {
 		err = w.panicked(a, p.Value, p.Stack)
 	}
-	r := a.report(OutcomeOf(err))
-	_ = guard.Call(func() { r.message = r.Outcome.message() })
-	return r
+	return a.report(OutcomeOf(err))
 }
 
 func (w *Worker) reportOf(a *activeJob, err error) *report {
@@ -239,18 +237,19 @@ func (w *Worker) reportOf(a *activeJob, err error) *report {
 	if dataErr != nil {
 		err = FailWith(a.klass+":data", dataErr)
 	}
-	r := a.report(Outcome{Action: ActionComplete})
+	outcome := Outcome{Action: ActionComplete}
 	if err != nil {
-		r.Outcome = w.settled(a, err)
-		r.message = r.Outcome.message()
+		outcome = w.settled(a, err)
 	}
+	r := a.report(outcome)
 	r.data, r.result = data, result
 	return r
 }
 
 // report returns a report of the job.
 func (a *activeJob) report(outcome Outcome) *report {
-	return &report{Outcome: outcome, job: a, jid: a.jid, queue: a.queue, since: a.since}
+	return &report{Outcome: outcome, message: outcome.message(), job: a, jid: a.jid, queue: a.queue,
+		since: a.since}
 }
 
 // isOverwritten reports whether the handler has put another job in place of its own.
