@@ -58,7 +58,7 @@ func TestTheLongTextOfAFailureIsCut(t *testing.T) {
 				jid := e.Put("q", qless.Retries(0))
 				until(t, "it has failed", func() bool { return e.state(jid) == "failed" })
 				requireCut(t, e.Read(jid).Failure)
-				size, err := e.Redis.MemoryUsage(t.Context(), "ql:j:"+jid).Result()
+				size, err := e.Redis.MemoryUsage(t.Context(), "ql:j:"+jid, 0).Result()
 				require.NoError(t, err)
 				require.Less(t, size, int64(8*maxText), "nothing else keeps it")
 				w.stop()
