@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -386,6 +387,50 @@ func TestARelayThatCanNotListenPolls(t *testing.T) {
 	stop()
 	relay.Wait()
 	require.Equal(s, 1, strings.Count(log.String(), "can't listen"))
+}
+
+func TestAMisdeedIsTold(t *testing.T) {
+	for _, misdeed := range []func(){func() { panic("a misdeed") }, runtime.Goexit} {
+		s := newShop(t, SQLite)
+		s.box.Headers = func(context.Context) map[string]string { misdeed(); return nil }
+		tx, err := s.db.BeginTx(s.Context(), nil)
+		require.NoError(s, err)
+		_, err = s.box.Put(s.Context(), tx, "q", "K", nil)
+		require.ErrorContains(s, err, "Headers: a function ")
+		require.NoError(s, tx.Rollback())
+		s.box.Headers = nil
+
+		var log syncBuffer
+		ctx, stop := context.WithCancel(s.Context())
+		r := s.relay(func(c *RelayConfig) {
+			c.Poll = time.Millisecond
+			c.Logger = slog.New(badLog{slog.NewTextHandler(&log, nil), misdeed})
+			c.Observer = func(Pass) { misdeed() }
+			c.Listen = func(context.Context, func()) error { misdeed(); return nil }
+		})
+		var relay sync.WaitGroup
+		relay.Go(func() { r.Run(ctx) })
+		for range 2 {
+			s.fill(1)
+			testkit.Until(s, "the outbox is empty", func() bool { return s.isEmpty() })
+		}
+		stop()
+		relay.Wait()
+		require.Contains(s, log.String(), "RelayConfig.Observer ")
+		require.Contains(s, log.String(), "can't listen")
+	}
+}
+
+// A badLog writes records, and does not return.
+type badLog struct {
+	slog.Handler
+	misdeed func()
+}
+
+func (l badLog) Handle(ctx context.Context, record slog.Record) error {
+	_ = l.Handler.Handle(ctx, record)
+	l.misdeed()
+	return nil
 }
 
 // A syncBuffer is a buffer that goroutines share.

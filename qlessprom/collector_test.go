@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -326,6 +327,15 @@ func TestDamagedKeysLeaveTheRest(t *testing.T) {
 	require.Contains(t, text, "qless_scrape_errors_total 4\n")
 	require.Len(t, problems, 4)
 	require.Contains(t, strings.Join(problems, "\n"), "ql:q:mail-work")
+}
+
+func TestAMisdeedOfOnErrorChangesNothing(t *testing.T) {
+	for _, misdeed := range []func(){func() { panic("a misdeed") }, runtime.Goexit} {
+		e := newEnv(t)
+		c := e.collector(qlessprom.Options{OnError: func(error) { misdeed() }})
+		require.NoError(t, e.rdb.Set(t.Context(), "ql:failures", "damaged", 0).Err())
+		require.Contains(t, gather(t, c), "qless_scrape_errors_total 1\n")
+	}
 }
 
 func TestAServerThatIsAwayIsCounted(t *testing.T) {

@@ -3,6 +3,7 @@ package gearmonkey_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -74,6 +75,15 @@ func TestMoveSetsAsideWhatCannotBePut(t *testing.T) {
 		require.Empty(t, e.cli("KEYS move:*"))
 		require.Empty(t, e.cli("KEYS aside:*"))
 		e.cli("DEL job:F:4")
+
+		for _, misdeed := range []func(){func() { panic("of put") }, runtime.Goexit} {
+			n, err = e.Move(t.Context(), "F", func(context.Context, *gearmonkey.Moved) error {
+				misdeed()
+				return nil
+			})
+			require.ErrorContains(t, err, "job 2 of F: a function ")
+			require.Zero(t, n)
+		}
 
 		put, moved := keep()
 		n, err = e.Move(t.Context(), "F", put)

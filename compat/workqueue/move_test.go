@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,6 +57,16 @@ func TestMoveSetsAsideWhatCannotBePut(t *testing.T) {
 	next := newEnv(t)
 	next.add("a", "b")
 	require.Equal(t, next.dump(), e.dump(), "they are in the queue again")
+
+	for _, misdeed := range []func(){func() { panic("of put") }, runtime.Goexit} {
+		moved, err = e.Move(t.Context(), e.rdb, func(context.Context, *workqueue.Item) error {
+			misdeed()
+			return nil
+		})
+		require.ErrorContains(t, err, "item \"b\": a function ")
+		require.Zero(t, moved)
+		require.Equal(t, next.dump(), e.dump())
+	}
 
 	e.server.Kill()
 	_, err = e.Move(t.Context(), e.rdb, nil)
