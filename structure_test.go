@@ -43,7 +43,7 @@ cmd/qless/internal/text                         150     1   127    15     1     
 cmd/qless/internal/top                         1350     6   386    37     5       23
 compat/gearmonkey                              1950    13   329    36     8       72
 compat/workqueue                               1550    11   275    40     2       53
-doctor                                         4000    24   464    36     9      133
+doctor                                         4050    24   464    36     9      133
 examples/gearmonkey                             200     1   156    41     1        0
 examples/internal/connect                       150     1   101    28     1        2
 examples/mixed                                  100     1    81    38     1        0
@@ -93,7 +93,7 @@ internal/wire                                   450     4   322    29     1     
 lua                                              50     1    10     0     0        1
 outbox                                         2300    12   422    40     9       27
 qlessotel                                      1050     8   308    38     5        8
-qlessprom                                      1650     9   312    39     6       22
+qlessprom                                      1650     9   321    39     6       22
 qlesstest                                       500     6   150    17     1       15
 web                                            5600    32   383    40    27       48
 web/browsertest                                  50     1     6     0     0        0
