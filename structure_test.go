@@ -38,7 +38,7 @@ package                                       lines files  file  func cycle expo
 .                                             13040    40   730    44    17      346
 bench                                          5950    35   359    60    34        0
 cmd/qless                                        50     1    19     3     1        0
-cmd/qless/internal/cli                        10450    59   355    51    56        1
+cmd/qless/internal/cli                        10450    58   355    51    56        1
 cmd/qless/internal/text                         150     1   127    15     1       19
 cmd/qless/internal/top                         1350     6   386    37     5       23
 compat/gearmonkey                              1950    13   329    36     8       72
