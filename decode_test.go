@@ -17,7 +17,7 @@ import (
 func TestRepliesOfTheStockScriptsAreRead(t *testing.T) {
 	client := offline(t)
 	jobs, err := client.DecodeJobs(`[{
-		"jid":"j","klass":"K","state":"failed","queue":"q","worker":"","tracked":false,"priority":0,
+		"jid":"j","klass":"K","state":"running","queue":"q","worker":"","tracked":false,"priority":0,
 		"expires":1704196800.75,"retries":5,"remaining":-1,"data":"{}","tags":{},
 		"dependents":{},"dependencies":{},"failure":{"group":"g","message":"m","when":1704196800.25,
 			"worker":""},
@@ -28,7 +28,7 @@ func TestRepliesOfTheStockScriptsAreRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, jobs, 2)
 
-	require.Equal(t, qless.StateFailed, jobs[0].State)
+	require.Equal(t, qless.StateRunning, jobs[0].State)
 	require.Equal(t, -1, jobs[0].Remaining)
 	require.Equal(t, noon.Add(750*time.Millisecond).Local(), jobs[0].Expires)
 	failed := noon.Add(250 * time.Millisecond).Local()
