@@ -11881,14 +11881,17 @@ elseif command == 'batch.status' then
 	local open = call('sismember', dependencies, 'x:open') == 1
 	local pending = call('scard', dependencies) - (open and 1 or 0)
 	local function members()
-		local found, jids, stuck = call('sscan', dependencies, cursor, 'COUNT', 500), {}, 0
+		local found, jids = call('sscan', dependencies, cursor, 'COUNT', 500), {}
+		local stuck = ARGV[5] == 'stuck' and 0
 		for _, other in ipairs(found[2]) do
 			if other ~= 'x:open' then
 				jids[#jids + 1] = other
-				stuck = stuck + (call('hget', lib.job_key(other), 'state') == 'failed' and 1 or 0)
+				if stuck and call('hget', lib.job_key(other), 'state') == 'failed' then
+					stuck = stuck + 1
+				end
 			end
 		end
-		return ',"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"jids":' .. lib.array(jids) .. ',"stuck":' .. lib.number_json(stuck)
+		return ',"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"jids":' .. lib.array(jids) .. (stuck and ',"stuck":' .. lib.number_json(stuck) or '')
 	end
 	local _, values = lib.split_options(job[2])
 	local own = type(values.b) == 'table' and values.b or var.none

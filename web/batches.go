@@ -93,7 +93,7 @@ func (b *batch) Done() int { return max(0, b.Members-b.Pending-b.Failed+b.stuck)
 func (s *site) readBatch(ctx context.Context, jid string) (*batch, error) {
 	var b *batch
 	for looked, cursor := 0, ""; looked < maxStuck; {
-		reply, err := s.Client.Do(ctx, "batch.status", jid, cursor)
+		reply, err := s.Client.Do(ctx, "batch.status", jid, cursor, "stuck")
 		if err != nil {
 			return nil, err
 		}

@@ -2,14 +2,14 @@
 -- particular order.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid [, the cursor of the last call or '']
+-- ARGV     COMMAND, NOW, jid [, the cursor of the last call or '' [, 'stuck']]
 -- Returns  JSON: the state of the batch's own job; open; total, how many members it has got;
 --          pending, how many of them it waits for; failed, an object with the groups of the
 --          failures that it was notified of; with a cursor also cursor and jids: about 500 of the
---          jobs that it waits for, and a cursor, which is empty at the end; and stuck, how many of
---          these jobs have failed
+--          jobs that it waits for, and a cursor, which is empty at the end; with stuck also that:
+--          how many of these jobs have failed
 -- Errors   Batch.status() when there is no such job, or it is not a batch
--- Cost     3 commands, with a cursor 4 and one a member
+-- Cost     3 commands, 4 with a cursor, and with stuck one a member
 -- For      Go
 -- Repeat   safe
 -- Needs    hget hmget scard sismember sscan time
@@ -29,15 +29,18 @@ local pending = call('scard', dependencies) - (open and 1 or 0)
 
 -- Some of the members that it waits for, from the cursor on, as a part of the JSON.
 local function members()
-  local found, jids, stuck = call('sscan', dependencies, cursor, 'COUNT', SCANNED), {}, 0
+  local found, jids = call('sscan', dependencies, cursor, 'COUNT', SCANNED), {}
+  local stuck = ARGV[5] == 'stuck' and 0
   for _, other in ipairs(found[2]) do
     if other ~= OPEN then
       jids[#jids + 1] = other
-      stuck = stuck + (call('hget', job_key(other), 'state') == 'failed' and 1 or 0)
+      if stuck and call('hget', job_key(other), 'state') == 'failed' then
+        stuck = stuck + 1
+      end
     end
   end
   return ',"cursor":' .. cjson.encode(next_part(found)) .. ',"jids":' .. array(jids) ..
-    ',"stuck":' .. number_json(stuck)
+    (stuck and ',"stuck":' .. number_json(stuck) or '')
 end
 
 local _, values = split_options(job[2])

@@ -39,14 +39,48 @@ func (e *env) putInOrder(queue string, specs []qless.JobSpec) (all []string) {
 	return all
 }
 
-// between returns a client that runs a function after its first call, and the number of its calls.
-func (e *env) between(run func()) (client *qless.Client, calls *int) {
-	calls = new(int)
-	return e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Call) {
-		if *calls++; *calls == 1 {
-			run()
+// between returns a client that runs a function after its first script, and the number of its
+// scripts. The function may take longer than an observer may.
+func (e *env) between(run func()) (client *qless.Client, scripts *int) {
+	e.T.Helper()
+	once := &interruption{run: run}
+	rdb := e.Server.Client(e.T)
+	rdb.AddHook(once)
+	return e.NewClient(rdb, qless.ClientConfig{}), &once.scripts
+}
+
+// An interruption runs a function after the first script.
+type interruption struct {
+	run     func()
+	scripts int
+}
+
+func (i *interruption) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (i *interruption) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		i.count(cmd)
+		return err
+	}
+}
+
+func (i *interruption) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			i.count(cmd)
 		}
-	}}), calls
+		return err
+	}
+}
+
+func (i *interruption) count(cmd redis.Cmder) {
+	if strings.HasPrefix(cmd.Name(), "eval") && cmd.Err() == nil {
+		if i.scripts++; i.scripts == 1 {
+			i.run()
+		}
+	}
 }
 
 func TestTheJobsOfAWorkerAreReadInSteps(t *testing.T) {

@@ -427,6 +427,7 @@ var refusals = []refusal{
 	{"finish|w1|end|running|q||0", `Finish(): Unknown action "end"`, nil},
 	{"renew", `Renew(): Arg "worker" missing`, nil},
 	{"reserve", `Reserve(): Arg "worker" missing`, nil},
+	{"reserve|\x01w|1|10|0|q", `Reserve(): Arg "worker" begins with the byte 1, like a list of queues`, nil},
 	{"reserve|w1|-1", `Reserve(): Arg "count" is negative: -1`, nil},
 	{"reserve|w1|1|x", `Reserve(): Arg "poll" not a number: x`, nil},
 	{"reserve|w1|1|10", `Reserve(): Arg "n" not a number: nil`, nil},
