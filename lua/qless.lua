@@ -964,6 +964,11 @@ local function library(stamp, now)
 				end
 				return state
 			end
+		elseif name == 'escaped' then
+			function lib.escaped(text)
+				local made, n = string.gsub(text, '[&<>]', {['&'] = '\\u0026', ['<'] = '\\u003c', ['>'] = '\\u003e'})
+				return n > 0 and made or nil
+			end
 		elseif name == 'exhaust' then
 			function lib.exhaust(worker, item, queue, group, failure)
 				group = group or 'failed-retries-' .. queue
@@ -1132,7 +1137,7 @@ local function library(stamp, now)
 				if filter.batch and not lib.is_batch(try('hmget', key, 'x:o')[1]) then
 					return false
 				end
-				return not filter.data or lib.has_text(lib.data_of(key), filter.data)
+				return not filter.data or lib.has_text(lib.data_of(key), filter)
 			end
 		elseif name == 'new_urn' then
 			function lib.new_urn(ask)
@@ -1540,8 +1545,8 @@ local function library(stamp, now)
 				return type(size) ~= 'number' or size < 4096 or var.large_bytes + size <= 2097152
 			end
 		elseif name == 'has_text' then
-			function lib.has_text(data, text)
-				return type(data) == 'string' and (string.find(data, text, 1, true) or string.find(data, string.gsub(text, '[&<>]', var.ESCAPES), 1, true)) ~= nil
+			function lib.has_text(data, filter)
+				return type(data) == 'string' and (string.find(data, filter.data, 1, true) or filter.escaped and string.find(data, filter.escaped, 1, true)) ~= nil
 			end
 		elseif name == 'idle_key' then
 			function lib.idle_key()
@@ -5009,7 +5014,8 @@ local function library(stamp, now)
 					lib.reject(area, 'Odd number of filter args')
 				end
 				for i = first, last, 5 do
-					filters[#filters + 1] = {klass = lib.not_empty(ARGV[i]), tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = lib.not_empty(ARGV[i + 3]), batch = lib.not_empty(ARGV[i + 4])}
+					local data = lib.not_empty(ARGV[i + 3])
+					filters[#filters + 1] = {klass = lib.not_empty(ARGV[i]), tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = data, escaped = data and lib.escaped(data), batch = lib.not_empty(ARGV[i + 4])}
 				end
 				return filters
 			end
@@ -9901,7 +9907,7 @@ elseif command == 'tag' then
 end
 elseif #command == 4 then
 if command == 'find' then
-	var = {ESCAPES = {['&'] = '\\u0026', ['<'] = '\\u003c', ['>'] = '\\u003e'}, SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0}
+	var = {SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0}
 	library(stamp, now)
 	local cursor = lib.required('Find', 'cursor', ARGV[5])
 	local count, limit = lib.whole('Find', 'count', ARGV[6]), lib.whole('Find', 'limit', ARGV[7])
@@ -10706,7 +10712,7 @@ elseif command == 'queues' then
 	end
 	return lib.joined(all)
 elseif command == 'repair' then
-	var = {ESCAPES = {['&'] = '\\u0026', ['<'] = '\\u003c', ['>'] = '\\u003e'}, PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, followable = 1000, halved = 0, left_alone = {}, left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, places = {}, searched = 0, tellable = 200, unheard = 0}
+	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, followable = 1000, halved = 0, left_alone = {}, left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, places = {}, searched = 0, tellable = 200, unheard = 0}
 	library(stamp, now)
 	local action, value = lib.required('Repair', 'action', ARGV[3]), lib.required('Repair', 'value', ARGV[4])
 	local wanted = lib.names('Repair', 'jids', lib.required('Repair', 'jids', ARGV[7]))

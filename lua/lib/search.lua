@@ -8,6 +8,13 @@ local function not_empty(text)
   return text and text ~= '' and text or nil
 end
 
+-- A text as Go writes it in JSON, or nil if that is the same.
+local function escaped(text)
+  local made, n = string.gsub(text, '[&<>]',
+    {['&'] = '\\u0026', ['<'] = '\\u003c', ['>'] = '\\u003e'})
+  return n > 0 and made or nil
+end
+
 -- The filters in ARGV from an index on: klass, tag, text in the jid, text in the data, whether it
 -- is a batch, and the same again. Empty ones match everything.
 local function read_filters(area, first, last)
@@ -16,9 +23,10 @@ local function read_filters(area, first, last)
     reject(area, 'Odd number of filter args')
   end
   for i = first, last, 5 do
+    local data = not_empty(ARGV[i + 3])
     filters[#filters + 1] = {
       klass = not_empty(ARGV[i]), tag = not_empty(ARGV[i + 1]), jid = not_empty(ARGV[i + 2]),
-      data = not_empty(ARGV[i + 3]), batch = not_empty(ARGV[i + 4]),
+      data = data, escaped = data and escaped(data), batch = not_empty(ARGV[i + 4]),
     }
   end
   return filters
@@ -47,13 +55,10 @@ local function has_name(list, name) -- cold
   return false
 end
 
--- How Go writes these letters in JSON.
-local ESCAPES = {['&'] = '\\u0026', ['<'] = '\\u003c', ['>'] = '\\u003e'}
-
--- Whether data has a text, as it is or as Go writes it.
-local function has_text(data, text)
-  return type(data) == 'string' and (string.find(data, text, 1, true) or
-    string.find(data, (string.gsub(text, '[&<>]', ESCAPES)), 1, true)) ~= nil
+-- Whether data has the text of a filter, as it is or as Go writes it.
+local function has_text(data, filter)
+  return type(data) == 'string' and (string.find(data, filter.data, 1, true)
+    or filter.escaped and string.find(data, filter.escaped, 1, true)) ~= nil
 end
 
 -- Whether a job matches a filter.
@@ -71,7 +76,7 @@ local function matches(filter, key, jid)
   if filter.batch and not is_batch(try('hmget', key, 'x:o')[1]) then
     return false
   end
-  return not filter.data or has_text(data_of(key), filter.data)
+  return not filter.data or has_text(data_of(key), filter)
 end
 
 -- Whether a job of a list matches all filters. A job that a worker has lost is not in the worker's

@@ -331,7 +331,7 @@ func TestAScheduleContinuesAfterAMisdeed(t *testing.T) {
 					return nil
 				})
 				w.start()
-				until(t, "the misdeed is told, unless it has not ended", func() bool {
+				until(t, "the misdeed is logged, unless it still blocks", func() bool {
 					return begun.Load() && misdeed == "block" ||
 						w.log.holds("a schedule can't be followed") ||
 						w.log.holds("a scheduled job can't be put")
