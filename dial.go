@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/qless/qless-go/internal/dial"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // Dial connects to the server at a URL such as redis://user:password@localhost:6379/0 and returns a
@@ -49,8 +50,9 @@ func checkServer(ctx context.Context, target *dial.Target, namespace string) err
 	if err != nil {
 		return undialed(err)
 	}
-	if version := info["redis_version"]; dial.IsBefore(version, 6, 2) {
-		return invalid("dial", "", "qless needs Redis 6.2 or later; this is %s", version)
+	if version := info["redis_version"]; redisx.IsTooOld(version) {
+		return invalid("dial", "", "qless needs Redis %s or later; this is %s",
+			redisx.OldestServer, version)
 	}
 	if info["cluster_enabled"] == "1" && !hasHashTag(namespace) {
 		return invalid("dial", "", "the server is part of a cluster, and namespace %q has no hash "+

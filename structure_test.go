@@ -32,7 +32,7 @@ const (
 // limits has the size of each package, tests apart: its lines and files, the lines of its largest
 // file and function, the files of its largest cycle, of which each needs all others, and its
 // exported types, functions, methods, constants and variables. Lines are rounded up to 50, but for
-// the root. A commit that raises a limit says why, and what was not removed instead.
+// the root. A commit that raises a limit says why, and names what it could have removed instead.
 const limits = `
 package                                       lines files  file  func cycle exported
 .                                             13040    40   730    44    17      346
@@ -43,7 +43,7 @@ cmd/qless/internal/text                         150     1   127    15     1     
 cmd/qless/internal/top                         1350     6   386    37     5       23
 compat/gearmonkey                              1950    13   329    36     8       72
 compat/workqueue                               1550    11   275    40     2       53
-doctor                                         4050    24   464    36     9      133
+doctor                                         4000    24   464    36     9      133
 examples/gearmonkey                             200     1   156    41     1        0
 examples/internal/connect                       150     1   101    28     1        2
 examples/mixed                                  100     1    81    38     1        0
@@ -67,7 +67,7 @@ internal/batch                                  200     1   169    19     1     
 internal/calls                                  300     3   207    42     1       10
 internal/cmd/luabundle                          150     1   101    37     1        0
 internal/cron                                   200     1   181    22     1        5
-internal/dial                                   400     3   205    41     2        9
+internal/dial                                   400     2   205    41     2        8
 internal/dump                                   700     3   270    47     3        9
 internal/guard                                  350     4   148    26     2       21
 internal/histogram                              250     2   112    21     1       12
@@ -81,10 +81,10 @@ internal/line                                   200     1   164    12     1     
 internal/linger                                 100     1    80    17     1        7
 internal/luasrc                                3450    10   812    77     5        9
 internal/queues                                 400     2   213    26     1       27
-internal/redisx                                 700    11   264    33     1       46
+internal/redisx                                 750    12   264    33     1       49
 internal/runs                                   300     2   219    19     1       15
 internal/script                                 550     5   146    40     1       23
-internal/settings                               300     1   255    27     1       21
+internal/settings                               300     1   258    27     1       22
 internal/testkit                               1400    15   199    44     3       49
 internal/testkit/memory                          50     1    23     8     1        1
 internal/together                               100     1    96    37     1        4

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/qless/qless-go/internal/keys"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A Kind is the kind of damage or danger of a [Finding]. Programs may rely on it: it does not
@@ -273,7 +274,7 @@ var meanings = map[Kind]meaning{
 	KindNoPersistence:     {Warning, "The server keeps nothing on disk: a restart loses all jobs."},
 	KindPersistenceFailed: {Warning, "The server could not write to its disk: DETAILS."},
 	KindOldServer: {Warning, "The server is Redis DETAILS," +
-		" but 6.2 or later is required."},
+		" but " + redisx.OldestServer + " or later is required."},
 	KindNewServer: {Warning, "The server is DETAILS, which is newer than" +
 		" those that this version was tested on."},
 	KindClockSkew: {Warning, "The clock of the worker MEMBER is ahead" +

@@ -3,7 +3,6 @@ package doctor
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -35,12 +34,12 @@ func (e *exam) recordInfo(info map[string]string) {
 	about := func(kind Kind, details string) {
 		e.record(newFinding(e.Namespace, kind, "", "", details, false))
 	}
-	if version, ok := seriesOf(info["redis_version"]); ok && slices.Compare(version, oldest) < 0 {
+	if redisx.IsTooOld(info["redis_version"]) {
 		about(KindOldServer, info["redis_version"])
 	}
 	for _, server := range tested {
 		text := info[strings.ToLower(server.name)+"_version"]
-		if version, ok := seriesOf(text); ok && slices.Compare(version, server.newest) > 0 {
+		if version, ok := redisx.SeriesOf(text); ok && slices.Compare(version, server.newest) > 0 {
 			about(KindNewServer, server.name+" "+text)
 		}
 	}
@@ -54,30 +53,12 @@ func (e *exam) recordInfo(info map[string]string) {
 	}
 }
 
-// oldest is the first series of Redis that works.
-var oldest = []int{6, 2}
-
 // tested has the newest series that the tests ran on, as docs/operations.md lists them. Valkey
 // names a version of Redis, too: the last one before their ways parted.
 var tested = []struct {
 	name   string
 	newest []int
 }{{"Redis", []int{8, 6}}, {"Valkey", []int{9, 1}}}
-
-// seriesOf returns the major and the minor number of a version.
-func seriesOf(version string) (series []int, ok bool) {
-	for _, part := range strings.SplitN(version, ".", 3) {
-		n, err := strconv.Atoi(part)
-		if err != nil {
-			return nil, false
-		}
-		series = append(series, n)
-	}
-	if len(series) < 2 {
-		return nil, false
-	}
-	return series[:2], true
-}
 
 // persistence reports whether the server keeps anything on disk.
 func (e *exam) persistence(info map[string]string) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// These scripts try what those of the queue do, with a key that never exists.
+// These scripts try what a call of the queue does, on a key that never exists.
 const (
 	read  = `return redis.call('exists', KEYS[1])`
 	write = `

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/lua"
 )
 
@@ -61,9 +62,6 @@ func (a *app) loadScript(ctx context.Context, client *qless.Client, text string)
 	return err
 }
 
-// lowestServer is the oldest version of Redis that qless runs on.
-const lowestServer = "6.2"
-
 // A version identifies the sources of the program.
 type version struct {
 	Qless       string `json:"qless"`
@@ -76,7 +74,7 @@ type version struct {
 func versionOf(build *debug.BuildInfo) version {
 	v := version{
 		Qless: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		LowestRedis: lowestServer,
+		LowestRedis: redisx.OldestServer,
 	}
 	if build == nil {
 		return v
