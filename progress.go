@@ -137,9 +137,9 @@ func (r *progressReply) progress() *Progress {
 }
 
 // OnProgress is an option of [Client.Wait]: a function that is called with the progress of the job
-// ([Job.SetProgress]), first with any that is known when the wait begins. Wait
-// does not return before it does. If more progress arrives while it runs, it is next called with
-// the latest. After a broken connection, calls resume within seconds. A panic is logged.
+// ([Job.SetProgress]), first with any that is known when the wait begins. Wait does not return
+// before the function does. If more progress arrives while it runs, it is next called with the
+// latest. After a broken connection, calls resume within seconds. A panic is logged.
 type OnProgress func(Progress)
 
 func (o OnProgress) applyWait(given *waitOptions) {

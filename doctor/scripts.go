@@ -12,11 +12,11 @@ import (
 )
 
 //go:embed doctor.lua
-var text string
+var scriptText string
 
 // script is the script in doctor.lua. It is generated from lua and from the library that the doctor
 // shares with qless.
-var script = redis.NewScript(text)
+var script = redis.NewScript(scriptText)
 
 // A check is a command of the doctor's script that checks items, and repairs them.
 type check string

@@ -53,7 +53,7 @@ func TestAServerThatIsAReplica(t *testing.T) {
 	require.Equal(t, []doctor.Kind{doctor.KindRefuses}, found)
 }
 
-// A renamed server says that it has another version.
+// A renamed server reports another version.
 type renamed struct{ info string }
 
 func (r renamed) DialHook(next redis.DialHook) redis.DialHook { return next }

@@ -3,7 +3,6 @@ package doctor
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -42,13 +41,11 @@ func (e *exam) setting(name, value string) {
 		e.record(newFinding(e.Namespace, kind, "config", name, details, false))
 	}
 	known, _, ok := settings.Of(name)
-	texts := []settings.Kind{settings.Text, settings.Switch, settings.Rate}
-	isText := slices.Contains(texts, known.Kind)
 	n, isNumber := parseNumber(value)
 	switch {
 	case !ok:
 		about(KindSettingUnknown, value)
-	case known.Kind == settings.Rate && !isRate(value), !isText && !isNumber:
+	case known.Kind == settings.Rate && !isRate(value), known.Kind.IsNumber() && !isNumber:
 		about(KindSettingInvalid, fmt.Sprintf("%q", value))
 	case known.Kind == settings.LockTime && n <= 0:
 		about(KindSettingDangerous, value+": "+endedDanger)

@@ -38,9 +38,9 @@ func PanicValue(value any) string {
 	return Cut(text, maxPanic)
 }
 
-// Cut returns a text of at most most bytes, which must be at least 100, as valid UTF-8. Of a longer
-// text, a line in its middle says how many bytes are left out: the end of a text often matters, as
-// in the stack of a panic.
+// Cut returns a text as valid UTF-8, in at most most bytes, which must be at least 100. It replaces
+// the middle of a longer text by a line with the number of bytes left out, because the end often
+// matters, as in the stack of a panic.
 func Cut(text string, most int) string {
 	if len(text) > most {
 		room := most - len("\n[ bytes are left out]\n") - len("9223372036854775807")

@@ -37,6 +37,9 @@ const (
 	Rate          // "n/seconds"
 )
 
+// IsNumber reports whether the values are numbers.
+func (k Kind) IsNumber() bool { return k != Text && k != Switch && k != Rate }
+
 // A Setting is a row of the table of settings.
 type Setting struct {
 	Name    string // that of a queue's own setting is a suffix

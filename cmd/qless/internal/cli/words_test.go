@@ -75,7 +75,7 @@ func TestMissingAndUnexpectedArgumentsAreNamed(t *testing.T) {
 		if !strings.HasSuffix(usage, "...]") && !strings.HasSuffix(usage, "...") {
 			r := at(nowhere, append(path, "1", "2", "3", "4")...)
 			require.Equal(t, status, r.status, usage)
-			if command.Name() != "use" { // which is told what it wants
+			if command.Name() != "use" { // its own error says what it takes
 				require.Regexp(t, "unexpected argument \"[1-4]\"", r.errors, usage)
 			}
 		}
