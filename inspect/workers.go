@@ -21,8 +21,8 @@ type Worker struct {
 	// that pop, which do not register.
 	Info *WorkerInfo `json:"info,omitempty"`
 
-	// Gone, in place of Info, is the last registration of a [qless.Worker] that has died, that is, has
-	// not registered for 150 s.
+	// Gone, in place of Info, is the last registration of a [qless.Worker] that has died. That is
+	// known after 70 s, or when its locks expire; after 150 s if its connections stay open.
 	Gone *WorkerInfo `json:"gone,omitempty"`
 }
 

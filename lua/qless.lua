@@ -11096,6 +11096,12 @@ elseif command == 'workers' then
 		local key = lib.worker_key(name)
 		return {name = name, jobs = call('zcount', key, stamp, far), stalled = call('zcount', key, 0, stamp)}
 	end
+	local function has_died(worker, seen)
+		if lib.finite(seen, 0) > now - 70 and (worker.jobs > 0 or worker.stalled == 0) then
+			return false
+		end
+		return try('pubsub', 'numsub', prefix .. 'x:wake:' .. worker.name)[2] == 0
+	end
 	local function counts_from(cursor)
 		local key = prefix .. 'workers'
 		local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
@@ -11107,6 +11113,7 @@ elseif command == 'workers' then
 		for i = 1, #some do
 			local worker = counts(some[i])
 			local text, has_gone = lib.registration(some[i])
+			has_gone = has_gone or text and has_died(worker, scores[i])
 			worker[has_gone and 'gone' or 'registered'] = text
 			some[i] = cjson.encode(worker)
 		end

@@ -6,20 +6,24 @@
 --          last call, or ''
 -- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts;
 --          registered: JSON {cursor, workers} of at most 500, last seen last, with the text of
---          each that has registered, SEEN|STARTED|JSON, as registered, or as gone if that was over
---          150 seconds ago, and a cursor, which is empty at the end;
+--          each that has registered, SEEN|STARTED|JSON, as registered or as gone, and a cursor,
+--          which is empty at the end. A worker has gone 150 seconds after it registered; if it is
+--          not subscribed, when its locks have expired or it was not seen for 70 seconds;
 --          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
 --          another worker has it
 -- Errors   Workers()
--- Cost     2 commands, 2 for each worker, 3 if registered: all workers at once take 4 us each;
---          removes at most 1000 that were not seen for max-worker-age
+-- Cost     2 commands, 2 for each worker, 3 if registered, 4 if it may have died: all workers at
+--          once take 4 us each; removes at most 1000 that were not seen for max-worker-age
 -- For      classic
 -- Repeat   safe
--- Needs    del get hget lrange time zcard zcount zrange zrangebyscore zrank zrem zrevrange
---          zrevrangebyscore zscore
+-- Needs    del get hget lrange pubsub|numsub time zcard zcount zrange zrangebyscore zrank zrem
+--          zrevrange zrevrangebyscore zscore
 
 -- The number of workers that a call reads from a cursor on.
 local MAX_WORKERS = 500
+
+-- The number of seconds within which a worker registers again, with time to spare.
+local REGISTERS = 70
 
 -- Later than any lock ends: 100 days from now.
 local far = exact(now + 8640000)
@@ -51,6 +55,15 @@ local function counts(name)
   }
 end
 
+-- Whether a registered worker has died: it is not subscribed, and its locks have expired, or it was
+-- last seen too long ago.
+local function has_died(worker, seen) -- cold
+  if finite(seen, 0) > now - REGISTERS and (worker.jobs > 0 or worker.stalled == 0) then
+    return false
+  end
+  return try('pubsub', 'numsub', prefix .. 'x:wake:' .. worker.name)[2] == 0
+end
+
 -- Some of the workers from a cursor on, beginning with the ones not seen for longest. A worker that
 -- is seen meanwhile comes again, so that none is missed.
 local function counts_from(cursor) -- cold
@@ -64,6 +77,7 @@ local function counts_from(cursor) -- cold
   for i = 1, #some do
     local worker = counts(some[i])
     local text, has_gone = registration(some[i])
+    has_gone = has_gone or text and has_died(worker, scores[i])
     worker[has_gone and 'gone' or 'registered'] = text
     some[i] = cjson.encode(worker)
   end

@@ -61,6 +61,10 @@ func TestAWorkerThatNoLongerRegistersHasGone(t *testing.T) {
 		e.register("w", 0, `{"queues":["q"]}`)
 		ttl := e.Redis.TTL(t.Context(), "ql:x:worker:w").Val()
 		require.InDelta(t, 86400, ttl.Seconds(), 5)
+		heard := e.Redis.Subscribe(t.Context(), "ql:x:wake:w")
+		defer heard.Close()
+		_, err := heard.Receive(t.Context())
+		require.NoError(t, err)
 		e.Clock.Advance(149 * time.Second)
 		require.NotNil(t, e.infos()["w"])
 		e.Clock.Advance(2 * time.Second)
@@ -73,6 +77,38 @@ func TestAWorkerThatNoLongerRegistersHasGone(t *testing.T) {
 		require.NotNil(t, e.infos()["w"])
 		e.Clock.Advance(25 * time.Hour)
 		require.Empty(t, e.infos())
+	})
+}
+
+// A worker that was killed is no longer subscribed. It has gone when it misses a registration, or
+// when its locks expire, whichever comes first.
+func TestAWorkerThatIsNotSubscribedHasGoneSoon(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		gone := func() (names []string) {
+			workers, err := inspect.New(e.Client).Workers(t.Context())
+			require.NoError(t, err)
+			for _, w := range workers {
+				if w.Gone != nil {
+					names = append(names, w.Name)
+				}
+			}
+			return names
+		}
+		e.Set("q-heartbeat", 30*time.Second)
+		e.Put("q")
+		e.register("idle", 0, `{"queues":["q"]}`)
+		require.Len(t, e.Pops("q", 1), 1)
+		e.register("w1", 0, `{"queues":["q"]}`)
+		e.Clock.Advance(29 * time.Second)
+		require.Empty(t, gone())
+		e.Clock.Advance(time.Second)
+		require.Equal(t, []string{"w1"}, gone(), "its lock has expired")
+		e.Clock.Advance(39 * time.Second)
+		require.Equal(t, []string{"w1"}, gone())
+		e.Clock.Advance(time.Second)
+		require.Equal(t, []string{"w1", "idle"}, gone(), "it has not registered")
+		e.register("idle", 70, `{"queues":["q"]}`)
+		require.Equal(t, []string{"w1"}, gone())
 	})
 }
 
