@@ -20,6 +20,32 @@ func codes(o *Status) string {
 	return strings.Join(all, " ")
 }
 
+// A user may lack the permission for CONFIG.
+func TestWhetherAServerKeepsAnythingIsSeenByINFO(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	for _, test := range []struct {
+		info, config map[string]string
+		want         bool
+	}{
+		{map[string]string{"aof_enabled": "1"}, map[string]string{"save": ""}, false},
+		{map[string]string{"aof_enabled": "0"}, map[string]string{"save": ""}, true},
+		{map[string]string{"aof_enabled": "0"}, map[string]string{"save": "60 1"}, false},
+		{map[string]string{"aof_enabled": "0"}, nil, false},
+		{map[string]string{
+			"aof_enabled": "0", "rdb_changes_since_last_save": "9", "rdb_last_save_time": "999910000",
+		}, nil, true},
+		{map[string]string{
+			"aof_enabled": "0", "rdb_changes_since_last_save": "9", "rdb_last_save_time": "999990000",
+		}, nil, false},
+		{map[string]string{
+			"aof_enabled": "0", "rdb_changes_since_last_save": "0", "rdb_last_save_time": "999910000",
+		}, nil, false},
+		{nil, nil, false},
+	} {
+		require.Equal(t, test.want, keepsNothing(test.info, test.config, now), "%v %v", test.info, test.config)
+	}
+}
+
 func queueOf(counts qless.QueueCounts, oldest time.Duration) QueueStatus {
 	counts.Name = "mail"
 	return QueueStatus{

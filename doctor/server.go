@@ -68,12 +68,29 @@ func (e *exam) persistence(info map[string]string) error {
 	config, err := e.rdb.ConfigGet(e.ctx, "save").Result()
 	if err != nil {
 		e.skip("how the server saves", err)
-		return e.ctx.Err()
 	}
-	if save, ok := config["save"]; ok && save == "" {
+	if keepsNothing(info, config, time.Now()) {
 		e.record(newFinding(e.Namespace, KindNoPersistence, "", "", "", false))
 	}
-	return nil
+	return e.ctx.Err()
+}
+
+// unsaved is the age of the last save at which a server that has changed seems to keep nothing on
+// disk.
+const unsaved = 24 * time.Hour
+
+// keepsNothing reports whether a server keeps nothing on disk, by its INFO and its setting save. If
+// the setting is not known, it depends on the last save.
+func keepsNothing(info, config map[string]string, now time.Time) bool {
+	if info["aof_enabled"] != "0" {
+		return false
+	}
+	if save, known := config["save"]; known {
+		return save == ""
+	}
+	changes, _ := parseNumber(info["rdb_changes_since_last_save"])
+	saved, known := parseNumber(info["rdb_last_save_time"])
+	return changes > 0 && known && now.Sub(time.Unix(int64(saved), 0)) >= unsaved
 }
 
 // maxSkew is the skew that the network and a busy server can explain.

@@ -27,6 +27,9 @@ type Status struct {
 	// Attention holds the problems that need a person's attention, the most urgent first.
 	Attention []Problem `json:"attention"`
 
+	// Remarks are dangers that do no harm yet, and may be intended.
+	Remarks []Problem `json:"remarks,omitempty"`
+
 	// Queues are the queues by name: the 1000 first seen, if there are more. Total counts them all.
 	Queues []QueueStatus `json:"queues"`
 	Total  int           `json:"total"`
@@ -159,7 +162,7 @@ func ReadStatus(
 	return (&StatusReader{Client: client, Late: late}).Read(ctx)
 }
 
-// Read reads the status of the namespace without changing anything. It costs the server two
+// Read reads the status of the namespace without changing anything. It costs the server up to four
 // commands, one script per 200 queues ([inspect.Inspector.Overview]), three commands per worker,
 // one per minute of the rates, and one script per limit that keeps jobs waiting. It also costs one
 // call for each of the 20 queues that have waited longest, three for each of the 10 with the most
@@ -168,7 +171,7 @@ func ReadStatus(
 func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
 	steps := []func(context.Context, *StatusReader) error{
-		s.readOverview, s.readRefusal, s.readWorkers, s.readRates, s.readSchedules,
+		s.readOverview, s.readServer, s.readWorkers, s.readRates, s.readSchedules,
 		s.readMaxRates, s.readDependencies, s.readFailing, s.readDistant, s.readHeld, s.readOutboxes,
 	}
 	for _, step := range steps {
@@ -180,16 +183,18 @@ func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	return s, nil
 }
 
-// readRefusal finds out whether the server accepts changes. The server does not even answer a PING
-// while it can't write to its disk, and INFO counts its replicas if it requires any. Other errors
-// do not matter here: the user may lack permission for INFO, or another master may have taken over.
-func (s *Status) readRefusal(ctx context.Context, r *StatusReader) error {
+// readServer finds out whether the server accepts changes, and keeps them on disk. The server does
+// not even answer a PING while it can't write to its disk, and INFO counts its replicas if it
+// requires any. Other errors do not matter here: the user may lack permission for INFO, or another
+// master may have taken over.
+func (s *Status) readServer(ctx context.Context, r *StatusReader) error {
 	server, err := redisx.ServerOf(ctx, r.Client.Redis(), r.Client.Namespace())
 	if err != nil {
 		return err
 	}
 	pipe := server.Pipeline()
 	ping, info := pipe.Ping(ctx), pipe.Info(ctx, "replication")
+	disk := pipe.Info(ctx, "persistence")
 	_, _ = pipe.Exec(ctx)
 	fields := redisx.ParseInfo(info.Val())
 	switch {
@@ -199,6 +204,16 @@ func (s *Status) readRefusal(ctx context.Context, r *StatusReader) error {
 		s.Refuses = noReplicas
 	case redis.HasErrorPrefix(ping.Err(), misconf):
 		s.Refuses = misconf
+	}
+	persistence, config := redisx.ParseInfo(disk.Val()), map[string]string(nil)
+	if persistence["aof_enabled"] == "0" {
+		config = server.ConfigGet(ctx, "save").Val()
+	}
+	if keepsNothing(persistence, config, time.Now()) {
+		s.Remarks = append(s.Remarks, Problem{
+			Code: "no_persistence", Command: []string{"doctor"},
+			Sentence: "the server keeps nothing on disk: a restart loses all jobs",
+		})
 	}
 	return ctx.Err()
 }

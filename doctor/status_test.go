@@ -232,6 +232,23 @@ func TestAStatusSaysThatTheServerRefusesChanges(t *testing.T) {
 	}
 }
 
+func TestAStatusRemarksThatNothingIsKeptOnDisk(t *testing.T) {
+	remarks := func(server *testkit.Server) []doctor.Problem {
+		client, err := qless.New(server.Client(t), nil)
+		require.NoError(t, err)
+		status, err := doctor.ReadStatus(t.Context(), client, time.Hour)
+		require.NoError(t, err)
+		require.Empty(t, status.Attention)
+		return status.Remarks
+	}
+	require.Empty(t, remarks(testkit.Start(t, "--appendonly", "yes")))
+	require.Empty(t, remarks(testkit.Start(t, "--save", "3600 1")))
+	require.Equal(t, []doctor.Problem{{
+		Code: "no_persistence", Command: []string{"doctor"},
+		Sentence: "the server keeps nothing on disk: a restart loses all jobs",
+	}}, remarks(testkit.Start(t)))
+}
+
 func TestAStatusSaysThatTheServerIsAReplica(t *testing.T) {
 	server := testkit.Start(t)
 	rdb := server.Client(t)

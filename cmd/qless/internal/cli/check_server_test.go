@@ -104,6 +104,17 @@ func TestAnAppendOnlyFileThatFailsIsCritical(t *testing.T) {
 	require.Regexp(t, `^CRITICAL  Redis \S+ answers, it takes no writes, the append-only file can't be written\n`, r.out)
 }
 
+func TestAStatusRemarksOnAServerThatKeepsNothing(t *testing.T) {
+	const remark = "nothing needs attention\n" +
+		"remark: the server keeps nothing on disk: a restart loses all jobs\n    qless doctor\n"
+	s := newCheckedServer(t)
+	require.Contains(t, s.fields("status").out, remark)
+	require.Empty(t, s.fields("job put mail Send").errors)
+	require.Equal(t, 1, strings.Count(s.fields("status --namespace *").out, "remark: "))
+	s.do("CONFIG", "SET", "appendonly", "yes")
+	require.NotContains(t, s.fields("status").out, "remark")
+}
+
 func TestChangesThatAreNotSavedAlert(t *testing.T) {
 	s := newCheckedServer(t)
 	r := s.check(",unsaved=0")

@@ -76,6 +76,7 @@ func (a *app) showStatus(
 	if others == "" || len(o.Attention) > 0 {
 		s.attention(o.Attention, all)
 	}
+	s.remarks(o.Remarks)
 	s.workers(o)
 	if err := s.queues(o.Queues); err != nil {
 		return err
@@ -138,9 +139,20 @@ func (s *statusScreen) attention(problems []doctor.Problem, all bool) {
 			sign, paint = "!", s.style.Red
 		}
 		s.line("%s %s", paint(sign), paint(text.Clean(p.Sentence)))
-		if len(p.Command) > 0 {
-			s.line("    %s", s.style.Faint(text.Clean(command(p.Command))))
-		}
+		s.command(p.Command)
+	}
+}
+
+func (s *statusScreen) remarks(remarks []doctor.Problem) {
+	for _, r := range remarks {
+		s.line("remark: %s", text.Clean(r.Sentence))
+		s.command(r.Command)
+	}
+}
+
+func (s *statusScreen) command(words []string) {
+	if len(words) > 0 {
+		s.line("    %s", s.style.Faint(text.Clean(command(words))))
 	}
 }
 

@@ -21,7 +21,8 @@ type sum struct {
 	Namespace  string               `json:"namespace"` // the pattern
 	Namespaces []string             `json:"namespaces"`
 	Attention  []*spaceProblem      `json:"attention"`
-	Queues     []*queueSum          `json:"queues"` // by name
+	Remarks    []doctor.Problem     `json:"remarks,omitempty"` // on the server
+	Queues     []*queueSum          `json:"queues"`            // by name
 	Workers    doctor.Workforce     `json:"workers"`
 	Rates      doctor.Rates         `json:"rates"`
 	Failures   []doctor.Group       `json:"failures"` // the largest groups first
@@ -182,6 +183,7 @@ func (s *sum) add(namespace string, one *doctor.Status) {
 	for i := range one.Attention {
 		s.addProblem(namespace, &one.Attention[i])
 	}
+	s.Remarks = one.Remarks
 	s.Workers.Add(one.Workers)
 	s.Rates.Add(one.Rates)
 	for i := range one.FullLimits {
@@ -236,6 +238,7 @@ func (s *statusScreen) sum(server string, sum *sum, all bool) {
 		problems[i].Sentence = p.sentence()
 	}
 	s.attention(problems, all)
+	s.remarks(sum.Remarks)
 	s.workforce(sum.Workers)
 	if sum.Workers.Gone > 0 {
 		s.line("         %d gone", sum.Workers.Gone)
