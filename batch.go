@@ -128,9 +128,7 @@ func (b *Batch) explain(err error) error {
 		cause.Code != ErrNotDepending && cause.Code != ErrNotFound {
 		return err
 	}
-	own := *cause
-	own.JID, own.Message = b.id, withoutJID(b.id, own.Message)
-	return &own
+	return errorOfOne(cause.Op, b.id, cause)
 }
 
 // Commit closes the batch: from then on, members can be added only while others are pending. If

@@ -388,7 +388,7 @@ func TestARefusedPutHarmsNoOtherOfItsBatch(t *testing.T) {
 	for put := 0; put < len(jids); calls++ {
 		call := g.next()
 		if strings.Contains(strings.Join(call.jids, " "), "5") {
-			call.answer <- reply("ERR user_script:1: Put(): the data is nested too deeply")
+			call.answer <- reply("ERR user_script:1: Put(): invalid 0 30  the data is nested too deeply")
 			if len(call.jids) > 1 {
 				continue
 			}

@@ -398,8 +398,8 @@ func completed(op, jid string, answer completeAnswer, n int) error {
 	if answer.err != nil {
 		return errorOfOne(op, jid, answer.err)
 	}
-	if problem, refused := strings.CutPrefix(answer.texts[n], "!"); refused {
-		return &Error{Op: op, Code: codeOf(problem), JID: jid, Message: problem}
+	if problem, refused := wire.RefusedProblem(answer.texts[n]); refused {
+		return refusal(op, jid, problem, nil)
 	}
 	return nil
 }

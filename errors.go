@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A Code is the kind of an [Error]: a stable word, which programs such as gateways can translate.
@@ -188,32 +188,6 @@ func invalid(op, jid, format string, args ...any) *Error {
 	return &Error{Op: op, Code: ErrInvalid, JID: jid, Message: fmt.Sprintf(format, args...)}
 }
 
-// scriptError finds the message that a script raised, "Area(): message", in the server's error:
-//
-//	ERR user_script:12: Put(): message script: SHA, on @user_script:12.    Redis 7 and later
-//	ERR user_script:12: Put(): message script: on @user_script:12.         Valkey 9
-//	ERR Error running script (call to f_SHA): @user_script:12: user_script:12: Put(): message
-//	<string>:12: Put(): message stack traceback: ...                       miniredis
-var scriptError = regexp.MustCompile(`(?s)^.*?[: ]([A-Za-z]+(?:\.[a-z]+)?)\(\): (.*?)` +
-	`(?: script: (?:[0-9a-f]{40}, )?on @?user_script:\d+\.?|\s+stack traceback:.*)?$`)
-
-// jobProblem matches a script's message about a job, which depends on the command. In a message of
-// depends, the state of a missing job is false.
-var jobProblem = regexp.MustCompile(`(?s)^(?:Job (?:.*? )?(?:` +
-	`(does not exist|not in the depends state: false)$|(not (?:currently )?running)(?:: \w+)?$|` +
-	`((?:handed out to|given out to|given to|running with) another worker): |` +
-	`(running in another queue): |(not in the depends state): \w+$|(has not failed): \w+$)|` +
-	`(No recurring job) )`)
-
-// codesByWords holds the code of each group of jobProblem.
-var codesByWords = []Code{
-	ErrNotFound, ErrNotRunning, ErrLockLost, ErrWrongQueue, ErrNotDepending, ErrNotFailed,
-	ErrNotFound,
-}
-
-// notCanceled ends the message that a job is not canceled because of another one.
-const notCanceled = " but is not mentioned to be canceled"
-
 // noSuchJob returns the error for a job that does not exist.
 func noSuchJob(op, jid string) *Error {
 	return &Error{Op: op, Code: ErrNotFound, JID: jid, Message: "no such job"}
@@ -222,31 +196,6 @@ func noSuchJob(op, jid string) *Error {
 // inState returns the error of an operation that is impossible in the state of a job.
 func inState[S ~string](op, jid string, code Code, state S) *Error {
 	return &Error{Op: op, Code: code, JID: jid, Message: "the job is " + string(state)}
-}
-
-// codeOf returns the code for a script's message.
-func codeOf(message string) Code {
-	words := jobProblem.FindStringSubmatch(message)
-	for i, code := range codesByWords {
-		if words != nil && words[i+1] != "" {
-			return code
-		}
-	}
-	if isServerError(message) || strings.Contains(message, " can not be read: ") {
-		return ErrServer
-	}
-	return ErrInvalid
-}
-
-// serversWord matches the first word of a server error. Redis 6 puts the position in the script
-// before it.
-var serversWord = regexp.MustCompile(`^(?:@user_script: ?\d+: )?-?([A-Z]+) `)
-
-// isServerError reports whether a script's message is an error of the server that the script passed
-// on: a damaged key, or refused writes.
-func isServerError(message string) bool {
-	word := serversWord.FindStringSubmatch(message)
-	return word != nil && (word[1] == "WRONGTYPE" || redisx.IsKnownRefusal(word[1]))
 }
 
 // wrap turns the error of a command into an [Error].
@@ -258,38 +207,23 @@ func wrap(op, jid string, err error) error {
 	if errors.As(err, &already) {
 		return err
 	}
-	var m []string
-	if redisx.IsAnswer(err) {
-		m = scriptError.FindStringSubmatch(err.Error())
+	if problem, raised := wire.RaisedProblem(redisx.Answer(err)); raised {
+		return refusal(op, jid, problem, err)
 	}
-	if m == nil {
-		code := ErrServer
-		if redisx.IsUnanswered(err) {
-			code = ErrUnavailable
-		}
-		message := cmp.Or(redisx.Answer(err), err.Error())
-		return &Error{Op: op, Code: code, JID: jid, Message: message, Err: err}
+	code := ErrServer
+	if redisx.IsUnanswered(err) {
+		code = ErrUnavailable
 	}
-	area, message := m[1], m[2]
-	code := codeOf(message)
-	if area == "Cancel" && strings.HasSuffix(message, notCanceled) {
-		code = ErrHasDependents
-	}
-	return &Error{Op: op, Code: code, JID: jid, Message: withoutJID(jid, message), Err: err}
+	message := cmp.Or(redisx.Answer(err), err.Error())
+	return &Error{Op: op, Code: code, JID: jid, Message: message, Err: err}
 }
 
-// withoutJID returns a script's message without the jid of the job, which an error names anyway.
-func withoutJID(jid, message string) string {
-	rest, is := strings.CutPrefix(message, "Job "+jid+" ")
-	switch word, _, _ := strings.Cut(rest, " "); {
-	case !is || jid == "":
-		return message
-	case rest == "not in the depends state: false":
-		return "the job does not exist"
-	case word == "not" || word == "running" || word == "given":
-		return "the job is " + rest
+// refusal returns the error for a problem that the script found. err is the server's error, if it
+// sent one.
+func refusal(op, jid string, problem wire.Problem, err error) *Error {
+	return &Error{
+		Op: op, Code: Code(problem.Code), JID: jid, Message: problem.About(jid), Err: err,
 	}
-	return "the job " + rest
 }
 
 // errorOfOne returns the error of a call for one or several jobs as that of one job.
@@ -299,6 +233,9 @@ func errorOfOne(op, jid string, err error) error {
 		return err
 	}
 	own := *cause
-	own.Op, own.JID, own.Message = op, jid, withoutJID(jid, own.Message)
+	own.Op, own.JID = op, jid
+	if problem, raised := wire.RaisedProblem(redisx.Answer(own.Err)); raised {
+		own.Message = problem.About(jid)
+	}
 	return &own
 }

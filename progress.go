@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/qless/qless-go/internal/guard"
@@ -68,11 +67,14 @@ func (j *Job) SetProgress(ctx context.Context, done, total int, note string) err
 		j.run.setProgress(r)
 		return nil
 	}
-	problems, err := j.client.sendProgress(ctx, j.JID, r)
-	if err != nil || problems[0] == "" {
+	answers, err := j.client.sendProgress(ctx, j.JID, r)
+	if err != nil {
 		return err
 	}
-	return &Error{Op: "progress", Code: codeOf(problems[0]), JID: j.JID, Message: problems[0]}
+	if problem, refused := wire.RefusedProblem(answers[0]); refused {
+		return refusal("progress", j.JID, problem, nil)
+	}
+	return nil
 }
 
 // A progressReport is the progress of a job, to be sent to the server.
@@ -85,8 +87,8 @@ type progressReport struct {
 // isLast reports whether everything is done.
 func (r *progressReport) isLast() bool { return r.total > 0 && r.done >= r.total }
 
-// sendProgress sends the progress of jobs. For each job, it returns why the server did not record
-// it, or an empty text if it did. jid is the jid of a single job.
+// sendProgress sends the progress of jobs, and returns the server's answer for each. jid is the jid
+// of a single job.
 func (c *Client) sendProgress(
 	ctx context.Context, jid string, reports ...*progressReport,
 ) ([]string, error) {
@@ -99,14 +101,11 @@ func (c *Client) sendProgress(
 	if err != nil {
 		return nil, err
 	}
-	problems, err := decodeStrings("progress", reply)
-	if err == nil && len(problems) != len(reports) {
+	answers, err := decodeStrings("progress", reply)
+	if err == nil && len(answers) != len(reports) {
 		err = unexpected("progress", reply)
 	}
-	for i := range problems {
-		problems[i] = strings.TrimPrefix(problems[i], "!")
-	}
-	return problems, err
+	return answers, err
 }
 
 // A progressReply is the stored progress of a job.

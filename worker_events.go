@@ -90,7 +90,7 @@ func (l *workerLog) renewalFailed(jobs int, err error) {
 	l.logger.Warn("qless: could not renew locks", "jobs", jobs, "error", err)
 }
 
-func (l *workerLog) lockLost(a *activeJob, problem string) {
+func (l *workerLog) lockLost(a *activeJob, problem error) {
 	l.logger.Warn("qless: lost the lock of a job",
 		"jid", a.jid, "klass", a.klass, "queue", a.queue, "error", problem)
 }

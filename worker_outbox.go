@@ -12,6 +12,7 @@ import (
 
 	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A report is the outcome of a job, to be sent to the server.
@@ -310,12 +311,12 @@ func (b *outbox) answered(reports []*report, reply any, err error, others bool) 
 // settle handles the server's answer to each report.
 func (b *outbox) settle(reports []*report, answers []string) {
 	for i, r := range reports {
-		problem, refused := strings.CutPrefix(answers[i], "!")
+		problem, refused := wire.RefusedProblem(answers[i])
 		if !refused {
 			b.end(r, r.endedAs(answers[i]), nil)
 			continue
 		}
-		err := &Error{Op: "finish", Code: codeOf(problem), JID: r.jid, Message: problem}
+		err := refusal("finish", r.jid, problem, nil)
 		switch err.Code {
 		case ErrServer: // a key is damaged, perhaps not for long
 			r.alone = true

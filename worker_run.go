@@ -8,7 +8,6 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -427,8 +426,8 @@ func (c *Client) renew(ctx context.Context, jids []string) ([]leases.Renewal, er
 	}
 	renewals := make([]leases.Renewal, len(answers))
 	for i, answer := range answers {
-		if problem, refused := strings.CutPrefix(answer, "!"); refused {
-			renewals[i].Problem = problem
+		if problem, refused := wire.RefusedProblem(answer); refused {
+			renewals[i].Problem = refusal("renew", jids[i], problem, nil)
 		} else {
 			renewals[i].Lasts = wire.AsNumber(answer).Duration()
 		}
@@ -437,8 +436,8 @@ func (c *Client) renew(ctx context.Context, jids []string) ([]leases.Renewal, er
 }
 
 // causeOfLoss returns the cause for which the server does not renew a lock.
-func causeOfLoss(problem string) error {
-	if codeOf(problem) == ErrNotFound {
+func causeOfLoss(problem error) error {
+	if errors.Is(problem, ErrNotFound) {
 		return ErrCanceled
 	}
 	return ErrLockLost
@@ -459,7 +458,7 @@ func (w *Worker) lost(a *activeJob) {
 	switch {
 	case canceled:
 		w.log.canceled(a)
-	case a.hold.Problem == "":
+	case a.hold.Problem == nil:
 		w.log.lockExpired(a)
 	default:
 		w.log.lockLost(a, a.hold.Problem)

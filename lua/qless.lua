@@ -41,94 +41,6 @@ end
 if not usual then
 	stamp = string.format('%.17g', now)
 end
-if command == 'heartbeat' then
-	local jid = ARGV[3]
-	if not jid then
-		error('Job(): no jid provided')
-	end
-	local worker = ARGV[4]
-	if not worker then
-		error('Heartbeat(): Arg "worker" missing')
-	end
-	local data = ARGV[5]
-	local since = ARGV[6] ~= '' and ARGV[6]
-	if data then
-		local ok, value, problem = pcall(cjson.decode, data)
-		if not ok or problem then
-			local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-			error('Heartbeat(): ' .. message)
-		end
-	end
-	local key = prefix .. 'j:' .. jid
-	local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o', 'time')
-	local queue = job[1]
-	do
-		local owner, state, time = job[3], job[2], job[6]
-		local problem
-		if not state then
-			problem = 'Job ' .. jid .. ' does not exist'
-		elseif state ~= 'running' then
-			problem = 'Job ' .. jid .. ' not currently running: ' .. state
-		elseif owner ~= worker or since and since ~= time then
-			local again = owner == worker and ', at ' .. tostring(time) or ''
-			problem = 'Job ' .. jid .. ' given out to another worker: ' .. tostring(owner) .. again
-		end
-		if problem then
-			error('Heartbeat(): ' .. problem)
-		elseif not queue then
-			local message = 'Job ' .. jid .. ' is in no queue'
-			error('Heartbeat(): ' .. message)
-		end
-	end
-	local seconds
-	do
-		local stored = job[5]
-		if stored then
-			local ok, values = pcall(cjson.decode, string.match(stored, '^%a*l%a*|(.*)$') or '')
-			local seconds2 = ok and type(values) == 'table' and tonumber(values.l) or 0
-			seconds = seconds2 > 0 and seconds2 < math.huge and seconds2 or nil
-		end
-		if not seconds then
-			local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-			local own, general = config[1], config[2]
-			local seconds2 = own and tonumber(own)
-			if not seconds2 or seconds2 - seconds2 ~= 0 then
-				seconds2 = general and tonumber(general)
-			end
-			if not seconds2 or seconds2 - seconds2 ~= 0 then
-				seconds2 = 60
-			end
-			seconds = seconds2
-		end
-	end
-	local text
-	repeat
-		if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-			local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-			if #digits == 10 and decimals ~= '.000000' then
-				text = digits .. decimals
-				break
-			end
-		end
-		text = string.format('%.17g', now + seconds)
-	until true
-	local locks = prefix .. 'q:' .. queue .. '-locks'
-	if type(try('zadd', locks, text, jid)) == 'table' then
-		call('del', prefix .. 'x:none')
-		call('zadd', locks, text, jid)
-	end
-	if data then
-		call('hset', key, 'expires', text, 'worker', worker, 'data', data)
-	else
-		call('hset', key, 'expires', text, 'worker', worker)
-	end
-	if job[4] then
-		call('hdel', key, 'grace')
-	end
-	try('zadd', prefix .. 'workers', stamp, worker)
-	try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
-	return now + seconds
-end
 local var
 
 -- The functions of the library: each is made when it is first called. They are found by the lengths
@@ -160,7 +72,13 @@ local function library(stamp, now)
 	local empty_list = classic and '{}' or '[]'
 	lib = setmetatable({}, {__index = function(_, name)
 		local length = #name
-		if length == 3 then
+		if length == 2 then
+		if name == 'is' then
+			function lib.is(text)
+				return classic and text or 'is ' .. text
+			end
+		end
+		elseif length == 3 then
 		if name == 'arm' then
 			function lib.arm(jid, queue, at, paused)
 				local scheduled = lib.queue_key(queue, 'scheduled')
@@ -296,7 +214,7 @@ local function library(stamp, now)
 				end
 				local reply = try('zadd', place, score, jid)
 				if type(reply) == 'table' then
-					return reply.err
+					return reply
 				end
 				try('zrem', lib.queue_key(queue, 'depends'), jid)
 				call('hset', key, 'state', state)
@@ -592,6 +510,10 @@ local function library(stamp, now)
 				end
 				lib.each_slice(call, 'zrem', completed, old)
 			end
+		elseif name == 'raise' then
+			function lib.raise(area, problem)
+				error(area .. '(): ' .. lib.text_of(problem))
+			end
 		elseif name == 'retry' then
 			function lib.retry(worker, item)
 				local problem = lib.read_owned('Retry', item, worker)
@@ -774,14 +696,18 @@ local function library(stamp, now)
 					local other = list[i]
 					local state = other == 'x:open' and 'open' or before[other] or try('hget', lib.job_key(other), 'state')
 					if type(state) == 'table' then
-						return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+						return nil, lib.new_problem('server', other, 'can not be read: ' .. state.err)
 					elseif state and state ~= 'complete' and other ~= jid then
 						others[#others + 1] = other
 					elseif strict and not state then
-						return nil, 'Job ' .. other .. ' does not exist'
+						return nil, lib.no_job(other)
 					end
 				end
 				return others
+			end
+		elseif name == 'no_job' then
+			function lib.no_job(jid)
+				return lib.new_problem('not_found', jid, 'does not exist')
 			end
 		elseif name == 'number' then
 			function lib.number(area, name, text)
@@ -801,7 +727,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'reject' then
 			function lib.reject(area, message)
-				error(area .. '(): ' .. message)
+				lib.raise(area, lib.new_problem('invalid', nil, message))
 			end
 		elseif name == 'report' then
 			function lib.report(count, more)
@@ -960,7 +886,7 @@ local function library(stamp, now)
 				end
 				local reply = lib.add_first(lib.queue_key(queue, part), score, item.jid)
 				if type(reply) == 'table' then
-					return nil, reply.err
+					return nil, reply
 				end
 				return state
 			end
@@ -1366,6 +1292,15 @@ local function library(stamp, now)
 				end
 				ask.cursor = 0
 			end
+		elseif name == 'text_of' then
+			function lib.text_of(problem)
+				local jid, text = problem.jid, problem.err or problem.text
+				if not classic then
+					jid = jid or ''
+					return table.concat({problem.code or 'server', #jid, #text, jid, text}, ' ')
+				end
+				return jid and 'Job ' .. jid .. ' ' .. text or text
+			end
 		end
 		elseif length == 8 then
 		if name == 'add_band' then
@@ -1651,6 +1586,14 @@ local function library(stamp, now)
 		elseif name == 'new_puts' then
 			function lib.new_puts(worker)
 				return {worker = worker, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
+			end
+		elseif name == 'no_batch' then
+			function lib.no_batch(jid)
+				return lib.new_problem('invalid', jid, 'is not a batch')
+			end
+		elseif name == 'no_queue' then
+			function lib.no_queue(jid)
+				return lib.new_problem('invalid', jid, 'is in no queue')
 			end
 		elseif name == 'open_one' then
 			function lib.open_one(ask, i, wanted, direct)
@@ -2088,7 +2031,7 @@ local function library(stamp, now)
 				local seen = others[1] and lib.waiting_for(jid, changes or var.none)
 				for i = 1, #others do
 					if seen[others[i]] then
-						return 'Job ' .. jid .. ' would wait for itself'
+						return lib.new_problem('invalid', jid, 'would wait for itself')
 					end
 				end
 			end
@@ -2433,6 +2376,11 @@ local function library(stamp, now)
 				end
 				return seconds
 			end
+		elseif name == 'lost_lock' then
+			function lib.lost_lock(area, jid, owner, again)
+				local taken = ({Fail = lib.is('running with'), Heartbeat = lib.is('given out to'), Retry = 'has been given to'})[area] or 'has been handed out to'
+				return lib.new_problem('lock_lost', jid, taken .. ' another worker: ' .. tostring(owner) .. (again and ', at ' .. tostring(again) or ''))
+			end
 		elseif name == 'may_start' then
 			function lib.may_start(jid, job, ready, settings, run)
 				local stored = job[9]
@@ -2482,15 +2430,10 @@ local function library(stamp, now)
 			end
 		elseif name == 'not_owned' then
 			function lib.not_owned(area, jid, owner, state, worker, time, since)
-				if not state then
-					return 'Job ' .. jid .. ' does not exist'
-				elseif state ~= 'running' then
-					local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
-					return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
+				if state ~= 'running' then
+					return lib.not_running(area, jid, state)
 				elseif owner ~= worker or since and since ~= time then
-					local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
-					local again = owner == worker and ', at ' .. tostring(time) or ''
-					return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
+					return lib.lost_lock(area, jid, owner, owner == worker and time)
 				end
 			end
 		elseif name == 'note_life' then
@@ -3453,9 +3396,9 @@ local function library(stamp, now)
 			function lib.read_batch(area, jid)
 				local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
 				if job[1] ~= 'depends' then
-					lib.reject(area, 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1]))
+					lib.raise(area, lib.not_depending(jid, job[1]))
 				elseif not lib.is_batch(job[2]) then
-					lib.reject(area, 'Job ' .. jid .. ' is not a batch')
+					lib.raise(area, lib.no_batch(jid))
 				end
 				return job[2]
 			end
@@ -3508,13 +3451,13 @@ local function library(stamp, now)
 			function lib.read_owned(area, item, worker)
 				local key = lib.job_key(item.jid)
 				local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
-				local problem = job.err or not item.anybody and lib.not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+				local problem = job.err and job or not item.anybody and lib.not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
 				if problem then
 					return problem
 				elseif not job[1] then
-					return 'Job ' .. item.jid .. ' is in no queue'
+					return lib.no_queue(item.jid)
 				elseif item.here and item.queue ~= job[1] then
-					return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+					return lib.new_problem('wrong_queue', item.jid, lib.is('running in another queue: ' .. job[1]))
 				end
 				item.key, item.current, item.priority = key, job[1], job[4]
 				item.remaining, item.history, item.grace = math.floor(lib.finite(job[5], 0)), job[6], job[7]
@@ -3745,7 +3688,7 @@ local function library(stamp, now)
 					reply = try('lpush', prefix .. 'f:' .. group, jid)
 				end
 				if type(reply) == 'table' then
-					return reply.err
+					return reply
 				end
 				try('sadd', prefix .. 'failures', group)
 			end
@@ -4123,6 +4066,23 @@ local function library(stamp, now)
 					lib.limit_freed(name)
 				end
 			end
+		elseif name == 'named_twice' then
+			function lib.named_twice(jid)
+				return lib.new_problem('invalid', jid, 'is named twice')
+			end
+		elseif name == 'new_problem' then
+			function lib.new_problem(code, jid, text)
+				return {code = code, jid = jid, text = text}
+			end
+		elseif name == 'not_running' then
+			function lib.not_running(area, jid, state)
+				if not state then
+					return lib.no_job(jid)
+				end
+				local text = 'not currently running: ' .. state
+				local bare = area == 'Fail' or area == 'Heartbeat'
+				return lib.new_problem('not_running', jid, bare and lib.is(text) or 'is ' .. text)
+			end
 		elseif name == 'note_filled' then
 			function lib.note_filled(queue, known)
 				if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
@@ -4240,7 +4200,7 @@ local function library(stamp, now)
 					local new = item.checked == 'new' or item.given.replace
 					local condition = new and 'new' or item.given['if']
 					if before[item.jid] then
-						lib.reject('Put', 'Job ' .. item.jid .. ' is named twice')
+						lib.raise('Put', lib.named_twice(item.jid))
 					end
 					local found = condition and call('hmget', item.key, 'state', 'x:o') or var.none
 					if condition and lib.is_left_alone(condition, found[1]) and (new or not lib.is_gone(item.jid, found)) then
@@ -4265,7 +4225,7 @@ local function library(stamp, now)
 				elseif not item.others then
 					local others, problem = lib.needed(item.jid, item.depends, 1, before, item.given.strict)
 					if problem then
-						lib.reject('Put', problem)
+						lib.raise('Put', problem)
 					end
 					item.others, item.waits = others, item.waits or #others > 0
 				end
@@ -4313,7 +4273,7 @@ local function library(stamp, now)
 					lib.follow(item, holder)
 				else
 					if before[holder] then
-						lib.reject('Put', 'Job ' .. holder .. ' is named twice')
+						lib.raise('Put', lib.named_twice(holder))
 					end
 					lib.replace_job(item, holder, held)
 				end
@@ -4934,11 +4894,10 @@ local function library(stamp, now)
 				end
 				local size = try('zcard', lib.queue_key(item.next, item.part))
 				if type(size) == 'table' then
-					return size.err
+					return size
 				elseif #others > 0 then
 					lib.must_write()
-					local failed = lib.link(item.jid, others, {})
-					return failed and failed.err
+					return lib.link(item.jid, others, {})
 				end
 			end
 		elseif name == 'publish_more' then
@@ -4966,12 +4925,12 @@ local function library(stamp, now)
 							batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
 						end
 						if batch.waiting and batch.waiting[item.jid] then
-							lib.reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
+							lib.raise(area, lib.new_problem('invalid', item.jid, 'would wait for its own batch'))
 						end
 						batch.members[#batch.members + 1] = item.jid
 					end
 					if batches[item.jid] then
-						lib.reject(area, 'Job ' .. item.jid .. ' is put together with its members')
+						lib.raise(area, lib.new_problem('invalid', item.jid, 'is put together with its members'))
 					end
 				end
 			end
@@ -5512,6 +5471,13 @@ local function library(stamp, now)
 				end
 				return letters == '' and '' or lib.join_options(letters, values)
 			end
+		elseif name == 'not_depending' then
+			function lib.not_depending(jid, state)
+				if not state and not classic then
+					return lib.no_job(jid)
+				end
+				return lib.new_problem('not_depending', jid, lib.is('not in the depends state: ' .. tostring(state)))
+			end
 		elseif name == 'own_lock_time' then
 			function lib.own_lock_time(text)
 				local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
@@ -5902,9 +5868,9 @@ local function library(stamp, now)
 				for _, item in ipairs(items) do
 					if item.old and item.checked and item.others[1] then
 						changes = changes or lib.changes_of(items)
-						local why = lib.circle_of(item.jid, item.others, changes)
-						if why then
-							lib.reject('Put', why)
+						local problem = lib.circle_of(item.jid, item.others, changes)
+						if problem then
+							lib.raise('Put', problem)
 						end
 					end
 				end
@@ -6154,7 +6120,7 @@ local function library(stamp, now)
 				local dependents = lib.dependents_beyond(call, jid, among, n)
 				local other = lib.outsider(dependents, among)
 				if other then
-					lib.reject('Cancel', jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled')
+					lib.raise('Cancel', lib.new_problem('has_dependents', nil, jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'))
 				end
 				return dependents
 			end
@@ -6470,8 +6436,7 @@ end
 if command == 'retry' then
 	local function required(area, name, text)
 		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
+			library(stamp, now).reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
 		end
 		return text
 	end
@@ -6483,15 +6448,10 @@ if command == 'retry' then
 		return n
 	end
 	local function not_owned(area, jid, owner, state, worker, time, since)
-		if not state then
-			return 'Job ' .. jid .. ' does not exist'
-		elseif state ~= 'running' then
-			local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
-			return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
+		if state ~= 'running' then
+			return library(stamp, now).not_running(area, jid, state)
 		elseif owner ~= worker or since and since ~= time then
-			local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
-			local again = owner == worker and ', at ' .. tostring(time) or ''
-			return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
+			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and time)
 		end
 	end
 	local function finite(text, default)
@@ -6513,8 +6473,7 @@ if command == 'retry' then
 			local text = item.data
 			local ok, value, problem = pcall(cjson.decode, text)
 			if not ok or problem then
-				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-				error('Retry(): ' .. message)
+				library(stamp, now).reject('Retry', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
 			end
 		end
 		if ARGV[12] then
@@ -6522,8 +6481,7 @@ if command == 'retry' then
 			local text = item.result
 			local ok, value, problem = pcall(cjson.decode, text)
 			if not ok or problem then
-				local message = 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-				error('Retry(): ' .. message)
+				library(stamp, now).reject('Retry', 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
 			end
 		end
 	end
@@ -6537,13 +6495,13 @@ if command == 'retry' then
 		do
 			local key = prefix .. 'j:' .. item.jid
 			local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
-			local problem2 = job.err or not item.anybody and not_owned('Retry', item.jid, job[3], job[2], worker, job[8], item.since)
+			local problem2 = job.err and job or not item.anybody and not_owned('Retry', item.jid, job[3], job[2], worker, job[8], item.since)
 			if problem2 then
 				problem3 = problem2
 			elseif not job[1] then
-				problem3 = 'Job ' .. item.jid .. ' is in no queue'
+				problem3 = library(stamp, now).no_queue(item.jid)
 			elseif item.here and item.queue ~= job[1] then
-				problem3 = 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+				problem3 = library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. job[1]))
 			else
 				item.key, item.current, item.priority = key, job[1], job[4]
 				item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -6584,7 +6542,7 @@ if command == 'retry' then
 				end
 			end
 			if type(reply) == 'table' then
-				state, problem3 = nil, reply.err
+				state, problem3 = nil, reply
 			else
 				state, problem3 = state2
 			end
@@ -6635,7 +6593,7 @@ if command == 'retry' then
 		end
 	until true
 	if problem then
-		error('Retry(): ' .. problem)
+		library(stamp, now).raise('Retry', problem)
 	end
 	return item.remaining
 elseif command == 'reserve' then
@@ -6650,12 +6608,10 @@ elseif command == 'reserve' then
 	local function whole(area, name, text)
 		local amount = number(area, name, text)
 		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-			error(area .. '(): ' .. message)
+			library(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
 		end
 		if amount < 0 then
-			local message = 'Arg "' .. name .. '" is negative: ' .. text
-			error(area .. '(): ' .. message)
+			library(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
 		end
 		return amount + 0
 	end
@@ -6663,8 +6619,7 @@ elseif command == 'reserve' then
 		do
 			local text2 = text ~= '' and text
 			if not text2 then
-				local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-				error(area .. '(): ' .. message)
+				library(stamp, now).reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
 			end
 			return text2
 		end
@@ -7075,10 +7030,10 @@ elseif command == 'reserve' then
 	local NAMES_AND_MORE = ' ' .. NAMES
 	local worker = ARGV[3]
 	if not worker then
-		error('Reserve(): Arg "worker" missing')
+		library(stamp, now).reject('Reserve', 'Arg "worker" missing')
 	end
 	if string.byte(worker) == 1 then
-		error('Reserve(): Arg "worker" begins with the byte 1, like a list of queues')
+		library(stamp, now).reject('Reserve', 'Arg "worker" begins with the byte 1, like a list of queues')
 	end
 	local ask
 	do
@@ -7091,7 +7046,7 @@ elseif command == 'reserve' then
 				given = found
 			else
 				if (last - 7) % 2 == 0 or last > #ARGV then
-					error('Reserve(): Odd number of additional args')
+					library(stamp, now).reject('Reserve', 'Odd number of additional args')
 				end
 				for i = 7, last, 2 do
 					found[ARGV[i]] = ARGV[i + 1]
@@ -7111,8 +7066,7 @@ elseif command == 'reserve' then
 		local order, seconds = given.order or 'ordered', false
 		local cursor, owed = 0, none
 		if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' and order ~= 'weighted' then
-			local message = 'Unknown order "' .. order .. '"'
-			error('Reserve(): ' .. message)
+			library(stamp, now).reject('Reserve', 'Unknown order "' .. order .. '"')
 		end
 		if order == 'weighted' then
 			cursor, owed = library(stamp, now).read_drawn(given.cursor or '1', #queues)
@@ -7122,8 +7076,7 @@ elseif command == 'reserve' then
 		if given.lock then
 			seconds = number('Reserve', 'lock', given.lock)
 			if seconds < 0 then
-				local message = 'Arg "lock" is negative: ' .. given.lock
-				error('Reserve(): ' .. message)
+				library(stamp, now).reject('Reserve', 'Arg "lock" is negative: ' .. given.lock)
 			end
 		end
 		ask = {worker = worker, owner = given.owner and named('Reserve', 'owner', given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, sums = order == 'weighted' and library(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false, kept = false}
@@ -7387,7 +7340,7 @@ elseif command == 'put.many' then
 			return found
 		end
 		if (last - first) % 2 == 0 or last > #ARGV then
-			error(area .. '(): Odd number of additional args')
+			library(stamp, now).reject(area, 'Odd number of additional args')
 		end
 		for i = first, last, 2 do
 			found[ARGV[i]] = ARGV[i + 1]
@@ -7400,12 +7353,10 @@ elseif command == 'put.many' then
 			library(stamp, now).reject_number(area, name, text)
 		end
 		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-			error(area .. '(): ' .. message)
+			library(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
 		end
 		if amount < 0 then
-			local message = 'Arg "' .. name .. '" is negative: ' .. text
-			error(area .. '(): ' .. message)
+			library(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
 		end
 		return amount + 0
 	end
@@ -7587,7 +7538,7 @@ elseif command == 'put.many' then
 		do
 			local checked2 = checked
 			if not klass then
-				error('Put(): Arg "klass" missing')
+				library(stamp, now).reject('Put', 'Arg "klass" missing')
 			end
 			local given, before = none, nil
 			if last == first + 1 and ARGV[first] == 'new' then
@@ -7600,8 +7551,7 @@ elseif command == 'put.many' then
 			if not checked2 then
 				local ok, value, problem = pcall(cjson.decode, data)
 				if not ok or problem then
-					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-					error('Put(): ' .. message)
+					library(stamp, now).reject('Put', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 				end
 			end
 			local seconds = 0
@@ -7615,7 +7565,7 @@ elseif command == 'put.many' then
 			do
 				local text = jid ~= '' and jid
 				if not text then
-					error('Put(): Arg "jid" missing')
+					library(stamp, now).reject('Put', 'Arg "jid" missing')
 				end
 			end
 			if given == none then
@@ -7630,8 +7580,7 @@ elseif command == 'put.many' then
 			end
 		end
 		if seen[jid] then
-			local message = 'Job ' .. jid .. ' is named twice'
-			error('Put(): ' .. message)
+			library(stamp, now).raise('Put', library(stamp, now).named_twice(jid))
 		end
 		n = n + 1
 		items[n], seen[jid] = item, true
@@ -7647,7 +7596,7 @@ elseif command == 'put.many' then
 				local text = queue
 				local text2 = text ~= '' and text
 				if not text2 then
-					error('Queue(): no queue name provided')
+					library(stamp, now).reject('Queue', 'no queue name provided')
 				end
 				queue = text2
 			end
@@ -7683,7 +7632,7 @@ elseif command == 'put.many' then
 		end
 	end
 	if n > 1000 then
-		error('Put(): More than 1000 jobs')
+		library(stamp, now).reject('Put', 'More than 1000 jobs')
 	end
 	if n > 0 then
 		puts.groups = several and library(stamp, now).grouped(items) or {items}
@@ -7702,7 +7651,7 @@ elseif command == 'put' then
 			return found
 		end
 		if (last - first) % 2 == 0 or last > #ARGV then
-			error(area .. '(): Odd number of additional args')
+			library(stamp, now).reject(area, 'Odd number of additional args')
 		end
 		for i = first, last, 2 do
 			found[ARGV[i]] = ARGV[i + 1]
@@ -7715,7 +7664,7 @@ elseif command == 'put' then
 			local text = ARGV[3 + 1]
 			local text2 = text ~= '' and text
 			if not text2 then
-				error('Queue(): no queue name provided')
+				library(stamp, now).reject('Queue', 'no queue name provided')
 			end
 			queue = text2
 		end
@@ -7724,7 +7673,7 @@ elseif command == 'put' then
 		do
 			local jid, klass, data, delay, first, last, checked = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5], 3 + 6, #ARGV
 			if not klass then
-				error('Put(): Arg "klass" missing')
+				library(stamp, now).reject('Put', 'Arg "klass" missing')
 			end
 			local given, before = none, nil
 			if last == first + 1 and ARGV[first] == 'new' then
@@ -7737,8 +7686,7 @@ elseif command == 'put' then
 			if not checked then
 				local ok, value, problem = pcall(cjson.decode, data)
 				if not ok or problem then
-					local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-					error('Put(): ' .. message)
+					library(stamp, now).reject('Put', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 				end
 			end
 			local seconds = 0
@@ -7752,7 +7700,7 @@ elseif command == 'put' then
 			do
 				local text = jid ~= '' and jid
 				if not text then
-					error('Put(): Arg "jid" missing')
+					library(stamp, now).reject('Put', 'Arg "jid" missing')
 				end
 			end
 			if given == none then
@@ -8035,11 +7983,11 @@ elseif command == 'pop' then
 	end
 	local queue = ARGV[3]
 	if not queue then
-		error('Queue(): no queue name provided')
+		library(stamp, now).reject('Queue', 'no queue name provided')
 	end
 	local worker = ARGV[4]
 	if not worker then
-		error('Pop(): Arg "worker" missing')
+		library(stamp, now).reject('Pop', 'Arg "worker" missing')
 	end
 	local count
 	do
@@ -8049,12 +7997,10 @@ elseif command == 'pop' then
 			library(stamp, now).reject_number('Pop', 'count', text)
 		end
 		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			local message = 'Arg "count" is not a whole number: ' .. text
-			error('Pop(): ' .. message)
+			library(stamp, now).reject('Pop', 'Arg "count" is not a whole number: ' .. text)
 		end
 		if amount < 0 then
-			local message = 'Arg "count" is negative: ' .. text
-			error('Pop(): ' .. message)
+			library(stamp, now).reject('Pop', 'Arg "count" is negative: ' .. text)
 		end
 		count = amount + 0
 	end
@@ -8349,12 +8295,93 @@ elseif command == 'pop' then
 		return library(stamp, now).with_large(joined(out), is_left and (out[1] or var.droppable <= 0) and 'more' or '')
 	end
 	return joined(out)
+elseif command == 'heartbeat' then
+	local jid = ARGV[3]
+	if not jid then
+		library(stamp, now).reject('Job', 'no jid provided')
+	end
+	local worker = ARGV[4]
+	if not worker then
+		library(stamp, now).reject('Heartbeat', 'Arg "worker" missing')
+	end
+	local data = ARGV[5]
+	local since = ARGV[6] ~= '' and ARGV[6]
+	if data then
+		local ok, value, problem = pcall(cjson.decode, data)
+		if not ok or problem then
+			library(stamp, now).reject('Heartbeat', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
+		end
+	end
+	local key = prefix .. 'j:' .. jid
+	local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o', 'time')
+	local queue = job[1]
+	do
+		local owner, state, time = job[3], job[2], job[6]
+		local problem
+		if state ~= 'running' then
+			problem = library(stamp, now).not_running('Heartbeat', jid, state)
+		elseif owner ~= worker or since and since ~= time then
+			problem = library(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and time)
+		end
+		if problem then
+			library(stamp, now).raise('Heartbeat', problem)
+		elseif not queue then
+			library(stamp, now).raise('Heartbeat', library(stamp, now).no_queue(jid))
+		end
+	end
+	local seconds
+	do
+		local stored = job[5]
+		if stored then
+			local ok, values = pcall(cjson.decode, string.match(stored, '^%a*l%a*|(.*)$') or '')
+			local seconds2 = ok and type(values) == 'table' and tonumber(values.l) or 0
+			seconds = seconds2 > 0 and seconds2 < math.huge and seconds2 or nil
+		end
+		if not seconds then
+			local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
+			local own, general = config[1], config[2]
+			local seconds2 = own and tonumber(own)
+			if not seconds2 or seconds2 - seconds2 ~= 0 then
+				seconds2 = general and tonumber(general)
+			end
+			if not seconds2 or seconds2 - seconds2 ~= 0 then
+				seconds2 = 60
+			end
+			seconds = seconds2
+		end
+	end
+	local text
+	repeat
+		if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+			local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+			if #digits == 10 and decimals ~= '.000000' then
+				text = digits .. decimals
+				break
+			end
+		end
+		text = string.format('%.17g', now + seconds)
+	until true
+	local locks = prefix .. 'q:' .. queue .. '-locks'
+	if type(try('zadd', locks, text, jid)) == 'table' then
+		call('del', prefix .. 'x:none')
+		call('zadd', locks, text, jid)
+	end
+	if data then
+		call('hset', key, 'expires', text, 'worker', worker, 'data', data)
+	else
+		call('hset', key, 'expires', text, 'worker', worker)
+	end
+	if job[4] then
+		call('hdel', key, 'grace')
+	end
+	try('zadd', prefix .. 'workers', stamp, worker)
+	try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
+	return now + seconds
 elseif command == 'finish' then
 	var = {none = {}, releasable = math.huge}
 	local function required(area, name, text)
 		if not text then
-			local message = ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing'
-			error(area .. '(): ' .. message)
+			library(stamp, now).reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
 		end
 		return text
 	end
@@ -8364,12 +8391,10 @@ elseif command == 'finish' then
 			library(stamp, now).reject_number(area, name, text)
 		end
 		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			local message = 'Arg "' .. name .. '" is not a whole number: ' .. text
-			error(area .. '(): ' .. message)
+			library(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
 		end
 		if amount < 0 then
-			local message = 'Arg "' .. name .. '" is negative: ' .. text
-			error(area .. '(): ' .. message)
+			library(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
 		end
 		return amount + 0
 	end
@@ -8415,25 +8440,21 @@ elseif command == 'finish' then
 				local item = items[i]
 				local problem
 				if seen[item.jid] then
-					problem = 'Job ' .. item.jid .. ' is not currently running: complete'
+					problem = library(stamp, now).new_problem('not_running', item.jid, 'is not currently running: complete')
 				else
 					repeat
 						local jid = item.jid
 						local key = prefix .. 'j:' .. jid
 						local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-						local refusal = job.err
+						local refusal = job.err and job
 						if not refusal and not item.anybody then
 							repeat
 								local owner, state, time, since = job[1], job[2], job[5], item.since
-								if not state then
-									refusal = 'Job ' .. jid .. ' does not exist'
-									break
-								elseif state ~= 'running' then
-									refusal = 'Job ' .. jid .. ' is not currently running: ' .. state
+								if state ~= 'running' then
+									refusal = library(stamp, now).not_running('Complete', jid, state)
 									break
 								elseif owner ~= worker or since and since ~= time then
-									local again = owner == worker and ', at ' .. tostring(time) or ''
-									refusal = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner) .. again
+									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and time)
 									break
 								end
 								refusal = nil
@@ -8443,7 +8464,7 @@ elseif command == 'finish' then
 							problem = refusal
 							break
 						elseif item.queue ~= job[4] then
-							problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(job[4])))
 							break
 						end
 						item.key, item.retries, item.began = key, job[3] or '5', job[5]
@@ -8729,8 +8750,7 @@ elseif command == 'finish' then
 			local text = item.data
 			local ok, value, problem = pcall(cjson.decode, text)
 			if not ok or problem then
-				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-				error('Finish(): ' .. message)
+				library(stamp, now).reject('Finish', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
 			end
 		end
 		local first = at + 5
@@ -8761,7 +8781,7 @@ elseif command == 'finish' then
 		end
 	end
 	if n > 1000 then
-		error('Finish(): More than 1000 jobs')
+		library(stamp, now).reject('Finish', 'More than 1000 jobs')
 	end
 	if may_run and not may_run('publish', prefix .. 'log', '') then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
@@ -8777,7 +8797,7 @@ elseif command == 'finish' then
 	for i = 1, n do
 		local item = items[i]
 		if item.problem then
-			outcomes[i] = '!' .. item.problem
+			outcomes[i] = '!' .. library(stamp, now).text_of(item.problem)
 		else
 			outcomes[i] = item.state or tostring(item.remaining)
 		end
@@ -8786,15 +8806,10 @@ elseif command == 'finish' then
 	return brief and none or outcomes
 elseif command == 'fail' then
 	local function not_owned(area, jid, owner, state, worker, time, since)
-		if not state then
-			return 'Job ' .. jid .. ' does not exist'
-		elseif state ~= 'running' then
-			local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
-			return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
+		if state ~= 'running' then
+			return library(stamp, now).not_running(area, jid, state)
 		elseif owner ~= worker or since and since ~= time then
-			local taken = ({Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to'})[area] or ' has been handed out to'
-			local again = owner == worker and ', at ' .. tostring(time) or ''
-			return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
+			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and time)
 		end
 	end
 	local function finite(text, default)
@@ -8807,13 +8822,13 @@ elseif command == 'fail' then
 	local function read_owned(area, item, worker)
 		local key = prefix .. 'j:' .. item.jid
 		local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
-		local problem = job.err or not item.anybody and not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+		local problem = job.err and job or not item.anybody and not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
 		if problem then
 			return problem
 		elseif not job[1] then
-			return 'Job ' .. item.jid .. ' is in no queue'
+			return library(stamp, now).no_queue(item.jid)
 		elseif item.here and item.queue ~= job[1] then
-			return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+			return library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. job[1]))
 		end
 		item.key, item.current, item.priority = key, job[1], job[4]
 		item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -8829,7 +8844,7 @@ elseif command == 'fail' then
 			reply = try('lpush', prefix .. 'f:' .. group, jid)
 		end
 		if type(reply) == 'table' then
-			return reply.err
+			return reply
 		end
 		try('sadd', prefix .. 'failures', group)
 	end
@@ -8838,25 +8853,24 @@ elseif command == 'fail' then
 	end
 	local jid = ARGV[3]
 	if not jid then
-		error('Job(): no jid provided')
+		library(stamp, now).reject('Job', 'no jid provided')
 	end
 	local worker = ARGV[4]
 	if not worker then
-		error('Fail(): Arg "worker" missing')
+		library(stamp, now).reject('Fail', 'Arg "worker" missing')
 	end
 	local group = ARGV[5]
 	if not group then
-		error('Fail(): Arg "group" missing')
+		library(stamp, now).reject('Fail', 'Arg "group" missing')
 	end
 	local message, data = ARGV[6], ARGV[7]
 	if not message then
-		error('Fail(): Arg "message" missing')
+		library(stamp, now).reject('Fail', 'Arg "message" missing')
 	end
 	if data then
 		local ok, value, problem = pcall(cjson.decode, data)
 		if not ok or problem then
-			local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-			error('Fail(): ' .. message)
+			library(stamp, now).reject('Fail', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 		end
 	end
 	local item = {jid = jid, group = group, message = message, data = data or ''}
@@ -8955,7 +8969,7 @@ elseif command == 'fail' then
 		end
 	end
 	if problem then
-		error('Fail(): ' .. problem)
+		library(stamp, now).raise('Fail', problem)
 	end
 	return jid
 elseif command == 'end' then
@@ -8996,7 +9010,7 @@ elseif command == 'end' then
 	end
 	local jid = ARGV[3]
 	if not jid then
-		error('Job(): no jid provided')
+		library(stamp, now).reject('Job', 'no jid provided')
 	end
 	local as, group, message = ARGV[4], ARGV[5] or '', ARGV[6] or ''
 	local tries
@@ -9007,24 +9021,21 @@ elseif command == 'end' then
 			library(stamp, now).reject_number('End', 'tries', text)
 		end
 		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			local message = 'Arg "tries" is not a whole number: ' .. text
-			error('End(): ' .. message)
+			library(stamp, now).reject('End', 'Arg "tries" is not a whole number: ' .. text)
 		end
 		if amount < 0 then
-			local message = 'Arg "tries" is negative: ' .. text
-			error('End(): ' .. message)
+			library(stamp, now).reject('End', 'Arg "tries" is negative: ' .. text)
 		end
 		tries = amount + 0
 	end
 	local result = ARGV[8]
 	if as ~= 'complete' and as ~= 'failed' then
-		local message = 'Unknown state "' .. tostring(as) .. '"'
-		error('End(): ' .. message)
+		library(stamp, now).reject('End', 'Unknown state "' .. tostring(as) .. '"')
 	end
 	if as == 'failed' then
 		local text = group ~= '' and group
 		if not text then
-			error('End(): Arg "group" missing')
+			library(stamp, now).reject('End', 'Arg "group" missing')
 		end
 	end
 	if result then
@@ -9038,8 +9049,7 @@ elseif command == 'end' then
 	elseif state == 'complete' or state == 'failed' then
 		return '!' .. state
 	elseif not queue then
-		local message = 'Job ' .. jid .. ' is in no queue'
-		error('End(): ' .. message)
+		library(stamp, now).raise('End', library(stamp, now).no_queue(jid))
 	end
 	local _, values = library(stamp, now).split_options(job[7])
 	local calls = finite(values.n, 0) + 1
@@ -9067,25 +9077,21 @@ elseif command == 'end' then
 						local item2 = items[i]
 						local problem
 						if seen[item2.jid] then
-							problem = 'Job ' .. item2.jid .. ' is not currently running: complete'
+							problem = library(stamp, now).new_problem('not_running', item2.jid, 'is not currently running: complete')
 						else
 							repeat
 								local jid = item2.jid
 								local key = prefix .. 'j:' .. jid
 								local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-								local refusal = job.err
+								local refusal = job.err and job
 								if not refusal and not item2.anybody then
 									repeat
 										local owner, state2, time, since = job[1], job[2], job[5], item2.since
-										if not state2 then
-											refusal = 'Job ' .. jid .. ' does not exist'
-											break
-										elseif state2 ~= 'running' then
-											refusal = 'Job ' .. jid .. ' is not currently running: ' .. state2
+										if state2 ~= 'running' then
+											refusal = library(stamp, now).not_running('Complete', jid, state2)
 											break
 										elseif owner ~= worker or since and since ~= time then
-											local again = owner == worker and ', at ' .. tostring(time) or ''
-											refusal = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner) .. again
+											refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and time)
 											break
 										end
 										refusal = nil
@@ -9095,7 +9101,7 @@ elseif command == 'end' then
 									problem = refusal
 									break
 								elseif item2.queue ~= job[4] then
-									problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+									problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(job[4])))
 									break
 								end
 								item2.key, item2.retries, item2.began = key, job[3] or '5', job[5]
@@ -9377,8 +9383,7 @@ elseif command == 'end' then
 			as = var.tellable > 0 and as or 'failed+'
 		end
 		if problem then
-			local message = problem
-			error('End(): ' .. message)
+			library(stamp, now).raise('End', problem)
 		end
 		for i = 1, #others do
 			library(stamp, now).undepend(jid, others[i])
@@ -9393,7 +9398,7 @@ elseif command == 'end' then
 		end
 		local _, problem = library(stamp, now).enqueue(item, queue, score)
 		if problem then
-			error('End(): ' .. problem)
+			library(stamp, now).raise('End', problem)
 		end
 		library(stamp, now).give_up(item, worker, fields, 'released')
 		library(stamp, now).wake_for(queue, 0)
@@ -9452,15 +9457,15 @@ elseif command == 'complete' then
 	end
 	local jid = ARGV[3]
 	if not jid then
-		error('Job(): no jid provided')
+		library(stamp, now).reject('Job', 'no jid provided')
 	end
 	local worker = ARGV[4]
 	if not worker then
-		error('Complete(): Arg "worker" missing')
+		library(stamp, now).reject('Complete', 'Arg "worker" missing')
 	end
 	local queue = ARGV[5]
 	if not queue then
-		error('Complete(): Arg "queue" missing')
+		library(stamp, now).reject('Complete', 'Arg "queue" missing')
 	end
 	local data = ARGV[6]
 	local given
@@ -9471,7 +9476,7 @@ elseif command == 'complete' then
 			given = found
 		else
 			if (last - 7) % 2 == 0 or last > #ARGV then
-				error('Complete(): Odd number of additional args')
+				library(stamp, now).reject('Complete', 'Odd number of additional args')
 			end
 			for i = 7, last, 2 do
 				found[ARGV[i]] = ARGV[i + 1]
@@ -9483,8 +9488,7 @@ elseif command == 'complete' then
 		do
 			local ok, value, problem = pcall(cjson.decode, data)
 			if not ok or problem then
-				local message = 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200)
-				error('Complete(): ' .. message)
+				library(stamp, now).reject('Complete', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 			end
 		end
 		if given.result then
@@ -9493,15 +9497,14 @@ elseif command == 'complete' then
 	end
 	if not given.next and (given.delay or given.depends) then
 		local option = given.delay and 'delay' or 'depends'
-		local message = '"' .. option .. '" cannot be used without a "next".'
-		error('Complete(): ' .. message)
+		library(stamp, now).reject('Complete', '"' .. option .. '" cannot be used without a "next".')
 	end
 	local change
 	if given.priority or given.retries or given.tags or given.o or given.drop then
 		change = library(stamp, now).read_changes('Complete', given)
 	end
 	if change and not given.next then
-		error('Complete(): "priority", "retries", "tags", "o" and "drop" need a "next"')
+		library(stamp, now).reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 	end
 	local depends, delay = none, 0
 	if given.depends then
@@ -9534,25 +9537,21 @@ elseif command == 'complete' then
 				local item2 = items[i]
 				local problem
 				if seen[item2.jid] then
-					problem = 'Job ' .. item2.jid .. ' is not currently running: complete'
+					problem = library(stamp, now).new_problem('not_running', item2.jid, 'is not currently running: complete')
 				else
 					repeat
 						local jid = item2.jid
 						local key = prefix .. 'j:' .. jid
 						local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-						local refusal = job.err
+						local refusal = job.err and job
 						if not refusal and not item2.anybody then
 							repeat
 								local owner, state, time, since = job[1], job[2], job[5], item2.since
-								if not state then
-									refusal = 'Job ' .. jid .. ' does not exist'
-									break
-								elseif state ~= 'running' then
-									refusal = 'Job ' .. jid .. ' is not currently running: ' .. state
+								if state ~= 'running' then
+									refusal = library(stamp, now).not_running('Complete', jid, state)
 									break
 								elseif owner ~= worker or since and since ~= time then
-									local again = owner == worker and ', at ' .. tostring(time) or ''
-									refusal = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner) .. again
+									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and time)
 									break
 								end
 								refusal = nil
@@ -9562,7 +9561,7 @@ elseif command == 'complete' then
 							problem = refusal
 							break
 						elseif item2.queue ~= job[4] then
-							problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(job[4])))
 							break
 						end
 						item2.key, item2.retries, item2.began = key, job[3] or '5', job[5]
@@ -9838,8 +9837,7 @@ elseif command == 'complete' then
 		end
 	end
 	if item.problem then
-		local message = item.problem
-		error('Complete(): ' .. message)
+		library(stamp, now).raise('Complete', item.problem)
 	end
 	return item.state
 end
@@ -9860,7 +9858,7 @@ elseif command == 'log' then
 	local data = ARGV[5] and lib.strict_json('Log', 'data', ARGV[5])
 	local job = call('hmget', lib.job_key(jid), 'state', 'history')
 	if not job[1] then
-		lib.reject('Log', 'Job ' .. jid .. ' does not exist')
+		lib.raise('Log', lib.no_job(jid))
 	end
 	local list, text = lib.job_key(jid) .. '-history', lib.entry(now, cjson.encode(message), data)
 	call('llen', list)
@@ -9879,7 +9877,7 @@ elseif command == 'tag' then
 		local jid = lib.required('Tag', 'jid', ARGV[4])
 		local stored = call('hget', lib.job_key(jid), 'tags')
 		if not stored then
-			lib.reject('Tag', 'Job ' .. jid .. ' does not exist')
+			lib.raise('Tag', lib.no_job(jid))
 		end
 		local text = lib.change_tags(jid, stored, action == 'add', ARGV, 5)
 		call('hset', lib.job_key(jid), 'tags', text)
@@ -10274,9 +10272,9 @@ elseif command == 'renew' then
 	local function read_lock(jid, i)
 		local job = try('hmget', lib.job_key(jid), 'queue', 'state', 'worker', 'grace', 'x:o')
 		local queue = job[1]
-		local problem = job.err or lib.not_owned('Renew', jid, job[3], job[2], worker)
+		local problem = job.err and job or lib.not_owned('Renew', jid, job[3], job[2], worker)
 		if problem or not queue then
-			return problem or 'Job ' .. jid .. ' is in no queue'
+			return problem or lib.no_queue(jid)
 		end
 		local seconds = job[5] and lib.own_lock_time(job[5]) or heartbeats[queue]
 		if not seconds then
@@ -10297,7 +10295,7 @@ elseif command == 'renew' then
 		end
 		for i, job in ipairs(its.jobs) do
 			if type(reply) == 'table' then
-				outcomes[job.at] = '!' .. reply.err
+				outcomes[job.at] = '!' .. lib.text_of(reply)
 			else
 				local expires = its.locks[2 * i - 1]
 				call('hset', lib.job_key(job.jid), 'expires', expires)
@@ -10313,7 +10311,7 @@ elseif command == 'renew' then
 	for i = 4, #ARGV do
 		local problem = read_lock(ARGV[i], i - 3)
 		if problem then
-			outcomes[i - 3] = '!' .. problem
+			outcomes[i - 3] = '!' .. lib.text_of(problem)
 		end
 	end
 	for queue, its in pairs(by_queue) do
@@ -10506,7 +10504,7 @@ elseif command == 'track' then
 	local jid = lib.required('Track', 'jid', ARGV[4])
 	local may_be_gone = ARGV[5] == 'tidy' and action == 'untrack'
 	if call('exists', lib.job_key(jid)) == 0 and not (may_be_gone and lib.is_tracked(jid)) then
-		lib.reject('Track', 'Job does not exist')
+		lib.raise('Track', lib.new_problem('not_found', nil, 'Job does not exist'))
 	end
 	lib.must_publish()
 	if action == 'track' then
@@ -10911,13 +10909,13 @@ if command == 'depends' then
 	local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
 	local state = job[1]
 	if state ~= 'depends' then
-		lib.reject('Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state))
+		lib.raise('Depends', lib.not_depending(jid, state))
 	end
 	local function add()
 		local others, problem = lib.needed(jid, lib.check_dependencies('Depends', ARGV, 5), 5, {})
 		problem = problem or action == 'upon' and lib.circle_of(jid, others)
 		if problem then
-			lib.reject('Depends', problem)
+			lib.raise('Depends', problem)
 		end
 		local watches = job[2] and lib.has_option(job[2], 'f')
 		if watches then
@@ -10944,7 +10942,7 @@ if command == 'depends' then
 		lib.must_write()
 		local problem = is_free and lib.free(jid, false)
 		if problem then
-			lib.reject('Depends', problem)
+			lib.raise('Depends', problem)
 		end
 		for _, other in ipairs(ended) do
 			lib.undepend(jid, other)
@@ -11014,14 +11012,14 @@ elseif command == 'release' then
 	lib.must_publish()
 	local problem = lib.release(worker, item)
 	if problem then
-		lib.reject('Release', problem)
+		lib.raise('Release', problem)
 	end
 	return jid
 elseif command == 'requeue' then
 	var = {followable = 1000, left_groups = {}, met_letters = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
 	if call('exists', lib.job_key(lib.required('Put', 'jid', ARGV[5]))) == 0 then
-		lib.reject('Requeue', 'Job ' .. ARGV[5] .. ' does not exist')
+		lib.raise('Requeue', lib.no_job(ARGV[5]))
 	end
 	return lib.put_from_arguments(3)
 elseif command == 'timeout' then
@@ -11032,12 +11030,12 @@ elseif command == 'timeout' then
 		local jid = ARGV[i]
 		local job = lib.read_running(call, jid)
 		if not job[2] then
-			lib.reject('Timeout', 'Job ' .. jid .. ' does not exist')
+			lib.raise('Timeout', lib.no_job(jid))
 		elseif job[2] ~= 'running' then
-			lib.reject('Timeout', 'Job ' .. jid .. ' not running')
+			lib.raise('Timeout', lib.new_problem('not_running', jid, lib.is('not running')))
 		end
 		if not job[1] then
-			lib.reject('Timeout', 'Job ' .. jid .. ' is in no queue')
+			lib.raise('Timeout', lib.no_queue(jid))
 		end
 		call('zcard', lib.queue_key(job[1], 'work'))
 		if not running[jid] then
@@ -11435,7 +11433,7 @@ elseif command == 'priority' then
 	local priority = lib.number('Priority', 'priority', ARGV[4])
 	local job = call('hmget', lib.job_key(jid), unpack(var.PRIORITY_FIELDS))
 	if not job[1] then
-		lib.reject('Priority', 'Job ' .. jid .. ' does not exist')
+		lib.raise('Priority', lib.no_job(jid))
 	end
 	lib.set_priority(call, jid, job, priority)
 	return priority
@@ -11455,7 +11453,7 @@ elseif command == 'progress' then
 	local function set(item)
 		local key = lib.job_key(item.jid)
 		local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
-		local problem = job.err or lib.not_owned('Progress', item.jid, job[1], job[2], worker, job[3], item.since)
+		local problem = job.err and job or lib.not_owned('Progress', item.jid, job[1], job[2], worker, job[3], item.since)
 		if problem then
 			return problem
 		end
@@ -11479,7 +11477,7 @@ elseif command == 'progress' then
 	local outcomes = {}
 	for i = 1, #items do
 		local problem = set(items[i])
-		outcomes[i] = problem and '!' .. problem or ''
+		outcomes[i] = problem and '!' .. lib.text_of(problem) or ''
 	end
 	return outcomes
 elseif command == 'schedule' then
@@ -11629,7 +11627,7 @@ elseif command == 'recur.tag' then
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
 	local tags = call('hget', lib.recur_key(jid), 'tags')
 	if not tags then
-		lib.reject('Tag', 'Job ' .. jid .. ' does not exist')
+		lib.raise('Tag', lib.no_job(jid))
 	end
 	tags = lib.union(lib.names_of(tags), ARGV, 4)
 	call('hset', lib.recur_key(jid), 'tags', lib.array(tags))
@@ -11818,13 +11816,13 @@ elseif command == 'unfail.job' then
 	local given = lib.read_gift('Unfail.job', 4, #ARGV)
 	local state = call('hget', lib.job_key(jid), 'state')
 	if not state then
-		lib.reject('Unfail.job', 'Job ' .. jid .. ' does not exist')
+		lib.raise('Unfail.job', lib.no_job(jid))
 	elseif state ~= 'failed' then
-		lib.reject('Unfail.job', 'Job ' .. jid .. ' has not failed: ' .. state)
+		lib.raise('Unfail.job', lib.new_problem('not_failed', jid, 'has not failed: ' .. state))
 	end
 	local job = lib.read_failed(jid)
 	if not job then
-		lib.reject('Unfail.job', 'Job ' .. jid .. ' is in no queue')
+		lib.raise('Unfail.job', lib.no_queue(jid))
 	end
 	lib.unfail({job}, given)
 	lib.leave_group(jid, lib.list_of(job.failure))
@@ -11848,7 +11846,7 @@ elseif command == 'recur.untag' then
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
 	local tags = call('hget', lib.recur_key(jid), 'tags')
 	if not tags then
-		lib.reject('Untag', 'Job ' .. jid .. ' does not exist')
+		lib.raise('Untag', lib.no_job(jid))
 	end
 	tags = lib.difference(lib.names_of(tags), ARGV, 4)
 	call('hset', lib.recur_key(jid), 'tags', lib.array(tags))
@@ -11861,9 +11859,9 @@ if command == 'batch.commit' then
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
 	if not job[1] then
-		lib.reject('Batch.commit', 'Job ' .. jid .. ' does not exist')
+		lib.raise('Batch.commit', lib.no_job(jid))
 	elseif not lib.is_batch(job[2]) then
-		lib.reject('Batch.commit', 'Job ' .. jid .. ' is not a batch')
+		lib.raise('Batch.commit', lib.no_batch(jid))
 	end
 	local dependencies = lib.job_key(jid) .. '-dependencies'
 	local left = call('scard', dependencies)
@@ -11874,7 +11872,7 @@ if command == 'batch.commit' then
 	if left == 1 and job[1] == 'depends' then
 		local problem = lib.free(jid, true)
 		if problem then
-			lib.reject('Batch.commit', problem)
+			lib.raise('Batch.commit', problem)
 		end
 	end
 	lib.undepend(jid, 'x:open')
@@ -11886,9 +11884,9 @@ elseif command == 'batch.status' then
 	local cursor = ARGV[4] and lib.scan_cursor('Batch.status', ARGV[4])
 	local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
 	if not job[1] then
-		lib.reject('Batch.status', 'Job ' .. jid .. ' does not exist')
+		lib.raise('Batch.status', lib.no_job(jid))
 	elseif not lib.is_batch(job[2]) then
-		lib.reject('Batch.status', 'Job ' .. jid .. ' is not a batch')
+		lib.raise('Batch.status', lib.no_batch(jid))
 	end
 	local dependencies = lib.job_key(jid) .. '-dependencies'
 	local open = call('sismember', dependencies, 'x:open') == 1
@@ -11968,7 +11966,7 @@ elseif command == 'recur.update' then
 	local old = call('hmget', key, 'queue', 'interval')
 	local queue, interval = old[1], lib.finite(old[2], 0)
 	if not queue then
-		lib.reject('Recur', 'No recurring job ' .. jid)
+		lib.raise('Recur', lib.new_problem('not_found', nil, 'No recurring job ' .. jid))
 	end
 	local numeric = {priority = true, interval = true, retries = true, backlog = true}
 	local changes = lib.options('Recur', 4, #ARGV)

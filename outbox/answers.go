@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/qless/qless-go"
@@ -58,16 +57,10 @@ func answerOf(err error) answer {
 		return away
 	case redisx.IsServerWide(err):
 		return refusesAll
-	case isDamage(err):
+	case redisx.IsDamage(err):
 		return found
 	}
 	return odd
-}
-
-// isDamage reports whether a key of the server is damaged.
-func isDamage(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "WRONGTYPE") || strings.Contains(text, " can not be read: ")
 }
 
 // maxTries is the number of refusals after which a row is set aside.

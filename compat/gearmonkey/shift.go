@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -310,8 +309,7 @@ func await[T any](ctx context.Context, call func(context.Context) (T, error)) (T
 
 // isFinal reports whether an error is final: the job is gone, has ended, or its key is not a job's.
 func isFinal(err error) bool {
-	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrFinished) ||
-		strings.Contains(redisx.Answer(err), "WRONGTYPE")
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrFinished) || redisx.IsDamage(err)
 }
 
 // neverRan reports whether a command that is sent once has certainly not run: the server refused

@@ -211,7 +211,7 @@ func (c *Client) addBusy(
 	}
 	_, _ = pipe.Exec(ctx) // the errors are in the replies
 	for id, reply := range replies {
-		if strings.Contains(redisx.Answer(reply.Err()), "WRONGTYPE") {
+		if redisx.IsDamage(reply.Err()) {
 			continue
 		}
 		if reply.Err() != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
@@ -171,7 +170,7 @@ func (w *Worker) complete(ctx context.Context, h *handling) {
 			return
 		}
 		w.cfg.Logger.Warn("workqueue: an item could not be completed", "id", h.ID, "error", err)
-		damaged := strings.Contains(redisx.Answer(err), "WRONGTYPE") // retrying would not help
+		damaged := redisx.IsDamage(err) // retrying would not help
 		if damaged && time.Since(began) > w.cfg.Lease || !backoff.Wait(ctx, failures) {
 			return
 		}

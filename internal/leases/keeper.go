@@ -43,9 +43,9 @@ type Config[T any] struct {
 	// Backoff returns how long to wait after a number of consecutive failures.
 	Backoff func(failures int) time.Duration
 
-	// Cause returns the cause of the loss of a lease, by the problem of its renewal. The problem is
-	// empty for a lease that has ended.
-	Cause func(problem string) error
+	// Cause returns the cause of the loss of a lease, by the problem of its renewal, which is nil
+	// for a lease that has ended.
+	Cause func(problem error) error
 
 	// Lost is called with the holder of each lost lease, except for leases lost by TakeAll and Track,
 	// which return the holders. The keeper's mutex is not held.
@@ -55,7 +55,7 @@ type Config[T any] struct {
 // A Renewal is the server's answer for one lease.
 type Renewal struct {
 	Lasts   time.Duration // counted from the request
-	Problem string        // why it was not renewed; empty if it was
+	Problem error         // why it was not renewed; nil if it was
 }
 
 // renewBatch is the maximum number of leases that are renewed together.
@@ -79,7 +79,7 @@ func (k *Keeper[T]) Track(l *Lease[T]) (replaced T, ok bool) {
 		return replaced, false
 	}
 	if old := k.leases[l.ID]; old != nil {
-		k.drop(old, k.config.Cause(""))
+		k.drop(old, k.config.Cause(nil))
 		replaced = old.Holder
 	}
 	l.expiry = time.AfterFunc(time.Until(l.Until), func() { k.expire(l) })
@@ -286,7 +286,7 @@ func (k *Keeper[T]) renewed(batch []*Lease[T], renewals []Renewal, asked time.Ti
 		renewal := renewals[i]
 		switch {
 		case k.leases[l.ID] != l:
-		case renewal.Problem == "":
+		case renewal.Problem == nil:
 			l.renewed(asked, renewal.Lasts)
 		case l.Ending.Load() > 0:
 			l.postpone()
@@ -308,7 +308,7 @@ func (k *Keeper[T]) expire(l *Lease[T]) {
 	expired := k.leases[l.ID] == l && !l.Ended.Load() && !time.Now().Before(l.Until)
 	if expired {
 		l.Expired = true
-		k.drop(l, k.config.Cause(""))
+		k.drop(l, k.config.Cause(nil))
 	}
 	k.mu.Unlock()
 	if expired {

@@ -24,7 +24,7 @@ type Lease[T any] struct {
 	// The keeper's mutex guards these while it keeps the lease. Then they do not change.
 	Until   time.Time // when it ends, by this process's clock
 	Cause   error     // why the keeper dropped it
-	Problem string    // the server's answer, if it did not renew it
+	Problem error     // why the server did not renew it, if it did not
 	Expired bool      // it ended before it could be renewed
 
 	renewAt time.Time   // when to renew it

@@ -14,7 +14,7 @@ func TestSuspicionOutlivesAnEarlierRenewal(t *testing.T) {
 	errCanceled, errLost := errors.New("canceled"), errors.New("lost")
 	var lost []string
 	k := NewKeeper(Config[string]{
-		Cause: func(string) error { return errLost },
+		Cause: func(error) error { return errLost },
 		Lost:  func(holder string) { lost = append(lost, holder) },
 	})
 	l := &Lease[string]{ID: "j", Holder: "h"}
@@ -43,7 +43,7 @@ func TestSuspicionOutlivesAnEarlierRenewal(t *testing.T) {
 	asked := time.Now()
 	k.Suspect("j", errCanceled)
 	answer(hour, asked)
-	answer(Renewal{Problem: "j is not locked"}, time.Now())
+	answer(Renewal{Problem: errLost}, time.Now())
 	require.Equal(t, []string{"h"}, lost)
 	require.ErrorIs(t, l.Cause, errCanceled)
 }

@@ -66,6 +66,9 @@ func isReadOnly(err error) bool {
 // isBusy reports whether the server is busy with a long script.
 func isBusy(err error) bool { return redis.HasErrorPrefix(err, "BUSY ") }
 
+// IsDamage reports whether a command met a key with a value of a wrong type.
+func IsDamage(err error) bool { return strings.Contains(Answer(err), "WRONGTYPE ") }
+
 // IsTimeout reports whether a connection was silent for too long.
 func IsTimeout(err error) bool {
 	var timeout net.Error

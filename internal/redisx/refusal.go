@@ -25,9 +25,6 @@ var hints = map[string]string{
 // firstWord matches the first word of a server error. Redis 6 puts it inside the error of a script.
 var firstWord = regexp.MustCompile(`^(?:ERR .*?: -)?([A-Z]+) `)
 
-// IsKnownRefusal reports whether a word begins an error of the server that has a hint.
-func IsKnownRefusal(word string) bool { return hints[word] != "" }
-
 // Refusal returns the first word of the server's error, as in hints, or the empty string if the
 // server did not answer.
 func Refusal(err error) string {

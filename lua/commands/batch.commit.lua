@@ -14,9 +14,9 @@
 local jid = required('Job', 'jid', ARGV[3])
 local job = call('hmget', job_key(jid), 'state', 'x:o')
 if not job[1] then
-  reject('Batch.commit', 'Job ' .. jid .. ' does not exist')
+  raise('Batch.commit', no_job(jid))
 elseif not is_batch(job[2]) then
-  reject('Batch.commit', 'Job ' .. jid .. ' is not a batch')
+  raise('Batch.commit', no_batch(jid))
 end
 local dependencies = job_key(jid) .. '-dependencies'
 local left = call('scard', dependencies)
@@ -27,7 +27,7 @@ must_write()
 if left == 1 and job[1] == 'depends' then
   local problem = free(jid, true)
   if problem then
-    reject('Batch.commit', problem)
+    raise('Batch.commit', problem)
   end
 end
 undepend(jid, OPEN)

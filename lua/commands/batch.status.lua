@@ -18,9 +18,9 @@ local jid = required('Job', 'jid', ARGV[3])
 local cursor = ARGV[4] and scan_cursor('Batch.status', ARGV[4])
 local job = call('hmget', job_key(jid), 'state', 'x:o')
 if not job[1] then
-  reject('Batch.status', 'Job ' .. jid .. ' does not exist')
+  raise('Batch.status', no_job(jid))
 elseif not is_batch(job[2]) then
-  reject('Batch.status', 'Job ' .. jid .. ' is not a batch')
+  raise('Batch.status', no_batch(jid))
 end
 
 local dependencies = job_key(jid) .. '-dependencies'

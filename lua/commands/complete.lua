@@ -68,6 +68,6 @@ if given.checked then
 end
 complete(worker, {item})
 if item.problem then
-  reject('Complete', item.problem)
+  raise('Complete', item.problem)
 end
 return item.state

@@ -23,15 +23,14 @@ local action = required('Depends', 'command', ARGV[4])
 local job = call('hmget', job_key(jid), 'state', 'x:o')
 local state = job[1]
 if state ~= 'depends' then
-  -- The state of a job that does not exist is false.
-  reject('Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state))
+  raise('Depends', not_depending(jid, state))
 end
 
 local function add()
   local others, problem = needed(jid, check_dependencies('Depends', ARGV, 5), 5, {})
   problem = problem or action == 'upon' and circle_of(jid, others)
   if problem then
-    reject('Depends', problem)
+    raise('Depends', problem)
   end
   local watches = job[2] and has_option(job[2], POLICY)
   if watches then
@@ -62,7 +61,7 @@ local function remove(ended, is_free)
   must_write()
   local problem = is_free and free(jid, false)
   if problem then
-    reject('Depends', problem)
+    raise('Depends', problem)
   end
   for _, other in ipairs(ended) do
     undepend(jid, other)

@@ -48,7 +48,7 @@ if not state then
 elseif state == 'complete' or state == 'failed' then
   return '!' .. state
 elseif not queue then
-  reject('End', 'Job ' .. jid .. ' is in no queue')
+  raise('End', no_queue(jid))
 end
 
 local _, values = split_options(job[7])
@@ -76,7 +76,7 @@ local function requeue_in_place()
   end
   local _, problem = enqueue(item, queue, score)
   if problem then
-    reject('End', problem)
+    raise('End', problem)
   end
   give_up(item, worker, fields, 'released')
   wake_for(queue, 0)
@@ -101,7 +101,7 @@ local function end_now()
     as = tellable > 0 and as or 'failed+'
   end
   if problem then
-    reject('End', problem)
+    raise('End', problem)
   end
   for i = 1, #others do
     undepend(jid, others[i])

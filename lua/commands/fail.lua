@@ -35,6 +35,6 @@ end
 must_publish()
 local problem = fail(worker, item)
 if problem then
-  reject('Fail', problem)
+  raise('Fail', problem)
 end
 return jid

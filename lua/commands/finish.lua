@@ -17,7 +17,7 @@
 --                    lost and taken again since then is refused
 --          data may be '', which leaves the job's data as it is
 -- Returns  an array with one text for each job: its state after complete, the retries that are left
---          after retry, or '!' and why it could not be done, as the single commands say it. A text
+--          after retry, or '!' and the problem, as text_of formats it. A text
 --          ends in '+' when sweep must still release dependents, or notify them of a failure. Empty
 --          if all jobs were named by completed, and are complete
 -- Errors   Finish(); nothing is written then
@@ -149,7 +149,7 @@ local outcomes = sized(items)
 for i = 1, n do
   local item = items[i]
   if item.problem then
-    outcomes[i] = '!' .. item.problem
+    outcomes[i] = '!' .. text_of(item.problem)
   else
     outcomes[i] = item.state or tostring(item.remaining)
   end

@@ -16,7 +16,7 @@ local data = ARGV[5] and strict_json('Log', 'data', ARGV[5])
 
 local job = call('hmget', job_key(jid), 'state', 'history')
 if not job[1] then
-  reject('Log', 'Job ' .. jid .. ' does not exist')
+  raise('Log', no_job(jid))
 end
 local list, text = job_key(jid) .. '-history', entry(now, cjson.encode(message), data)
 call('llen', list) -- fails before anything is written, or not at all

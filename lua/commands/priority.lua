@@ -15,7 +15,7 @@ local jid = required('Job', 'jid', ARGV[3])
 local priority = number('Priority', 'priority', ARGV[4])
 local job = call('hmget', job_key(jid), unpack(PRIORITY_FIELDS))
 if not job[1] then
-  reject('Priority', 'Job ' .. jid .. ' does not exist')
+  raise('Priority', no_job(jid))
 end
 set_priority(call, jid, job, priority)
 return priority

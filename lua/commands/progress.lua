@@ -4,7 +4,8 @@
 -- ARGV     COMMAND, NOW, worker, then for each job: jid, since, done, total, note
 --          since  only a job that runs since this time, unless it is ''
 --          total  0 if it is not known
--- Returns  an array with one text for each job: empty, or '!' and why nothing was recorded
+-- Returns  an array with one text for each job: empty, or '!' and the problem, as
+--          text_of formats it
 -- Errors   Progress(); nothing is written then
 -- Cost     2 commands a job, 3 if it has waiters
 -- For      Go
@@ -24,11 +25,11 @@ local function amount(name, text)
   return n
 end
 
--- Records the progress of one job. Returns why that is impossible, or nil.
+-- Records the progress of one job. Returns the problem, or nil.
 local function set(item)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
-  local problem = job.err or
+  local problem = job.err and job or
     not_owned('Progress', item.jid, job[1], job[2], worker, job[3], item.since)
   if problem then
     return problem
@@ -60,6 +61,6 @@ must_publish()
 local outcomes = {}
 for i = 1, #items do
   local problem = set(items[i])
-  outcomes[i] = problem and '!' .. problem or ''
+  outcomes[i] = problem and '!' .. text_of(problem) or ''
 end
 return outcomes

@@ -47,7 +47,7 @@ local at, n = 5, 0
 local function add(queue, jid, klass, data, delay, first, last)
   local item = read_put(puts, queue, jid, klass, data, delay, first, last, checked)
   if seen[jid] then
-    reject('Put', 'Job ' .. jid .. ' is named twice')
+    raise('Put', named_twice(jid))
   end
   n = n + 1
   items[n], seen[jid] = item, true

@@ -12,7 +12,7 @@
 local jid = required('Recurring', 'jid', ARGV[3])
 local tags = call('hget', recur_key(jid), 'tags')
 if not tags then
-  reject('Tag', 'Job ' .. jid .. ' does not exist')
+  raise('Tag', no_job(jid))
 end
 tags = union(names_of(tags), ARGV, 4)
 call('hset', recur_key(jid), 'tags', array(tags))

@@ -12,7 +12,7 @@
 local jid = required('Recurring', 'jid', ARGV[3])
 local tags = call('hget', recur_key(jid), 'tags')
 if not tags then
-  reject('Untag', 'Job ' .. jid .. ' does not exist')
+  raise('Untag', no_job(jid))
 end
 tags = difference(names_of(tags), ARGV, 4)
 call('hset', recur_key(jid), 'tags', array(tags))

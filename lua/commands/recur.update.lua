@@ -15,7 +15,7 @@ local key = recur_key(jid)
 local old = call('hmget', key, 'queue', 'interval')
 local queue, interval = old[1], finite(old[2], 0)
 if not queue then
-  reject('Recur', 'No recurring job ' .. jid)
+  raise('Recur', new_problem('not_found', nil, 'No recurring job ' .. jid))
 end
 
 local numeric = {priority = true, interval = true, retries = true, backlog = true}

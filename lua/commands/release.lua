@@ -26,6 +26,6 @@ json('Release', 'data', item.data)
 must_publish()
 local problem = release(worker, item)
 if problem then
-  reject('Release', problem)
+  raise('Release', problem)
 end
 return jid

@@ -3,7 +3,7 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     COMMAND, NOW, worker, jid...
 -- Returns  an array with one text for each job: for how many seconds it is locked from now, or
---          '!' and why it could not be renewed
+--          '!' and the problem, as text_of formats it
 -- Errors   Renew()
 -- Cost     4 commands, 1 for each queue and 2 for each job
 -- For      Go
@@ -15,13 +15,13 @@ local worker = required('Renew', 'worker', ARGV[3])
 local heartbeats = {} -- by queue
 local outcomes, by_queue, all = {}, {}, {}
 
--- Reads a job and records the new end of its lock. Returns why it can't be renewed, or nil.
+-- Reads a job and records the new end of its lock. Returns the problem, or nil.
 local function read_lock(jid, i)
   local job = try('hmget', job_key(jid), 'queue', 'state', 'worker', 'grace', 'x:o')
   local queue = job[1]
-  local problem = job.err or not_owned('Renew', jid, job[3], job[2], worker)
+  local problem = job.err and job or not_owned('Renew', jid, job[3], job[2], worker)
   if problem or not queue then
-    return problem or 'Job ' .. jid .. ' is in no queue'
+    return problem or no_queue(jid)
   end
   local seconds = job[5] and own_lock_time(job[5]) or heartbeats[queue]
   if not seconds then
@@ -44,7 +44,7 @@ local function renew_queue(queue, its)
   end
   for i, job in ipairs(its.jobs) do
     if type(reply) == 'table' then
-      outcomes[job.at] = '!' .. reply.err
+      outcomes[job.at] = '!' .. text_of(reply)
     else
       local expires = its.locks[2 * i - 1]
       call('hset', job_key(job.jid), 'expires', expires)
@@ -61,7 +61,7 @@ end
 for i = 4, #ARGV do
   local problem = read_lock(ARGV[i], i - 3)
   if problem then
-    outcomes[i - 3] = '!' .. problem
+    outcomes[i - 3] = '!' .. text_of(problem)
   end
 end
 for queue, its in pairs(by_queue) do

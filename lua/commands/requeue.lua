@@ -13,6 +13,6 @@
 --          zrange zrangebyscore zrank zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 if call('exists', job_key(required('Put', 'jid', ARGV[5]))) == 0 then
-  reject('Requeue', 'Job ' .. ARGV[5] .. ' does not exist')
+  raise('Requeue', no_job(ARGV[5]))
 end
 return put_from_arguments(3)

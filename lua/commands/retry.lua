@@ -44,6 +44,6 @@ end
 must_publish()
 local problem = retry(required('Retry', 'worker', ARGV[5]), item)
 if problem then
-  reject('Retry', problem)
+  raise('Retry', problem)
 end
 return item.remaining

@@ -21,7 +21,7 @@ if action == 'add' or action == 'remove' then
   local jid = required('Tag', 'jid', ARGV[4])
   local stored = call('hget', job_key(jid), 'tags')
   if not stored then
-    reject('Tag', 'Job ' .. jid .. ' does not exist')
+    raise('Tag', no_job(jid))
   end
   local text = change_tags(jid, stored, action == 'add', ARGV, 5)
   call('hset', job_key(jid), 'tags', text)

@@ -16,12 +16,12 @@ for i = 3, #ARGV do
   local jid = ARGV[i]
   local job = read_running(call, jid)
   if not job[2] then
-    reject('Timeout', 'Job ' .. jid .. ' does not exist')
+    raise('Timeout', no_job(jid))
   elseif job[2] ~= 'running' then
-    reject('Timeout', 'Job ' .. jid .. ' not running')
+    raise('Timeout', new_problem('not_running', jid, is('not running')))
   end
   if not job[1] then
-    reject('Timeout', 'Job ' .. jid .. ' is in no queue')
+    raise('Timeout', no_queue(jid))
   end
   call('zcard', queue_key(job[1], 'work')) -- fails before anything is written, or not at all
   if not running[jid] then

@@ -34,7 +34,7 @@ local action = string.lower(ARGV[3])
 local jid = required('Track', 'jid', ARGV[4])
 local may_be_gone = ARGV[5] == 'tidy' and action == 'untrack'
 if call('exists', job_key(jid)) == 0 and not (may_be_gone and is_tracked(jid)) then
-  reject('Track', 'Job does not exist')
+  raise('Track', new_problem('not_found', nil, 'Job does not exist'))
 end
 must_publish()
 if action == 'track' then

@@ -16,13 +16,13 @@ local jid = required('Job', 'jid', ARGV[3])
 local given = read_gift('Unfail.job', 4, #ARGV)
 local state = call('hget', job_key(jid), 'state')
 if not state then
-  reject('Unfail.job', 'Job ' .. jid .. ' does not exist')
+  raise('Unfail.job', no_job(jid))
 elseif state ~= 'failed' then
-  reject('Unfail.job', 'Job ' .. jid .. ' has not failed: ' .. state)
+  raise('Unfail.job', new_problem('not_failed', jid, 'has not failed: ' .. state))
 end
 local job = read_failed(jid)
 if not job then
-  reject('Unfail.job', 'Job ' .. jid .. ' is in no queue')
+  raise('Unfail.job', no_queue(jid))
 end
 unfail({job}, given)
 leave_group(jid, list_of(job.failure))

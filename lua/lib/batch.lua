@@ -6,14 +6,17 @@ local function is_batch(stored) -- cold
   return stored and has_option(stored, BATCH)
 end
 
+local function no_batch(jid) -- cold
+  return new_problem('invalid', jid, 'is not a batch')
+end
+
 -- Reads a batch, which must still wait for something.
 local function read_batch(area, jid) -- cold
   local job = call('hmget', job_key(jid), 'state', 'x:o')
   if job[1] ~= 'depends' then
-    -- The state of a job that does not exist is false.
-    reject(area, 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1]))
+    raise(area, not_depending(jid, job[1]))
   elseif not is_batch(job[2]) then
-    reject(area, 'Job ' .. jid .. ' is not a batch')
+    raise(area, no_batch(jid))
   end
   return job[2]
 end
@@ -30,12 +33,12 @@ local function read_batches(area, batches, items) -- cold
         batch.waiting = batch.waiting or waiting_for(jid, changes_of(items))
       end
       if batch.waiting and batch.waiting[item.jid] then
-        reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
+        raise(area, new_problem('invalid', item.jid, 'would wait for its own batch'))
       end
       batch.members[#batch.members + 1] = item.jid
     end
     if batches[item.jid] then
-      reject(area, 'Job ' .. item.jid .. ' is put together with its members')
+      raise(area, new_problem('invalid', item.jid, 'is put together with its members'))
     end
   end
 end

@@ -28,8 +28,8 @@ local function check_dependents(jid, among, n)
   local dependents = dependents_beyond(call, jid, among, n)
   local other = outsider(dependents, among)
   if other then
-    reject('Cancel', jid .. ' is a dependency of ' .. other ..
-      ' but is not mentioned to be canceled')
+    raise('Cancel', new_problem('has_dependents', nil, jid .. ' is a dependency of ' .. other ..
+      ' but is not mentioned to be canceled'))
   end
   return dependents
 end

@@ -1,8 +1,43 @@
 -- Arguments are checked before the first write, so an invalid one changes nothing. The error texts
 -- are those of qless-core's script, which other clients rely on.
+--
+-- A problem is why a command does nothing: {code, text [, jid]}, or a failed reply of the server.
+-- The code is one of package qless. With a jid, the text is what follows "Job jid".
 
-local function reject(area, message)
-  error(area .. '(): ' .. message)
+local function new_problem(code, jid, text) -- cold
+  return {code = code, jid = jid, text = text}
+end
+
+local function no_job(jid) -- cold
+  return new_problem('not_found', jid, 'does not exist')
+end
+
+local function no_queue(jid) -- cold
+  return new_problem('invalid', jid, 'is in no queue')
+end
+
+-- Begins a text with the verb that qless-core's omits.
+local function is(text) -- cold
+  return classic and text or 'is ' .. text
+end
+
+-- The text of a problem. For Go it begins with the code and with the lengths of the jid and of the
+-- text, which follow.
+local function text_of(problem) -- cold
+  local jid, text = problem.jid, problem.err or problem.text
+  if not classic then
+    jid = jid or ''
+    return table.concat({problem.code or 'server', #jid, #text, jid, text}, ' ')
+  end
+  return jid and 'Job ' .. jid .. ' ' .. text or text
+end
+
+local function raise(area, problem) -- cold
+  error(area .. '(): ' .. text_of(problem))
+end
+
+local function reject(area, message) -- cold
+  raise(area, new_problem('invalid', nil, message))
 end
 
 local function required(area, name, text)

@@ -47,13 +47,13 @@ local function waiting_for(jid, changes) -- cold
   return seen
 end
 
--- Why a job that exists can't wait for others: it would wait for itself. Only calls from Go ask:
--- clients in other languages may close a circle.
+-- The problem that a job that exists would wait for itself if it waited for others, or nil. Only
+-- calls from Go ask: clients in other languages may close a circle.
 local function circle_of(jid, others, changes) -- cold
   local seen = others[1] and waiting_for(jid, changes or none)
   for i = 1, #others do
     if seen[others[i]] then
-      return 'Job ' .. jid .. ' would wait for itself'
+      return new_problem('invalid', jid, 'would wait for itself')
     end
   end
 end
@@ -64,9 +64,9 @@ local function refuse_circles(items) -- cold
   for _, item in ipairs(items) do
     if item.old and item.checked and item.others[1] then
       changes = changes or changes_of(items)
-      local why = circle_of(item.jid, item.others, changes)
-      if why then
-        reject('Put', why)
+      local problem = circle_of(item.jid, item.others, changes)
+      if problem then
+        raise('Put', problem)
       end
     end
   end

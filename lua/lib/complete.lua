@@ -35,14 +35,14 @@ local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
   local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-  local refusal = job.err
+  local refusal = job.err and job
   if not refusal and not item.anybody then
     refusal = not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   end
   if refusal then
     return refusal
   elseif item.queue ~= job[4] then
-    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+    return new_problem('wrong_queue', jid, is('running in another queue: ' .. tostring(job[4])))
   end
   item.key, item.retries, item.began = key, job[3] or DEFAULT_RETRIES, job[5]
   if item.anybody and job[2] ~= 'running' then
@@ -65,7 +65,7 @@ local function read_all(items, worker)
     local item = items[i]
     local problem
     if seen[item.jid] then
-      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
+      problem = new_problem('not_running', item.jid, 'is not currently running: complete')
     else
       problem = read_completed(item, worker)
     end

@@ -3,20 +3,28 @@
 -- An open batch also waits for this jid, which no job has, so it is never complete.
 local OPEN = 'x:open'
 
+-- The problem that a job does not wait for others. qless-core's text is the same if there is no
+-- such job.
+local function not_depending(jid, state) -- cold
+  if not state and not classic then
+    return no_job(jid)
+  end
+  return new_problem('not_depending', jid, is('not in the depends state: ' .. tostring(state)))
+end
+
 -- The jobs in the list, from first on, that a job must wait for: the ones that exist, or are put
--- before it by this call, and are not complete. Or nil, and the reason why one of them can't be
--- read.
+-- before it by this call, and are not complete. Or nil, and the problem with one of them.
 local function needed(jid, list, first, before, strict) -- cold
   local others = {}
   for i = first, #list do
     local other = list[i]
     local state = other == OPEN and 'open' or before[other] or try('hget', job_key(other), 'state')
     if type(state) == 'table' then
-      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+      return nil, new_problem('server', other, 'can not be read: ' .. state.err)
     elseif state and state ~= 'complete' and other ~= jid then
       others[#others + 1] = other
     elseif strict and not state then
-      return nil, 'Job ' .. other .. ' does not exist'
+      return nil, no_job(other)
     end
   end
   return others
@@ -61,8 +69,8 @@ local function keep_delay(key, delay, means_none) -- cold
 end
 
 -- Moves a job without remaining dependencies into work or, if it was put with a delay and its last
--- dependency releases it, to the scheduled jobs for the rest of the delay. Returns why that is
--- impossible, or nil.
+-- dependency releases it, to the scheduled jobs for the rest of the delay. Returns the problem, or
+-- nil.
 local function free(jid, released) -- cold
   local key = job_key(jid)
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
@@ -76,7 +84,7 @@ local function free(jid, released) -- cold
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
-    return reply.err
+    return reply
   end
   try('zrem', queue_key(queue, 'depends'), jid)
   call('hset', key, 'state', state)

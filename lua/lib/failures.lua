@@ -8,7 +8,7 @@ local function add_failure(jid, group)
     reply = try('lpush', prefix .. 'f:' .. group, jid)
   end
   if type(reply) == 'table' then
-    return reply.err
+    return reply
   end
   try('sadd', prefix .. 'failures', group)
 end

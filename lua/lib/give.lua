@@ -6,14 +6,14 @@ local function read_owned(area, item, worker)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time', 'x:o', 'x:attempts')
-  local problem = job.err or not item.anybody and
+  local problem = job.err and job or not item.anybody and
     not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
   elseif not job[1] then
-    return 'Job ' .. item.jid .. ' is in no queue'
+    return no_queue(item.jid)
   elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+    return new_problem('wrong_queue', item.jid, is('running in another queue: ' .. job[1]))
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -54,7 +54,7 @@ local function give_up(item, worker, fields, what)
 end
 
 -- Adds a job to a queue: to the scheduled jobs if it has a delay, otherwise to work with a score.
--- Returns its state, or nil and the error.
+-- Returns its state, or nil and the problem.
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
   if item.delay > 0 then
@@ -62,7 +62,7 @@ local function enqueue(item, queue, score)
   end
   local reply = add_first(queue_key(queue, part), score, item.jid)
   if type(reply) == 'table' then
-    return nil, reply.err
+    return nil, reply
   end
   return state
 end

@@ -83,8 +83,7 @@ local function advance(item, cap) -- cold
   return state
 end
 
--- Reads the next place of a job, and links it to its dependencies. Returns why that is impossible,
--- or nil.
+-- Reads the next place of a job, and links it to its dependencies. Returns the problem, or nil.
 local function prepare_next(item) -- cold
   local others, problem = needed(item.jid, item.depends, 1, {})
   problem = problem or item.checked and circle_of(item.jid, others)
@@ -105,10 +104,9 @@ local function prepare_next(item) -- cold
   end
   local size = try('zcard', queue_key(item.next, item.part))
   if type(size) == 'table' then
-    return size.err
+    return size
   elseif #others > 0 then
     must_write() -- needs no memory, so that a server that is out of memory accepts the next write
-    local failed = link(item.jid, others, {})
-    return failed and failed.err
+    return link(item.jid, others, {})
   end
 end

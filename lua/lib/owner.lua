@@ -1,29 +1,40 @@
--- The check that a worker that finishes or renews a job holds its lock.
-
--- The reason why this worker does not hold a job, or nil. since is the time at which the worker
--- took the job, if it is known: it may have lost the job and taken it again. Each command has its
+-- The check that a worker that finishes or renews a job holds its lock. Some commands have their
 -- own wording, which other clients rely on.
-local function not_owned(area, jid, owner, state, worker, time, since)
+
+local function not_running(area, jid, state) -- cold
   if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local is_not = ({Fail = ' not', Heartbeat = ' not'})[area] or ' is not'
-    return 'Job ' .. jid .. is_not .. ' currently running: ' .. state
+    return no_job(jid)
+  end
+  local text = 'not currently running: ' .. state
+  local bare = area == 'Fail' or area == 'Heartbeat'
+  return new_problem('not_running', jid, bare and is(text) or 'is ' .. text)
+end
+
+-- again is the time at which the same worker took the job again.
+local function lost_lock(area, jid, owner, again) -- cold
+  local taken = ({
+    Fail = is('running with'), Heartbeat = is('given out to'), Retry = 'has been given to',
+  })[area] or 'has been handed out to'
+  return new_problem('lock_lost', jid, taken .. ' another worker: ' .. tostring(owner) ..
+    (again and ', at ' .. tostring(again) or ''))
+end
+
+-- The problem that this worker does not hold a job, or nil. since is the time at which the worker
+-- took the job, if it is known: it may have lost the job and taken it again.
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if state ~= 'running' then
+    return not_running(area, jid, state)
   elseif owner ~= worker or since and since ~= time then
-    local taken = ({
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    })[area] or ' has been handed out to'
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. ' another worker: ' .. tostring(owner) .. again
+    return lost_lock(area, jid, owner, owner == worker and time)
   end
 end
 
 local function must_own(area, jid, queue, owner, state, worker, time, since)
   local problem = not_owned(area, jid, owner, state, worker, time, since)
   if problem then
-    reject(area, problem)
+    raise(area, problem)
   elseif not queue then
-    reject(area, 'Job ' .. jid .. ' is in no queue')
+    raise(area, no_queue(jid))
   end
 end
 

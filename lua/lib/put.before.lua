@@ -1,6 +1,10 @@
 -- Reading existing jobs before they are put again. Everything that can fail is read before the
 -- first write.
 
+local function named_twice(jid) -- cold
+  return new_problem('invalid', jid, 'is named twice')
+end
+
 -- If a put repeats the key that its job claims, keeps the job that this one follows.
 local function keep_followed(given, old) -- cold
   local claim = given.claim
@@ -111,7 +115,7 @@ local function read_holder(item, before, claims, unheld) -- cold
     follow(item, holder)
   else
     if before[holder] then
-      reject('Put', 'Job ' .. holder .. ' is named twice')
+      raise('Put', named_twice(holder))
     end
     replace_job(item, holder, held)
   end
@@ -143,7 +147,7 @@ local function read_before(puts, item, before, claims, fresh, unheld)
     local new = item.checked == 'new' or item.given.replace
     local condition = new and 'new' or item.given['if']
     if before[item.jid] then
-      reject('Put', 'Job ' .. item.jid .. ' is named twice')
+      raise('Put', named_twice(item.jid))
     end
     local found = condition and call('hmget', item.key, 'state', 'x:o') or none
     if condition and is_left_alone(condition, found[1]) and
@@ -169,7 +173,7 @@ local function read_before(puts, item, before, claims, fresh, unheld)
   elseif not item.others then
     local others, problem = needed(item.jid, item.depends, 1, before, item.given.strict)
     if problem then
-      reject('Put', problem)
+      raise('Put', problem)
     end
     item.others, item.waits = others, item.waits or #others > 0
   end

@@ -227,8 +227,8 @@ func TestProgressOfSeveralJobs(t *testing.T) {
 		"w1", "a", "", "1", "2", "n", "c", "", "1", "2", "", "b", "1", "1", "2", "", "b", "", "2", "2", "")
 	require.NoError(t, err)
 	answers := reply.([]any)
-	require.Equal(t, []any{"", "!Job c is not currently running: waiting"}, answers[:2])
-	require.Contains(t, answers[2], "!Job b has been handed out to another worker: w1, at ")
+	require.Equal(t, []any{"", "!not_running 1 33 c is not currently running: waiting"}, answers[:2])
+	require.Contains(t, answers[2], " b has been handed out to another worker: w1, at ")
 	require.Equal(t, "", answers[3])
 	require.Equal(t, 2, e.Read("b").Progress.Done)
 }

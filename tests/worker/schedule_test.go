@@ -406,7 +406,7 @@ func TestAJobThatIsAlwaysRefusedIsTriedOnce(t *testing.T) {
 	e := newEnv(t)
 	e.missed(time.Minute, schedule("@every 1s"))
 	w := e.newFollower(schedule("@every 1s"))
-	refused := "ERR user_script:1: Put(): no script: 0000000000000000000000000000000000000000, on @user_script:1."
+	refused := "ERR user_script:1: Put(): invalid 0 9  no script script: 0000000000000000000000000000000000000000, on @user_script:1."
 	w.instead("schedule", func(func() error) error { return scriptRefusal(refused) })
 	require.NoError(t, w.Start(t.Context()))
 	w.await(t, "a look", 2, of("schedule.last"))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"strings"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/redisx"
@@ -72,16 +71,13 @@ func statusOf(err error) int {
 	return statusError
 }
 
-// isDamage reports whether a command met a key with a value of a wrong type.
-func isDamage(err error) bool { return strings.Contains(redisx.Answer(err), "WRONGTYPE ") }
-
 // hintFor returns a hint for an error of the server or the network, or the empty string.
 func hintFor(err error) string {
 	var network *net.OpError
 	if errors.As(err, &network) && network.Op == "dial" {
 		return "hint: --redis, $QLESS_REDIS_URL or a context names another server"
 	}
-	if isDamage(err) {
+	if redisx.IsDamage(err) {
 		return "hint: a key is damaged: qless doctor says which"
 	}
 	if hint := redisx.Hint(err); hint != "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/units"
 )
 
@@ -75,7 +76,7 @@ func latencyOf(
 	ctx context.Context, client *qless.Client, queue string,
 ) (*inspect.Latency, error) {
 	latency, err := inspect.New(client).Latency(ctx, queue)
-	if isDamage(err) {
+	if redisx.IsDamage(err) {
 		return nil, nil
 	}
 	return &latency, err

@@ -1,0 +1,71 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+)
+
+// A Problem is why the script does nothing with a job or an argument.
+type Problem struct {
+	Code string // of a qless.Error
+	JID  string // of the job that it is about; empty if there is none
+	Text string // with a JID, what follows "the job"
+}
+
+// serverCode is the code of errors of the server.
+const serverCode = "server"
+
+// parseProblem parses the text of a problem: the code, the lengths of the jid and of the text, and
+// these, separated by spaces. Anything may follow them.
+func parseProblem(text string) (p Problem, ok bool) {
+	parts := strings.SplitN(text, " ", 4)
+	if len(parts) < 4 {
+		return Problem{}, false
+	}
+	jid, err := strconv.ParseUint(parts[1], 10, 31)
+	if err != nil {
+		return Problem{}, false
+	}
+	length, err := strconv.ParseUint(parts[2], 10, 31)
+	rest := parts[3]
+	if err != nil || uint64(len(rest)) <= jid || rest[jid] != ' ' {
+		return Problem{}, false
+	}
+	p = Problem{Code: parts[0], JID: rest[:jid], Text: rest[jid+1:]}
+	p.Text = p.Text[:min(length, uint64(len(p.Text)))] // the server may have cut it
+	return p, true
+}
+
+// RaisedProblem finds the problem that the script raised, "Area(): problem", in an error of the
+// server, which adds its own words before and after it.
+func RaisedProblem(answer string) (p Problem, ok bool) {
+	_, text, found := strings.Cut(answer, "(): ")
+	if !found {
+		return Problem{}, false
+	}
+	return parseProblem(text)
+}
+
+// RefusedProblem returns the problem with one of several jobs, if a script's reply for it is one.
+func RefusedProblem(reply string) (p Problem, refused bool) {
+	text, refused := strings.CutPrefix(reply, "!")
+	if !refused {
+		return Problem{}, false
+	}
+	p, ok := parseProblem(text)
+	if !ok {
+		p = Problem{Code: serverCode, Text: text}
+	}
+	return p, true
+}
+
+// About describes the problem in an error that names a job.
+func (p Problem) About(jid string) string {
+	switch p.JID {
+	case "":
+		return p.Text
+	case jid:
+		return "the job " + p.Text
+	}
+	return "Job " + p.JID + " " + p.Text
+}
