@@ -2,7 +2,6 @@ package qless
 
 import (
 	"context"
-	"encoding/json"
 	"strconv"
 	"time"
 
@@ -209,19 +208,10 @@ type QueueSettings struct {
 }
 
 // MarshalJSON writes durations as text.
-func (s QueueSettings) MarshalJSON() ([]byte, error) { return json.Marshal(s.json()) }
+func (s QueueSettings) MarshalJSON() ([]byte, error) { return units.Marshal(s) }
 
 // UnmarshalJSON reads the output of MarshalJSON.
-func (s *QueueSettings) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, s.json()) }
-
-func (s *QueueSettings) json() any {
-	type fields QueueSettings
-	return &struct {
-		*fields
-		Heartbeat *units.Text `json:"heartbeat"`
-		Per       *units.Text `json:"per"`
-	}{(*fields)(s), (*units.Text)(&s.Heartbeat), (*units.Text)(&s.Per)}
-}
+func (s *QueueSettings) UnmarshalJSON(text []byte) error { return units.Unmarshal(text, s) }
 
 // Settings returns the settings of the queue. Values that the scripts can't use count as unset.
 func (q *Queue) Settings(ctx context.Context) (QueueSettings, error) {

@@ -1,7 +1,6 @@
 package qless
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"hash/maphash"
@@ -83,15 +82,6 @@ func shownJSON(data json.RawMessage) json.RawMessage {
 	}
 	quoted, _ := json.Marshal(string(data))
 	return quoted
-}
-
-// marshalFields returns a value as JSON, and leaves escaping HTML to the caller.
-func marshalFields(v any) ([]byte, error) {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(v)
-	return text.Bytes(), err
 }
 
 type jobReply struct {

@@ -180,9 +180,8 @@ type Job struct {
 
 // MarshalJSON writes Data that is not JSON as a string.
 func (j Job) MarshalJSON() ([]byte, error) {
-	type fields Job
 	j.Data = shownJSON(j.Data)
-	return marshalFields(fields(j))
+	return units.Marshal(j)
 }
 
 // Failure describes why a job failed.
@@ -239,30 +238,11 @@ type Attempt struct {
 	Message string `json:"message,omitempty"`
 }
 
-// attemptJSON has the durations as text.
-type attemptJSON struct {
-	attemptFields
-	Ran   units.Text `json:"ran"`
-	Delay units.Text `json:"delay,omitempty"`
-}
-
-type attemptFields Attempt
-
 // MarshalJSON writes durations as text.
-func (a Attempt) MarshalJSON() ([]byte, error) {
-	return marshalFields(attemptJSON{attemptFields(a), units.Text(a.Ran), units.Text(a.Delay)})
-}
+func (a Attempt) MarshalJSON() ([]byte, error) { return units.Marshal(a) }
 
 // UnmarshalJSON reads the output of MarshalJSON.
-func (a *Attempt) UnmarshalJSON(text []byte) error {
-	var read attemptJSON
-	if err := json.Unmarshal(text, &read); err != nil {
-		return err
-	}
-	*a = Attempt(read.attemptFields)
-	a.Ran, a.Delay = time.Duration(read.Ran), time.Duration(read.Delay)
-	return nil
-}
+func (a *Attempt) UnmarshalJSON(text []byte) error { return units.Unmarshal(text, a) }
 
 // A run is the run of a job by a worker of this process.
 type run interface {

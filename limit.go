@@ -2,7 +2,6 @@ package qless
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"strconv"
 	"time"
@@ -44,36 +43,21 @@ func checkLimitName(op, name string) error { return asInvalid(op, "", jobopts.Ch
 // A LimitConfig configures a limit. At least one of Concurrency and Rate must be set.
 type LimitConfig struct {
 	// Concurrency is the maximum number of jobs that run at once. 0 means no maximum.
-	Concurrency int
+	Concurrency int `json:"concurrency,omitempty"`
 
 	// Per is the period of Rate, from 1 ms to 366 days. It can be set only with Rate.
-	Per time.Duration
+	Per time.Duration `json:"per,omitempty"`
 
 	// Rate is the maximum number of jobs that start in any period of length Per, up to 1,000,000. 0
 	// means no maximum. The server keeps the time of each start that still counts.
-	Rate int
+	Rate int `json:"rate,omitempty"`
 }
 
 // MarshalJSON writes Per as text.
-func (c LimitConfig) MarshalJSON() ([]byte, error) {
-	return json.Marshal(limitJSON{c.Concurrency, c.Rate, units.Text(c.Per)})
-}
+func (c LimitConfig) MarshalJSON() ([]byte, error) { return units.Marshal(c) }
 
 // UnmarshalJSON reads the output of MarshalJSON.
-func (c *LimitConfig) UnmarshalJSON(raw []byte) error {
-	var read limitJSON
-	if err := json.Unmarshal(raw, &read); err != nil {
-		return err
-	}
-	*c = LimitConfig{read.Concurrency, time.Duration(read.Per), read.Rate}
-	return nil
-}
-
-type limitJSON struct {
-	Concurrency int        `json:"concurrency,omitempty"`
-	Rate        int        `json:"rate,omitempty"`
-	Per         units.Text `json:"per,omitempty"`
-}
+func (c *LimitConfig) UnmarshalJSON(text []byte) error { return units.Unmarshal(text, c) }
 
 func (c LimitConfig) check(op string) error {
 	switch {

@@ -57,19 +57,11 @@ type RecurringJob struct {
 // MarshalJSON writes the interval as text, and Data that is not JSON as a string.
 func (r RecurringJob) MarshalJSON() ([]byte, error) {
 	r.Data = shownJSON(r.Data)
-	return marshalFields(r.json())
+	return units.Marshal(r)
 }
 
 // UnmarshalJSON reads the output of MarshalJSON.
-func (r *RecurringJob) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, r.json()) }
-
-func (r *RecurringJob) json() any {
-	type fields RecurringJob
-	return &struct {
-		*fields
-		Interval *units.Text `json:"interval"`
-	}{(*fields)(r), (*units.Text)(&r.Interval)}
-}
+func (r *RecurringJob) UnmarshalJSON(text []byte) error { return units.Unmarshal(text, r) }
 
 // RecurringJob returns the recurring job with this jid, or [ErrNotFound].
 func (c *Client) RecurringJob(ctx context.Context, jid string) (*RecurringJob, error) {

@@ -190,50 +190,13 @@ type UniqueClaim struct {
 	For time.Duration `json:"for,omitempty"`
 }
 
-// jobOptionsJSON has the durations as text.
-type jobOptionsJSON struct {
-	optionFields
-	KeepFailedFor *units.Text `json:"keep_failed_for,omitempty"`
-	KeepFor       *units.Text `json:"keep_for,omitempty"`
-	LockTime      units.Text  `json:"lock_time,omitempty"`
-	MaxRunTime    units.Text  `json:"max_run_time,omitempty"`
-
-	Unique *uniqueClaimJSON `json:"unique,omitempty"`
-}
-
-type optionFields JobOptions
-
-type uniqueClaimJSON struct {
-	UniqueClaim
-	For units.Text `json:"for,omitempty"`
-}
-
 // MarshalJSON writes durations as text, such as "1m30s" or "forever".
-func (o JobOptions) MarshalJSON() ([]byte, error) {
-	shown := jobOptionsJSON{
-		optionFields(o), (*units.Text)(o.KeepFailedFor), (*units.Text)(o.KeepFor),
-		units.Text(o.LockTime), units.Text(o.MaxRunTime), nil,
-	}
-	if o.Unique != nil {
-		shown.Unique = &uniqueClaimJSON{*o.Unique, units.Text(o.Unique.For)}
-	}
-	return marshalFields(shown)
-}
+func (o JobOptions) MarshalJSON() ([]byte, error) { return units.Marshal(o) }
 
 // UnmarshalJSON reads the output of MarshalJSON.
 func (o *JobOptions) UnmarshalJSON(text []byte) error {
-	var read jobOptionsJSON
-	if err := json.Unmarshal(text, &read); err != nil {
-		return err
-	}
-	*o = JobOptions(read.optionFields)
-	o.KeepFailedFor, o.KeepFor = (*time.Duration)(read.KeepFailedFor), (*time.Duration)(read.KeepFor)
-	o.LockTime, o.MaxRunTime = time.Duration(read.LockTime), time.Duration(read.MaxRunTime)
-	if read.Unique != nil {
-		o.Unique = &read.Unique.UniqueClaim
-		o.Unique.For = time.Duration(read.Unique.For)
-	}
-	return nil
+	*o = JobOptions{}
+	return units.Unmarshal(text, o)
 }
 
 // applyStored sets the fields of a job that show its stored options. The others are set already.

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"encoding/json"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -60,22 +59,10 @@ type Row struct {
 }
 
 // MarshalJSON writes the interval as text.
-func (r Row) MarshalJSON() ([]byte, error) {
-	type fields Row
-	return json.Marshal(struct {
-		fields
-		Interval units.Text `json:"interval,omitempty"`
-	}{fields(r), units.Text(r.Interval)})
-}
+func (r Row) MarshalJSON() ([]byte, error) { return units.Marshal(r) }
 
 // UnmarshalJSON reads the output of MarshalJSON.
-func (r *Row) UnmarshalJSON(text []byte) error {
-	type fields Row
-	return json.Unmarshal(text, &struct {
-		*fields
-		Interval *units.Text `json:"interval"`
-	}{(*fields)(r), (*units.Text)(&r.Interval)})
-}
+func (r *Row) UnmarshalJSON(text []byte) error { return units.Unmarshal(text, r) }
 
 // A rowReply is a job in a reply of the commands list and find.
 type rowReply struct {
