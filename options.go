@@ -13,9 +13,7 @@ import (
 // Options of calls. The type of an option determines which calls accept it.
 type (
 	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Queue.Call], [Client.NewBatch],
-	// [Job.Move] or [Schedule]: [At], [Delay], [DependsOn], [Fair], [Headers], [If], [JID],
-	// [KeepFailedFor], [KeepFor], [Limits], [LockTime], [MaxRunTime], [OnFailure], [OnLost],
-	// [Priority], [Retries], [StartBy], [Tags], [TTL] or [Unique]. A job that is put again keeps the
+	// [Job.Move] or [Schedule]. The package comment lists them. A job that is put again keeps the
 	// options that the new put does not give, unless an option's comment says otherwise.
 	PutOption interface{ applyPut(*jobopts.Options) }
 

@@ -7,6 +7,7 @@ import (
 )
 
 //go:generate go run ./internal/cmd/luabundle
+//go:generate go run ./internal/cmd/optiontable
 
 //go:embed lua/qless.lua
 var scriptText string

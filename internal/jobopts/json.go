@@ -29,31 +29,20 @@ func (o *Options) JSON(klass, data string) ([]byte, error) {
 		if row.Key == "" {
 			continue
 		}
-		value := written(reflect.ValueOf(row.value(copied)).Elem())
-		if value == nil && row.Letter != "" && o.IsCleared(row.Name) {
-			value = clearing[row.Name]
-		}
-		if value == nil {
-			continue
-		}
-		raw, err := json.Marshal(value)
-		if err != nil {
+		raw, err := written(reflect.ValueOf(row.value(copied)).Elem())
+		switch {
+		case err != nil:
 			return nil, err
+		case raw == nil && row.None != "" && o.IsCleared(row.Name):
+			raw = []byte(row.None)
+		case raw == nil:
+			continue
 		}
 		text.WriteString(`,"` + row.Key + `":`)
 		text.Write(raw)
 	}
 	text.WriteString("}")
 	return text.Bytes(), nil
-}
-
-// endless is the text of an unlimited time.
-const endless = units.Text(Forever)
-
-// clearing holds the values that remove options from a job.
-var clearing = map[string]any{
-	"Headers": map[string]string{}, "OnLost": "first", "StartBy": endless, "TTL": endless,
-	"KeepFor": endless, "MaxRunTime": endless,
 }
 
 // writable returns a copy whose fields can be made and changed, with the parts of its unique key.
@@ -71,29 +60,26 @@ func (o *Options) writable() (*Options, error) {
 	return &copied, json.Unmarshal([]byte(unique.Key), &unique.Parts)
 }
 
-// written returns the value of an option in the form that read reads, or nil if it is not given.
-func written(value reflect.Value) any {
+// written returns the value of an option as JSON that read reads, or nil if it is not given.
+func written(value reflect.Value) ([]byte, error) {
 	if value.IsZero() {
-		return nil
+		return nil, nil
 	}
 	if value.Kind() == reflect.Pointer {
 		value = value.Elem()
 	}
 	switch v := value.Interface().(type) {
 	case time.Duration:
-		return spanText(v)
+		return json.Marshal(units.Text(v))
 	case Span:
-		return spanText(time.Duration(v))
+		return json.Marshal(units.Text(v))
 	case Deadline:
 		if v.IsTime {
-			return v.Seconds.Time()
+			return json.Marshal(v.Seconds.Time())
 		}
-		return spanText(v.Seconds.Duration())
+		return json.Marshal(units.Text(v.Seconds.Duration()))
 	case wire.Number:
-		return float64(v)
+		return json.Marshal(float64(v))
 	}
-	return value.Interface()
+	return json.Marshal(value.Interface())
 }
-
-// spanText returns a time as a text that readDuration reads.
-func spanText(d time.Duration) string { return units.Text(d).String() }

@@ -74,16 +74,23 @@ func letterOf(name string) string {
 	panic("jobopts: no letter for " + name)
 }
 
-// Extras returns the number of things that make the job cost more: its tags, its dependencies, and
-// the options that the server stores.
+// SetOnLost sets OnLost. A job that is lost goes first if it has none.
+func (o *Options) SetOnLost(place string) {
+	if o.OnLost = place; place == "first" {
+		o.OnLost = ""
+		o.Clear("OnLost")
+	}
+}
+
+// Extras returns the number of things that make the job cost more: its tags, its dependencies, its
+// batch, and the options that the server stores.
 func (o *Options) Extras() int {
 	n := len(o.Tags) + len(o.DependsOn)
-	for _, given := range [...]bool{
-		o.Unique != nil, o.Fair != nil, o.Headers != nil, o.KeepFailedFor != nil, o.KeepFor != nil,
-		len(o.Limits) > 0, o.LockTime != nil, o.MaxRunTime != nil, o.OnFailure != nil, o.OnLost != "",
-		o.StartBy != nil, o.TTL != nil, o.Waited, o.MemberOf != "",
-	} {
-		if given {
+	if o.MemberOf != "" {
+		n++
+	}
+	for _, row := range stored {
+		if isGiven(row.fieldOf(o)) {
 			n++
 		}
 	}
@@ -163,9 +170,6 @@ func At(t time.Time) *Deadline {
 	}
 	return &Deadline{Seconds: wire.Number(float64(t.UnixMicro()) / 1e6), IsTime: true}
 }
-
-// isForever reports whether a deadline of a put is Forever.
-func (d *Deadline) isForever() bool { return !d.IsTime && d.Seconds.Duration() == Forever }
 
 // MarshalJSON writes the number.
 func (d Deadline) MarshalJSON() ([]byte, error) { return json.Marshal(d.Seconds) }

@@ -19,6 +19,7 @@ type Row struct {
 	Letter string
 	Value  string // of the letter in the JSON, for docs/extensions.md
 	Ends   bool   // a job that has ended loses it, if it is put again
+	None   string // in files, as JSON: the value that removes it from a job
 
 	// Of a job, for people.
 	Field string // its path in qless.JobOptions
@@ -28,6 +29,9 @@ type Row struct {
 	stored func(o *Options) any   // a pointer to the value of the letter, if that is another one
 	check  func(o *Options) error // nil if all values are valid
 }
+
+// endless is the None of options that are times.
+const endless = `"forever"`
 
 // rowsWith returns the rows of the table that have a property.
 func rowsWith(has func(r *Row) bool) []*Row {
@@ -97,7 +101,7 @@ var Table = []*Row{
 	{
 		Name: "Headers", Doc: "[`Headers`](headers.md)", Key: "headers", Flag: "header",
 		Usage: "a header, as in key=value; may be repeated", Moves: true,
-		Letter: "h", Value: "`{key: text}`",
+		Letter: "h", Value: "`{key: text}`", None: `{}`,
 		value: func(o *Options) any { return &o.Headers }, check: checkHeaders,
 	},
 	{
@@ -131,14 +135,14 @@ var Table = []*Row{
 	{
 		Name: "OnLost", Doc: "[`OnLost`](lock-time.md)", Key: "on_lost", Moves: true,
 		Words: []string{"first", "last", "place"}, Usage: "where it goes when its lock is lost",
-		Letter: "q", Value: "`\"last\"` or `\"place\"`",
+		Letter: "q", Value: "`\"last\"` or `\"place\"`", None: `"first"`,
 		Field: "OnLost", Label: "After a lost lock",
 		value: func(o *Options) any { return &o.OnLost }, check: checkOnLost,
 	},
 	{
 		Name: "StartBy", Doc: "[`StartBy`](lifetimes.md)", Key: "start_by", Moves: true,
 		Usage:  "when it is gone unless a worker has it",
-		Letter: "s", Value: "time; in a put, seconds", Ends: true,
+		Letter: "s", Value: "time; in a put, seconds", Ends: true, None: endless,
 		Field: "StartBy", Label: "Started by",
 		value: func(o *Options) any { return &o.StartBy },
 		check: func(o *Options) error { return o.checkDeadline("StartBy", o.StartBy) },
@@ -146,7 +150,7 @@ var Table = []*Row{
 	{
 		Name: "TTL", Doc: "[`TTL`](lifetimes.md)", Key: "ttl", Moves: true,
 		Usage:  "when it is gone, whatever its state",
-		Letter: "t", Value: "time; in a put, seconds", Ends: true,
+		Letter: "t", Value: "time; in a put, seconds", Ends: true, None: endless,
 		Field: "GoneBy", Label: "Gone by",
 		value: func(o *Options) any { return &o.TTL },
 		check: func(o *Options) error { return o.checkDeadline("TTL", o.TTL) },
@@ -154,7 +158,7 @@ var Table = []*Row{
 	{
 		Name: "KeepFor", Doc: "[`KeepFor`](lifetimes.md)", Key: "keep_for", Moves: true,
 		Usage:  "how long it is kept once complete",
-		Letter: "k", Value: "seconds",
+		Letter: "k", Value: "seconds", None: endless,
 		Field: "KeepFor", Label: "Kept when complete for",
 		value: func(o *Options) any { return &o.KeepFor },
 		check: func(o *Options) error { return checkSpan("KeepFor", o.KeepFor, 0) },
@@ -169,7 +173,7 @@ var Table = []*Row{
 	{
 		Name: "MaxRunTime", Doc: "[`MaxRunTime`](lifetimes.md)", Key: "max_run_time", Moves: true,
 		Usage:  "how long its handler may run",
-		Letter: "e", Value: "seconds",
+		Letter: "e", Value: "seconds", None: endless,
 		Field: "MaxRunTime", Label: "May run for",
 		value: func(o *Options) any { return &o.MaxRunTime },
 		check: func(o *Options) error { return checkSpan("MaxRunTime", o.MaxRunTime, minLifetime) },

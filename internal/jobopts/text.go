@@ -113,32 +113,17 @@ func (o *Options) normalize() {
 	if o.Fair != nil && o.Fair.Weight == 0 {
 		o.Fair.Weight = 1
 	}
-	o.SetOnLost(o.OnLost)
-	if o.Headers != nil && len(o.Headers) == 0 {
-		o.Headers = nil
-		o.Clear("Headers")
-	}
-	clearEndless(o, "StartBy", &o.StartBy, func(d *Deadline) bool { return d.isForever() })
-	clearEndless(o, "TTL", &o.TTL, func(d *Deadline) bool { return d.isForever() })
-	clearEndless(o, "KeepFor", &o.KeepFor, func(s *Span) bool { return *s == Forever })
-	clearEndless(o, "MaxRunTime", &o.MaxRunTime, func(s *Span) bool { return *s == Forever })
-}
-
-// clearEndless removes an option from the job if its time is Forever.
-func clearEndless[T any](o *Options, name string, field **T, isForever func(*T) bool) {
-	if *field != nil && isForever(*field) {
-		*field = nil
-		o.Clear(name)
+	for _, row := range removable {
+		value := reflect.ValueOf(row.value(o)).Elem()
+		if raw, err := written(value); err == nil && string(raw) == row.None {
+			value.SetZero()
+			o.Clear(row.Name)
+		}
 	}
 }
 
-// SetOnLost sets OnLost. A job that is lost goes first if it has none.
-func (o *Options) SetOnLost(place string) {
-	if o.OnLost = place; place == "first" {
-		o.OnLost = ""
-		o.Clear("OnLost")
-	}
-}
+// removable holds the rows of the options that can be removed from a job.
+var removable = rowsWith(func(r *Row) bool { return r.None != "" })
 
 func isKey(key string) bool {
 	for _, row := range Table {
