@@ -38,12 +38,12 @@ package                                       lines files  file  func cycle expo
 .                                             12900    40   710    44    17      346
 bench                                          5950    35   359    60    34        0
 cmd/qless                                        50     1    19     3     1        0
-cmd/qless/internal/cli                        10450    58   355    51    56        1
-cmd/qless/internal/text                         150     1   127    15     1       19
+cmd/qless/internal/cli                        10350    58   355    51    56        1
+cmd/qless/internal/text                         150     1   115    15     1       18
 cmd/qless/internal/top                         1350     6   386    37     5       23
 compat/gearmonkey                              1950    13   327    36     8       72
 compat/workqueue                               1550    11   275    40     2       53
-doctor                                         4050    24   479    36    14      133
+doctor                                         4300    25   660    33    14      148
 examples/gearmonkey                             200     1   156    41     1        0
 examples/internal/connect                       150     1   101    28     1        2
 examples/mixed                                  100     1    81    38     1        0
@@ -89,7 +89,7 @@ internal/settings                               300     1   258    27     1     
 internal/testkit                               1400    15   199    44     3       49
 internal/testkit/memory                          50     1    23     8     1        1
 internal/together                               100     1    96    37     1        4
-internal/units                                  250     2   134    22     1       12
+internal/units                                  300     2   148    22     1       13
 internal/wire                                   500     5   322    29     1       35
 lua                                              50     1    10     0     0        1
 outbox                                         2300    12   422    40     9       27

@@ -311,7 +311,7 @@ var leftover = regexp.MustCompile(`^ql:(config|queues|workers|completed|` +
 
 // wellFindings are the findings that the doctor may report: the server was started without
 // persistence, and the turns of tenants are kept until their next put.
-var wellFindings = []doctor.Kind{doctor.KindNoPersistence, doctor.KindShareLeft}
+var wellFindings = []doctor.Code{doctor.CodeNoPersistence, doctor.CodeShareLeft}
 
 // examine checks for leftovers until the last lives have ended.
 func (e *endurance) examine(ctx context.Context) error {
@@ -334,7 +334,7 @@ func (e *endurance) left(ctx context.Context) (found, err error) {
 		return nil, err
 	}
 	for _, finding := range report.Findings {
-		if !slices.Contains(wellFindings, finding.Kind) {
+		if !slices.Contains(wellFindings, finding.Code) {
 			found = errors.Join(found, fmt.Errorf("the doctor finds: %s", finding.Sentence))
 		}
 	}

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -9,19 +8,33 @@ import (
 )
 
 // causes returns the causes that keep jobs waiting, the likeliest first.
-func (l *look) causes() []Cause {
+func (l *look) causes() []Reason {
+	found := l.found()
+	for i := range found {
+		found[i].Queue = l.queue.Name()
+		found[i] = found[i].explained()
+	}
+	return found
+}
+
+// found returns the causes without their sentences.
+func (l *look) found() []Reason {
 	if l.isEmpty() {
-		return append(l.nothing(), l.unhandled()...)
+		code := CodeEmpty
+		if !l.known {
+			code = CodeUnknown
+		}
+		return append([]Reason{{Code: code, Certain: true}}, l.unhandled()...)
 	}
 	futile, untried := l.noCompletions()
-	outside := [][]Cause{l.paused(), futile, l.concurrency(), l.rate(), l.fullLimits()}
-	workers := [][]Cause{l.workersPaused(), l.noWorkers(), l.workersBusy()}
-	own := [][]Cause{
+	outside := [][]Reason{l.paused(), futile, l.concurrency(), l.rate(), l.fullLimits()}
+	workers := [][]Reason{l.workersPaused(), l.noWorkers(), l.workersBusy()}
+	own := [][]Reason{
 		l.untold(), l.unswept(), l.failedDependencies(), l.openBatches(), l.dependencies(),
 		l.scheduledOnly(), l.recurring(),
 	}
-	locks := [][]Cause{l.grace(), l.stalledLocks()}
-	other := [][]Cause{l.unhandled(), untried}
+	locks := [][]Reason{l.grace(), l.stalledLocks()}
+	other := [][]Reason{l.unhandled(), untried}
 
 	if l.isReady() {
 		workers = append(workers, l.noHandler())
@@ -37,8 +50,8 @@ func (l *look) causes() []Cause {
 
 // holdsWaiting reports whether a cause keeps waiting jobs from running. If locks stay expired, no
 // worker asks the queue for jobs.
-func holdsWaiting(c Cause) bool {
-	switch c.Code {
+func holdsWaiting(r Reason) bool {
+	switch r.Code {
 	case CodePaused, CodeMaxConcurrency, CodeMaxRate, CodeWorkersPaused, CodeNoWorkers,
 		CodeWorkersBusy, CodeNoHandler, CodeStalled, CodeNoCompletions:
 		return true
@@ -46,130 +59,96 @@ func holdsWaiting(c Cause) bool {
 	return false
 }
 
-// nothing reports that the queue has no jobs.
-func (l *look) nothing() []Cause {
-	if !l.known {
-		return []Cause{{
-			Code: CodeUnknown, Certain: true,
-			Sentence: fmt.Sprintf("No queue %q is known: it never had a job, or it was forgotten.",
-				l.queue.Name()),
-		}}
-	}
-	return []Cause{{
-		Code: CodeEmpty, Certain: true, Sentence: "The queue has no jobs.",
-	}}
-}
-
-func (l *look) paused() []Cause {
+func (l *look) paused() []Reason {
 	if !l.counts.Paused {
 		return nil
 	}
-	return []Cause{{
-		Code: CodePaused, Certain: true, Jobs: l.counts.Waiting,
-		Sentence: "The queue is paused: workers get no jobs until it is unpaused.",
-	}}
+	return []Reason{{Code: CodePaused, Certain: true, Jobs: l.counts.Waiting}}
 }
 
-func (l *look) concurrency() []Cause {
+func (l *look) concurrency() []Reason {
 	most := l.settings.MaxConcurrency
 	if most == 0 || l.counts.Running < most || l.counts.Waiting == 0 {
 		return nil
 	}
-	return []Cause{{
-		Code: CodeMaxConcurrency, Certain: true, Jobs: l.counts.Waiting,
-		Max: l.settings.MaxConcurrency, Busy: l.counts.Running, JIDs: first(jidsOf(l.running)),
-		Workers: workersOf(l.running),
-		Sentence: fmt.Sprintf("No more than %s of the queue may run at once, and %s: %s.",
-			count(l.settings.MaxConcurrency, "job"), verb(l.counts.Running, "job", "runs", "run"),
-			list(jidsOf(l.running))),
+	return []Reason{{
+		Code: CodeMaxConcurrency, Certain: true, Jobs: l.counts.Waiting, Max: most,
+		Busy: l.counts.Running, JIDs: first(jidsOf(l.running)), Workers: workersOf(l.running),
 	}}
 }
 
-func (l *look) rate() []Cause {
+func (l *look) rate() []Reason {
 	if l.settings.NextStart.IsZero() || l.counts.Waiting == 0 {
 		return nil
 	}
-	return []Cause{{
-		Code: CodeMaxRate, Certain: true, Jobs: l.counts.Waiting,
-		Max: l.settings.MaxRate, Per: l.settings.Per, Until: l.settings.NextStart,
-		Sentence: fmt.Sprintf("No more than %s may start in %v, the next one at %s.",
-			count(l.settings.MaxRate, "job"), l.settings.Per, clock(l.settings.NextStart)),
+	return []Reason{{
+		Code: CodeMaxRate, Certain: true, Jobs: l.counts.Waiting, Max: l.settings.MaxRate,
+		Until: l.settings.NextStart, details: l.settings.Per.String(),
 	}}
 }
 
 // fullLimits reports the limits that keep jobs waiting, the one with the most jobs first.
-func (l *look) fullLimits() []Cause {
-	var found []Cause
+func (l *look) fullLimits() []Reason {
+	var found []Reason
 	for i := range l.limits {
 		found = append(found, l.fullLimit(&l.limits[i]))
 	}
-	slices.SortStableFunc(found, func(a, b Cause) int { return b.Jobs - a.Jobs })
+	slices.SortStableFunc(found, func(a, b Reason) int { return b.Jobs - a.Jobs })
 	return found
 }
 
-func (l *look) fullLimit(limit *inspect.LimitInfo) Cause {
-	isSample := l.counts.Scheduled > len(l.scheduled)
-	c := Cause{Code: CodeLimit, Certain: true, Limit: limit, Sampled: isSample}
+func (l *look) fullLimit(limit *inspect.LimitInfo) Reason {
+	r := Reason{
+		Code: CodeLimit, Certain: true, Limit: limit.Name,
+		Sampled: l.counts.Scheduled > len(l.scheduled), Until: limit.Next,
+	}
 	for i := range l.scheduled {
 		if l.scheduled[i].Parked == limit.Name {
-			c.Jobs++
+			r.Jobs++
 		}
 	}
-	c.JIDs, c.Until, c.Max = first(limit.Running), limit.Next, limit.Config.Concurrency
-	waits := fmt.Sprintf("%s for the limit %q", verb(c.Jobs, "job", "waits", "wait"), limit.Name)
+	config := limit.Config
+	isFull := config.Concurrency > 0 && len(limit.Running) >= config.Concurrency
 	switch {
 	case !limit.HeldUntil.IsZero():
-		c.Sentence = fmt.Sprintf("%s, which is held until %s.", waits, clock(limit.HeldUntil))
+		r.Until, r.JIDs = limit.HeldUntil, first(limit.Running)
 	case !limit.Next.IsZero():
-		c.Max, c.Per = limit.Config.Rate, limit.Config.Per
-		c.Sentence = fmt.Sprintf("%s: no more than %s may start in %v, the next one at %s.",
-			waits, count(c.Max, "job"), c.Per, clock(limit.Next))
-	case c.Max > 0 && len(limit.Running) >= c.Max:
-		c.Sentence = fmt.Sprintf("%s: no more than %d may run at once, and these do: %s.",
-			waits, c.Max, list(limit.Running))
+		r.Max, r.details, r.JIDs = config.Rate, config.Per.String(), first(limit.Running)
+	case isFull:
+		r.Max, r.JIDs = config.Concurrency, first(limit.Running)
 	default:
-		c.Certain = false
-		c.Sentence = waits +
-			", which has free slots now: each job is tried again within about a minute."
+		r.Certain = false
 	}
-	return c
+	return r
 }
 
 // workersPaused reports that the workers of the queue are paused.
-func (l *look) workersPaused() []Cause {
+func (l *look) workersPaused() []Reason {
 	if len(l.workers.takers) > 0 || len(l.workers.idle) == 0 {
 		return nil
 	}
-	return []Cause{{
-		Code: CodeWorkersPaused, Certain: len(l.workers.silent) == 0, Jobs: l.counts.Waiting,
-		Workers: namesOf(l.workers.idle), Silent: len(l.workers.silent),
-		Sentence: fmt.Sprintf("All workers that take jobs from the queue are paused or stopping: %s.",
-			list(names(l.workers.idle))) + l.aboutSilent(),
-	}}
+	return []Reason{l.ofWorkers(CodeWorkersPaused, namesOf(l.workers.idle))}
+}
+
+// ofWorkers returns a reason for jobs to wait for workers. It is only certain if all listed workers
+// are registered.
+func (l *look) ofWorkers(code Code, workers []string) Reason {
+	silent := len(l.workers.silent)
+	return Reason{
+		Code: code, Certain: silent == 0, Jobs: l.counts.Waiting, Workers: workers, Silent: silent,
+	}
 }
 
 // noWorkers reports that no known worker takes jobs from the queue.
-func (l *look) noWorkers() []Cause {
+func (l *look) noWorkers() []Reason {
 	if len(l.workers.takers)+len(l.workers.idle) > 0 || len(l.silentAtWork()) > 0 {
 		return nil
 	}
-	sentence := "No known worker takes jobs from the queue."
+	r := l.ofWorkers(CodeNoWorkers, nil)
 	if gone := l.workers.gone; len(gone) > 0 {
-		sentence += fmt.Sprintf(" Gone: %s.", list(names(gone)))
+		r.details = list(names(gone))
 	}
-	return []Cause{{
-		Code: CodeNoWorkers, Certain: len(l.workers.silent) == 0, Jobs: l.counts.Waiting,
-		Silent: len(l.workers.silent), Sentence: sentence + l.aboutSilent(),
-	}}
-}
-
-// aboutSilent returns a sentence about the unregistered workers, if there are any.
-func (l *look) aboutSilent() string {
-	if len(l.workers.silent) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" The queues of %s are unknown: clients that pop, workers in other languages,"+
-		" or dead workers.", count(len(l.workers.silent), "listed worker"))
+	return []Reason{r}
 }
 
 // silentAtWork returns the unregistered workers that run jobs of the queue.
@@ -179,60 +158,41 @@ func (l *look) silentAtWork() []string {
 	})
 }
 
-func (l *look) workersBusy() []Cause {
-	if l.counts.Waiting == 0 {
-		return nil
+// workersBusy reports that no worker has a free slot, or that this may be so because unregistered
+// workers run jobs of the queue.
+func (l *look) workersBusy() []Reason {
+	atWork := l.silentAtWork()
+	switch {
+	case l.counts.Waiting == 0:
+	case len(l.workers.takers) > 0 && l.workers.isBusy():
+		r := l.ofWorkers(CodeWorkersBusy, namesOf(l.workers.takers))
+		r.Slots, r.Busy = l.workers.slots()
+		r.details = verb(len(l.workers.takers), "worker", "takes", "take")
+		return []Reason{r}
+	case len(l.workers.takers) == 0 && len(atWork) > 0:
+		r := l.ofWorkers(CodeWorkersBusy, atWork)
+		r.Certain, r.Busy = false, len(l.running)
+		r.details = verb(len(atWork), "worker", "runs", "run")
+		return []Reason{r}
 	}
-	if len(l.workers.takers) == 0 {
-		return l.silentBusy()
-	}
-	if !l.workers.isBusy() {
-		return nil
-	}
-	slots, busy := l.workers.slots()
-	return []Cause{{
-		Code: CodeWorkersBusy, Certain: len(l.workers.silent) == 0, Jobs: l.counts.Waiting,
-		Workers: namesOf(l.workers.takers), Slots: slots, Busy: busy, Silent: len(l.workers.silent),
-		Sentence: fmt.Sprintf("%s jobs from the queue, and none has a free slot: %s in %s.",
-			verb(len(l.workers.takers), "worker", "takes", "take"),
-			count(busy, "job"), count(slots, "slot")),
-	}}
-}
-
-// silentBusy reports the unregistered workers that run jobs of the queue.
-func (l *look) silentBusy() []Cause {
-	at := l.silentAtWork()
-	if len(at) == 0 {
-		return nil
-	}
-	return []Cause{{
-		Code: CodeWorkersBusy, Jobs: l.counts.Waiting, Workers: at, Busy: len(l.running),
-		Silent: len(l.workers.silent),
-		Sentence: fmt.Sprintf("No registered worker takes jobs from the queue. %s its jobs with an"+
-			" unknown number of slots, which may all be busy: %s.",
-			verb(len(at), "worker", "runs", "run"), list(at)),
-	}}
+	return nil
 }
 
 // noHandler reports the klasses that no worker handles. Jobs released for lack of a handler are
 // scheduled for some seconds.
-func (l *look) noHandler() []Cause {
+func (l *look) noHandler() []Reason {
 	if len(l.workers.takers) == 0 {
 		return nil
 	}
-	var found []Cause
+	var found []Reason
 	for _, klass := range klassesOf(l.waiting, l.scheduled) {
 		if l.workers.handles(klass) {
 			continue
 		}
 		jobs := withKlass(klass, l.waiting, l.scheduled)
-		found = append(found, Cause{
-			Code: CodeNoHandler, Certain: len(l.workers.silent) == 0, Klass: klass,
-			Jobs: len(jobs), Sampled: l.isSampled(), JIDs: first(jobs),
-			Workers: namesOf(l.workers.takers), Silent: len(l.workers.silent),
-			Sentence: fmt.Sprintf("No worker that takes jobs from the queue has a handler for the klass %q,"+
-				" which %s.", klass, verb(len(jobs), "job", "has", "have")),
-		})
+		r := l.ofWorkers(CodeNoHandler, namesOf(l.workers.takers))
+		r.Klass, r.Jobs, r.Sampled, r.JIDs = klass, len(jobs), l.isSampled(), first(jobs)
+		found = append(found, r)
 	}
 	return found
 }
@@ -243,7 +203,7 @@ func (l *look) isSampled() bool {
 }
 
 // scheduledOnly reports when the next scheduled job falls due.
-func (l *look) scheduledOnly() []Cause {
+func (l *look) scheduledOnly() []Reason {
 	n := l.counts.Scheduled
 	if n == 0 || l.parked() >= n {
 		return nil
@@ -254,46 +214,33 @@ func (l *look) scheduledOnly() []Cause {
 			due = at
 		}
 	}
-	c := Cause{Code: CodeScheduled, Certain: true, Jobs: n - l.parked(), Until: due}
-	c.Sentence = verb(c.Jobs, "job", "is scheduled", "are scheduled")
-	if !due.IsZero() {
-		c.Sentence += ", the next for " + clock(due)
-	}
-	c.Sentence += "."
-	return []Cause{c}
+	return []Reason{{Code: CodeScheduled, Certain: true, Jobs: n - l.parked(), Until: due}}
 }
 
 // recurring reports when the next job is due if the queue has only recurring ones.
-func (l *look) recurring() []Cause {
+func (l *look) recurring() []Reason {
 	c := &l.counts
 	if c.Recurring == 0 || c.Waiting+c.Running+c.Stalled+c.Scheduled+c.Depends > 0 {
 		return nil
 	}
-	return []Cause{{
+	return []Reason{{
 		Code: CodeRecurring, Certain: true, Jobs: c.Recurring, Until: l.latency.NextDue,
-		Sentence: fmt.Sprintf("The queue has only %s, due next at %s.",
-			count(c.Recurring, "recurring job"), clock(l.latency.NextDue)),
 	}}
 }
 
 // noCause reports on jobs that nothing seems to keep waiting.
-func (l *look) noCause() Cause {
-	c := Cause{Jobs: l.counts.Waiting, Workers: namesOf(l.workers.takers)}
+func (l *look) noCause() Reason {
+	r := Reason{Jobs: l.counts.Waiting, Workers: namesOf(l.workers.takers)}
 	for _, rates := range l.rates {
-		c.Completed += rates.Completed
-		c.Failed += rates.Failed
-		c.Retried += rates.Retried
+		r.Completed += rates.Completed
+		r.Failed += rates.Failed
+		r.Retried += rates.Retried
 	}
-	if c.Jobs == 0 {
-		c.Code, c.Jobs, c.Certain = CodeRunning, l.counts.Running, true
-		c.Sentence = fmt.Sprintf("%s, and none waits.", verb(c.Jobs, "job", "runs", "run"))
-		return c
+	if r.Jobs == 0 {
+		r.Code, r.Jobs, r.Certain = CodeRunning, l.counts.Running, true
+		return r
 	}
-	slots, busy := l.workers.slots()
-	c.Code, c.Slots, c.Busy = CodeFlowing, slots, busy
-	c.Sentence = fmt.Sprintf("Nothing seems to keep %s waiting: %s jobs from the queue,"+
-		" with %d of %s in use, and %s completed in the last hour.", count(c.Jobs, "job"),
-		verb(len(l.workers.takers), "worker", "takes", "take"), busy, count(slots, "slot"),
-		verb(c.Completed, "run", "was", "were"))
-	return c
+	r.Code, r.details = CodeFlowing, verb(len(l.workers.takers), "worker", "takes", "take")
+	r.Slots, r.Busy = l.workers.slots()
+	return r
 }

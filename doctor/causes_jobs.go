@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -50,7 +49,7 @@ func hasFailed(job *qless.Job) bool { return job.State == qless.StateFailed }
 func (l *look) isSampledDepends() bool { return l.counts.Depends > len(l.followed) }
 
 // failedDependencies reports the jobs that wait for failed ones.
-func (l *look) failedDependencies() []Cause {
+func (l *look) failedDependencies() []Reason {
 	failed := l.blockers(hasFailed)
 	untold := l.untoldJobs()
 	waiting := slices.DeleteFunc(l.dependents(l.isFailed), func(jid string) bool {
@@ -61,18 +60,13 @@ func (l *look) failedDependencies() []Cause {
 	}
 	var groups []string
 	for _, b := range failed {
-		if !slices.Contains(groups, b.Group) {
-			groups = append(groups, b.Group)
-		}
+		groups = append(groups, b.Group)
 	}
 	slices.Sort(groups)
-	return []Cause{{
+	return []Reason{{
 		Code: CodeFailedDependency, Certain: true, Jobs: len(waiting), Sampled: l.isSampledDepends(),
-		JIDs: first(waiting), Blockers: first(failed), Groups: first(groups),
-		Sentence: fmt.Sprintf("%s for others, of which %s failed, in %s: nothing happens until the"+
-			" failed ones are retried or the waiting ones canceled.",
-			verb(len(waiting), "job", "waits", "wait"),
-			ofThem(len(failed), "has", "have"), list(groups)),
+		JIDs: first(waiting), Blockers: first(failed), Groups: first(slices.Compact(groups)),
+		details: ofThem(len(failed), "has", "have") + " failed",
 	}}
 }
 
@@ -96,16 +90,14 @@ func (l *look) isFailed(jid string) bool {
 }
 
 // untold reports the jobs that were not notified of failed dependencies.
-func (l *look) untold() []Cause {
+func (l *look) untold() []Reason {
 	jids := l.untoldJobs()
 	if len(jids) == 0 {
 		return nil
 	}
-	return []Cause{{
+	return []Reason{{
 		Code: CodeUntold, Certain: true, Jobs: len(jids), Sampled: l.isSampledDepends(),
 		JIDs: first(jids),
-		Sentence: fmt.Sprintf("%s not notified that others failed: the script of another client, or an"+
-			" old one, failed those.", verb(len(jids), "job", "was", "were")),
 	}}
 }
 
@@ -121,7 +113,7 @@ func (l *look) hasEnded(jid string) bool {
 }
 
 // unswept reports jobs whose lives are over, and jobs that wait for others that have ended.
-func (l *look) unswept() []Cause {
+func (l *look) unswept() []Reason {
 	var over []string
 	for _, job := range slices.Concat(l.ready, l.followed) {
 		if l.isOver(job) {
@@ -143,10 +135,10 @@ func (l *look) unswept() []Cause {
 	jids := slices.Concat(over, waiting)
 	slices.Sort(jids)
 	jids = slices.Compact(jids)
-	return []Cause{{
+	return []Reason{{
 		Code: CodeUnswept, Certain: true, Jobs: len(jids), Sampled: true, JIDs: first(jids),
 		Blockers: first(l.blockers(func(job *qless.Job) bool { return l.hasEnded(job.JID) })),
-		Sentence: strings.Join(parts, ", and ") + ": nothing has noticed that yet.",
+		details:  strings.Join(parts, ", and "),
 	}}
 }
 
@@ -163,47 +155,34 @@ func (l *look) explained() int {
 }
 
 // openBatches reports the callbacks of batches that are not committed.
-func (l *look) openBatches() []Cause {
+func (l *look) openBatches() []Reason {
 	open := l.dependents(func(jid string) bool { return jid == openBatch })
 	if len(open) == 0 {
 		return nil
 	}
-	return []Cause{{
+	return []Reason{{
 		Code: CodeOpenBatch, Certain: true, Jobs: len(open), Sampled: l.isSampledDepends(),
 		JIDs: first(open),
-		Sentence: fmt.Sprintf("%s for a batch to be committed.",
-			verb(len(open), "callback", "waits", "wait")),
 	}}
 }
 
 // dependencies reports the other jobs with dependencies, and the jobs that they wait for.
-func (l *look) dependencies() []Cause {
+func (l *look) dependencies() []Reason {
 	waiting := l.counts.Depends - l.explained()
 	if waiting <= 0 {
 		return nil
 	}
 	open := l.blockers(func(job *qless.Job) bool { return !hasFailed(job) && !l.hasEnded(job.JID) })
-	sentence := verb(waiting, "job", "waits", "wait") + " for others to complete"
-	if len(open) > 0 {
-		b, does := open[0], "is "+string(open[0].State)
-		if b.State == qless.StateDepends {
-			does = "waits for others"
-		}
-		sentence += fmt.Sprintf(", such as %s, which %s in %q", b.JID, does, b.Queue)
-	}
-	return []Cause{{
-		Code: CodeDepends, Certain: true, Jobs: waiting, Blockers: first(open),
-		Sentence: sentence + ".",
-	}}
+	return []Reason{{Code: CodeDepends, Certain: true, Jobs: waiting, Blockers: first(open)}}
 }
 
 // grace reports running jobs whose locks were lost, and which other workers get when their grace
 // periods end.
-func (l *look) grace() []Cause {
+func (l *look) grace() []Reason {
 	if len(l.graced) == 0 {
 		return nil
 	}
-	c := Cause{
+	c := Reason{
 		Code: CodeGrace, Certain: true, Jobs: len(l.graced),
 		Sampled: l.counts.Running > len(l.running),
 	}
@@ -217,9 +196,7 @@ func (l *look) grace() []Cause {
 		}
 	}
 	c.JIDs, c.Workers = first(c.JIDs), first(c.Workers)
-	c.Sentence = fmt.Sprintf("The locks on %s, held by %s, have expired. The first grace period"+
-		" ends at %s.", count(c.Jobs, "job"), list(c.Workers), clock(c.Until))
-	return []Cause{c}
+	return []Reason{c}
 }
 
 // lockEnd returns the time at which the lock on one of some jobs expires.
@@ -233,23 +210,22 @@ func lockEnd(jobs []inspect.Row, jid string) (end time.Time) {
 }
 
 // stalledLocks reports the expired locks and their workers.
-func (l *look) stalledLocks() []Cause {
+func (l *look) stalledLocks() []Reason {
 	if l.counts.Stalled == 0 {
 		return nil
 	}
 	workers := workersOf(l.stalled)
-	sentence := fmt.Sprintf("The locks on %s, held by %s, have expired, and no worker has asked the"+
-		" queue for jobs since.", count(l.counts.Stalled, "job"), list(workers))
+	r := Reason{
+		Code: CodeStalled, Certain: true, Jobs: l.counts.Stalled, JIDs: first(jidsOf(l.stalled)),
+		Workers: first(workers),
+	}
 	gone := slices.DeleteFunc(slices.Clone(workers), func(name string) bool {
 		return l.workers.listed[name]
 	})
 	if len(gone) > 0 {
-		sentence += fmt.Sprintf(" No longer listed: %s.", list(gone))
+		r.details = list(gone)
 	}
-	return []Cause{{
-		Code: CodeStalled, Certain: true, Jobs: l.counts.Stalled, JIDs: first(jidsOf(l.stalled)),
-		Workers: first(workers), Sentence: sentence,
-	}}
+	return []Reason{r}
 }
 
 // unhandledGroups returns the failure groups for jobs of the queue whose code workers in other
@@ -269,8 +245,8 @@ func (l *look) unhandledGroups() []string {
 }
 
 // unhandled reports the jobs in these groups.
-func (l *look) unhandled() []Cause {
-	c := Cause{Code: CodeUnhandled}
+func (l *look) unhandled() []Reason {
+	c := Reason{Code: CodeUnhandled}
 	for _, group := range slices.Sorted(maps.Keys(l.groups)) {
 		c.Groups = append(c.Groups, group)
 		c.Jobs += l.groups[group]
@@ -279,9 +255,8 @@ func (l *look) unhandled() []Cause {
 		return nil
 	}
 	c.Groups = first(c.Groups)
-	c.Sentence = fmt.Sprintf("%s failed in %s: workers in other languages fail jobs this way when"+
-		" they can't find the code for a klass.", verb(c.Jobs, "job", "has", "have"), list(c.Groups))
-	return []Cause{c}
+	c.Group = c.Groups[0]
+	return []Reason{c}
 }
 
 // A lack of completions matters after a long wait, or if many runs were futile.
@@ -292,7 +267,7 @@ const (
 
 // noCompletions reports the klasses whose jobs never complete although workers have handlers for
 // them: those with many runs, and the others.
-func (l *look) noCompletions() (futile, untried []Cause) {
+func (l *look) noCompletions() (futile, untried []Reason) {
 	if len(l.workers.takers) == 0 {
 		return nil, nil
 	}
@@ -305,16 +280,16 @@ func (l *look) noCompletions() (futile, untried []Cause) {
 			continue
 		}
 		jobs := withKlass(klass, runnable)
-		c := Cause{
+		c := Reason{
 			Code: CodeNoCompletions, Klass: klass, Jobs: len(jobs),
 			Sampled: isSampled, JIDs: first(jobs), Failed: rates.Failed, Retried: rates.Retried,
-			Sentence: fmt.Sprintf("No Go worker has completed a job of the klass %q from this queue in the"+
-				" last hour: %d failed and %d were retried", klass, rates.Failed, rates.Retried),
 		}
 		if last := lastFailure(klass, runnable); last != nil {
-			c.Sentence += ", the last in " + last.Group
+			c.details = last.Group
 		}
-		c.Sentence += "."
+		if rates.Failed > 0 {
+			c.Command = "qless failed ls"
+		}
 		if rates.Failed+rates.Retried >= manyRuns {
 			futile = append(futile, c)
 		} else if l.latency.Oldest >= longWait && len(withKlass(klass, l.waiting)) > 0 {

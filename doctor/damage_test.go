@@ -208,11 +208,11 @@ func TestDamageIsFoundAndRepaired(t *testing.T) {
 }
 
 // requireFound requires findings, in any order.
-func requireFound(t *testing.T, want string, findings []doctor.Finding) {
+func requireFound(t *testing.T, want string, findings []doctor.Reason) {
 	t.Helper()
 	var found []string
 	for _, f := range findings {
-		found = append(found, strings.TrimSpace(fmt.Sprintf("%s %s %s", f.Kind, strings.TrimPrefix(f.Key, "ql:"), f.Member)))
+		found = append(found, strings.TrimSpace(fmt.Sprintf("%s %s %s", f.Code, strings.TrimPrefix(f.Key, "ql:"), f.Member)))
 	}
 	require.ElementsMatch(t, strings.Split(want, ", "), found, "%+v", findings)
 }
@@ -267,8 +267,8 @@ func TestDamageThatIsOnlyTold(t *testing.T) {
 			before := e.dump()
 			findings := e.examine()
 			requireFound(t, d.found, findings)
-			told := slices.DeleteFunc(findings, func(f doctor.Finding) bool {
-				return f.Fixable && f.Kind != doctor.KindLost
+			told := slices.DeleteFunc(findings, func(f doctor.Reason) bool {
+				return f.Fixable && f.Code != doctor.CodeLost
 			})
 			for i := range told {
 				told[i].Fixable = d.found != "wrong_type completed, lost j:complete"

@@ -30,8 +30,8 @@ func TestAServerThatIsAwayIsUnavailable(t *testing.T) {
 	require.ErrorIs(t, err, qless.ErrUnavailable)
 	_, err = doctor.EstimateExam(t.Context(), rdb, doctor.Options{})
 	require.ErrorIs(t, err, qless.ErrUnavailable)
-	_, err = doctor.Fix(t.Context(), rdb, doctor.Options{}, doctor.Finding{
-		Kind: doctor.KindGhost, Key: "ql:q:q-work", Member: "j", Fixable: true,
+	_, err = doctor.Fix(t.Context(), rdb, doctor.Options{}, doctor.Reason{
+		Code: doctor.CodeGhost, Key: "ql:q:q-work", Member: "j", Fixable: true,
 	})
 	require.ErrorIs(t, err, qless.ErrUnavailable)
 }

@@ -39,7 +39,7 @@ func newExam(ctx context.Context, rdb redis.UniversalClient, options Options) (*
 	server, err := redisx.ServerOf(ctx, rdb, options.Namespace)
 	e := &exam{
 		Options: options, ctx: ctx, rdb: server,
-		report:  &Report{Namespace: options.Namespace, Findings: []Finding{}, Skipped: []string{}},
+		report:  &Report{Namespace: options.Namespace, Findings: []Reason{}, Skipped: []string{}},
 		batches: map[check][]item{}, filed: map[member]bool{}, inner: map[string]bool{},
 	}
 	return e, coded(err)
@@ -74,10 +74,10 @@ func (e *exam) lookAtKey(key, kind string) error {
 	case kind == "none":
 		return nil // by now
 	case c.Kind == nil:
-		e.record(newFinding(e.Namespace, KindUnknownKey, name, "", "", false))
+		e.record(newFinding(e.Namespace, CodeUnknownKey, name, "", "", false))
 		return nil
 	case c.Type != kind:
-		e.record(newFinding(e.Namespace, KindWrongType, name, "", "a "+kind+", not a "+c.Type, false))
+		e.record(newFinding(e.Namespace, CodeWrongType, name, "", "a "+kind+", not a "+c.Type, false))
 		return nil
 	}
 	if c.itself == checkJob {
@@ -100,7 +100,7 @@ func (e *exam) lookAtKey(key, kind string) error {
 func (e *exam) hasInner(rest string) {
 	if !e.inner[rest] && !e.report.Truncated {
 		e.inner[rest] = true
-		e.record(newFinding(e.Namespace, KindInnerNamespace, rest, "", "", false))
+		e.record(newFinding(e.Namespace, CodeInnerNamespace, rest, "", "", false))
 	}
 }
 
@@ -194,7 +194,7 @@ func (e *exam) flush(c check) error {
 		return err
 	}
 	for _, f := range found {
-		if f.Kind == kindFailed {
+		if f.Code == codeFailed {
 			e.failed = append(e.failed, item{strings.TrimPrefix(f.Key, e.Namespace), f.Member})
 		} else {
 			e.record(f)
@@ -226,7 +226,7 @@ func (e *exam) finish() error {
 }
 
 // record adds a finding to the report.
-func (e *exam) record(f Finding) {
+func (e *exam) record(f Reason) {
 	if len(e.report.Findings) >= e.MaxFindings {
 		e.report.Truncated = true
 		return

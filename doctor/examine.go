@@ -91,7 +91,7 @@ type Report struct {
 	Steps int `json:"steps"`
 
 	// Findings are the problems found. It is not nil.
-	Findings []Finding `json:"findings"`
+	Findings []Reason `json:"findings"`
 
 	// Truncated is true if there are more findings than MaxFindings.
 	Truncated bool `json:"truncated,omitempty"`
@@ -117,18 +117,18 @@ func (r *Report) json() any {
 }
 
 // With returns the findings of a severity.
-func (r *Report) With(severity Severity) []Finding {
-	var found []Finding
+func (r *Report) With(severity Gravity) []Reason {
+	var found []Reason
 	for _, f := range r.Findings {
-		if f.Severity == severity {
+		if f.Gravity == severity {
 			found = append(found, f)
 		}
 	}
 	return found
 }
 
-// kindFailed is the result of the check of a failed job.
-const kindFailed Kind = "?failed"
+// codeFailed is the result of the check of a failed job.
+const codeFailed Code = "?failed"
 
 // Examine reads a whole namespace and reports damage and dangers: misplaced jobs, members of sets
 // whose jobs are gone, inconsistent locks, dependencies, tags and failure groups, leftovers of

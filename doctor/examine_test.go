@@ -44,7 +44,7 @@ func TestAJobThatAnotherScriptCompletesLeavesNoDamage(t *testing.T) {
 	e.redis("ZREM x:until j\nZADD q:q-completed 1 j")
 	findings := e.examine()
 	requireFound(t, "deadline_lacking j:j", findings)
-	require.Equal(t, doctor.Leftover, findings[0].Severity)
+	require.Equal(t, doctor.Leftover, findings[0].Gravity)
 	require.Equal(t, findings, e.fix(findings...))
 	require.Empty(t, e.examine())
 }
@@ -56,7 +56,7 @@ func TestANamespaceInWhichEverythingWasUsedIsWell(t *testing.T) {
 	tour.Worker(t, e.Client, e.as("w2"))
 	e.furnish()
 	for _, f := range e.examine() {
-		require.NotEqual(t, doctor.Broken, f.Severity, "%+v", f)
+		require.NotEqual(t, doctor.Broken, f.Gravity, "%+v", f)
 		t.Log(f)
 	}
 }
@@ -89,7 +89,7 @@ func TestJobsOfOtherClientsAreWell(t *testing.T) {
 	run("timeout", "j2")
 	run("cancel", "j3")
 	for _, f := range e.examine() {
-		require.Equal(t, doctor.Leftover, f.Severity, "%+v", f)
+		require.Equal(t, doctor.Leftover, f.Gravity, "%+v", f)
 	}
 }
 
@@ -104,8 +104,8 @@ func TestRecordsThatOthersCompletedAreWell(t *testing.T) {
 	e.do(e.rdb.ZRem(t.Context(), "ql:x:until", "kept").Err())
 	found := e.examine()
 	require.Len(t, found, 1)
-	require.Equal(t, doctor.KindDeadlineLacking, found[0].Kind)
-	require.Equal(t, doctor.Leftover, found[0].Severity)
+	require.Equal(t, doctor.CodeDeadlineLacking, found[0].Code)
+	require.Equal(t, doctor.Leftover, found[0].Gravity)
 }
 
 func TestAnEmptyNamespaceIsWell(t *testing.T) {
@@ -127,7 +127,7 @@ func TestOnlyTheNamespaceIsLookedAt(t *testing.T) {
 	e.do(err)
 	require.Zero(t, report.Keys)
 	for _, f := range report.Findings {
-		require.Equal(t, doctor.KindNoPersistence, f.Kind)
+		require.Equal(t, doctor.CodeNoPersistence, f.Code)
 	}
 	other, err := qless.New(e.rdb, &qless.ClientConfig{Namespace: "q*:"})
 	e.do(err)
@@ -137,7 +137,7 @@ func TestOnlyTheNamespaceIsLookedAt(t *testing.T) {
 	e.do(err)
 	broken := report.With(doctor.Broken)
 	require.Len(t, broken, 1)
-	require.Equal(t, doctor.KindLost, broken[0].Kind)
+	require.Equal(t, doctor.CodeLost, broken[0].Code)
 }
 
 // Jobs run while everything is examined, again and again.
@@ -154,7 +154,7 @@ func TestWorkIsNotTakenForDamage(t *testing.T) {
 	}()
 	for exams := 0; ; exams++ {
 		for _, f := range e.examine() {
-			require.NotEqual(t, doctor.Broken, f.Severity, "%+v", f)
+			require.NotEqual(t, doctor.Broken, f.Gravity, "%+v", f)
 		}
 		select {
 		case err := <-done:

@@ -24,16 +24,16 @@ import (
 // that the server refuses, such as because of a key of a wrong type, does not stop the others. Fix
 // ignores the options Step, MaxFindings and Progress.
 func Fix(
-	ctx context.Context, rdb redis.UniversalClient, options Options, findings ...Finding,
-) ([]Finding, error) {
+	ctx context.Context, rdb redis.UniversalClient, options Options, findings ...Reason,
+) ([]Reason, error) {
 	e, err := newExam(ctx, rdb, options)
 	if err != nil {
 		return nil, err
 	}
 	findings = slices.Clone(findings)
-	byRank := func(a, b Finding) int { return cmp.Compare(rank(a.Kind), rank(b.Kind)) }
+	byRank := func(a, b Reason) int { return cmp.Compare(rank(a.Code), rank(b.Code)) }
 	slices.SortStableFunc(findings, byRank)
-	var fixed []Finding
+	var fixed []Reason
 	var refused error
 	for i := range findings {
 		done, err := e.fix(&findings[i])
@@ -50,31 +50,31 @@ func Fix(
 }
 
 // order is the order of repairs. Repairs that others need come first, and kinds not listed last.
-var order = []Kind{
-	KindClaimDead, KindClaimLacking,
-	KindDependencyOneSided, KindDependencyLeft, KindDependencyOver, KindWaitsForNothing,
-	KindLost, KindMisplaced, KindGhost, KindTagLacking, KindTagExtra, KindTagCount,
+var order = []Code{
+	CodeClaimDead, CodeClaimLacking,
+	CodeDependencyOneSided, CodeDependencyLeft, CodeDependencyOver, CodeWaitsForNothing,
+	CodeLost, CodeMisplaced, CodeGhost, CodeTagLacking, CodeTagExtra, CodeTagCount,
 }
 
 // rank returns the place of a kind in the order of repairs.
-func rank(kind Kind) int {
-	if i := slices.Index(order, kind); i >= 0 {
+func rank(code Code) int {
+	if i := slices.Index(order, code); i >= 0 {
 		return i
 	}
 	return len(order)
 }
 
 // fix repairs a finding if it is fixable.
-func (e *exam) fix(f *Finding) ([]Finding, error) {
+func (e *exam) fix(f *Reason) ([]Reason, error) {
 	if !f.Fixable || !strings.HasPrefix(f.Key, e.Namespace) {
 		return nil, nil
 	}
 	i := f.item(e.Namespace)
-	c := checkOf(i, f.Kind)
+	c := checkOf(i, f.Code)
 	if c == "" {
 		return nil, nil
 	}
-	fixed, err := c.run(e.ctx, e, f.Kind, []item{i})
+	fixed, err := c.run(e.ctx, e, f.Code, []item{i})
 	if err != nil {
 		return nil, err
 	}

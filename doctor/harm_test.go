@@ -158,14 +158,14 @@ var decisive = []string{"state", "queue", "failure", "x:o", "interval"}
 
 // excused reports whether a job need not run: its own record was damaged, or that of a job that it
 // waits for; or a finding that can't be repaired is about one of them, or about the damaged key.
-func (e *env) excused(findings []doctor.Finding, h harm, jid string) bool {
+func (e *env) excused(findings []doctor.Reason, h harm, jid string) bool {
 	about := append([]string{jid}, live[jid]...)
 	if slices.Contains(about, h.jid) && (len(h.do) == 2 || slices.Contains(decisive, h.do[2].(string))) {
 		return true
 	}
-	return slices.ContainsFunc(findings, func(f doctor.Finding) bool {
+	return slices.ContainsFunc(findings, func(f doctor.Reason) bool {
 		concerns := slices.Contains(about, f.JID) || f.Key == "ql:"+h.key
-		return !f.Fixable && concerns && f.Severity == doctor.Broken
+		return !f.Fixable && concerns && f.Gravity == doctor.Broken
 	})
 }
 

@@ -46,21 +46,14 @@ func (s *Status) readHeld(ctx context.Context, r *StatusReader) error {
 }
 
 // heldKeys returns the problem of unique keys that are held for long and refuse puts.
-func (s *Status) heldKeys() []Problem {
+func (s *Status) heldKeys() []Reason {
 	if len(s.held) == 0 {
 		return nil
 	}
 	last := s.held[0]
-	p := Problem{
-		Code: "unique_held", Queue: last.Queue, JID: last.JID,
-		Command: []string{"job", "show", last.JID},
-	}
+	r := Reason{Code: CodeUniqueHeld, Queue: last.Queue, JID: last.JID, Until: last.Due}
 	if n := len(s.held); n > 1 {
-		p.Sentence = fmt.Sprintf("puts with the unique keys of %d jobs are refused "+
-			"until these are due, the last at %s", n, clock(last.Due))
-	} else {
-		p.Sentence = fmt.Sprintf("puts with the unique key of job %s are refused until it is due at %s",
-			last.JID, clock(last.Due))
+		r.details = fmt.Sprint(n)
 	}
-	return []Problem{p}
+	return []Reason{r}
 }

@@ -82,10 +82,10 @@ const (
 // own returns the item for the key itself.
 func (c class) own(key string) item { return item{key, c.seconds} }
 
-// checkOf returns the check for the item of a finding of a kind.
-func checkOf(i item, kind Kind) check {
-	c := classOf(i.key, kind.keyType())
-	if c.members == checkPlace && (kind == KindGhost || kind == KindMisplaced) {
+// checkOf returns the check for the item of a finding of a code.
+func checkOf(i item, code Code) check {
+	c := classOf(i.key, code.keyType())
+	if c.members == checkPlace && (code == CodeGhost || code == CodeMisplaced) {
 		return checkPlace // even for a member that is empty
 	}
 	if i.member == "" || i.member == c.seconds {

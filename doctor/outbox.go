@@ -68,13 +68,13 @@ func (s *Status) readOutboxes(ctx context.Context, r *StatusReader) error {
 }
 
 // outboxProblems returns the problems of the outboxes.
-func (s *Status) outboxProblems(late time.Duration) (found []Problem) {
+func (s *Status) outboxProblems(late time.Duration) (found []Reason) {
 	for i := range s.Outboxes {
 		o := &s.Outboxes[i]
 		silent := s.asOf.Sub(o.Reported)
 		add := func(urgent bool, jobs int, sentence string, args ...any) {
-			found = append(found, Problem{Code: "outbox", Jobs: jobs, Urgent: urgent,
-				Sentence: "the outbox " + o.Name + " " + fmt.Sprintf(sentence, args...)})
+			found = append(found, Reason{Code: CodeOutbox, Jobs: jobs, Gravity: grave(urgent),
+				details: o.Name + " " + fmt.Sprintf(sentence, args...)})
 		}
 		if aside := o.Aside(); aside > 0 {
 			add(false, aside, "has set %s aside, which wait for Relay.Retry or Drop", count(aside, "job"))

@@ -15,7 +15,7 @@ import (
 func codes(o *Status) string {
 	var all []string
 	for _, p := range o.problems(5 * time.Minute) {
-		all = append(all, p.Code)
+		all = append(all, string(p.Code))
 	}
 	return strings.Join(all, " ")
 }
@@ -79,7 +79,7 @@ func TestEachProblemOfAQueue(t *testing.T) {
 		}},
 		{"max_rate", time.Minute, waiting, func(o *Status) { o.Queues[0].rated = true }},
 		{"failed_dependency", 0, qless.QueueCounts{Depends: 1}, func(o *Status) {
-			o.Queues[0].blocked = &Cause{Jobs: 1, Blockers: []Blocker{{JID: "j"}}}
+			o.Queues[0].blocked = &Reason{Jobs: 1, Blockers: []Blocker{{JID: "j"}}}
 		}},
 		{"no_workers", time.Minute, qless.QueueCounts{Recurring: 1}, func(o *Status) {
 			o.Queues[0].Workers = 0
@@ -181,7 +181,7 @@ func TestRetriesAreUrgentIfNothingCompletes(t *testing.T) {
 		q.Rates = Rates{Completed: completed, Retried: 19}
 		found := (&Status{Queues: []QueueStatus{q, q}}).problems(time.Minute)
 		require.Len(t, found, 1)
-		require.Equal(t, urgent, found[0].Urgent)
+		require.Equal(t, urgent, found[0].Urgent())
 		require.Equal(t, "2 queues (mail, mail) retry more than half of their runs, 38 a minute",
 			found[0].Sentence)
 	}
@@ -203,18 +203,18 @@ func TestACauseThatQueuesShareIsOneProblem(t *testing.T) {
 		found[0].Sentence)
 	require.Equal(t, "3 queues (c, b, a) fail more than 10 % of their jobs, 16 a minute, "+
 		"most in ConnectionError", found[1].Sentence)
-	require.Equal(t, []string{"failed", "show", "ConnectionError"}, found[1].Command)
-	require.True(t, found[1].Urgent, "most of them fail")
+	require.Equal(t, "qless failed show ConnectionError", found[1].Command)
+	require.True(t, found[1].Urgent(), "most of them fail")
 }
 
 func TestFailedJobsOfManyGroupsAreListed(t *testing.T) {
 	o := &Status{Failures: []Group{{"timeout", 60}, {"refused", 50}}}
 	p := o.problems(time.Minute)[0]
-	require.Equal(t, []string{"failed", "show", "timeout"}, p.Command)
+	require.Equal(t, "qless failed show timeout", p.Command)
 	o.Failures = append(o.Failures, Group{"other", 10})
 	p = o.problems(time.Minute)[0]
 	require.Equal(t, "timeout", p.Group)
-	require.Equal(t, []string{"failed", "ls"}, p.Command)
+	require.Equal(t, "qless failed ls", p.Command)
 }
 
 // If a tenth of a queue's jobs fail, that is a problem, but not an urgent one.
@@ -229,7 +229,7 @@ func TestFewFailuresAreNotUrgent(t *testing.T) {
 		q := queueOf(qless.QueueCounts{}, 0)
 		q.Rates = test.rates
 		o := &Status{Queues: []QueueStatus{q}}
-		require.Equal(t, test.urgent, o.problems(time.Minute)[0].Urgent, "%+v", test)
+		require.Equal(t, test.urgent, o.problems(time.Minute)[0].Urgent(), "%+v", test)
 	}
 }
 
@@ -242,5 +242,32 @@ func TestADamagedKeyNamesItsQueue(t *testing.T) {
 		p := o.problems(time.Minute)[0]
 		require.Equal(t, queue, p.Queue)
 		require.Equal(t, "the key "+key+" is damaged: it is a list", p.Sentence)
+	}
+}
+
+// Texts are templates, which must fit any reason.
+func TestEachTextOfTheTableIsFilledIn(t *testing.T) {
+	full := Reason{
+		Queue: "q", Queues: []string{"q", "r"}, Limit: "l", Schedule: "s", Klass: "K", Group: "g",
+		Groups: []string{"g"}, Key: "k", Member: "m", JID: "j", JIDs: []string{"j"}, Jobs: 2, Max: 1,
+		Workers: []string{"w"}, Slots: 1, Busy: 1, Silent: 1, Blockers: []Blocker{{JID: "b"}},
+		Until: time.Unix(0, 0), details: "d", rate: 12,
+	}
+	codes := map[Code]bool{}
+	for _, k := range Kinds() {
+		require.False(t, codes[k.Code], "%s is there twice", k.Code)
+		codes[k.Code] = true
+		require.NotEmpty(t, k.Gravity, k.Code)
+		require.NotEmpty(t, k.Text+k.Line, k.Code)
+		for _, text := range []string{k.Text, k.Line, k.Lines, k.Advice} {
+			for _, r := range []Reason{full, {}, {Certain: true, Max: 1}} {
+				said := r.say(text)
+				require.False(t, said == text && strings.Contains(text, "{{"), "%s: %s", k.Code, text)
+				require.NotRegexp(t, `<no value>|%!|\{\{`, said, "%s: %s", k.Code, text)
+			}
+		}
+		for _, commands := range []string{k.Command, k.Look} {
+			require.Equal(t, commands != "", full.command(commands) != "", "%s: %s", k.Code, commands)
+		}
 	}
 }

@@ -41,14 +41,14 @@ func (e *env) furnish() {
 }
 
 // examine returns the findings, except for those about the server.
-func (e *env) examine() []doctor.Finding {
+func (e *env) examine() []doctor.Reason {
 	e.t.Helper()
 	report, err := doctor.Examine(e.ctx, e.rdb, e.options())
 	e.do(err)
 	require.False(e.t, report.Truncated)
 	require.Empty(e.t, report.Skipped)
-	return slices.DeleteFunc(report.Findings, func(f doctor.Finding) bool {
-		return f.Kind == doctor.KindNoPersistence
+	return slices.DeleteFunc(report.Findings, func(f doctor.Reason) bool {
+		return f.Code == doctor.CodeNoPersistence
 	})
 }
 
@@ -61,7 +61,7 @@ func (e *env) options() doctor.Options {
 }
 
 // fix repairs findings.
-func (e *env) fix(findings ...doctor.Finding) []doctor.Finding {
+func (e *env) fix(findings ...doctor.Reason) []doctor.Reason {
 	e.t.Helper()
 	fixed, err := doctor.Fix(e.ctx, e.rdb, e.options(), findings...)
 	e.do(err)

@@ -38,7 +38,7 @@ type item struct{ key, member string }
 
 // run checks some items and returns the problems. Given a kind, it repairs the problems of that
 // kind and returns the repaired ones.
-func (c check) run(ctx context.Context, e *exam, kind Kind, items []item) ([]Finding, error) {
+func (c check) run(ctx context.Context, e *exam, code Code, items []item) ([]Reason, error) {
 	now := ""
 	if e.Clock != nil {
 		given, err := e.now()
@@ -48,7 +48,7 @@ func (c check) run(ctx context.Context, e *exam, kind Kind, items []item) ([]Fin
 		now = wire.FormatTime(given)
 	}
 	args := make([]any, 0, 3+2*len(items))
-	args = append(args, string(c), now, string(kind))
+	args = append(args, string(c), now, string(code))
 	for _, i := range items {
 		args = append(args, i.key, i.member)
 	}
@@ -56,7 +56,7 @@ func (c check) run(ctx context.Context, e *exam, kind Kind, items []item) ([]Fin
 	if err != nil {
 		return nil, err
 	}
-	found := make([]Finding, 0, len(rows))
+	found := make([]Reason, 0, len(rows))
 	for _, row := range rows {
 		fields, ok := row.([]any)
 		if !ok || len(fields) != 5 {
@@ -64,9 +64,9 @@ func (c check) run(ctx context.Context, e *exam, kind Kind, items []item) ([]Fin
 			return nil, &qless.Error{Op: op, Code: qless.ErrServer, Message: message}
 		}
 		texts := wire.AsStrings(fields)
-		kind, isFixable := Kind(texts[0]), texts[4] == "1"
+		code, isFixable := Code(texts[0]), texts[4] == "1"
 		found = append(found,
-			newFinding(e.Namespace, kind, texts[1], texts[2], texts[3], isFixable))
+			newFinding(e.Namespace, code, texts[1], texts[2], texts[3], isFixable))
 	}
 	return found, nil
 }

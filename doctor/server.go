@@ -17,7 +17,7 @@ import (
 // policy and persistence.
 func (e *exam) server() error {
 	if err := redisx.AskWrites(e.ctx, e.rdb, e.Namespace); redisx.RefusesWrites(err) {
-		e.record(newFinding(e.Namespace, KindRefuses, "", "", redisx.Hint(err), false))
+		e.record(newFinding(e.Namespace, CodeRefused, "", "", redisx.Hint(err), false))
 	}
 	text, err := e.rdb.Info(e.ctx).Result()
 	if err != nil {
@@ -31,24 +31,24 @@ func (e *exam) server() error {
 
 // recordInfo records the dangers that INFO shows.
 func (e *exam) recordInfo(info map[string]string) {
-	about := func(kind Kind, details string) {
-		e.record(newFinding(e.Namespace, kind, "", "", details, false))
+	about := func(code Code, details string) {
+		e.record(newFinding(e.Namespace, code, "", "", details, false))
 	}
 	if redisx.IsTooOld(info["redis_version"]) {
-		about(KindOldServer, info["redis_version"])
+		about(CodeOldServer, info["redis_version"])
 	}
 	for _, server := range tested {
 		text := info[strings.ToLower(server.name)+"_version"]
 		if version, ok := redisx.SeriesOf(text); ok && slices.Compare(version, server.newest) > 0 {
-			about(KindNewServer, server.name+" "+text)
+			about(CodeNewServer, server.name+" "+text)
 		}
 	}
 	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" {
-		about(KindEviction, policy)
+		about(CodeEvicts, policy)
 	}
 	for _, field := range []string{"rdb_last_bgsave_status", "aof_last_write_status"} {
 		if status := info[field]; status != "" && status != "ok" {
-			about(KindPersistenceFailed, field+" is "+status)
+			about(CodePersistenceFailed, field+" is "+status)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func (e *exam) persistence(info map[string]string) error {
 		e.skip("how the server saves", err)
 	}
 	if keepsNothing(info, config, time.Now()) {
-		e.record(newFinding(e.Namespace, KindNoPersistence, "", "", "", false))
+		e.record(newFinding(e.Namespace, CodeNoPersistence, "", "", "", false))
 	}
 	return e.ctx.Err()
 }
@@ -118,7 +118,7 @@ func (e *exam) clocks() error {
 		name, _ := worker.Member.(string)
 		seconds := worker.Score - float64(now.Unix())
 		by := time.Duration(seconds * float64(time.Second)).Round(time.Second)
-		e.record(newFinding(e.Namespace, KindClockSkew, "workers", name, by.String(), false))
+		e.record(newFinding(e.Namespace, CodeClockSkew, "workers", name, by.String(), false))
 	}
 	return e.pace()
 }

@@ -17,14 +17,14 @@ import (
 )
 
 // kinds returns the kinds of the findings about a server.
-func kinds(t *testing.T, rdb redis.UniversalClient) (found []doctor.Kind, skipped []string) {
+func kinds(t *testing.T, rdb redis.UniversalClient) (found []doctor.Code, skipped []string) {
 	t.Helper()
 	report, err := doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1})
 	require.NoError(t, err)
 	for _, f := range report.Findings {
-		require.Equal(t, f.Kind == doctor.KindRefuses, f.Severity == doctor.Broken)
+		require.Equal(t, f.Code == doctor.CodeRefused, f.Gravity == doctor.Broken)
 		require.False(t, f.Fixable)
-		found = append(found, f.Kind)
+		found = append(found, f.Code)
 	}
 	return found, report.Skipped
 }
@@ -39,7 +39,7 @@ func TestAServerThatKeepsEverythingIsWell(t *testing.T) {
 func TestAServerThatMayLoseJobs(t *testing.T) {
 	server := testkit.Start(t, "--maxmemory-policy", "allkeys-lru")
 	found, _ := kinds(t, server.Client(t))
-	require.Equal(t, []doctor.Kind{doctor.KindEviction, doctor.KindNoPersistence}, found)
+	require.Equal(t, []doctor.Code{doctor.CodeEvicts, doctor.CodeNoPersistence}, found)
 }
 
 func TestAServerThatIsAReplica(t *testing.T) {
@@ -50,7 +50,7 @@ func TestAServerThatIsAReplica(t *testing.T) {
 		return strings.Contains(rdb.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
 	found, _ := kinds(t, rdb)
-	require.Equal(t, []doctor.Kind{doctor.KindRefuses}, found)
+	require.Equal(t, []doctor.Code{doctor.CodeRefused}, found)
 }
 
 // A renamed server reports another version.
@@ -100,7 +100,7 @@ func TestAServerNewerThanTestedIsRemarkedOnce(t *testing.T) {
 				continue
 			}
 			require.Len(t, report.Findings, 1, version)
-			require.Equal(t, doctor.KindNewServer, report.Findings[0].Kind)
+			require.Equal(t, doctor.CodeNewServer, report.Findings[0].Code)
 			require.Contains(t, report.Findings[0].Sentence, name+" "+version+", which is newer")
 		}
 	}

@@ -37,20 +37,20 @@ func (e *exam) settings() error {
 
 // setting examines a setting.
 func (e *exam) setting(name, value string) {
-	about := func(kind Kind, details string) {
-		e.record(newFinding(e.Namespace, kind, "config", name, details, false))
+	about := func(code Code, details string) {
+		e.record(newFinding(e.Namespace, code, "config", name, details, false))
 	}
 	known, _, ok := settings.Of(name)
 	n, isNumber := parseNumber(value)
 	switch {
 	case !ok:
-		about(KindSettingUnknown, value)
+		about(CodeSettingUnknown, value)
 	case known.Kind == settings.Rate && !isRate(value), known.Kind.IsNumber() && !isNumber:
-		about(KindSettingInvalid, fmt.Sprintf("%q", value))
+		about(CodeSettingInvalid, fmt.Sprintf("%q", value))
 	case known.Kind == settings.LockTime && n <= 0:
-		about(KindSettingDangerous, value+": "+endedDanger)
+		about(CodeSettingDangerous, value+": "+endedDanger)
 	case n < known.Least && known.Danger != "":
-		about(KindSettingDangerous, value+": "+known.Danger)
+		about(CodeSettingDangerous, value+": "+known.Danger)
 	}
 }
 

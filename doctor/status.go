@@ -25,10 +25,10 @@ type Status struct {
 	Namespace string    `json:"namespace"`
 
 	// Attention holds the problems that need a person's attention, the most urgent first.
-	Attention []Problem `json:"attention"`
+	Attention []Reason `json:"attention"`
 
 	// Remarks are dangers that do no harm yet, and may be intended.
-	Remarks []Problem `json:"remarks,omitempty"`
+	Remarks []Reason `json:"remarks,omitempty"`
 
 	// Queues are the queues by name: the 1000 first seen, if there are more. Total counts them all.
 	Queues []QueueStatus `json:"queues"`
@@ -87,9 +87,9 @@ type QueueStatus struct {
 	Workers int   `json:"workers"`
 	Rates   Rates `json:"rates"`
 
-	rated     bool   // its max-rate allows no job at present
-	unhandled string // a klass whose jobs its workers release
-	blocked   *Cause // the cause of jobs that wait for failed ones
+	rated     bool    // its max-rate allows no job at present
+	unhandled string  // a klass whose jobs its workers release
+	blocked   *Reason // the cause of jobs that wait for failed ones
 	distant   *distantJob
 }
 
@@ -210,10 +210,7 @@ func (s *Status) readServer(ctx context.Context, r *StatusReader) error {
 		config = server.ConfigGet(ctx, "save").Val()
 	}
 	if keepsNothing(persistence, config, time.Now()) {
-		s.Remarks = append(s.Remarks, Problem{
-			Code: "no_persistence", Command: []string{"doctor"},
-			Sentence: "the server keeps nothing on disk: a restart loses all jobs",
-		})
+		s.Remarks = append(s.Remarks, Reason{Code: CodeNoPersistence}.inStatus())
 	}
 	return ctx.Err()
 }

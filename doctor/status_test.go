@@ -72,7 +72,7 @@ func TestAStatusKnowsWhatHoldsJobsUp(t *testing.T) {
 	e.clock.Advance(time.Minute)
 	status, err := doctor.ReadStatus(ctx, e.Client, time.Hour)
 	require.NoError(t, err)
-	found := map[string]doctor.Problem{}
+	found := map[doctor.Code]doctor.Reason{}
 	for _, p := range status.Attention {
 		found[p.Code] = p
 	}
@@ -80,7 +80,7 @@ func TestAStatusKnowsWhatHoldsJobsUp(t *testing.T) {
 	require.Equal(t, "timeout", found["failed_dependency"].Group)
 	require.Equal(t, "queue reports has 1 job waiting for failed ones, such as broken",
 		found["failed_dependency"].Sentence)
-	require.Equal(t, []string{"why", "slow"}, found["max_rate"].Command)
+	require.Equal(t, "qless why slow", found["max_rate"].Command)
 
 	key := e.Namespace() + "q:reports-depends"
 	e.do(e.rdb.Del(ctx, key).Err())
@@ -108,24 +108,24 @@ func TestAStatusNamesTheGroupThatMostJobsFailIn(t *testing.T) {
 			{Name: "mail", Rates: inspect.Rates{Failed: failed}},
 		}}, nil
 	}}
-	problem := func() doctor.Problem {
+	problem := func() doctor.Reason {
 		status, err := reader.Read(t.Context())
 		require.NoError(t, err)
 		require.Len(t, status.Attention, 1)
-		require.Equal(t, "failing", status.Attention[0].Code)
+		require.Equal(t, doctor.CodeFailing, status.Attention[0].Code)
 		return status.Attention[0]
 	}
 	fail("timeout", "t1 t2 t3")
 	fail("refused", "r1 r2")
 	p := problem()
-	require.Equal(t, []string{"failed", "show", "timeout"}, p.Command)
+	require.Equal(t, "qless failed show timeout", p.Command)
 	require.Contains(t, p.Sentence, ", most in timeout")
 
 	fail("refused", "r3")
 	failed++
 	p = problem()
 	require.Empty(t, p.Group)
-	require.Equal(t, []string{"failed", "ls"}, p.Command)
+	require.Equal(t, "qless failed ls", p.Command)
 	require.NotContains(t, p.Sentence, "most in")
 }
 
@@ -140,9 +140,9 @@ func TestAStatusKnowsDistantJobs(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, status.Attention, 1)
 	p := status.Attention[0]
-	require.Equal(t, "distant", p.Code)
+	require.Equal(t, doctor.CodeDistant, p.Code)
 	require.Equal(t, []string{"reports", "sync"}, p.Queues)
-	require.Equal(t, []string{"job", "show", "next-decade"}, p.Command)
+	require.Equal(t, "qless job show next-decade", p.Command)
 }
 
 func TestAStatusKnowsUniqueKeysThatRefusePuts(t *testing.T) {
@@ -152,7 +152,7 @@ func TestAStatusKnowsUniqueKeysThatRefusePuts(t *testing.T) {
 		_, err := e.Queue(queue).Put(ctx, "Sync", nil, qless.Unique(key))
 		require.ErrorIs(t, err, qless.ErrExists)
 	}
-	held := func() []doctor.Problem {
+	held := func() []doctor.Reason {
 		status, err := doctor.ReadStatus(ctx, e.Client, time.Hour)
 		require.NoError(t, err)
 		return status.Attention
@@ -164,11 +164,11 @@ func TestAStatusKnowsUniqueKeysThatRefusePuts(t *testing.T) {
 	refused("crm", "hooli")
 	refused("crm", "acme")
 	refused("crm", "globex")
-	require.Equal(t, []doctor.Problem{{
-		Code: "unique_held", Queue: "sync", JID: "old", Command: []string{"job", "show", "old"},
-		Sentence: "puts with the unique key of job old are refused until it is due at " +
-			e.clock.Now().Add(time.Hour).UTC().Format(time.DateTime) + " UTC",
-	}}, held())
+	require.Len(t, held(), 1)
+	p := held()[0]
+	require.Equal(t, "unique_held: puts with the unique key of job old are refused until it is due at "+
+		e.clock.Now().Add(time.Hour).UTC().Format(time.DateTime)+" UTC", p.String())
+	require.Equal(t, []string{"sync", "old", "qless job show old"}, []string{p.Queue, p.JID, p.Command})
 
 	e.put("mail", "later", qless.Delay(2*time.Hour), qless.Unique("initech"))
 	refused("crm", "initech")
@@ -190,8 +190,10 @@ func TestAStatusHasTheReportsOfOutboxes(t *testing.T) {
 	e.do(e.rdb.HSet(ctx, key, "shop", report, "broken", "{").Err())
 	status, err := doctor.ReadStatus(ctx, e.Client, time.Hour)
 	require.NoError(t, err)
-	require.Equal(t, []doctor.Problem{{Code: "outbox", Jobs: 2,
-		Sentence: "the outbox shop has set 2 jobs aside, which wait for Relay.Retry or Drop"}}, status.Attention)
+	require.Len(t, status.Attention, 1)
+	require.Equal(t, 2, status.Attention[0].Jobs)
+	require.Equal(t, "outbox: the outbox shop has set 2 jobs aside, which wait for Relay.Retry or Drop",
+		status.Attention[0].String())
 	want := doctor.Outbox{
 		Name: "shop", Reported: e.clock.Now().Truncate(time.Second).UTC(), Rows: 3, Oldest: 2 * time.Second,
 		Problems: map[string]int{"invalid": 2},
@@ -222,7 +224,7 @@ func TestAStatusSaysThatTheServerRefusesChanges(t *testing.T) {
 		status, err := doctor.ReadStatus(t.Context(), client, time.Hour)
 		require.NoError(t, err)
 		require.Equal(t, code, status.Refuses)
-		require.Equal(t, "refused", status.Attention[0].Code)
+		require.Equal(t, doctor.CodeRefused, status.Attention[0].Code)
 		_, err = client.Queue("mail").Put(t.Context(), "Send", nil)
 		require.ErrorContains(t, err, code)
 		undo()
@@ -233,7 +235,7 @@ func TestAStatusSaysThatTheServerRefusesChanges(t *testing.T) {
 }
 
 func TestAStatusRemarksThatNothingIsKeptOnDisk(t *testing.T) {
-	remarks := func(server *testkit.Server) []doctor.Problem {
+	remarks := func(server *testkit.Server) []doctor.Reason {
 		client, err := qless.New(server.Client(t), nil)
 		require.NoError(t, err)
 		status, err := doctor.ReadStatus(t.Context(), client, time.Hour)
@@ -243,10 +245,11 @@ func TestAStatusRemarksThatNothingIsKeptOnDisk(t *testing.T) {
 	}
 	require.Empty(t, remarks(testkit.Start(t, "--appendonly", "yes")))
 	require.Empty(t, remarks(testkit.Start(t, "--save", "3600 1")))
-	require.Equal(t, []doctor.Problem{{
-		Code: "no_persistence", Command: []string{"doctor"},
-		Sentence: "the server keeps nothing on disk: a restart loses all jobs",
-	}}, remarks(testkit.Start(t)))
+	found := remarks(testkit.Start(t))
+	require.Len(t, found, 1)
+	require.Equal(t, "no_persistence: the server keeps nothing on disk: a restart loses all jobs",
+		found[0].String())
+	require.Equal(t, "qless doctor", found[0].Command)
 }
 
 func TestAStatusSaysThatTheServerIsAReplica(t *testing.T) {
@@ -258,7 +261,7 @@ func TestAStatusSaysThatTheServerIsAReplica(t *testing.T) {
 	status, err := doctor.ReadStatus(t.Context(), client, time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, "READONLY", status.Refuses)
-	require.Equal(t, "refused", status.Attention[0].Code)
+	require.Equal(t, doctor.CodeRefused, status.Attention[0].Code)
 	require.Equal(t, "the server is a replica of 127.0.0.1:1: it refuses puts, and workers get no jobs",
 		status.Attention[0].Sentence)
 }
@@ -274,7 +277,7 @@ func TestAStatusKnowsKlassesThatNoWorkerHandles(t *testing.T) {
 		status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
 		require.NoError(t, err)
 		for _, p := range status.Attention {
-			codes = append(codes, p.Code+" "+p.Queue)
+			codes = append(codes, string(p.Code)+" "+p.Queue)
 		}
 		return codes
 	}

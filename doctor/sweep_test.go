@@ -116,10 +116,10 @@ func TestWhatASweepFreesIsNamedBefore(t *testing.T) {
 // found returns the doctor's findings, except for some kinds.
 func (e *env) found(except string) (findings []string) {
 	for _, f := range e.examine() {
-		if !strings.Contains(except, string(f.Kind)) {
+		if !strings.Contains(except, string(f.Code)) {
 			key := strings.TrimPrefix(f.Key, qless.DefaultNamespace)
-			findings = append(findings, strings.TrimSpace(string(f.Kind)+" "+key+" "+f.Member))
-			require.Equal(e.t, doctor.Leftover, f.Severity)
+			findings = append(findings, strings.TrimSpace(string(f.Code)+" "+key+" "+f.Member))
+			require.Equal(e.t, doctor.Leftover, f.Gravity)
 		}
 	}
 	return findings

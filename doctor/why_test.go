@@ -42,7 +42,7 @@ func codes(found *doctor.Explanation) string {
 }
 
 // only requires a single cause.
-func (e *env) only(code doctor.Code) doctor.Cause {
+func (e *env) only(code doctor.Code) doctor.Reason {
 	e.t.Helper()
 	found := e.why()
 	require.Equal(e.t, string(code), codes(found), "%+v", found.Causes)
@@ -50,7 +50,7 @@ func (e *env) only(code doctor.Code) doctor.Cause {
 }
 
 // cause returns the cause with a code.
-func (e *env) cause(code doctor.Code) doctor.Cause {
+func (e *env) cause(code doctor.Code) doctor.Reason {
 	e.t.Helper()
 	found := e.why()
 	for _, c := range found.Causes {
@@ -59,7 +59,7 @@ func (e *env) cause(code doctor.Code) doctor.Cause {
 		}
 	}
 	require.Failf(e.t, "no such cause", "%s in %s", code, codes(found))
-	return doctor.Cause{}
+	return doctor.Reason{}
 }
 
 func TestAQueueThatNobodyKnows(t *testing.T) {
@@ -106,7 +106,7 @@ func TestAQueueAtItsMaxRate(t *testing.T) {
 	e.put("q", "j1 j2 j3")
 	e.pop("q", 2)
 	c := e.only(doctor.CodeMaxRate)
-	require.Equal(t, []any{true, 1, 2, time.Minute}, []any{c.Certain, c.Jobs, c.Max, c.Per})
+	require.Equal(t, []any{true, 1, 2}, []any{c.Certain, c.Jobs, c.Max})
 	require.WithinDuration(t, testkit.Noon.Add(time.Minute), c.Until, time.Second)
 	require.Contains(t, c.Sentence, "No more than 2 jobs may start in 1m0s, the next one at 2024-01-02 12:01:00")
 }
@@ -120,7 +120,7 @@ func TestAFullLimitAndWhoHoldsIt(t *testing.T) {
 	e.put("q", "j1 j2", qless.Limits{"shop/7"})
 	require.Empty(t, errOf(e.Queue("q").Pop(e.ctx, 2)))
 	c := e.only(doctor.CodeLimit)
-	require.Equal(t, []any{true, 2, 1, "shop/7"}, []any{c.Certain, c.Jobs, c.Max, c.Limit.Name})
+	require.Equal(t, []any{true, 2, 1, "shop/7"}, []any{c.Certain, c.Jobs, c.Max, c.Limit})
 	require.Equal(t, []string{"holder"}, c.JIDs)
 	require.Equal(t, `2 jobs wait for the limit "shop/7": no more than 1 may run at once, and these do: holder.`,
 		c.Sentence)
@@ -139,7 +139,7 @@ func TestALimitWhoseRateIsUsedUp(t *testing.T) {
 	e.pop("q", 1)
 	require.Empty(t, errOf(e.Queue("q").Pop(e.ctx, 1)))
 	c := e.only(doctor.CodeLimit)
-	require.Equal(t, []any{true, 1, 1, time.Minute}, []any{c.Certain, c.Jobs, c.Max, c.Per})
+	require.Equal(t, []any{true, 1, 1}, []any{c.Certain, c.Jobs, c.Max})
 	require.WithinDuration(t, testkit.Noon.Add(time.Minute), c.Until, time.Second)
 
 	e.do(e.rdb.HSet(e.ctx, "ql:x:limits", "api", "0 9 60").Err()) // so that no worker notices
@@ -302,7 +302,7 @@ func TestAJobThatWasNotToldOfAFailure(t *testing.T) {
 	require.Equal(t, []string{"waits"}, found.Causes[1].JIDs)
 	findings := e.examine()
 	requireFound(t, "untold j:runs", findings)
-	require.Equal(t, doctor.Leftover, findings[0].Severity)
+	require.Equal(t, doctor.Leftover, findings[0].Gravity)
 	require.Equal(t, "The job runs was not notified that bad, which it waits for, has failed: a sweep notifies it.",
 		findings[0].Sentence)
 	e.do(errOf(e.Sweep(e.ctx)))

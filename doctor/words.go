@@ -33,6 +33,14 @@ func ofThem(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
+// waits describes n waiting jobs or, if n is 0, recurring jobs that are due.
+func waits(n int) string {
+	if n == 0 {
+		return "recurring jobs are due"
+	}
+	return verb(n, "job", "waits", "wait")
+}
+
 // clock returns a time in words.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
@@ -45,13 +53,34 @@ func list(names []string) string {
 		return "none"
 	}
 	shown := slices.Clone(names[:min(len(names), shownNames)])
-	if more := len(names) - len(shown); more > 0 {
-		return strings.Join(shown, ", ") + fmt.Sprintf(" and %d more", more)
+	more, text := len(names)-len(shown), strings.Join(shown, ", ")
+	switch {
+	case len(names) == maxNamed: // there may be others
+		return fmt.Sprintf("%s and at least %d more", text, more)
+	case more > 0:
+		return fmt.Sprintf("%s and %d more", text, more)
 	}
-	return strings.Join(shown, ", ")
+	return text
 }
 
-// first returns the first items, as many as a cause may name.
+// silence returns a sentence about unregistered workers, if there are any.
+func silence(workers int) string {
+	if workers == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" The queues of %s are unknown: clients that pop, workers in other languages,"+
+		" or dead workers.", count(workers, "listed worker"))
+}
+
+// expired counts jobs with expired locks.
+func expired(n int) string {
+	return verb(n, "job", "with an expired lock", "with expired locks")
+}
+
+// maxNamed is the maximum number of names in a reason.
+const maxNamed = 20
+
+// first returns the first items, as many as a reason may name.
 func first[T any](items []T) []T { return items[:min(len(items), maxNamed)] }
 
 // names returns the names of workers.

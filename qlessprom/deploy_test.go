@@ -2,6 +2,7 @@ package qlessprom_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/qlessprom"
 )
 
@@ -123,6 +125,32 @@ func TestAlertsNameWhatIsExportedAndLeadToTheirRunbooks(t *testing.T) {
 		require.Contains(t, anchors(page), anchor, rule.Alert)
 		require.Contains(t, tests, `alertname="`+rule.Alert+`"`, "a test of the alert")
 		require.Contains(t, page, "`"+rule.Alert+"`", "the alert in the page")
+	}
+}
+
+// alertsByName returns the expressions of the alerts.
+func alertsByName(t *testing.T) map[string]string {
+	var r rules
+	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "deploy/prometheus/alerts.yml")), &r))
+	alerts := map[string]string{}
+	for _, rule := range r.Groups[0].Rules {
+		alerts[rule.Alert] = rule.Expr
+	}
+	return alerts
+}
+
+func TestReasonsAndAlertsAgree(t *testing.T) {
+	alerts := alertsByName(t)
+	for _, k := range doctor.Kinds() {
+		if k.Alert != "" {
+			require.Contains(t, alerts, k.Alert, k.Code)
+		}
+	}
+	for name, threshold := range map[string]float64{
+		"QlessJobsLate": doctor.Late.Seconds(), "QlessOutboxLate": doctor.Late.Seconds(),
+		"QlessFailures": doctor.FailingShare, "QlessRedisNearlyFull": doctor.MemoryLow,
+	} {
+		require.Regexp(t, fmt.Sprintf(`> %v\b`, threshold), alerts[name])
 	}
 }
 

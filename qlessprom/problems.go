@@ -25,9 +25,6 @@ var (
 		"outbox", "kind")
 )
 
-// lateJobs is the longest that the oldest job of a queue may wait before it is late.
-const lateJobs = 5 * time.Minute
-
 // maxSubjects is the number of subjects of each code that have labels.
 const maxSubjects = 10
 
@@ -44,14 +41,15 @@ type findings struct {
 }
 
 // add adds a problem and its subjects, up to maxSubjects of its code.
-func (f *findings) add(p *doctor.Problem, counts map[string]int) {
-	f.levels[p.Code] = max(f.levels[p.Code], 1+number(p.Urgent))
+func (f *findings) add(p *doctor.Reason, counts map[string]int) {
+	code := string(p.Code)
+	f.levels[code] = max(f.levels[code], 1+number(p.Urgent()))
 	subjects := []subject{
-		{p.Code, "limit", p.Limit}, {p.Code, "schedule", p.Schedule}, {p.Code, "group", p.Group},
-		{p.Code, "key", p.Key}, {p.Code, "queue", p.Queue},
+		{code, "limit", p.Limit}, {code, "schedule", p.Schedule}, {code, "group", p.Group},
+		{code, "key", p.Key}, {code, "queue", p.Queue},
 	}
 	for _, queue := range p.Queues {
-		subjects = append(subjects, subject{p.Code, "queue", queue})
+		subjects = append(subjects, subject{code, "queue", queue})
 	}
 	for _, s := range subjects {
 		if s.name == "" {
@@ -70,7 +68,7 @@ func (c *Collector) readProblems(ctx context.Context) *findings {
 	if c.knowsProblems() || c.inGroup && !c.turn {
 		return known
 	}
-	status, err := doctor.ReadStatus(ctx, c.client, lateJobs)
+	status, err := doctor.ReadStatus(ctx, c.client, doctor.Late)
 	if err != nil {
 		c.failed(err)
 		return known
@@ -80,7 +78,7 @@ func (c *Collector) readProblems(ctx context.Context) *findings {
 	}
 	if !c.inGroup {
 		for _, code := range doctor.ProblemCodes() {
-			now.levels[code] = 0
+			now.levels[string(code)] = 0
 		}
 	}
 	counts := map[string]int{}

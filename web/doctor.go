@@ -25,14 +25,14 @@ type exams struct {
 
 // A doctorData is the last exam.
 type doctorData struct {
-	Report   *doctor.Report   `json:"report,omitempty"`
-	At       time.Time        `json:"at,omitzero"`
-	Repaired int              `json:"repaired,omitempty"`
-	Running  string           `json:"running,omitempty"` // its progress
-	Problem  string           `json:"problem,omitempty"` // the reason why the last one ended early
-	NoRedis  bool             `json:"no_redis,omitempty"`
-	Findings []doctor.Finding `json:"-"` // of the page
-	Rows     rows             `json:"-"`
+	Report   *doctor.Report  `json:"report,omitempty"`
+	At       time.Time       `json:"at,omitzero"`
+	Repaired int             `json:"repaired,omitempty"`
+	Running  string          `json:"running,omitempty"` // its progress
+	Problem  string          `json:"problem,omitempty"` // the reason why the last one ended early
+	NoRedis  bool            `json:"no_redis,omitempty"`
+	Findings []doctor.Reason `json:"-"` // of the page
+	Rows     rows            `json:"-"`
 }
 
 // Fixable returns the number of findings that can be repaired.
@@ -45,9 +45,9 @@ func (d *doctorData) Fixable() (n int) {
 	return n
 }
 
-// Kind returns the number of findings of a severity.
-func (d *doctorData) Kind(severity string) int {
-	return len(d.Report.With(doctor.Severity(severity)))
+// Kind returns the number of findings of a gravity.
+func (d *doctorData) Kind(gravity string) int {
+	return len(d.Report.With(doctor.Gravity(gravity)))
 }
 
 // doctor shows the last exam.
@@ -56,9 +56,9 @@ func (s *site) doctor(_ context.Context, q query) (*view, error) {
 	data.NoRedis = s.Redis == nil
 	if data.Report != nil {
 		all := slices.Clone(data.Report.Findings)
-		rank := []doctor.Severity{doctor.Broken, doctor.Warning, doctor.Leftover}
-		slices.SortStableFunc(all, func(a, b doctor.Finding) int {
-			return cmp.Compare(slices.Index(rank, a.Severity), slices.Index(rank, b.Severity))
+		rank := []doctor.Gravity{doctor.Broken, doctor.Warning, doctor.Leftover}
+		slices.SortStableFunc(all, func(a, b doctor.Reason) int {
+			return cmp.Compare(slices.Index(rank, a.Gravity), slices.Index(rank, b.Gravity))
 		})
 		data.Findings = part(all, q.from(), pageSize)
 		data.Rows = rows{q.from(), len(data.Findings), len(all), pageSize}
@@ -146,32 +146,8 @@ func (s *site) runExam(
 	return report, len(fixed), err
 }
 
-// advice is for findings that can't be repaired here.
-var advice = map[doctor.Kind]string{
-	doctor.KindIncomplete: "Read the job by its key, put it again, and delete the key.",
-	doctor.KindWrongType:  "Another program has written the key. Rename it, then examine again.",
-	doctor.KindUnknownKey: "Find out which program writes it, and give that another prefix.",
-	doctor.KindInnerNamespace: "Give one of them another name: qless dump, and qless restore with " +
-		"another --namespace.",
-	doctor.KindSettingUnknown:   "Reset it among the settings, unless another client reads it.",
-	doctor.KindSettingInvalid:   "Set another value, or reset it, among the settings.",
-	doctor.KindSettingDangerous: "Set another value, or reset it, among the settings.",
-	doctor.KindLimitDamaged:     "Set the limit again.",
-	doctor.KindEviction:         "On the server: CONFIG SET maxmemory-policy noeviction",
-	doctor.KindNoPersistence:    "On the server: CONFIG SET appendonly yes",
-	doctor.KindPersistenceFailed: "See the log of the server: the disk may be full, or not " +
-		"writable.",
-	doctor.KindOverdue:   "Start a worker of the queue, or run qless sweep QUEUE.",
-	doctor.KindOldServer: "Upgrade the server.",
-	doctor.KindNewServer: "Look for a newer version of qless.",
-	doctor.KindClockSkew: "Let the host of the worker set its clock by NTP.",
-}
-
 // adviceOn returns the advice on a finding.
-func adviceOn(finding doctor.Finding) string {
-	if finding.Fixable {
-		return "Repair: the record of the job decides, and no job is run, failed or deleted."
-	}
-	return cmp.Or(advice[finding.Kind],
+func adviceOn(finding doctor.Reason) string {
+	return cmp.Or(finding.Advice,
 		"It can't be repaired here. The page on the doctor in the documentation has more.")
 }

@@ -25,7 +25,7 @@ func TestTheDoctorFindsAndRepairsALostJob(t *testing.T) {
 	require.Contains(t, page, `<span class="sev broken">Broken</span>`)
 	require.Contains(t, page, `<a href="/jobs/`+lost+`">Show job</a>`)
 	require.Contains(t, page, "Repair: the record of the job decides")
-	require.Contains(t, page, "Reset it among the settings, unless another client reads it.")
+	require.Contains(t, page, "Reset it, unless another client reads it.")
 	require.Regexp(t, `(?s)Doctor\n<b class="bad">[0-9]+</b>`, page, "the navigation has a count")
 
 	require.Contains(t, d.post("doctor.fix", url.Values{}).body, "No job is run, failed or deleted.")

@@ -68,8 +68,8 @@ type overviewData struct {
 const attentionShown = 5
 
 // Causes returns the first problems that need attention, and the other method the rest.
-func (d *overviewData) Causes() []doctor.Problem { return part(d.Attention, 0, attentionShown) }
-func (d *overviewData) MoreCauses() []doctor.Problem {
+func (d *overviewData) Causes() []doctor.Reason { return part(d.Attention, 0, attentionShown) }
+func (d *overviewData) MoreCauses() []doctor.Reason {
 	return part(d.Attention, attentionShown, len(d.Attention))
 }
 
@@ -78,7 +78,7 @@ func (d *overviewData) Urgent() int { return urgent(d.Status) }
 
 func urgent(status *doctor.Status) (n int) {
 	for i := range status.Attention {
-		if status.Attention[i].Urgent {
+		if status.Attention[i].Urgent() {
 			n++
 		}
 	}

@@ -52,34 +52,21 @@ type counted struct {
 }
 
 // Cause returns the likeliest cause of the wait, and More the number of the others.
-func (q *queueData) Cause() doctor.Cause { return q.Why.Causes[0] }
-func (q *queueData) More() int           { return len(q.Why.Causes) - 1 }
+func (q *queueData) Cause() doctor.Reason { return q.Why.Causes[0] }
+func (q *queueData) More() int            { return len(q.Why.Causes) - 1 }
 
 // IsCalm reports whether nothing keeps jobs from running.
 func (q *queueData) IsCalm() bool {
-	return !slices.ContainsFunc(q.Why.Causes, func(c doctor.Cause) bool {
-		return !slices.Contains(calmCauses, c.Code)
+	return !slices.ContainsFunc(q.Why.Causes, func(r doctor.Reason) bool {
+		return r.Gravity != doctor.Calm
 	})
 }
 
 // IsUrgent reports whether any of the causes ends only if an operator acts. The banner has the
 // colour of the worst cause.
 func (q *queueData) IsUrgent() bool {
-	return slices.ContainsFunc(q.Why.Causes, func(c doctor.Cause) bool {
-		return slices.Contains(urgentCauses, c.Code)
-	})
+	return slices.ContainsFunc(q.Why.Causes, doctor.Reason.Urgent)
 }
-
-var (
-	calmCauses = []doctor.Code{
-		doctor.CodeEmpty, doctor.CodeFlowing, doctor.CodeRecurring, doctor.CodeRunning,
-		doctor.CodeScheduled,
-	}
-	urgentCauses = []doctor.Code{
-		doctor.CodeNoWorkers, doctor.CodeNoHandler, doctor.CodeStalled, doctor.CodeUnhandled,
-		doctor.CodeFailedDependency, doctor.CodeNoCompletions,
-	}
-)
 
 // Nothing returns the text of an empty list, which tells how jobs get into it.
 func (q *queueData) Nothing() string {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/words"
@@ -186,7 +187,7 @@ func (d *serverData) advise() {
 	advise(d.Info["evicted_keys"] != "" && d.Info["evicted_keys"] != "0",
 		"The server has evicted "+d.Info["evicted_keys"]+" keys since it was started.")
 	used, most := d.number("used_memory"), d.number("maxmemory")
-	advise(most > 0 && used >= 0.8*most && used < most,
+	advise(most > 0 && used >= doctor.MemoryLow*most && used < most,
 		"More than 80 % of the server's memory is used.")
 	skew := strconv.FormatFloat(d.Skew, 'f', 1, 64)
 	advise(d.Skew > maxClockSkew || d.Skew < -maxClockSkew, "The clock of the server is "+skew+

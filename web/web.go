@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/internal/hosts"
 	"github.com/qless/qless-go/web/internal/actions"
 )
@@ -137,7 +138,7 @@ func (o *Options) setDefaults() {
 		o.Logger = slog.Default()
 	}
 	if o.Late <= 0 {
-		o.Late = 5 * time.Minute
+		o.Late = doctor.Late
 	}
 	if o.Interval <= 0 {
 		o.Interval = sampleTurn

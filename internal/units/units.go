@@ -1,4 +1,4 @@
-// Package units formats durations, rates and amounts of memory for people.
+// Package units formats durations, rates, amounts of memory and names for people.
 package units
 
 import (
@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Age formats an age in whole seconds and two units, such as 7m12s or 1h00m, so that a column of
@@ -131,4 +133,16 @@ func (t *Text) UnmarshalText(text []byte) error {
 	d, err := time.ParseDuration(string(text))
 	*t = Text(d)
 	return err
+}
+
+// Quote quotes a name for a shell, if necessary.
+func Quote(name string) string {
+	isPlain := func(r rune) bool {
+		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) ||
+			strings.ContainsRune("-_.:/@%+,", r)
+	}
+	if name != "" && strings.TrimFunc(name, isPlain) == "" {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }

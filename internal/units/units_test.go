@@ -51,3 +51,12 @@ func TestAmountsOfMemoryAreRounded(t *testing.T) {
 		require.Equal(t, want, units.Bytes(n))
 	}
 }
+
+func TestNamesAreQuotedForTheShell(t *testing.T) {
+	for name, want := range map[string]string{
+		"mail": "mail", "a/b-1": "a/b-1", "": "''", "two words": "'two words'", "it's": `'it'\''s'`,
+		"a;b": "'a;b'", "a b": "'a b'",
+	} {
+		require.Equal(t, want, units.Quote(name))
+	}
+}

@@ -93,10 +93,10 @@ func (a *arena) workersOf(program string) int {
 }
 
 // expectedLeftovers are the ones listed in docs/upgrading.md, and those of killed workers.
-var expectedLeftovers = []doctor.Kind{
-	doctor.KindClaimLeft, doctor.KindSlotLeft, doctor.KindShareLeft,
-	doctor.KindDeadlineLacking, doctor.KindDeadlineLeft,
-	doctor.KindIdleDead, doctor.KindClaimDead,
+var expectedLeftovers = []doctor.Code{
+	doctor.CodeClaimLeft, doctor.CodeSlotLeft, doctor.CodeShareLeft,
+	doctor.CodeDeadlineLacking, doctor.CodeDeadlineLeft,
+	doctor.CodeIdleDead, doctor.CodeClaimDead,
 }
 
 // fixLeftovers removes the leftovers of options that the previous release does not know. The doctor
@@ -108,10 +108,10 @@ func (a *arena) fixLeftovers() {
 	found := report.With(doctor.Leftover)
 	fixed, err := doctor.Fix(a.ctx, a.rdb, doctor.Options{Pause: -1}, found...)
 	require.NoError(a.t, err)
-	kinds := map[doctor.Kind]int{}
+	kinds := map[doctor.Code]int{}
 	for _, finding := range fixed {
-		kinds[finding.Kind]++
-		assert.Contains(a.t, expectedLeftovers, finding.Kind, finding.Sentence)
+		kinds[finding.Code]++
+		assert.Contains(a.t, expectedLeftovers, finding.Code, finding.Sentence)
 	}
 	a.t.Logf("removed: %v", kinds)
 	report, err = doctor.Examine(a.ctx, a.rdb, doctor.Options{Pause: -1})

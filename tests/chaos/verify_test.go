@@ -113,9 +113,9 @@ func requireWell(t testing.TB, rdb *redis.Client) {
 	report, err := doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1})
 	require.NoError(t, err)
 	require.Empty(t, report.With(doctor.Broken))
-	leftovers := map[doctor.Kind]int{}
+	leftovers := map[doctor.Code]int{}
 	for _, finding := range report.With(doctor.Leftover) {
-		leftovers[finding.Kind]++
+		leftovers[finding.Code]++
 	}
 	t.Log("left over: ", leftovers)
 }

@@ -62,7 +62,7 @@ func patient(options *redis.Options) *redis.Options {
 }
 
 // examine returns the doctor's findings in the whole namespace.
-func (w *world) examine() []doctor.Finding {
+func (w *world) examine() []doctor.Reason {
 	w.t.Helper()
 	report, err := doctor.Examine(w.ctx, w.rdb, doctor.Options{
 		Pause: -1, Clock: func() time.Time { return time.UnixMicro(w.micros) },

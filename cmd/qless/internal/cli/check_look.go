@@ -12,6 +12,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/units"
@@ -45,7 +46,8 @@ func (c *checker) queueCommand() *cobra.Command {
 		"  qless check queue mail --warn 1m --crit 10m\n"+
 			"  qless check queue mail --warn age=1m,waiting=1000 --format nagios",
 		cobra.ExactArgs(1), []kindOfThreshold{
-			{name: "age", unit: "s", warn: "5m", crit: "15m"}, {name: "waiting"}, {name: "stalled"},
+			{name: "age", unit: "s", warn: units.Duration(doctor.Late), crit: "15m"},
+			{name: "waiting"}, {name: "stalled"},
 		}, checkQueue)
 }
 
@@ -253,7 +255,8 @@ func (c *checker) serverCommand() *cobra.Command {
 			"is full is a WARNING. The user needs permission to run INFO, EVAL and EXISTS.",
 		"  qless check server\n  qless check server --warn memory=70 --crit memory=90,ping=500ms",
 		cobra.NoArgs, []kindOfThreshold{
-			{name: "memory", unit: "%", warn: "80", crit: "95"}, {name: "evicted", warn: "0"},
+			{name: "memory", unit: "%", warn: fmt.Sprint(100 * doctor.MemoryLow), crit: "95"},
+			{name: "evicted", warn: "0"},
 			{name: "ping", unit: "s", warn: "100ms", crit: "1s"}, {name: "unsaved", unit: "s", warn: "1h"},
 		}, c.checkServer)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,7 +32,7 @@ type exam struct {
 // An examResult holds the report and the repaired findings.
 type examResult struct {
 	*doctor.Report
-	Fixed []doctor.Finding
+	Fixed []doctor.Reason
 }
 
 // MarshalJSON writes the fields of the report beside its own.
@@ -41,8 +40,8 @@ func (r examResult) MarshalJSON() ([]byte, error) {
 	type report doctor.Report
 	return json.Marshal(struct {
 		report
-		Took  units.Text       `json:"took"`
-		Fixed []doctor.Finding `json:"fixed"`
+		Took  units.Text      `json:"took"`
+		Fixed []doctor.Reason `json:"fixed"`
 	}{report(*r.Report), units.Text(r.Took), r.Fixed})
 }
 
@@ -85,7 +84,7 @@ func (e *exam) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	result := examResult{report, []doctor.Finding{}}
+	result := examResult{report, []doctor.Reason{}}
 	if !e.json {
 		e.showFindings(report)
 	}
@@ -209,18 +208,18 @@ func (e *exam) showProgress(p doctor.Progress) {
 
 // A kindOfFinding holds the findings of a kind.
 type kindOfFinding struct {
-	kind     doctor.Kind
-	findings []doctor.Finding
+	kind     doctor.Code
+	findings []doctor.Reason
 }
 
 // byKind groups findings by kind: broken ones first, then the most numerous.
-func byKind(findings []doctor.Finding) []kindOfFinding {
+func byKind(findings []doctor.Reason) []kindOfFinding {
 	var groups []kindOfFinding
 	for _, f := range findings {
-		i := slices.IndexFunc(groups, func(k kindOfFinding) bool { return k.kind == f.Kind })
+		i := slices.IndexFunc(groups, func(k kindOfFinding) bool { return k.kind == f.Code })
 		if i < 0 {
 			i = len(groups)
-			groups = append(groups, kindOfFinding{kind: f.Kind})
+			groups = append(groups, kindOfFinding{kind: f.Code})
 		}
 		groups[i].findings = append(groups[i].findings, f)
 	}
@@ -233,7 +232,7 @@ func byKind(findings []doctor.Finding) []kindOfFinding {
 
 // rank is 0 for broken findings.
 func rank(k kindOfFinding) int {
-	if k.findings[0].Severity == doctor.Broken {
+	if k.findings[0].Gravity == doctor.Broken {
 		return 0
 	}
 	return 1
@@ -259,10 +258,10 @@ func (e *exam) showFindings(report *doctor.Report) {
 func (e *exam) showKind(group kindOfFinding) {
 	first := group.findings[0]
 	paint := e.style.Yellow
-	if first.Severity == doctor.Broken {
+	if first.Gravity == doctor.Broken {
 		paint = e.style.Red
 	}
-	head := fmt.Sprintf("%s, %s", group.kind, first.Severity)
+	head := fmt.Sprintf("%s, %s", group.kind, first.Gravity)
 	if first.Fixable {
 		head += ", can be repaired"
 	}
@@ -270,56 +269,24 @@ func (e *exam) showKind(group kindOfFinding) {
 	for i, f := range group.findings {
 		if i == shownFindings {
 			fmt.Fprintf(e.out, "  and %d more\n", len(group.findings)-i)
-			return
+			break
 		}
 		fmt.Fprintf(e.out, "  %s\n", text.Clean(f.Sentence))
-		if remedy := remedyFor(&f); remedy != "" {
-			fmt.Fprintf(e.out, "    %s\n", e.style.Faint(text.Clean(remedy)))
+		if f.Command != "" && !f.Fixable {
+			fmt.Fprintf(e.out, "    %s\n", e.style.Faint(text.Clean(f.Command)))
 		}
 	}
-}
-
-// remedyFor returns a remedy for a finding that only a person can decide about.
-func remedyFor(f *doctor.Finding) string {
-	if f.Fixable {
-		return ""
+	if first.Advice != "" && !first.Fixable {
+		fmt.Fprintf(e.out, "  %s\n", text.Clean(first.Advice))
 	}
-	switch f.Kind {
-	case doctor.KindLost:
-		queue := "QUEUE"
-		if f.Queue != "" {
-			queue = text.Quote(f.Queue)
-		}
-		return "qless job move " + text.Quote(f.JID) + " --to " + queue + ": it is then due now"
-	case doctor.KindWrongType:
-		return "redis-cli RENAME " + text.Quote(f.Key) + " aside, then qless doctor --fix"
-	case doctor.KindIncomplete:
-		if strings.HasSuffix(f.Key, "j:"+f.JID) {
-			return "qless job move " + text.Quote(f.JID) + " --to QUEUE: it is then due now"
-		}
-		return "look at it with redis-cli HGETALL " + text.Quote(f.Key) + ", and DEL it"
-	case doctor.KindFailedUnkept, doctor.KindLifeOver, doctor.KindUnsettled, doctor.KindUntold:
-		return "qless sweep"
-	case doctor.KindOverdue:
-		return "qless sweep '*'"
-	case doctor.KindSettingUnknown, doctor.KindSettingInvalid:
-		return "qless config unset " + text.Quote(f.Member)
-	case doctor.KindSettingDangerous:
-		return "qless config set " + text.Quote(f.Member) + " VALUE"
-	case doctor.KindEviction:
-		return "redis-cli CONFIG SET maxmemory-policy noeviction"
-	case doctor.KindNoPersistence:
-		return "redis-cli CONFIG SET appendonly yes"
-	}
-	return ""
 }
 
 // repair repairs the fixable findings, after a question, and prints the result.
-func (e *exam) repair(ctx context.Context, report *doctor.Report) ([]doctor.Finding, error) {
-	fixable := slices.DeleteFunc(slices.Clone(report.Findings), func(f doctor.Finding) bool {
+func (e *exam) repair(ctx context.Context, report *doctor.Report) ([]doctor.Reason, error) {
+	fixable := slices.DeleteFunc(slices.Clone(report.Findings), func(f doctor.Reason) bool {
 		return !f.Fixable
 	})
-	none := []doctor.Finding{}
+	none := []doctor.Reason{}
 	if len(fixable) == 0 {
 		fmt.Fprintln(e.err, "there is nothing to repair")
 		return none, nil
@@ -344,7 +311,7 @@ func (e *exam) repair(ctx context.Context, report *doctor.Report) ([]doctor.Find
 
 // isBroken reports whether a broken finding was not repaired.
 func isBroken(r *examResult) bool {
-	return slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool {
-		return f.Severity == doctor.Broken && !slices.Contains(r.Fixed, f)
+	return slices.ContainsFunc(r.Findings, func(f doctor.Reason) bool {
+		return f.Gravity == doctor.Broken && !slices.ContainsFunc(r.Fixed, f.Is)
 	})
 }

@@ -45,17 +45,17 @@ func TestDoctorOfABrokenNamespaceIs1(t *testing.T) {
 	require.Empty(t, r.errors)
 	var result struct {
 		doctor.Report
-		Fixed []doctor.Finding
+		Fixed []doctor.Reason
 	}
 	require.NoError(t, json.Unmarshal([]byte(r.out), &result))
-	require.Equal(t, doctor.KindLost, result.Findings[0].Kind)
+	require.Equal(t, doctor.CodeLost, result.Findings[0].Code)
 	require.Empty(t, result.Fixed)
 }
 
 func TestAnIncompleteJobIsMovedIntoAQueue(t *testing.T) {
 	e, rdb := examined(t)
 	require.NoError(t, rdb.HDel(t.Context(), "ql:j:lost", "queue", "state").Err())
-	require.Contains(t, e.run("", "doctor").out, "qless job move lost --to QUEUE: it is then due now")
+	require.Contains(t, e.run("", "doctor").out, "qless job move lost --to QUEUE\n")
 	require.Equal(t, 0, e.run("", "job", "move", "lost", "--to", "mail", "--yes").status)
 	r := e.run("", "doctor")
 	require.Equal(t, 0, r.status, r.out)

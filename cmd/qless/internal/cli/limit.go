@@ -142,7 +142,7 @@ func (a *app) setLimit(
 	}
 	if config == (qless.LimitConfig{}) {
 		return usageError{fmt.Errorf("a limit needs --concurrency or --rate; "+
-			"%s removes it", command([]string{"limit", "delete", name}))}
+			"qless limit delete %s removes it", units.Quote(name))}
 	}
 	if config.Rate > 0 && config.Per == 0 {
 		return usageError{errors.New("--rate needs --per, the time in which so many jobs may start")}

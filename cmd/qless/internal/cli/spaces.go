@@ -10,6 +10,7 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/together"
+	"github.com/qless/qless-go/internal/units"
 )
 
 // spacesAtOnce is the number of namespaces read at a time.
@@ -144,9 +145,9 @@ func unreadError(unread []unreadSpace) error {
 }
 
 // inNamespace returns a command for one of several namespaces.
-func inNamespace(words []string, namespace string) []string {
-	if len(words) == 0 {
-		return nil
+func inNamespace(command, namespace string) string {
+	if command == "" {
+		return ""
 	}
-	return append(append([]string{}, words...), "--namespace", namespace)
+	return command + " --namespace " + units.Quote(namespace)
 }

@@ -63,9 +63,9 @@ func TestShardsAsJSON(t *testing.T) {
 	var status struct {
 		Namespaces []string
 		Attention  []struct {
-			Code, Queue, Namespace string
-			Namespaces, Command    []string
-			Jobs                   int
+			Code, Queue, Namespace, Command string
+			Namespaces                      []string
+			Jobs                            int
 		}
 		Queues []struct {
 			Name, Oldest string
@@ -82,7 +82,7 @@ func TestShardsAsJSON(t *testing.T) {
 	require.Equal(t, "{mail-2}:ql:", first.Namespace, "the one with most jobs")
 	require.Equal(t, status.Namespaces, first.Namespaces)
 	require.Equal(t, 4, first.Jobs)
-	require.Equal(t, []string{"why", "welcome", "--namespace", "{mail-2}:ql:"}, first.Command)
+	require.Equal(t, "qless why welcome --namespace '{mail-2}:ql:'", first.Command)
 	queue := status.Queues[1]
 	require.Equal(t, "welcome", queue.Name)
 	require.Equal(t, 3, queue.Namespaces)

@@ -39,7 +39,7 @@ func (a *app) statusCommand() *cobra.Command {
 			return a.showSum(ctx, clients, old, all)
 		}),
 	}
-	command.Flags().DurationVar(&old, "old", 5*time.Minute,
+	command.Flags().DurationVar(&old, "old", doctor.Late,
 		"age of the oldest job at which a queue is late")
 	command.Flags().BoolVar(&all, "all", false,
 		"show all problems, not only the first 5")
@@ -122,7 +122,7 @@ func (s *statusScreen) line(format string, args ...any) {
 	}
 }
 
-func (s *statusScreen) attention(problems []doctor.Problem, all bool) {
+func (s *statusScreen) attention(problems []doctor.Reason, all bool) {
 	s.line("")
 	if len(problems) == 0 {
 		s.line("%s", s.style.Green("nothing needs attention"))
@@ -135,7 +135,7 @@ func (s *statusScreen) attention(problems []doctor.Problem, all bool) {
 			return
 		}
 		sign, paint := "-", s.style.Yellow
-		if p.Urgent {
+		if p.Urgent() {
 			sign, paint = "!", s.style.Red
 		}
 		s.line("%s %s", paint(sign), paint(text.Clean(p.Sentence)))
@@ -143,26 +143,17 @@ func (s *statusScreen) attention(problems []doctor.Problem, all bool) {
 	}
 }
 
-func (s *statusScreen) remarks(remarks []doctor.Problem) {
+func (s *statusScreen) remarks(remarks []doctor.Reason) {
 	for _, r := range remarks {
 		s.line("remark: %s", text.Clean(r.Sentence))
 		s.command(r.Command)
 	}
 }
 
-func (s *statusScreen) command(words []string) {
-	if len(words) > 0 {
-		s.line("    %s", s.style.Faint(text.Clean(command(words))))
+func (s *statusScreen) command(command string) {
+	if command != "" {
+		s.line("    %s", s.style.Faint(text.Clean(command)))
 	}
-}
-
-// command returns a command of the command line as it is typed.
-func command(words []string) string {
-	line := "qless"
-	for _, word := range words {
-		line += " " + text.Quote(word)
-	}
-	return line
 }
 
 func (s *statusScreen) workers(o *doctor.Status) {

@@ -21,7 +21,7 @@ type sum struct {
 	Namespace  string               `json:"namespace"` // the pattern
 	Namespaces []string             `json:"namespaces"`
 	Attention  []*spaceProblem      `json:"attention"`
-	Remarks    []doctor.Problem     `json:"remarks,omitempty"` // on the server
+	Remarks    []doctor.Reason      `json:"remarks,omitempty"` // on the server
 	Queues     []*queueSum          `json:"queues"`            // by name
 	Workers    doctor.Workforce     `json:"workers"`
 	Rates      doctor.Rates         `json:"rates"`
@@ -33,10 +33,10 @@ type sum struct {
 	causes map[cause]*spaceProblem
 }
 
-// A spaceProblem is a problem of one or more namespaces. The embedded Problem is that of Namespace,
+// A spaceProblem is a problem of one or more namespaces. The embedded Reason is that of Namespace,
 // where it harms the most jobs, except that Jobs is the sum of all.
 type spaceProblem struct {
-	doctor.Problem
+	doctor.Reason
 	Namespace  string   `json:"namespace"`
 	Namespaces []string `json:"namespaces"` // all namespaces that have it
 
@@ -167,7 +167,7 @@ func (a *app) showSum(
 		})
 	s.Queues, s.Failures = queues.sorted(), doctor.GroupsOf(groups)
 	slices.SortStableFunc(s.Attention, func(a, b *spaceProblem) int {
-		return doctor.CompareProblems(&a.Problem, &b.Problem)
+		return doctor.CompareReasons(&a.Reason, &b.Reason)
 	})
 	failed := errors.Join(damage(s.Damaged), unreadError(s.Unread))
 	if a.json {
@@ -193,11 +193,14 @@ func (s *sum) add(namespace string, one *doctor.Status) {
 }
 
 // A cause identifies the same problem in several namespaces.
-type cause struct{ code, queue, limit, schedule, group, key string }
+type cause struct {
+	code                               doctor.Code
+	queue, limit, schedule, group, key string
+}
 
 // addProblem adds a problem of a namespace to the same problem of others, such as a queue of the
 // same name without workers.
-func (s *sum) addProblem(namespace string, p *doctor.Problem) {
+func (s *sum) addProblem(namespace string, p *doctor.Reason) {
 	c := cause{p.Code, p.Queue, p.Limit, p.Schedule, p.Group, p.Key}
 	known := s.causes[c]
 	if known == nil {
@@ -205,12 +208,15 @@ func (s *sum) addProblem(namespace string, p *doctor.Problem) {
 		s.causes[c] = known
 		s.Attention = append(s.Attention, known)
 	}
-	jobs, urgent := known.Jobs+p.Jobs, known.Urgent || p.Urgent
+	jobs, isUrgent := known.Jobs+p.Jobs, known.Urgent() || p.Urgent()
 	if p.Jobs > known.most {
-		known.Problem, known.Namespace, known.most = *p, namespace, p.Jobs
+		known.Reason, known.Namespace, known.most = *p, namespace, p.Jobs
 		known.Command = inNamespace(p.Command, namespace)
 	}
-	known.Jobs, known.Urgent = jobs, urgent
+	known.Jobs = jobs
+	if isUrgent {
+		known.Gravity = doctor.Urgent
+	}
 	known.Namespaces = append(known.Namespaces, namespace)
 }
 
@@ -232,9 +238,9 @@ func (s *statusScreen) sum(server string, sum *sum, all bool) {
 	s.line("%s  %s like %s  %s", s.style.Bold(server),
 		text.Count(len(sum.Namespaces), "namespace"), text.Clean(sum.Namespace),
 		sum.Time.UTC().Format("2006-01-02 15:04:05 UTC"))
-	problems := make([]doctor.Problem, len(sum.Attention))
+	problems := make([]doctor.Reason, len(sum.Attention))
 	for i, p := range sum.Attention {
-		problems[i] = p.Problem
+		problems[i] = p.Reason
 		problems[i].Sentence = p.sentence()
 	}
 	s.attention(problems, all)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 	"github.com/qless/qless-go/cmd/qless/internal/top"
+	"github.com/qless/qless-go/doctor"
 )
 
 func (a *app) topCommand() *cobra.Command {
@@ -42,13 +43,12 @@ func (a *app) topCommand() *cobra.Command {
 			return top.Run(command.Context(), top.Server{Client: client, Old: old}, top.Config{
 				Server: a.serverName(), Queue: queue, Every: every, Timeout: min(a.timeout, topTimeout),
 				ReadOnly: readOnly, In: a.in, Out: a.out, Style: text.StyleOf(a.out),
-				Command: commandFor,
 			})
 		},
 	}
 	flags := command.Flags()
 	flags.DurationVar(&every, "every", 2*time.Second, "interval between two readings")
-	flags.DurationVar(&old, "old", 5*time.Minute,
+	flags.DurationVar(&old, "old", doctor.Late,
 		"age of the oldest job at which a queue is late")
 	flags.BoolVar(&readOnly, "read-only", false, "disable the keys that change something")
 	flags.StringVar(&queue, "queue", "", "start with the jobs of this queue")

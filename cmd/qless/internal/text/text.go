@@ -54,18 +54,6 @@ func EscapeJSON(json []byte) []byte {
 	return escaped
 }
 
-// Quote quotes a name for a shell, if necessary.
-func Quote(name string) string {
-	isPlain := func(r rune) bool {
-		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) ||
-			strings.ContainsRune("-_.:/@%+,", r)
-	}
-	if name != "" && strings.TrimFunc(name, isPlain) == "" {
-		return name
-	}
-	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
-}
-
 // Cut returns the beginning of a text that fits into a number of columns.
 func Cut(s string, width int) string {
 	if utf8.RuneCountInString(s) <= width {

@@ -26,15 +26,6 @@ func TestColoursAreForTerminals(t *testing.T) {
 	require.Equal(t, "\x1b[31mx\x1b[0m", text.Coloured().Red("x"))
 }
 
-func TestNamesAreQuotedForTheShell(t *testing.T) {
-	for name, want := range map[string]string{
-		"mail": "mail", "a/b-1": "a/b-1", "": "''", "two words": "'two words'", "it's": `'it'\''s'`,
-		"a;b": "'a;b'", "a b": "'a b'",
-	} {
-		require.Equal(t, want, text.Quote(name))
-	}
-}
-
 func TestJSONCanNotChangeTheTerminal(t *testing.T) {
 	require.Equal(t, "{\"a\": \"\\u009b31m\\u202e\\u007fé\\u001b\"}\n",
 		string(text.EscapeJSON([]byte("{\"a\": \"\u009b31m\u202e\x7fé\\u001b\"}\n"))))

@@ -123,8 +123,8 @@ func (m *model) queues() grid {
 }
 
 func (m *model) isUrgent(queue string) bool {
-	return slices.ContainsFunc(m.status.Attention, func(p doctor.Problem) bool {
-		return p.Urgent && (p.Queue == queue || slices.Contains(p.Queues, queue))
+	return slices.ContainsFunc(m.status.Attention, func(p doctor.Reason) bool {
+		return p.Urgent() && (p.Queue == queue || slices.Contains(p.Queues, queue))
 	})
 }
 

@@ -299,13 +299,9 @@ func (m *model) remedy() tea.Cmd {
 			}
 		}
 	}
-	if len(problem.Command) == 0 {
+	if problem.Command == "" {
 		return nil
 	}
-	command := "qless"
-	for _, word := range problem.Command {
-		command += " " + text.Quote(word)
-	}
-	m.note = text.Clean("What to do, copied: " + command)
-	return tea.SetClipboard(command)
+	m.note = text.Clean("What to do, copied: " + problem.Command)
+	return tea.SetClipboard(problem.Command)
 }

@@ -46,9 +46,6 @@ type Config struct {
 
 	ReadOnly bool // disables the keys that change something
 
-	// Command returns the command that goes with the advice on a cause of a queue, or "".
-	Command func(queue string, cause *doctor.Cause) string
-
 	In    io.Reader
 	Out   io.Writer
 	Style text.Style

@@ -113,7 +113,7 @@ func (m *model) attention() string {
 		more = fmt.Sprintf(" (and %d more)", len(problems)-1)
 	}
 	line := text.Cut("! "+text.Clean(problems[0].Sentence), m.width-len(more)) + more
-	if problems[0].Urgent {
+	if problems[0].Urgent() {
 		return m.config.Style.Red(line)
 	}
 	return m.config.Style.Yellow(line)
@@ -313,11 +313,11 @@ func (m *model) causes() []string {
 		wrapped := wrap(fmt.Sprintf("%d. %s", i+1, sentence), m.width-1)
 		lines = append(lines, "", m.config.Style.Yellow(wrapped[0]))
 		lines = append(lines, wrapped[1:]...)
-		if words := c.Advice(); words != "" {
-			lines = append(lines, wrap(text.Clean(words), m.width-1)...)
+		if c.Advice != "" {
+			lines = append(lines, wrap(text.Clean(c.Advice), m.width-1)...)
 		}
-		if command := m.config.Command(m.at.name, &c); command != "" {
-			lines = append(lines, m.config.Style.Cyan(text.Cut("   $ "+text.Clean(command), m.width)))
+		if c.Command != "" {
+			lines = append(lines, m.config.Style.Cyan(text.Cut("   $ "+text.Clean(c.Command), m.width)))
 		}
 	}
 	return lines

@@ -48,9 +48,10 @@ func (f *fake) Jobs(_ context.Context, queue string, list inspect.List) (*JobsOf
 }
 
 func (f *fake) Why(context.Context, string) (*doctor.Explanation, error) {
-	return &doctor.Explanation{Causes: []doctor.Cause{
+	return &doctor.Explanation{Causes: []doctor.Reason{
 		{Certain: true, Code: doctor.CodePaused,
-			Sentence: "The queue is paused: workers get no jobs until it is unpaused."},
+			Sentence: "The queue is paused: workers get no jobs until it is unpaused.",
+			Advice:   "Unpause it.", Command: "qless queue unpause export"},
 		{Sentence: strings.Repeat("No worker is known that takes jobs. ", 4)},
 	}}, f.err
 }
@@ -108,8 +109,8 @@ func newFake() *fake {
 	export.Paused = true
 	return &fake{status: doctor.Status{
 		Namespace: "ql:",
-		Attention: []doctor.Problem{
-			{Queue: "mail", Urgent: true,
+		Attention: []doctor.Reason{
+			{Queue: "mail", Gravity: doctor.Urgent,
 				Sentence: "queue mail is late: 1200 jobs wait, the oldest for 7m12s"},
 			{Queue: "thumbs", Sentence: "something else"},
 		},
@@ -136,9 +137,7 @@ type driver struct {
 }
 
 func drive(t *testing.T, source *fake, width, height int) *driver {
-	m := newModel(source, Config{Server: "localhost:6379", Every: time.Second, Timeout: time.Second,
-		Command: func(string, *doctor.Cause) string { return "" },
-	})
+	m := newModel(source, Config{Server: "localhost:6379", Every: time.Second, Timeout: time.Second})
 	d := &driver{t, m}
 	d.do(m.Init())
 	d.send(tea.WindowSizeMsg{Width: width, Height: height})
@@ -405,17 +404,14 @@ func TestActionsAreAskedFirst(t *testing.T) {
 
 func TestRemediesOfProblems(t *testing.T) {
 	source := newFake()
-	source.status.Attention[0].Command = []string{"why", "mail"}
-	source.status.Attention[1].Command = []string{"queue", "unpause", "my queue"}
+	source.status.Attention[0].Command = "qless why mail"
+	source.status.Attention[1].Command = "qless queue unpause 'my queue'"
 	source.status.Attention[1].Queue = "a-queue-with-quite-a-long-name"
 	d := drive(t, source, 80, 24)
 	require.Contains(t, d.press("end y"), "What to do, copied: qless why mail")
 	require.Contains(t, d.press("home y"), "What to do, copied: qless queue unpause 'my queue'")
 	require.Contains(t, d.press("down y"), "qless why mail", "the first, as this queue has no problem")
 
-	d.config.Command = func(queue string, _ *doctor.Cause) string {
-		return "qless queue unpause " + queue
-	}
 	page := d.press("enter y")
 	require.Contains(t, page, "Unpause it.")
 	require.Contains(t, page, "$ qless queue unpause export")

@@ -1,0 +1,660 @@
+package doctor
+
+import (
+	"slices"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// A Code is the kind of a [Reason]. Programs may rely on it: it does not change.
+type Code string
+
+// Problems that a status tells, the gravest first.
+const (
+	CodeMemoryFull       Code = "memory_full"
+	CodeRefused          Code = "refused"
+	CodeDamaged          Code = "damaged"
+	CodeNoWorkers        Code = "no_workers"
+	CodeNoHandler        Code = "no_handler"
+	CodeStalled          Code = "stalled"
+	CodeOld              Code = "old"
+	CodeFailing          Code = "failing"
+	CodeRetrying         Code = "retrying"
+	CodeFailedDependency Code = "failed_dependency"
+	CodeScheduleMissed   Code = "schedule_missed"
+	CodeOutbox           Code = "outbox"
+	CodeMemoryLow        Code = "memory_low"
+	CodeEvicts           Code = "evicts"
+	CodeLimitFull        Code = "limit_full"
+	CodeMaxRate          Code = "max_rate"
+	CodeMaxConcurrency   Code = "max_concurrency"
+	CodePaused           Code = "paused"
+	CodeFailed           Code = "failed"
+	CodeUniqueHeld       Code = "unique_held"
+	CodeDistant          Code = "distant"
+)
+
+// Remarks of a status.
+const (
+	CodeNoPersistence Code = "no_persistence"
+)
+
+// Further reasons for the jobs of a queue to wait.
+const (
+	CodeUnknown       Code = "unknown"
+	CodeEmpty         Code = "empty"
+	CodeLimit         Code = "limit"
+	CodeWorkersPaused Code = "workers_paused"
+	CodeWorkersBusy   Code = "workers_busy"
+	CodeScheduled     Code = "scheduled"
+	CodeRecurring     Code = "recurring"
+	CodeDepends       Code = "depends"
+	CodeUntold        Code = "untold"
+	CodeUnswept       Code = "unswept"
+	CodeOpenBatch     Code = "open_batch"
+	CodeGrace         Code = "grace"
+	CodeUnhandled     Code = "unhandled"
+	CodeNoCompletions Code = "no_completions"
+	CodeRunning       Code = "running"
+	CodeFlowing       Code = "flowing"
+)
+
+// Damage and danger.
+const (
+	CodeLost               Code = "lost"
+	CodeMisplaced          Code = "misplaced"
+	CodeGhost              Code = "ghost"
+	CodeDuplicate          Code = "duplicate"
+	CodeIncomplete         Code = "incomplete"
+	CodeNoHistory          Code = "no_history"
+	CodeOrphan             Code = "orphan"
+	CodeNoWorker           Code = "no_worker"
+	CodeLockDiffers        Code = "lock_differs"
+	CodeLockUnlisted       Code = "lock_unlisted"
+	CodeLockLeft           Code = "lock_left"
+	CodeDependencyOneSided Code = "dependency_one_sided"
+	CodeDependencyOver     Code = "dependency_over"
+	CodeDependencyLeft     Code = "dependency_left"
+	CodeWaitsForNothing    Code = "waits_for_nothing"
+	CodeTagLacking         Code = "tag_lacking"
+	CodeTagExtra           Code = "tag_extra"
+	CodeTagCount           Code = "tag_count"
+	CodeQueueUnlisted      Code = "queue_unlisted"
+	CodeTimeImpossible     Code = "time_impossible"
+	CodeOptionsDamaged     Code = "options_damaged"
+	CodeGroupUnlisted      Code = "group_unlisted"
+	CodeGroupEmpty         Code = "group_empty"
+	CodeDeadlineLacking    Code = "deadline_lacking"
+	CodeClaimLacking       Code = "claim_lacking"
+	CodeSlotLacking        Code = "slot_lacking"
+	CodeParkedLacking      Code = "parked_lacking"
+	CodeLimitDamaged       Code = "limit_damaged"
+	CodeStatsDamaged       Code = "stats_damaged"
+	CodeRatesDamaged       Code = "rates_damaged"
+	CodeShareDamaged       Code = "share_damaged"
+	CodeNoExpiry           Code = "no_expiry"
+	CodeScheduleEmpty      Code = "schedule_empty"
+	CodeWrongType          Code = "wrong_type"
+	CodeUnknownKey         Code = "unknown_key"
+	CodeInnerNamespace     Code = "inner_namespace"
+	CodeLifeOver           Code = "life_over"
+	CodeOverdue            Code = "overdue"
+	CodeFailedUnkept       Code = "failed_unkept"
+	CodeUnsettled          Code = "unsettled"
+	CodeTrackedGone        Code = "tracked_gone"
+	CodeDeadlineLeft       Code = "deadline_left"
+	CodeFiledLeft          Code = "filed_left"
+	CodeClaimLeft          Code = "claim_left"
+	CodeSlotLeft           Code = "slot_left"
+	CodeParkedLeft         Code = "parked_left"
+	CodeShareLeft          Code = "share_left"
+	CodeIdleDead           Code = "idle_dead"
+	CodeClaimDead          Code = "claim_dead"
+	CodeSettingUnknown     Code = "setting_unknown"
+	CodeSettingInvalid     Code = "setting_invalid"
+	CodeSettingDangerous   Code = "setting_dangerous"
+	CodePersistenceFailed  Code = "persistence_failed"
+	CodeOldServer          Code = "old_server"
+	CodeNewServer          Code = "new_server"
+	CodeClockSkew          Code = "clock_skew"
+)
+
+// A Kind is what is known about the reasons of a code. Its texts are templates, which refer to the
+// fields of the reason.
+type Kind struct {
+	Code    Code
+	Gravity Gravity // the usual one
+
+	Text  string // the sentence of [Why] or [Examine]
+	Line  string // the sentence of a status; if there are Lines, after the word queue and its name
+	Lines string // the same for several queues, after their number and names
+
+	Advice  string // what an operator can do
+	Command string // the command that does so; " | " separates alternatives
+	Look    string // the command that a status suggests, if it is another one
+	Alert   string // the alert in deploy/prometheus, besides QlessProblem and QlessUrgentProblem
+}
+
+// Kinds returns the table of reasons. The problems of a status come first, the gravest first.
+func Kinds() []Kind { return slices.Clone(kinds) }
+
+// ProblemCodes returns the codes of the problems of a status, the gravest first.
+func ProblemCodes() []Code {
+	var codes []Code
+	for _, k := range kinds[:placeOf(CodeNoPersistence)] {
+		codes = append(codes, k.Code)
+	}
+	return codes
+}
+
+// repairs is the advice on a reason that Fix repairs.
+const repairs = "Repair: the record of the job decides, and no job is run, failed or deleted."
+
+// whyQueue explains a queue's wait.
+const whyQueue = "qless why {queue}"
+
+var kinds = []Kind{
+	// Problems that a status tells, the gravest first.
+	{
+		Code: CodeMemoryFull, Gravity: Urgent,
+		Line: `the server's memory is full ({{printf "%.0f" .Rate}} %): {{with .Details}}it ` +
+			`deletes jobs by its policy {{.}}{{else}}puts are refused{{end}}`,
+		Command: "qless check server",
+	},
+	{
+		Code: CodeRefused, Gravity: Broken, Text: "The server takes no writes: {{.Details}}.",
+		Line:    "{{.Details}}: it refuses puts, and workers get no jobs",
+		Command: "qless check server",
+	},
+	{
+		Code: CodeDamaged, Gravity: Urgent,
+		Line: "the key {{.Key}} is damaged: it is a {{.Details}}", Command: "qless doctor",
+	},
+	{
+		Code: CodeNoWorkers, Gravity: Urgent,
+		Text: "No known worker takes jobs from the queue.{{with .Details}} Gone: " +
+			"{{.}}.{{end}}{{silence .Silent}}",
+		Line: "has no workers: {{.Wait}}", Lines: "have no workers: {{.Wait}}",
+		Advice: "Start a worker for the queue.", Command: "qless worker ls", Look: whyQueue,
+		Alert: "QlessNobodyWorks",
+	},
+	{
+		Code: CodeNoHandler, Gravity: Urgent,
+		Text: `No worker that takes jobs from the queue has a handler for the klass {{printf ` +
+			`"%q" .Klass}}, which {{verb .Jobs "job" "has" "have"}}.`,
+		Line:   "has jobs of the klass {{.Klass}}, for which no worker has a handler",
+		Lines:  "have jobs of klasses for which no worker has a handler",
+		Advice: "Deploy workers that have a handler for it.", Command: "qless job show {jid}",
+		Look: whyQueue,
+	},
+	{
+		Code: CodeStalled, Gravity: Urgent,
+		Text: `The locks on {{count .Jobs "job"}}, held by {{list .Workers}}, have expired, and ` +
+			`no worker has asked the queue for jobs since.{{with .Details}} No longer listed: ` +
+			`{{.}}.{{end}}`,
+		Line:   "has {{expired .Jobs}}{{.Details}}: did workers die?",
+		Lines:  "have {{expired .Jobs}}: did workers die?",
+		Advice: "Start another worker: it takes over the jobs.", Command: "qless worker ls",
+		Look: whyQueue, Alert: "QlessStalledLocks",
+	},
+	{
+		Code: CodeOld, Gravity: Urgent, Line: "is late: {{.Wait}}", Lines: "are late: {{.Wait}}",
+		Look: whyQueue, Alert: "QlessJobsLate",
+	},
+	{
+		Code: CodeFailing, Gravity: Attention,
+		Line: `fails {{printf "%.0f" .Rate}} % of its jobs, {{.Details}} a minute{{with ` +
+			`.Group}}, most in {{.}}{{end}}`,
+		Lines: "fail more than 10 % of their jobs, {{.Jobs}} a minute{{with .Group}}, most in " +
+			"{{.}}{{end}}",
+		Look: "qless failed show {group} | qless failed ls", Alert: "QlessFailures",
+	},
+	{
+		Code: CodeRetrying, Gravity: Attention,
+		Line:  `retries {{printf "%.0f" .Rate}} % of its runs, {{.Details}} a minute`,
+		Lines: "retry more than half of their runs, {{.Jobs}} a minute", Look: whyQueue,
+	},
+	{
+		Code: CodeFailedDependency, Gravity: Urgent,
+		Text: `{{verb .Jobs "job" "waits" "wait"}} for others, of which {{.Details}}, in {{list ` +
+			`.Groups}}: nothing happens until the failed ones are retried or the waiting ones ` +
+			`canceled.`,
+		Line:    `has {{count .Jobs "job"}} waiting for failed ones, such as {{.JID}}`,
+		Lines:   `have {{count .Jobs "job"}} waiting for failed ones`,
+		Advice:  "Retry the failed jobs, or cancel the waiting ones.",
+		Command: "qless job retry {blocker}", Look: "qless job show {jid}",
+	},
+	{
+		Code: CodeScheduleMissed, Gravity: Urgent,
+		Line:    "schedule {{.Schedule}} is overdue: it missed {{.Details}}",
+		Command: "qless schedule ls", Alert: "QlessScheduleMissed",
+	},
+	{
+		Code: CodeOutbox, Gravity: Attention, Line: "the outbox {{.Details}}",
+		Alert: "QlessOutboxLate",
+	},
+	{
+		Code: CodeMemoryLow, Gravity: Attention,
+		Line:    `{{printf "%.0f" .Rate}} % of the server's memory is used`,
+		Command: "qless check server", Alert: "QlessRedisNearlyFull",
+	},
+	{
+		Code: CodeEvicts, Gravity: Warning,
+		Text: "The server may delete any key when it is full: its maxmemory-policy is " +
+			"{{.Details}}, not noeviction.",
+		Line: "the server deletes jobs when its memory is full: its policy is {{.Details}}, not " +
+			"noeviction",
+		Advice:  "Set its maxmemory-policy to noeviction.",
+		Command: "redis-cli CONFIG SET maxmemory-policy noeviction", Look: "qless doctor",
+	},
+	{
+		Code: CodeLimitFull, Gravity: Attention,
+		Line: "limit {{.Limit}} is full: {{waits .Jobs}} for it{{.Details}}",
+		Look: "qless job show {jid} | qless limit show {limit}", Alert: "QlessLimitFull",
+	},
+	{
+		Code: CodeMaxRate, Gravity: Attention,
+		Text: `No more than {{count .Max "job"}} may start in {{.Details}}, the next one at ` +
+			`{{clock .Until}}.`,
+		Line: "is at its max-rate: {{.Wait}}", Lines: "are at their max-rate: {{waits .Jobs}}",
+		Advice: "Wait, or raise the rate.", Command: "qless config get {queue}-max-rate",
+		Look: whyQueue,
+	},
+	{
+		Code: CodeMaxConcurrency, Gravity: Attention,
+		Text: `No more than {{count .Max "job"}} of the queue may run at once, and {{verb .Busy ` +
+			`"job" "runs" "run"}}: {{list .JIDs}}.`,
+		Line:    "is at its max-concurrency of {{.Max}}: {{.Wait}}",
+		Lines:   "are at their max-concurrency: {{waits .Jobs}}",
+		Advice:  "Raise the limit, or find out why those jobs take so long.",
+		Command: "qless config set {queue}-max-concurrency {max}", Look: whyQueue,
+	},
+	{
+		Code: CodePaused, Gravity: Attention,
+		Text: "The queue is paused: workers get no jobs until it is unpaused.",
+		Line: "is paused: {{.Wait}}", Lines: "are paused: {{.Wait}}", Advice: "Unpause it.",
+		Command: "qless queue unpause {queue}", Alert: "QlessQueuePaused",
+	},
+	{
+		Code: CodeFailed, Gravity: Attention,
+		Line: "{{.Jobs}} jobs have failed and wait to be retried or canceled, {{.Details}} of " +
+			"them in {{.Group}}",
+		Command: "qless failed ls", Alert: "QlessFailureGroupGrows",
+	},
+	{
+		Code: CodeUniqueHeld, Gravity: Attention,
+		Line: "puts with the unique key{{if .Details}}s of {{.Details}} jobs are refused until " +
+			"these are due, the last{{else}} of job {{.JID}} are refused until it is due{{end}} " +
+			"at {{clock .Until}}",
+		Command: "qless job show {jid}",
+	},
+	{
+		Code: CodeDistant, Gravity: Attention,
+		Line: `has a job that is not due until {{.Until.UTC.Format "2006-01-02"}}: is that ` +
+			`intended?`,
+		Lines:   "have jobs that are not due for a long time, such as {{.JID}}",
+		Command: "qless job show {jid}",
+	},
+
+	// Remarks of a status.
+	{
+		Code: CodeNoPersistence, Gravity: Warning,
+		Text:   "The server keeps nothing on disk: a restart loses all jobs.",
+		Line:   "the server keeps nothing on disk: a restart loses all jobs",
+		Advice: "Set appendonly to yes.", Command: "redis-cli CONFIG SET appendonly yes",
+		Look: "qless doctor",
+	},
+
+	// Further reasons for the jobs of a queue to wait.
+	{
+		Code: CodeUnknown, Gravity: Attention,
+		Text:   `No queue {{printf "%q" .Queue}} is known: it never had a job, or it was forgotten.`,
+		Advice: "Compare the name with those of the queues.", Command: "qless queue ls",
+	},
+	{
+		Code: CodeEmpty, Gravity: Calm, Text: "The queue has no jobs.",
+		Advice: "Check whether the jobs have failed or are complete.", Command: "qless failed ls",
+	},
+	{
+		Code: CodeLimit, Gravity: Attention,
+		Text: `{{verb .Jobs "job" "waits" "wait"}} for the limit {{printf "%q" .Limit}}{{if not ` +
+			`.Certain}}, which has free slots now: each job is tried again within about a ` +
+			`minute{{else if .Details}}: no more than {{count .Max "job"}} may start in ` +
+			`{{.Details}}, the next one at {{clock .Until}}{{else if .Max}}: no more than ` +
+			`{{.Max}} may run at once, and these do: {{list .JIDs}}{{else}}, which is held until ` +
+			`{{clock .Until}}{{end}}.`,
+		Advice: "{{if not .Certain}}Wait a minute.{{else if .JIDs}}Look at a job that holds a " +
+			"slot, or raise the limit.{{else}}Wait, or raise the limit.{{end}}",
+		Command: "qless job show {jid}",
+	},
+	{
+		Code: CodeWorkersPaused, Gravity: Attention,
+		Text: "All workers that take jobs from the queue are paused or stopping: {{list " +
+			".Workers}}.{{silence .Silent}}",
+		Advice: "Resume the workers, or start others.", Command: "qless worker ls",
+	},
+	{
+		Code: CodeWorkersBusy, Gravity: Attention,
+		Text: `{{if .Slots}}{{.Details}} jobs from the queue, and none has a free slot: {{count ` +
+			`.Busy "job"}} in {{count .Slots "slot"}}.{{else}}No registered worker takes jobs ` +
+			`from the queue. {{.Details}} its jobs with an unknown number of slots, which may ` +
+			`all be busy: {{list .Workers}}.{{end}}`,
+		Advice:  "Start more workers, or find out which jobs take so long.",
+		Command: "qless worker ls",
+	},
+	{
+		Code: CodeScheduled, Gravity: Calm,
+		Text: `{{verb .Jobs "job" "is scheduled" "are scheduled"}}{{if not .Until.IsZero}}, the ` +
+			`next for {{clock .Until}}{{end}}.`,
+		Advice:  "Wait, or check when they are due.",
+		Command: "qless job ls -q {queue} -s scheduled",
+	},
+	{
+		Code: CodeRecurring, Gravity: Calm,
+		Text:   `The queue has only {{count .Jobs "recurring job"}}, due next at {{clock .Until}}.`,
+		Advice: "Wait, or check when it is due.", Command: "qless recur ls",
+	},
+	{
+		Code: CodeDepends, Gravity: Attention,
+		Text: `{{verb .Jobs "job" "waits" "wait"}} for others to complete{{with ` +
+			`.Blockers}}{{with index . 0}}, such as {{.JID}}, which {{if eq .State ` +
+			`"depends"}}waits for others{{else}}is {{.State}}{{end}} in {{printf "%q" ` +
+			`.Queue}}{{end}}{{end}}.`,
+		Advice:  "{{if .Blockers}}Look at the jobs that they wait for.{{end}}",
+		Command: "qless job graph {blocker}",
+	},
+	{
+		Code: CodeUntold, Gravity: Leftover,
+		Text: `{{if .Key}}The job {{.Name}} was not notified that {{.Details}}, which it waits ` +
+			`for, has failed: a sweep notifies it.{{else}}{{verb .Jobs "job" "was" "were"}} not ` +
+			`notified that others failed: the script of another client, or an old one, failed ` +
+			`those.{{end}}`,
+		Advice:  "Notify them, or wait: a Go worker does so every 5 minutes.",
+		Command: "qless sweep",
+	},
+	{
+		Code: CodeUnswept, Gravity: Attention, Text: "{{.Details}}: nothing has noticed that yet.",
+		Advice: "Sweep. If that does not help, qless doctor --fix does.", Command: "qless sweep",
+	},
+	{
+		Code: CodeOpenBatch, Gravity: Attention,
+		Text:   `{{verb .Jobs "callback" "waits" "wait"}} for a batch to be committed.`,
+		Advice: "Commit the batch, or cancel its callback.", Command: "qless job show {jid}",
+	},
+	{
+		Code: CodeGrace, Gravity: Attention,
+		Text: `The locks on {{count .Jobs "job"}}, held by {{list .Workers}}, have expired. The ` +
+			`first grace period ends at {{clock .Until}}.`,
+		Advice:  "Wait for the end of the grace period. Did a worker die?",
+		Command: "qless worker ls",
+	},
+	{
+		Code: CodeUnhandled, Gravity: Urgent,
+		Text: `{{verb .Jobs "job" "has" "have"}} failed in {{list .Groups}}: workers in other ` +
+			`languages fail jobs this way when they can't find the code for a klass.`,
+		Advice: "Deploy the code, then retry the jobs.", Command: "qless failed retry {group}",
+	},
+	{
+		Code: CodeNoCompletions, Gravity: Urgent,
+		Text: `No Go worker has completed a job of the klass {{printf "%q" .Klass}} from this ` +
+			`queue in the last hour: {{.Failed}} failed and {{.Retried}} were retried{{with ` +
+			`.Details}}, the last in {{.}}{{end}}.`,
+		Advice:  "Look at how its jobs fail, and read the workers' logs.",
+		Command: "qless job show {jid}",
+	},
+	{Code: CodeRunning, Gravity: Calm, Text: `{{verb .Jobs "job" "runs" "run"}}, and none waits.`},
+	{
+		Code: CodeFlowing, Gravity: Calm,
+		Text: `Nothing seems to keep {{count .Jobs "job"}} waiting: {{.Details}} jobs from the ` +
+			`queue, with {{.Busy}} of {{count .Slots "slot"}} in use, and {{verb .Completed ` +
+			`"run" "was" "were"}} completed in the last hour.`,
+		Advice: "Check whether the counts go down.", Command: "qless top --queue {queue}",
+	},
+
+	// Damage and danger.
+	{
+		Code: CodeLost, Gravity: Broken,
+		Text:    "By its record, the job {{.Name}} belongs in {{.Details}}, but it is not there.",
+		Advice:  "Move it to its queue: it is then due now.",
+		Command: "qless job move {jid} --to {queue} | qless job move {jid} --to QUEUE",
+	},
+	{
+		Code: CodeMisplaced, Gravity: Broken,
+		Text: "{{.Key}} has the job {{.Name}}, which by its record belongs in {{.Details}}.",
+	},
+	{
+		Code: CodeGhost, Gravity: Broken,
+		Text: "{{.Key}} has the job {{.Name}}, which has no record.",
+	},
+	{
+		Code: CodeDuplicate, Gravity: Broken,
+		Text: "The failure group {{.Key}} has the job {{.Name}} more than once.",
+	},
+	{
+		Code: CodeIncomplete, Gravity: Broken,
+		Text: "The record {{.Key}} is incomplete: it has {{.Details}}.",
+		Advice: "Move it to a queue, where it is then due, or read it by its key, put it again, " +
+			"and delete the key.",
+		Command: "qless job move {record} --to QUEUE | redis-cli HGETALL {key}",
+	},
+	{Code: CodeNoHistory, Gravity: Broken, Text: "The job {{.Name}} has no history."},
+	{
+		Code: CodeOrphan, Gravity: Broken,
+		Text: "{{.Key}} is the history of a job that has no record.",
+	},
+	{
+		Code: CodeNoWorker, Gravity: Broken,
+		Text: "The job {{.Name}} is running but names no worker.",
+	},
+	{
+		Code: CodeLockDiffers, Gravity: Broken,
+		Text: "The job {{.Name}}, its queue and its worker disagree on when its lock expires.",
+	},
+	{
+		Code: CodeLockUnlisted, Gravity: Leftover,
+		Text: "The job {{.Name}} is running but is not among the jobs of its worker {{.Details}}.",
+	},
+	{
+		Code: CodeLockLeft, Gravity: Leftover,
+		Text: "{{.Key}} has the job {{.Name}} ({{.Details}}), which the worker does not hold.",
+	},
+	{
+		Code: CodeDependencyOneSided, Gravity: Broken,
+		Text: "{{.Key}} has the dependency {{.Name}}, which {{.Details}} lacks.",
+	},
+	{
+		Code: CodeDependencyOver, Gravity: Broken,
+		Text: "{{.Key}} has the dependency {{.Name}} on a job that is {{.Details}}.",
+	},
+	{
+		Code: CodeDependencyLeft, Gravity: Broken,
+		Text: "{{.Key}} has the dependency {{.Name}} of a job that is {{.Details}}.",
+	},
+	{
+		Code: CodeWaitsForNothing, Gravity: Broken,
+		Text: "The job {{.Name}} waits for others but has no dependencies.",
+	},
+	{
+		Code: CodeTagLacking, Gravity: Broken,
+		Text: "The job {{.Name}} is not among the jobs of its tags {{.Details}}.",
+	},
+	{
+		Code: CodeTagExtra, Gravity: Broken,
+		Text: "{{.Key}} has the job {{.Name}}, which does not have the tag.",
+	},
+	{
+		Code: CodeTagCount, Gravity: Broken,
+		Text: "The counter of the tag {{.Name}} is {{.Details}}.",
+	},
+	{
+		Code: CodeQueueUnlisted, Gravity: Broken,
+		Text: "The queue {{.Details}} has jobs but is not among the queues.",
+	},
+	{
+		Code: CodeTimeImpossible, Gravity: Broken,
+		Text: "{{.Key}} has the job {{.Name}} for a time that is none: {{.Details}}.",
+	},
+	{
+		Code: CodeOptionsDamaged, Gravity: Broken,
+		Text: "The options of the job {{.Name}} can't be read: {{.Details}}.",
+	},
+	{
+		Code: CodeGroupUnlisted, Gravity: Broken,
+		Text: "{{.Key}} has failed jobs but is not among the failure groups.",
+	},
+	{
+		Code: CodeGroupEmpty, Gravity: Broken,
+		Text: "The failure group {{.Name}} is listed but has no jobs.",
+	},
+	{
+		Code: CodeDeadlineLacking, Gravity: Leftover,
+		Text: "The job {{.Name}} has a lifetime that no sweep would enforce.",
+	},
+	{
+		Code: CodeClaimLacking, Gravity: Leftover,
+		Text: "No job holds the unique key {{.Details}} of the job {{.Name}}.",
+	},
+	{
+		Code: CodeSlotLacking, Gravity: Leftover,
+		Text: "The job {{.Name}} is running but has no slot of its limit {{.Details}}.",
+	},
+	{
+		Code: CodeParkedLacking, Gravity: Broken,
+		Text: "The job {{.Name}} waits for the limit {{.Details}}, which does not know it.",
+	},
+	{
+		Code: CodeLimitDamaged, Gravity: Broken,
+		Text:   "The definition of the limit {{.Name}} can't be read: {{.Details}}.",
+		Advice: "Set the limit again.",
+	},
+	{
+		Code: CodeStatsDamaged, Gravity: Broken,
+		Text: "The figure {{.Name}} of {{.Key}} is impossible: {{.Details}}.",
+	},
+	{
+		Code: CodeRatesDamaged, Gravity: Broken,
+		Text: "The rates {{.Name}} of {{.Key}} can't be read: {{.Details}}.",
+	},
+	{
+		Code: CodeShareDamaged, Gravity: Broken,
+		Text: "The turn of the tenant {{.Name}} in {{.Key}} can't end at {{.Details}}.",
+	},
+	{Code: CodeNoExpiry, Gravity: Broken, Text: "{{.Key}} should expire but does not."},
+	{
+		Code: CodeScheduleEmpty, Gravity: Broken,
+		Text: "The schedule {{.Name}} is registered but has no data.",
+	},
+	{
+		Code: CodeWrongType, Gravity: Broken, Text: "{{.Key}} holds {{.Details}}.",
+		Advice:  "Another program has written the key. Rename it, then examine again.",
+		Command: "redis-cli RENAME {key} aside",
+	},
+	{
+		Code: CodeUnknownKey, Gravity: Warning,
+		Text:   "{{.Key}} is a key that no known program uses.",
+		Advice: "Find out which program writes it, and give that another prefix.",
+	},
+	{
+		Code: CodeInnerNamespace, Gravity: Warning,
+		Text: "The keys that begin with {{.Key}} look like another namespace: its name should " +
+			"not begin with the name of this one.",
+		Advice: "Give one of them another name: qless dump, and qless restore with another " +
+			"--namespace.",
+	},
+	{
+		Code: CodeLifeOver, Gravity: Leftover,
+		Text: "The life of the job {{.Name}}, which is {{.Details}}, is over: a sweep deletes " +
+			"it, or fails it if others depend on it.",
+		Command: "qless sweep",
+	},
+	{
+		Code: CodeOverdue, Gravity: Leftover,
+		Text: "{{.Key}} has {{.Details}} overdue by more than a minute, which no worker has " +
+			"asked for: a sweep of the queue moves them.",
+		Advice: "Start a worker of the queue, or sweep.", Command: "qless sweep *",
+	},
+	{
+		Code: CodeFailedUnkept, Gravity: Leftover,
+		Text:    "{{.Key}} has failed jobs that the settings do not keep: a sweep deletes them.",
+		Command: "qless sweep",
+	},
+	{
+		Code: CodeUnsettled, Gravity: Leftover,
+		Text: "Not all jobs that wait for {{.Name}}, which is {{.Details}}, were notified: a " +
+			"sweep notifies them.",
+		Command: "qless sweep",
+	},
+	{Code: CodeTrackedGone, Gravity: Leftover, Text: "The job {{.Name}} is tracked but gone."},
+	{
+		Code: CodeDeadlineLeft, Gravity: Leftover,
+		Text: "A deadline is recorded for the job {{.Name}}, which has no lifetime or is gone.",
+	},
+	{
+		Code: CodeFiledLeft, Gravity: Leftover,
+		Text: "The job {{.Name}} is filed as failed but is {{.Details}}.",
+	},
+	{
+		Code: CodeClaimLeft, Gravity: Leftover,
+		Text: "{{.Key}} is a claim that is no longer in force.",
+	},
+	{
+		Code: CodeSlotLeft, Gravity: Leftover,
+		Text: "{{.Key}} has a slot for the job {{.Name}}, which is not running: it is " +
+			"{{.Details}}.",
+	},
+	{
+		Code: CodeParkedLeft, Gravity: Leftover,
+		Text: "{{.Key}} has the job {{.Name}}, which does not wait for the limit: it is " +
+			"{{.Details}}.",
+	},
+	{
+		Code: CodeShareLeft, Gravity: Leftover,
+		Text: "{{.Key}} has turns of tenants without waiting jobs.",
+	},
+	{
+		Code: CodeIdleDead, Gravity: Leftover,
+		Text: "{{.Key}} has the idle worker {{.Name}}, which is gone.",
+	},
+	{
+		Code: CodeClaimDead, Gravity: Leftover,
+		Text: "{{.Key}} is a claim of the worker {{.Details}}, which is gone.",
+	},
+	{
+		Code: CodeSettingUnknown, Gravity: Warning,
+		Text:    "No known client reads the setting {{.Name}}.",
+		Advice:  "Reset it, unless another client reads it.",
+		Command: "qless config unset {member}",
+	},
+	{
+		Code: CodeSettingInvalid, Gravity: Warning,
+		Text:   "The value of the setting {{.Name}} is invalid: {{.Details}}.",
+		Advice: "Set another value, or reset it.", Command: "qless config unset {member}",
+	},
+	{
+		Code: CodeSettingDangerous, Gravity: Warning,
+		Text: "The setting {{.Name}} is {{.Details}}.", Advice: "Set another value, or reset it.",
+		Command: "qless config set {member} VALUE",
+	},
+	{
+		Code: CodePersistenceFailed, Gravity: Warning,
+		Text:   "The server could not write to its disk: {{.Details}}.",
+		Advice: "See the log of the server: the disk may be full, or not writable.",
+	},
+	{
+		Code: CodeOldServer, Gravity: Warning,
+		Text: "The server is Redis {{.Details}}, but " + redisx.OldestServer +
+			" or later is required.",
+		Advice: "Upgrade the server.",
+	},
+	{
+		Code: CodeNewServer, Gravity: Warning,
+		Text: "The server is {{.Details}}, which is newer than those that this version was " +
+			"tested on.",
+		Advice: "Look for a newer version of qless.",
+	},
+	{
+		Code: CodeClockSkew, Gravity: Warning,
+		Text:   "The clock of the worker {{.Name}} is ahead of the server's by {{.Details}}.",
+		Advice: "Let the host of the worker set its clock by NTP.",
+	},
+}
