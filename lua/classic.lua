@@ -1345,6 +1345,7 @@ local function library(stamp, now)
 				end
 				lib.bring_due(queue, recur, scheduled, brought)
 				settings.left = room < wanted or brought < missing and (lib.is_due(queue, 'recur') or lib.is_due(queue, 'scheduled'))
+				settings.handled = true
 				return expired
 			end
 		elseif name == 'tell_all' then
@@ -1601,6 +1602,22 @@ local function library(stamp, now)
 					return holder, state, claim
 				end
 				return lib.kept_before(name, claim)
+			end
+		elseif name == 'is_closed' then
+			function lib.is_closed(queue, n)
+				if try('sismember', prefix .. 'paused_queues', queue) == 1 then
+					return true, true
+				end
+				local most = try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate')
+				local running = lib.finite(most[1], 0) > 0 and lib.finite(try('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf'))
+				if running and running + n >= lib.finite(most[1]) then
+					return false, true
+				end
+				local rate = lib.read_max_rate(queue, most[2], 1)
+				if rate then
+					rate.started = n
+				end
+				return false, rate and lib.rate_opens(rate)
 			end
 		elseif name == 'is_strict' then
 			function lib.is_strict(text)
@@ -2723,8 +2740,7 @@ local function library(stamp, now)
 					return false
 				end
 				local due = try('zscore', scheduled, jid)
-				lib.limit_freed(name)
-				return try('zscore', scheduled, jid) ~= due
+				return lib.limit_freed(name) > 0 or try('zscore', scheduled, jid) ~= due
 			end
 		elseif name == 'unique_key' then
 			function lib.unique_key(name)
@@ -2990,8 +3006,9 @@ local function library(stamp, now)
 		elseif name == 'limit_freed' then
 			function lib.limit_freed(name)
 				if try('exists', lib.limit_key(name, 'wait')) == 1 then
-					lib.return_parked(lib.read_limit(name, 1))
+					return lib.return_parked(lib.read_limit(name, 1))
 				end
+				return 0
 			end
 		elseif name == 'limit_opens' then
 			function lib.limit_opens(limit, jid)
@@ -3053,6 +3070,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'note_filled' then
 			function lib.note_filled(queue, known)
+				var.has_filled = true
 				if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
 					call('expire', prefix .. 'x:filled', 1)
 				end
@@ -4256,7 +4274,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'return_parked' then
 			function lib.return_parked(limit)
-				local wait, returned, passed = lib.limit_key(limit.name, 'wait'), 0, 0
+				local wait, returned, passed, queues = lib.limit_key(limit.name, 'wait'), 0, 0, {}
 				for _ = 1, 100 do
 					local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
 					local jid, score = best[1], best[2]
@@ -4265,9 +4283,13 @@ local function library(stamp, now)
 					end
 					local queue = lib.parked_in(jid, limit.name)
 					local opens = queue and lib.limit_opens(limit)
-					if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+					local paused, closed
+					if queue then
+						paused, closed = lib.is_closed(queue, queues[queue] or 0)
+					end
+					if closed then
 						passed = passed + 1
-						lib.arm(jid, queue, opens or now, true)
+						lib.arm(jid, queue, opens or now, paused)
 					else
 						if opens then
 							lib.arm(jid, queue, opens)
@@ -4277,7 +4299,7 @@ local function library(stamp, now)
 						try('zrem', wait, jid)
 						if queue and lib.unpark(jid, queue, score) then
 							limit.started, limit.room = limit.started + 1, limit.room - 1
-							returned = returned + 1
+							returned, queues[queue] = returned + 1, (queues[queue] or 0) + 1
 						end
 					end
 				end
@@ -4290,7 +4312,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'settle_limits' then
 			function lib.settle_limits()
-				local returned, kept = 0, false
+				local kept = false
 				for _, limit in ipairs(var.met_limits or var.none) do
 					lib.each_slice(try, 'zadd', lib.limit_key(limit.name, 'held'), limit.held)
 					if limit.rate > 0 then
@@ -4300,12 +4322,12 @@ local function library(stamp, now)
 						try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
 					end
 					if limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0 then
-						returned = returned + lib.return_parked(limit)
+						lib.return_parked(limit)
 					end
 					kept = kept or limit.kept
 				end
 				var.met_limits = nil
-				return returned, kept
+				return kept
 			end
 		elseif name == 'settle_result' then
 			function lib.settle_result(item, state, queue)
@@ -4831,6 +4853,7 @@ local function library(stamp, now)
 end
 
 if command == 'retry' then
+	var = {}
 	local function required(area, name, text)
 		if not text then
 			library(stamp, now).reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
@@ -4980,6 +5003,7 @@ if command == 'retry' then
 		end
 		if queue ~= item.current then
 			library(stamp, now).know_unlisted(queue)
+			var.has_filled = true
 			if call('exists', prefix .. 'x:empty') == 1 and try('sadd', prefix .. 'x:filled', queue) == 1 then
 				call('expire', prefix .. 'x:filled', 1)
 			end
@@ -5209,6 +5233,7 @@ elseif command == 'put' then
 						end
 					end
 					if known_empty2 then
+						var.has_filled = true
 						if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
 							call('expire', prefix .. 'x:filled', 1)
 						end

@@ -1620,6 +1620,9 @@ local function library(stamp, now)
 				its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
 				its.heartbeat = lib.kept_lock_time(its.heartbeat)
 				local expired = ask.quiet and var.none or lib.open_queue(queue, its, wanted)
+				if its.handled then
+					ask.handled = true
+				end
 				if its.left then
 					ask.left = true
 					if #expired > 0 then
@@ -1825,6 +1828,7 @@ local function library(stamp, now)
 				end
 				lib.bring_due(queue, recur, scheduled, brought)
 				settings.left = room < wanted or brought < missing and (lib.is_due(queue, 'recur') or lib.is_due(queue, 'scheduled'))
+				settings.handled = true
 				return expired
 			end
 		elseif name == 'tell_all' then
@@ -2157,6 +2161,22 @@ local function library(stamp, now)
 				end
 				return lib.kept_before(name, claim)
 			end
+		elseif name == 'is_closed' then
+			function lib.is_closed(queue, n)
+				if try('sismember', prefix .. 'paused_queues', queue) == 1 then
+					return true, true
+				end
+				local most = try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate')
+				local running = lib.finite(most[1], 0) > 0 and lib.finite(try('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf'))
+				if running and running + n >= lib.finite(most[1]) then
+					return false, true
+				end
+				local rate = lib.read_max_rate(queue, most[2], 1)
+				if rate then
+					rate.started = n
+				end
+				return false, rate and lib.rate_opens(rate)
+			end
 		elseif name == 'is_listed' then
 			function lib.is_listed(kind, name, jid, score)
 				local at = score and tonumber(score)
@@ -2257,10 +2277,12 @@ local function library(stamp, now)
 				if count == 0 then
 					return not lost and its.places and lib.bring_more(queue, its, more)
 				end
+				local before = #out
 				its.direct = direct
 				local lasts = ask.lock_time or its.heartbeat
 				local values = lib.reserved_values(lasts == 60 and '60' or lib.exact(lasts))
 				lib.lock(queue, jids, ask.owner, its, values, out, take)
+				its.given = (its.given or 0) + #out - before
 				ask.kept = ask.kept or its.stopped
 				return not its.stopped and (count >= more or count >= 500 or its.places or var.dropped > 0)
 			end
@@ -2748,8 +2770,10 @@ local function library(stamp, now)
 		elseif name == 'take_from' then
 			function lib.take_from(ask, i, wanted, direct, out)
 				local start = #out
-				local expired, more = lib.open_safely(ask, i, wanted, direct)
-				lib.lock_from(ask, i, expired, 0, nil, out)
+				local lost, more = lib.open_safely(ask, i, wanted, direct)
+				if #lost > 0 then
+					more = more + lib.take_lost(ask, i, lost, out)
+				end
 				while more > 0 and var.droppable > 0 do
 					local before = #out
 					if not lib.lock_from(ask, i, nil, more, ask.limit > ask.count and start + direct, out) then
@@ -2757,6 +2781,12 @@ local function library(stamp, now)
 					end
 					more = more - (#out - before)
 				end
+			end
+		elseif name == 'take_lost' then
+			function lib.take_lost(ask, i, lost, out)
+				local given, before = #lost, #out
+				lib.lock_from(ask, i, lost, 0, nil, out)
+				return ask.left and 0 or given - (#out - before)
 			end
 		elseif name == 'take_over' then
 			function lib.take_over(item, earlier)
@@ -3639,8 +3669,7 @@ local function library(stamp, now)
 					return false
 				end
 				local due = try('zscore', scheduled, jid)
-				lib.limit_freed(name)
-				return try('zscore', scheduled, jid) ~= due
+				return lib.limit_freed(name) > 0 or try('zscore', scheduled, jid) ~= due
 			end
 		elseif name == 'unique_key' then
 			function lib.unique_key(name)
@@ -4022,8 +4051,9 @@ local function library(stamp, now)
 		elseif name == 'limit_freed' then
 			function lib.limit_freed(name)
 				if try('exists', lib.limit_key(name, 'wait')) == 1 then
-					lib.return_parked(lib.read_limit(name, 1))
+					return lib.return_parked(lib.read_limit(name, 1))
 				end
+				return 0
 			end
 		elseif name == 'limit_opens' then
 			function lib.limit_opens(limit, jid)
@@ -4085,6 +4115,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'note_filled' then
 			function lib.note_filled(queue, known)
+				var.has_filled = true
 				if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
 					call('expire', prefix .. 'x:filled', 1)
 				end
@@ -4686,6 +4717,16 @@ local function library(stamp, now)
 		elseif name == 'has_lifetime' then
 			function lib.has_lifetime(text)
 				return lib.has_any(text, 'stkK')
+			end
+		elseif name == 'has_more_due' then
+			function lib.has_more_due(ask)
+				for i = 1, #ask.queues do
+					local queue, its = ask.queues[i], ask.settings[i]
+					if its and its.handled and (its.given or 0) < its.most and (lib.is_due(queue, 'locks') or lib.is_due(queue, 'scheduled') or lib.is_due(queue, 'recur')) then
+						return true
+					end
+				end
+				return false
 			end
 		elseif name == 'heartbeat_of' then
 			function lib.heartbeat_of(queue)
@@ -5569,7 +5610,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'return_parked' then
 			function lib.return_parked(limit)
-				local wait, returned, passed = lib.limit_key(limit.name, 'wait'), 0, 0
+				local wait, returned, passed, queues = lib.limit_key(limit.name, 'wait'), 0, 0, {}
 				for _ = 1, 100 do
 					local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
 					local jid, score = best[1], best[2]
@@ -5578,9 +5619,13 @@ local function library(stamp, now)
 					end
 					local queue = lib.parked_in(jid, limit.name)
 					local opens = queue and lib.limit_opens(limit)
-					if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+					local paused, closed
+					if queue then
+						paused, closed = lib.is_closed(queue, queues[queue] or 0)
+					end
+					if closed then
 						passed = passed + 1
-						lib.arm(jid, queue, opens or now, true)
+						lib.arm(jid, queue, opens or now, paused)
 					else
 						if opens then
 							lib.arm(jid, queue, opens)
@@ -5590,7 +5635,7 @@ local function library(stamp, now)
 						try('zrem', wait, jid)
 						if queue and lib.unpark(jid, queue, score) then
 							limit.started, limit.room = limit.started + 1, limit.room - 1
-							returned = returned + 1
+							returned, queues[queue] = returned + 1, (queues[queue] or 0) + 1
 						end
 					end
 				end
@@ -5603,7 +5648,7 @@ local function library(stamp, now)
 			end
 		elseif name == 'settle_limits' then
 			function lib.settle_limits()
-				local returned, kept = 0, false
+				local kept = false
 				for _, limit in ipairs(var.met_limits or var.none) do
 					lib.each_slice(try, 'zadd', lib.limit_key(limit.name, 'held'), limit.held)
 					if limit.rate > 0 then
@@ -5613,12 +5658,12 @@ local function library(stamp, now)
 						try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
 					end
 					if limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0 then
-						returned = returned + lib.return_parked(limit)
+						lib.return_parked(limit)
 					end
 					kept = kept or limit.kept
 				end
 				var.met_limits = nil
-				return returned, kept
+				return kept
 			end
 		elseif name == 'settle_result' then
 			function lib.settle_result(item, state, queue)
@@ -6087,21 +6132,6 @@ local function library(stamp, now)
 					return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, lasts, job[10] or false, job[11] or false, stored or nil}
         end
 			end
-		elseif name == 'settle_and_look' then
-			function lib.settle_and_look(ask)
-				local returned, kept = lib.settle_limits()
-				ask.kept = ask.kept or kept
-				if returned > 0 then
-					return true
-				end
-				for i = 1, #ask.queues do
-					local its = ask.settings[i]
-					if its and its.places and lib.is_due(ask.queues[i], 'scheduled') then
-						return true
-					end
-				end
-				return false
-			end
 		elseif name == 'uncount_failure' then
 			function lib.uncount_failure(queue, failure)
 				local at = lib.finite(failure.when)
@@ -6270,10 +6300,9 @@ local function library(stamp, now)
 							end
 							more[i] = 0
 							if string.sub(known.marks, i, i) == known.chosen then
-								local expired
-								expired, more[i] = lib.open_safely(ask, i, lib.still_wanted(ask, #out))
-								lib.lock_from(ask, i, expired, 0, nil, out)
-								giving = #expired > 0 and more[i] == 0 and giving + 1 or giving
+								local before, lost, others = #out, lib.open_safely(ask, i, lib.still_wanted(ask, #out))
+								more[i] = others + (#lost > 0 and lib.take_lost(ask, i, lost, out) or 0)
+								giving = #out > before and more[i] == 0 and giving + 1 or giving
 							end
 							opened = turn
 						end
@@ -6434,6 +6463,7 @@ local function library(stamp, now)
 end
 
 if command == 'retry' then
+	var = {}
 	local function required(area, name, text)
 		if not text then
 			library(stamp, now).reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
@@ -6583,6 +6613,7 @@ if command == 'retry' then
 		end
 		if queue ~= item.current then
 			library(stamp, now).know_unlisted(queue)
+			var.has_filled = true
 			if call('exists', prefix .. 'x:empty') == 1 and try('sadd', prefix .. 'x:filled', queue) == 1 then
 				call('expire', prefix .. 'x:filled', 1)
 			end
@@ -6733,6 +6764,9 @@ elseif command == 'reserve' then
 		its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
 		its.heartbeat = its.heartbeat > 0 and its.heartbeat or 60
 		local expired = ask.quiet and none or open_queue(queue, its, wanted)
+		if its.handled then
+			ask.handled = true
+		end
 		if its.left then
 			ask.left = true
 			if #expired > 0 then
@@ -6781,6 +6815,7 @@ elseif command == 'reserve' then
 		if count == 0 then
 			return not lost and its.places and library(stamp, now).bring_more(queue, its, more)
 		end
+		local before = #out
 		its.direct = direct
 		local lasts = ask.lock_time or its.heartbeat
 		local values = reserved_values(lasts == 60 and '60' or string.format('%.17g', lasts))
@@ -6974,6 +7009,7 @@ elseif command == 'reserve' then
 				until true
 			end
 		end
+		its.given = (its.given or 0) + #out - before
 		ask.kept = ask.kept or its.stopped
 		return not its.stopped and (count >= more or count >= 500 or its.places or var.dropped > 0)
 	end
@@ -7161,18 +7197,20 @@ elseif command == 'reserve' then
 	if not ask.known then
 		local wanted, direct = ask.limit, ask.count
 		local start = #out
-		local expired, more
+		local lost, more
 		if not ask.known then
-			expired, more = open_one(ask, 1, wanted, direct)
+			lost, more = open_one(ask, 1, wanted, direct)
 		else
-			local fine, expired2, more2 = pcall(open_one, ask, 1, wanted, direct)
+			local fine, expired, more2 = pcall(open_one, ask, 1, wanted, direct)
 			if fine then
-				expired, more = expired2, more2
+				lost, more = expired, more2
 			else
-				expired, more = none, 0
+				lost, more = none, 0
 			end
 		end
-		lock_from(ask, 1, expired, 0, nil, out)
+		if #lost > 0 then
+			more = more + library(stamp, now).take_lost(ask, 1, lost, out)
+		end
 		while more > 0 and var.droppable > 0 do
 			local before = #out
 			if not lock_from(ask, 1, nil, more, ask.limit > ask.count and start + direct, out) then
@@ -7193,18 +7231,20 @@ elseif command == 'reserve' then
 		if not ask.known then
 			local wanted, direct = ask.limit, ask.count
 			local start = #out
-			local expired, more
+			local lost, more
 			if not ask.known then
-				expired, more = open_one(ask, 1, wanted, direct)
+				lost, more = open_one(ask, 1, wanted, direct)
 			else
-				local fine, expired2, more2 = pcall(open_one, ask, 1, wanted, direct)
+				local fine, expired, more2 = pcall(open_one, ask, 1, wanted, direct)
 				if fine then
-					expired, more = expired2, more2
+					lost, more = expired, more2
 				else
-					expired, more = none, 0
+					lost, more = none, 0
 				end
 			end
-			lock_from(ask, 1, expired, 0, nil, out)
+			if #lost > 0 then
+				more = more + library(stamp, now).take_lost(ask, 1, lost, out)
+			end
 			while more > 0 and var.droppable > 0 do
 				local before = #out
 				if not lock_from(ask, 1, nil, more, ask.limit > ask.count and start + direct, out) then
@@ -7222,7 +7262,10 @@ elseif command == 'reserve' then
 	end
 	ask.left = ask.left or var.droppable <= 0
 	if var.met_limits then
-		ask.left = library(stamp, now).settle_and_look(ask) or ask.left
+		ask.kept = library(stamp, now).settle_limits() or ask.kept
+	end
+	if #out < ask.count and (var.has_filled or ask.handled and library(stamp, now).has_more_due(ask)) then
+		ask.left = true
 	end
 	if not ask.brief and add_first(prefix .. 'workers', stamp, ask.owner) == 1 then
 		library(stamp, now).unlist(prefix .. 'workers')
@@ -7503,6 +7546,7 @@ elseif command == 'put.many' then
 					end
 				end
 				if known_empty2 then
+					var.has_filled = true
 					if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
 						call('expire', prefix .. 'x:filled', 1)
 					end
@@ -7858,6 +7902,7 @@ elseif command == 'put' then
 						end
 					end
 					if known_empty2 then
+						var.has_filled = true
 						if (true or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
 							call('expire', prefix .. 'x:filled', 1)
 						end

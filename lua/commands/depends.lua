@@ -12,8 +12,8 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
 --          publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink zadd
---          zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
---          zscore
+--          zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          zrevrangebyscore zscore
 
 -- The maximum number of dependencies that 'fewer' ends.
 local MAX_REMOVED = 1000

@@ -9,7 +9,7 @@
 -- For      Go
 -- Repeat   safe
 -- Needs    exists expire get hdel hget hmget hset lrange publish sadd sismember srem time zadd
---          zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zscore
+--          zcard zcount zpopmax zpopmin zrange zrangebyscore zrem zrevrange zscore
 
 local name = check_limit_name('Limit', required('Limit', 'name', ARGV[3]))
 must_publish()

@@ -8,7 +8,7 @@
 -- For      classic
 -- Repeat   safe
 -- Needs    del exists expire get hdel hget hmget hset lrange publish sadd sismember srem time
---          unlink zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          unlink zadd zcard zcount zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 
 local jid = required('Job', 'jid', ARGV[3])

@@ -38,7 +38,8 @@
 -- Hot
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset info lindex llen lpush lrange
 --          lrem ltrim mset publish pubsub|numpat pubsub|numsub rpush sadd scard set sismember
---          smembers srandmember srem sscan time unlink zadd zcard zincrby zmscore zpopmax zpopmin
---          zrange zrangebyscore zrank zrem zremrangebyrank zrevrange zrevrangebyscore zscore
+--          smembers srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax
+--          zpopmin zrange zrangebyscore zrank zrem zremrangebyrank zrevrange zrevrangebyscore
+--          zscore
 
 return put_from_arguments(3)

@@ -108,7 +108,10 @@ if known and #out < ask.count and not ask.left and string.find(known.marks, '1',
 end
 ask.left = ask.left or droppable <= 0
 if met_limits then
-  ask.left = settle_and_look(ask) or ask.left
+  ask.kept = settle_limits() or ask.kept
+end
+if #out < ask.count and (has_filled or ask.handled and has_more_due(ask)) then
+  ask.left = true
 end
 if not ask.brief and add_first(prefix .. 'workers', stamp, ask.owner) == 1 then
   unlist(prefix .. 'workers')

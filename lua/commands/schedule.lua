@@ -12,8 +12,9 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset info lindex llen lpush lrange
 --          lrem ltrim mset publish pubsub|numpat pubsub|numsub rpush sadd scard set sismember
---          smembers srandmember srem sscan time unlink zadd zcard zincrby zmscore zpopmax zpopmin
---          zrange zrangebyscore zrank zrem zremrangebyrank zrevrange zrevrangebyscore zscore
+--          smembers srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax
+--          zpopmin zrange zrangebyscore zrank zrem zremrangebyrank zrevrange zrevrangebyscore
+--          zscore
 
 local id = required('Schedule', 'id', ARGV[3])
 local due = number('Schedule', 'due', ARGV[4])

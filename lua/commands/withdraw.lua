@@ -11,7 +11,7 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
 --          ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan time
---          unlink zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          unlink zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 
 local jid = required('Job', 'jid', ARGV[3])

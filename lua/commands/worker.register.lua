@@ -14,8 +14,8 @@
 -- Repeat   safe
 -- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
 --          publish rpush sadd scard set sismember smembers spop srandmember srem sscan time unlink
---          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
---          zscore
+--          zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          zrevrangebyscore zscore
 
 -- The seconds for which no other worker examines the failed jobs.
 local SWEPT = 300

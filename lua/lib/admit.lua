@@ -108,9 +108,9 @@ local function drop_slots(jid, stored, most) -- cold
 end
 
 -- Records the jobs that a call has started. Returns parked jobs to work where there is room.
--- Returns their number, and whether others wait for a slot.
+-- Returns whether others wait for a slot.
 local function settle_limits() -- cold
-  local returned, kept = 0, false
+  local kept = false
   for _, limit in ipairs(met_limits or none) do
     each_slice(try, 'zadd', limit_key(limit.name, 'held'), limit.held)
     if limit.rate > 0 then
@@ -121,10 +121,10 @@ local function settle_limits() -- cold
     end
     if limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or
       limit.room <= 0 then
-      returned = returned + return_parked(limit)
+      return_parked(limit)
     end
     kept = kept or limit.kept
   end
   met_limits = nil
-  return returned, kept
+  return kept
 end

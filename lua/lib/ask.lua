@@ -27,6 +27,7 @@
 --   first     the jids of its best jobs, if they were read before anything was written
 --   left      whether there may be more: jobs that remain, and that the worker could take at once.
 --             One that has free slots then asks again instead of becoming idle
+--   handled   whether due jobs were handled: there may be more
 --   kept      whether jobs wait that this call would have taken if their limits, or the
 --             max-concurrency or max-rate of their queue, had allowed it
 

@@ -195,11 +195,12 @@ local function limit_opens(limit, jid) -- cold
   return math.max(limit.ends, now + 1)
 end
 
--- Returns parked jobs of a limit that may have room again to work.
+-- Returns parked jobs of a limit that may have room again to work. Returns their number.
 local function limit_freed(name) -- cold
   if try('exists', limit_key(name, 'wait')) == 1 then
-    return_parked(read_limit(name, 1))
+    return return_parked(read_limit(name, 1))
   end
+  return 0
 end
 
 -- Called when a job with limits has left its place, whatever its state: another one may have the

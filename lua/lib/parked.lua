@@ -44,12 +44,31 @@ local function arm(jid, queue, at, paused) -- cold
   end
 end
 
+-- Whether a queue is paused, and whether it may not start more than n jobs now: it is paused, or
+-- its max-concurrency or max-rate does not allow more.
+local function is_closed(queue, n) -- cold
+  if try('sismember', prefix .. 'paused_queues', queue) == 1 then
+    return true, true
+  end
+  local most = try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate')
+  local running = finite(most[1], 0) > 0
+    and finite(try('zcount', queue_key(queue, 'locks'), stamp, '+inf'))
+  if running and running + n >= finite(most[1]) then
+    return false, true
+  end
+  local rate = read_max_rate(queue, most[2], 1)
+  if rate then
+    rate.started = n
+  end
+  return false, rate and rate_opens(rate)
+end
+
 -- Returns the best parked jobs of a limit to work while it has room, and makes the next one fall
--- due when there will be room. Drops jobs that are not parked any more. Passes over jobs in paused
--- queues, which are tried when these are unpaused. Returns the number of jobs that it returned to
--- work, and sets limit.kept if more wait.
+-- due when there will be room. Drops jobs that are not parked any more. Passes over jobs in queues
+-- that may start none, which are due when they may: another one may have the room. Returns the
+-- number of jobs that it returned to work, and sets limit.kept if more wait.
 local function return_parked(limit) -- cold
-  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  local wait, returned, passed, queues = limit_key(limit.name, 'wait'), 0, 0, {}
   for _ = 1, MAX_RETURNED do
     local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
     local jid, score = best[1], best[2]
@@ -58,9 +77,13 @@ local function return_parked(limit) -- cold
     end
     local queue = parked_in(jid, limit.name)
     local opens = queue and limit_opens(limit)
-    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+    local paused, closed
+    if queue then
+      paused, closed = is_closed(queue, queues[queue] or 0)
+    end
+    if closed then
       passed = passed + 1
-      arm(jid, queue, opens or now, true)
+      arm(jid, queue, opens or now, paused)
     else
       if opens then
         arm(jid, queue, opens)
@@ -70,7 +93,7 @@ local function return_parked(limit) -- cold
       try('zrem', wait, jid)
       if queue and unpark(jid, queue, score) then
         limit.started, limit.room = limit.started + 1, limit.room - 1
-        returned = returned + 1
+        returned, queues[queue] = returned + 1, (queues[queue] or 0) + 1
       end
     end
   end
@@ -78,7 +101,8 @@ local function return_parked(limit) -- cold
 end
 
 -- Checks whether a scheduled job of a queue is parked by a limit that has room before it falls due:
--- the server's clock may have been set back. Returns whether the job is now due at another time.
+-- the server's clock may have been set back. Returns whether the job is now due at another time, or
+-- any job has returned to work.
 local function try_parked(jid, queue) -- cold
   local job = try('hmget', job_key(jid), 'state', 'time', 'x:parked')
   local name, scheduled = parked_by(job[1], job[2], job[3]), queue_key(queue, 'scheduled')
@@ -86,8 +110,7 @@ local function try_parked(jid, queue) -- cold
     return false
   end
   local due = try('zscore', scheduled, jid)
-  limit_freed(name)
-  return try('zscore', scheduled, jid) ~= due
+  return limit_freed(name) > 0 or try('zscore', scheduled, jid) ~= due
 end
 
 -- Gives a parked job another place among the jobs that wait for the same limit.

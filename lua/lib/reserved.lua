@@ -42,6 +42,9 @@ local function open_one(ask, i, wanted, direct)
   its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
   its.heartbeat = kept_lock_time(its.heartbeat)
   local expired = ask.quiet and none or open_queue(queue, its, wanted)
+  if its.handled then
+    ask.handled = true
+  end
   if its.left then
     ask.left = true
     if #expired > 0 then
@@ -108,19 +111,31 @@ local function lock_from(ask, i, lost, more, direct, out)
   if count == 0 then
     return not lost and its.places and bring_more(queue, its, more)
   end
+  local before = #out
   its.direct = direct
   local lasts = ask.lock_time or its.heartbeat
   local values = reserved_values(lasts == DEFAULT_HEARTBEAT and '60' or exact(lasts))
   lock(queue, jids, ask.owner, its, values, out, take)
+  its.given = (its.given or 0) + #out - before
   ask.kept = ask.kept or its.stopped
   return not its.stopped and (count >= more or count >= SLICE or its.places or dropped > 0)
+end
+
+-- Locks the lost jobs of a queue. Returns the number that were parked or dropped: as many others
+-- may be taken.
+local function take_lost(ask, i, lost, out) -- cold
+  local given, before = #lost, #out
+  lock_from(ask, i, lost, 0, nil, out)
+  return ask.left and 0 or given - (#out - before)
 end
 
 -- Takes up to wanted jobs from one queue, the first direct ones to start at once.
 local function take_from(ask, i, wanted, direct, out)
   local start = #out
-  local expired, more = open_safely(ask, i, wanted, direct)
-  lock_from(ask, i, expired, 0, nil, out)
+  local lost, more = open_safely(ask, i, wanted, direct)
+  if #lost > 0 then
+    more = more + take_lost(ask, i, lost, out)
+  end
   while more > 0 and droppable > 0 do
     local before = #out
     if not lock_from(ask, i, nil, more, ask.limit > ask.count and start + direct, out) then
@@ -130,17 +145,12 @@ local function take_from(ask, i, wanted, direct, out)
   end
 end
 
--- Settles the limits of a call's jobs. Returns whether there may be more: it has returned jobs to
--- work, or a queue of which jobs were parked has others that have fallen due.
-local function settle_and_look(ask) -- cold
-  local returned, kept = settle_limits()
-  ask.kept = ask.kept or kept
-  if returned > 0 then
-    return true
-  end
+-- Whether more jobs have fallen due in a queue than were handled, and it may give more.
+local function has_more_due(ask) -- cold
   for i = 1, #ask.queues do
-    local its = ask.settings[i]
-    if its and its.places and is_due(ask.queues[i], 'scheduled') then
+    local queue, its = ask.queues[i], ask.settings[i]
+    if its and its.handled and (its.given or 0) < its.most
+      and (is_due(queue, 'locks') or is_due(queue, 'scheduled') or is_due(queue, 'recur')) then
       return true
     end
   end

@@ -55,7 +55,7 @@ local function lost_with_room(queue, wanted) -- cold
 end
 
 -- Handles up to wanted due jobs of a queue. Returns the lost jobs to take. settings.left is set if
--- some remain because of their data.
+-- some remain because of their data, and settings.handled in any case: others may be due, too.
 local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
   -- Needs no memory, and fails if jobs could not be added later.
   call('zrem', queue_key(queue, 'work'), '')
@@ -72,6 +72,7 @@ local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
   bring_due(queue, recur, scheduled, brought)
   settings.left = room < wanted
     or brought < missing and (is_due(queue, 'recur') or is_due(queue, 'scheduled'))
+  settings.handled = true
   return expired
 end
 

@@ -131,10 +131,9 @@ local function take_round_robin(ask, out) -- cold
         end
         more[i] = 0
         if string.sub(known.marks, i, i) == known.chosen then
-          local expired
-          expired, more[i] = open_safely(ask, i, still_wanted(ask, #out))
-          lock_from(ask, i, expired, 0, nil, out)
-          giving = #expired > 0 and more[i] == 0 and giving + 1 or giving
+          local before, lost, others = #out, open_safely(ask, i, still_wanted(ask, #out))
+          more[i] = others + (#lost > 0 and take_lost(ask, i, lost, out) or 0)
+          giving = #out > before and more[i] == 0 and giving + 1 or giving
         end
         opened = turn
       end

@@ -12,9 +12,13 @@ local function leave_queue(queue, jid)
   try('zrem', queue_key(queue, 'depends'), jid)
 end
 
+-- Whether this call has added jobs to a queue that may have had none.
+local has_filled
+
 -- Called when jobs were added to a queue that may have had none: reserves skip the queues in
 -- x:empty. A caller that knows that there are some sets known.
 local function note_filled(queue, known)
+  has_filled = true
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)

@@ -257,6 +257,6 @@ func TestCommandsThatTheReturnOfAParkedJobCosts(t *testing.T) {
 		return len(e.Server.Commands(t, func() { require.NoError(t, jobs[0].Complete(t.Context())) }))
 	}
 	complete("first", 0)
-	require.Equal(t, 14, complete("one", 1)-complete("none", 0))
-	require.Equal(t, 14+8, complete("two", 2)-complete("nobody", 0), "the next one falls due in time")
+	require.Equal(t, 15, complete("one", 1)-complete("none", 0))
+	require.Equal(t, 15+9, complete("two", 2)-complete("nobody", 0), "the next one falls due in time")
 }
