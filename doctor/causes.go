@@ -27,8 +27,10 @@ func (l *look) found() []Reason {
 		return append([]Reason{{Code: code, Certain: true}}, l.unhandled()...)
 	}
 	futile, untried := l.noCompletions()
-	outside := [][]Reason{l.paused(), futile, l.concurrency(), l.rate(), l.fullLimits()}
-	workers := [][]Reason{l.workersPaused(), l.noWorkers(), l.workersBusy()}
+	outside := [][]Reason{
+		l.state().paused(), futile, l.concurrency(), l.state().rate(), l.fullLimits(),
+	}
+	workers := [][]Reason{l.noTakers(), l.workersBusy()}
 	own := [][]Reason{
 		l.untold(), l.unswept(), l.failedDependencies(), l.openBatches(), l.dependencies(),
 		l.scheduledOnly(), l.recurring(),
@@ -59,32 +61,21 @@ func holdsWaiting(r Reason) bool {
 	return false
 }
 
-func (l *look) paused() []Reason {
-	if !l.counts.Paused {
-		return nil
+// state returns what is known about the queue.
+func (l *look) state() *queueState {
+	return &queueState{
+		QueueCounts: l.counts, oldest: l.latency.Oldest, settings: l.settings,
+		takers: len(l.workers.takers), idle: len(l.workers.idle), silent: len(l.workers.silent),
 	}
-	return []Reason{{Code: CodePaused, Certain: true, Jobs: l.counts.Waiting}}
 }
 
+// concurrency reports that the queue runs as many jobs as it may, and which.
 func (l *look) concurrency() []Reason {
-	most := l.settings.MaxConcurrency
-	if most == 0 || l.counts.Running < most || l.counts.Waiting == 0 {
-		return nil
+	found := l.state().concurrency()
+	for i := range found {
+		found[i].JIDs, found[i].Workers = first(jidsOf(l.running)), workersOf(l.running)
 	}
-	return []Reason{{
-		Code: CodeMaxConcurrency, Certain: true, Jobs: l.counts.Waiting, Max: most,
-		Busy: l.counts.Running, JIDs: first(jidsOf(l.running)), Workers: workersOf(l.running),
-	}}
-}
-
-func (l *look) rate() []Reason {
-	if l.settings.NextStart.IsZero() || l.counts.Waiting == 0 {
-		return nil
-	}
-	return []Reason{{
-		Code: CodeMaxRate, Certain: true, Jobs: l.counts.Waiting, Max: l.settings.MaxRate,
-		Until: l.settings.NextStart, details: l.settings.Per.String(),
-	}}
+	return found
 }
 
 // fullLimits reports the limits that keep jobs waiting, the one with the most jobs first.
@@ -122,33 +113,21 @@ func (l *look) fullLimit(limit *inspect.LimitInfo) Reason {
 	return r
 }
 
-// workersPaused reports that the workers of the queue are paused.
-func (l *look) workersPaused() []Reason {
-	if len(l.workers.takers) > 0 || len(l.workers.idle) == 0 {
-		return nil
+// noTakers reports that no known worker takes jobs from the queue, and which ones did or would.
+func (l *look) noTakers() []Reason {
+	found := l.state().noTakers()
+	for i := range found {
+		r := &found[i]
+		switch {
+		case r.Code == CodeWorkersPaused:
+			r.Workers = namesOf(l.workers.idle)
+		case len(l.silentAtWork()) > 0:
+			return nil
+		case len(l.workers.gone) > 0:
+			r.details = list(names(l.workers.gone))
+		}
 	}
-	return []Reason{l.ofWorkers(CodeWorkersPaused, namesOf(l.workers.idle))}
-}
-
-// ofWorkers returns a reason for jobs to wait for workers. It is only certain if all listed workers
-// are registered.
-func (l *look) ofWorkers(code Code, workers []string) Reason {
-	silent := len(l.workers.silent)
-	return Reason{
-		Code: code, Certain: silent == 0, Jobs: l.counts.Waiting, Workers: workers, Silent: silent,
-	}
-}
-
-// noWorkers reports that no known worker takes jobs from the queue.
-func (l *look) noWorkers() []Reason {
-	if len(l.workers.takers)+len(l.workers.idle) > 0 || len(l.silentAtWork()) > 0 {
-		return nil
-	}
-	r := l.ofWorkers(CodeNoWorkers, nil)
-	if gone := l.workers.gone; len(gone) > 0 {
-		r.details = list(names(gone))
-	}
-	return []Reason{r}
+	return found
 }
 
 // silentAtWork returns the unregistered workers that run jobs of the queue.
@@ -165,13 +144,14 @@ func (l *look) workersBusy() []Reason {
 	switch {
 	case l.counts.Waiting == 0:
 	case len(l.workers.takers) > 0 && l.workers.isBusy():
-		r := l.ofWorkers(CodeWorkersBusy, namesOf(l.workers.takers))
+		r := l.state().ofWorkers(CodeWorkersBusy)
+		r.Workers = namesOf(l.workers.takers)
 		r.Slots, r.Busy = l.workers.slots()
 		r.details = verb(len(l.workers.takers), "worker", "takes", "take")
 		return []Reason{r}
 	case len(l.workers.takers) == 0 && len(atWork) > 0:
-		r := l.ofWorkers(CodeWorkersBusy, atWork)
-		r.Certain, r.Busy = false, len(l.running)
+		r := l.state().ofWorkers(CodeWorkersBusy)
+		r.Certain, r.Workers, r.Busy = false, atWork, len(l.running)
 		r.details = verb(len(atWork), "worker", "runs", "run")
 		return []Reason{r}
 	}
@@ -190,7 +170,8 @@ func (l *look) noHandler() []Reason {
 			continue
 		}
 		jobs := withKlass(klass, l.waiting, l.scheduled)
-		r := l.ofWorkers(CodeNoHandler, namesOf(l.workers.takers))
+		r := l.state().ofWorkers(CodeNoHandler)
+		r.Workers = namesOf(l.workers.takers)
 		r.Klass, r.Jobs, r.Sampled, r.JIDs = klass, len(jobs), l.isSampled(), first(jobs)
 		found = append(found, r)
 	}

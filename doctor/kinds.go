@@ -29,6 +29,7 @@ const (
 	CodeMaxRate          Code = "max_rate"
 	CodeMaxConcurrency   Code = "max_concurrency"
 	CodePaused           Code = "paused"
+	CodeWorkersPaused    Code = "workers_paused"
 	CodeFailed           Code = "failed"
 	CodeUniqueHeld       Code = "unique_held"
 	CodeDistant          Code = "distant"
@@ -44,7 +45,6 @@ const (
 	CodeUnknown       Code = "unknown"
 	CodeEmpty         Code = "empty"
 	CodeLimit         Code = "limit"
-	CodeWorkersPaused Code = "workers_paused"
 	CodeWorkersBusy   Code = "workers_busy"
 	CodeScheduled     Code = "scheduled"
 	CodeRecurring     Code = "recurring"
@@ -276,6 +276,14 @@ var kinds = []Kind{
 		Command: "qless queue unpause {queue}", Alert: "QlessQueuePaused",
 	},
 	{
+		Code: CodeWorkersPaused, Gravity: Attention,
+		Text: "All workers that take jobs from the queue are paused or stopping: {{list " +
+			".Workers}}.{{silence .Silent}}",
+		Line:   "has only workers that are paused or stopping: {{.Wait}}",
+		Lines:  "have only workers that are paused or stopping: {{.Wait}}",
+		Advice: "Resume the workers, or start others.", Command: "qless worker ls", Look: whyQueue,
+	},
+	{
 		Code: CodeFailed, Gravity: Attention,
 		Line: "{{.Jobs}} jobs have failed and wait to be retried or canceled, {{.Details}} of " +
 			"them in {{.Group}}",
@@ -326,12 +334,6 @@ var kinds = []Kind{
 		Advice: "{{if not .Certain}}Wait a minute.{{else if .JIDs}}Look at a job that holds a " +
 			"slot, or raise the limit.{{else}}Wait, or raise the limit.{{end}}",
 		Command: "qless job show {jid}",
-	},
-	{
-		Code: CodeWorkersPaused, Gravity: Attention,
-		Text: "All workers that take jobs from the queue are paused or stopping: {{list " +
-			".Workers}}.{{silence .Silent}}",
-		Advice: "Resume the workers, or start others.", Command: "qless worker ls",
 	},
 	{
 		Code: CodeWorkersBusy, Gravity: Attention,

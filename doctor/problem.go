@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/keys"
 	"github.com/qless/qless-go/internal/units"
@@ -204,30 +205,37 @@ func (q *QueueStatus) problems(late time.Duration, silent int) []Reason {
 	return slices.Concat(q.waitProblems(late, silent), q.runProblems(), q.jobProblems())
 }
 
-// waitProblems returns the problems of jobs that wait for workers.
+// state returns what is known about the queue.
+func (q *QueueStatus) state(silent int) *queueState {
+	settings := qless.QueueSettings{MaxConcurrency: q.MaxConcurrency, NextStart: q.nextStart}
+	return &queueState{
+		QueueCounts: q.QueueCounts, oldest: q.Oldest, settings: settings, takers: q.Workers,
+		idle: q.idle, silent: silent,
+	}
+}
+
+// waitProblems returns the problems of jobs that wait for workers: the first cause that is certain,
+// or that they are late.
 func (q *QueueStatus) waitProblems(late time.Duration, silent int) []Reason {
 	var found []Reason
-	add := func(code Code, gravity Gravity) {
-		found = append(found,
-			Reason{Code: code, Gravity: gravity, Jobs: q.Waiting, Max: q.MaxConcurrency})
-	}
-	lateness := ""
+	state, isLate, lateness := q.state(silent), q.Oldest >= late, ""
+	causes := slices.DeleteFunc(
+		slices.Concat(state.paused(), state.noTakers(), state.concurrency(), state.rate()),
+		func(r Reason) bool { return !r.Certain })
 	switch {
-	case q.Waiting <= 0 && q.Oldest <= 0:
-	case q.Paused:
-		add(CodePaused, Attention)
-	case q.Workers == 0 && q.Running == 0 && silent == 0:
-		if q.Oldest >= unworked {
-			add(CodeNoWorkers, Urgent)
+	case !state.isWaiting():
+	case len(causes) > 0:
+		r := causes[0]
+		if r.Code == CodeMaxConcurrency || r.Code == CodeMaxRate {
+			r.Gravity = grave(isLate)
 		}
-	case q.MaxConcurrency > 0 && q.Running >= q.MaxConcurrency:
-		add(CodeMaxConcurrency, grave(q.Oldest >= late))
-	case q.rated:
-		add(CodeMaxRate, grave(q.Oldest >= late))
-	case q.Oldest >= late && q.Stalled > 0: // The expired locks are the cause.
+		if q.Oldest >= unworked || r.Code != CodeNoWorkers && r.Code != CodeWorkersPaused {
+			found = append(found, r)
+		}
+	case isLate && q.Stalled > 0: // The expired locks are the cause.
 		lateness = fmt.Sprintf(", and %s, the oldest for %s", waits(q.Waiting), units.Age(q.Oldest))
-	case q.Oldest >= late:
-		add(CodeOld, Urgent)
+	case isLate:
+		found = append(found, Reason{Code: CodeOld, Jobs: q.Waiting})
 	}
 	if q.unhandled != "" {
 		found = append(found, Reason{Code: CodeNoHandler, Klass: q.unhandled})

@@ -77,7 +77,16 @@ func TestEachProblemOfAQueue(t *testing.T) {
 		{"no_workers", time.Minute, waiting, func(o *Status) {
 			o.Queues[0].Workers, o.Workers.Gone = 0, 2 // the dead do no work
 		}},
-		{"max_rate", time.Minute, waiting, func(o *Status) { o.Queues[0].rated = true }},
+		{"workers_paused", time.Minute, waiting, func(o *Status) {
+			o.Queues[0].Workers, o.Queues[0].idle = 0, 1
+		}},
+		{"", time.Minute - 1, waiting, func(o *Status) {
+			o.Queues[0].Workers, o.Queues[0].idle = 0, 1 // a deploy
+		}},
+		{"no_workers", time.Minute, qless.QueueCounts{Waiting: 1, Running: 1}, func(o *Status) {
+			o.Queues[0].Workers = 0 // the runner has died
+		}},
+		{"max_rate", time.Minute, waiting, func(o *Status) { o.Queues[0].nextStart = time.Now() }},
 		{"failed_dependency", 0, qless.QueueCounts{Depends: 1}, func(o *Status) {
 			o.Queues[0].blocked = &Reason{Jobs: 1, Blockers: []Blocker{{JID: "j"}}}
 		}},

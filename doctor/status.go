@@ -87,9 +87,10 @@ type QueueStatus struct {
 	Workers int   `json:"workers"`
 	Rates   Rates `json:"rates"`
 
-	rated     bool    // its max-rate allows no job at present
-	unhandled string  // a klass whose jobs its workers release
-	blocked   *Reason // the cause of jobs that wait for failed ones
+	nextStart time.Time // set if its max-rate allows no job at present
+	idle      int       // workers that would take its jobs, but are paused or stopping
+	unhandled string    // a klass whose jobs its workers release
+	blocked   *Reason   // the cause of jobs that wait for failed ones
 	distant   *distantJob
 }
 
@@ -272,8 +273,12 @@ func (s *Status) readWorkers(ctx context.Context, r *StatusReader) error {
 	for i := range s.Queues {
 		q := &s.Queues[i]
 		for j := range workers {
-			if info := workers[j].Info; info != nil && info.TakesFrom(q.Name) {
+			switch info := workers[j].Info; {
+			case info == nil:
+			case info.TakesFrom(q.Name):
 				q.Workers++
+			case wouldTake(info, q.Name):
+				q.idle++
 			}
 		}
 	}
@@ -429,7 +434,7 @@ func (s *Status) readMaxRates(ctx context.Context, r *StatusReader) error {
 		if err != nil && !errors.Is(err, qless.ErrServer) {
 			return err
 		}
-		q.rated = !settings.NextStart.IsZero()
+		q.nextStart = settings.NextStart
 	}
 	return nil
 }

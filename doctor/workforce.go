@@ -30,16 +30,21 @@ func newWorkforce(all []inspect.Worker, queue string) workforce {
 			w.silent = append(w.silent, worker)
 			continue
 		}
-		active := *worker.Info
-		active.Paused, active.Stopping = false, false
 		switch {
 		case worker.Info.TakesFrom(queue):
 			w.takers = append(w.takers, worker)
-		case active.TakesFrom(queue):
+		case wouldTake(worker.Info, queue):
 			w.idle = append(w.idle, worker)
 		}
 	}
 	return w
+}
+
+// wouldTake reports whether a worker takes jobs from a queue unless it is paused or stopping.
+func wouldTake(worker *inspect.WorkerInfo, queue string) bool {
+	active := *worker
+	active.Paused, active.Stopping = false, false
+	return active.TakesFrom(queue)
 }
 
 // slots returns the number of slots of the takers, and the number of jobs that they hold.
