@@ -55,7 +55,6 @@ local function library(stamp, now)
 	var.met_lives = var.met_lives or {}
 	var.near_end = var.near_end or {}
 	var.none = var.none or {}
-	var.parked_here = var.parked_here or 0
 	var.tellable = var.tellable or 200
 	var.unheard = var.unheard or 0
 	local call = redis.call
@@ -286,9 +285,9 @@ local function library(stamp, now)
 				return found
 			end
 		elseif name == 'alike' then
-			function lib.alike(count, jobs, taken, settings, run)
-				local text = jobs[1][9]
-				if count == 1 or not text or lib.has_any(text, 'st') or run and (var.parked_here > 0 or settings.direct and taken + count > settings.direct) then
+			function lib.alike(count, jobs, run)
+				local text = count > 1 and jobs[1][9]
+				if not text or lib.has_any(text, 'st') or run and var.parked_here > 0 then
 					return nil
 				end
 				for i = 1, count do
@@ -1438,15 +1437,15 @@ local function library(stamp, now)
 				end
 			end
 		elseif name == 'admit_all' then
-			function lib.admit_all(jids, count, jobs, taken, settings, run)
-				local before, text = var.parked_here, lib.alike(count, jobs, taken, settings, run)
+			function lib.admit_all(jids, count, jobs, settings, run)
+				local text = lib.alike(count, jobs, run)
 				local found = text and run and lib.admit_alike(text, count, settings.most or 1)
 				if found then
 					return count, found
 				end
 				for i = 1, count do
 					local stored = jobs[i][9]
-					if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], taken + i - 1 - var.parked_here + before, settings, run) then
+					if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], settings, run) then
 						return i - 1
 					end
 				end
@@ -1706,10 +1705,15 @@ local function library(stamp, now)
 				local popped = lib.entry(now, '"popped"', details)
 				local jobs, waited, locks = lib.sized(jids), lib.sized(jids), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
 				local n, count, over, limited, fair, common = 0, #jids, 0, false, false, nil
+				local passed, parked_before = false, var.parked_here
 				for i = 1, count do
 					local key = lib.job_key(jids[i])
 					local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
 					local stored, size = job[9], #(job[6] or '')
+					if stored and run and settings.direct and #out + i > settings.direct and lib.has_option(stored, 'c') then
+						count, passed = i - 1, true
+						break
+					end
 					jobs[i], waited[i] = job, key
 					var.taken_bytes = var.taken_bytes + size
 					if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
@@ -1729,10 +1733,13 @@ local function library(stamp, now)
 					end
 				end
 				if limited then
-					count, common = lib.admit_all(jids, count, jobs, #out, settings, run)
+					count, common = lib.admit_all(jids, count, jobs, settings, run)
 					if not common then
 						lib.read_scores(queue, jids, count, jobs, settings, run)
 					end
+				end
+				if passed and var.parked_here == parked_before then
+					settings.stopped = true
 				end
 				if run then
 					local first = count == 1 and '-1' or string.format('%d', -count)
@@ -1810,13 +1817,10 @@ local function library(stamp, now)
 				return lib.new_problem('lock_lost', jid, taken .. ' another worker: ' .. tostring(owner) .. (again and ', at ' .. tostring(again) or ''))
 			end
 		elseif name == 'may_start' then
-			function lib.may_start(jid, job, ready, settings, run)
+			function lib.may_start(jid, job, settings, run)
 				local stored = job[9]
 				if not job[1] or job.over then
 					return true
-				elseif run and settings.direct and ready >= settings.direct then
-					settings.stopped = true
-					return false
 				elseif run and var.parked_here >= 200 then
 					settings.stopped, var.droppable = true, 0
 					return false
@@ -4746,14 +4750,17 @@ local function library(stamp, now)
 			end
 		elseif name == 'stop_all_limited' then
 			function lib.stop_all_limited(items)
-				local found, jids = {}, {}
+				local found, jids, seen = {}, {}, {}
 				for i = 1, #items do
 					local stored = items[i].stored
 					if stored and items[i].anybody then
 						lib.leave_limits(items[i].jid, stored)
 						stored = nil
 					end
-					for _, name in ipairs(stored and lib.has_option(stored, 'c') and lib.limits_of(stored) or var.none) do
+					if stored and not seen[stored] then
+						seen[stored] = lib.has_option(stored, 'c') and lib.limits_of(stored) or var.none
+					end
+					for _, name in ipairs(stored and seen[stored] or var.none) do
 						if not jids[name] then
 							jids[name], found[#found + 1] = {}, name
 						end
@@ -5264,7 +5271,7 @@ elseif command == 'put' then
 		return item.jid
 	end
 elseif command == 'pop' then
-	var = {droppable = 1000, none = {}, taken_bytes = 0}
+	var = {droppable = 1000, none = {}, parked_here = 0, taken_bytes = 0}
 	local function finite(text, default)
 		local n = text and tonumber(text)
 		if n and n - n == 0 then
@@ -5470,10 +5477,15 @@ elseif command == 'pop' then
 						local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
 						local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
 						local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
+						local passed, parked_before = false, var.parked_here
 						for i = 1, count do
 							local key = prefix .. 'j:' .. some[i]
 							local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
 							local stored, size = job[9], #(job[6] or '')
+							if stored and run2 and settings.direct and #out + i > settings.direct and library(stamp, now).has_option(stored, 'c') then
+								count, passed = i - 1, true
+								break
+							end
 							jobs[i], waited[i] = job, key
 							var.taken_bytes = var.taken_bytes + size
 							if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run2 then
@@ -5493,10 +5505,13 @@ elseif command == 'pop' then
 							end
 						end
 						if limited then
-							count, common = library(stamp, now).admit_all(some, count, jobs, #out, settings, run2)
+							count, common = library(stamp, now).admit_all(some, count, jobs, settings, run2)
 							if not common then
 								library(stamp, now).read_scores(queue, some, count, jobs, settings, run2)
 							end
+						end
+						if passed and var.parked_here == parked_before then
+							settings.stopped = true
 						end
 						if run2 then
 							local first = count == 1 and '-1' or string.format('%d', -count)

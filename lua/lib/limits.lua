@@ -240,14 +240,17 @@ end
 -- Like stop_limited, for the items of a call, which have their stored options if any. A job that
 -- any caller may end may have been parked.
 local function stop_all_limited(items) -- cold
-  local found, jids = {}, {}
+  local found, jids, seen = {}, {}, {}
   for i = 1, #items do
     local stored = items[i].stored
     if stored and items[i].anybody then
       leave_limits(items[i].jid, stored)
       stored = nil
     end
-    for _, name in ipairs(stored and has_option(stored, LIMITED) and limits_of(stored) or none) do
+    if stored and not seen[stored] then
+      seen[stored] = has_option(stored, LIMITED) and limits_of(stored) or none
+    end
+    for _, name in ipairs(stored and seen[stored] or none) do
       if not jids[name] then
         jids[name], found[#found + 1] = {}, name
       end

@@ -67,16 +67,12 @@ local function lock_special(key, job, worker, settings) -- cold
 end
 
 -- Decides whether a job with limits may start. Returns false if it stays where it is, with all that
--- follow: the call may park no more, or the job would wait for its worker and hold slots that
--- others could use. run is as in lock_some, and ready is the number of jobs that the call starts
--- before this one. settings.places is set when a job is parked: others may take its place.
-local function may_start(jid, job, ready, settings, run) -- cold
+-- follow: the call may park no more. run is as in lock_some. settings.places is set when a job is
+-- parked: others may take its place.
+local function may_start(jid, job, settings, run) -- cold
   local stored = job[OPTIONS]
   if not job[KLASS] or job.over then
     return true
-  elseif run and settings.direct and ready >= settings.direct then
-    settings.stopped = true
-    return false
   elseif run and parked_here >= MAX_PARKED then
     settings.stopped, droppable = true, 0
     return false
@@ -96,12 +92,10 @@ local function may_start(jid, job, ready, settings, run) -- cold
 end
 
 -- The options text of the first count jobs if all have the same, without lifetimes, and may start
--- if their limits allow it; otherwise nil. taken is the number of jobs that the call has started
--- before.
-local function alike(count, jobs, taken, settings, run) -- cold
-  local text = jobs[1][OPTIONS]
-  if count == 1 or not text or has_any(text, EXPIRING)
-    or run and (parked_here > 0 or settings.direct and taken + count > settings.direct) then
+-- if their limits allow it; otherwise nil.
+local function alike(count, jobs, run) -- cold
+  local text = count > 1 and jobs[1][OPTIONS]
+  if not text or has_any(text, EXPIRING) or run and parked_here > 0 then
     return nil
   end
   for i = 1, count do
@@ -112,11 +106,11 @@ local function alike(count, jobs, taken, settings, run) -- cold
   return text
 end
 
--- Decides about the first count jobs, some of which have limits. taken is as above. Returns the
--- number of jobs that don't stay where they are, and the limits of all of them if these are the
--- same and have room for all.
-local function admit_all(jids, count, jobs, taken, settings, run) -- cold
-  local before, text = parked_here, alike(count, jobs, taken, settings, run)
+-- Decides about the first count jobs, some of which have limits. Returns the number of jobs that
+-- don't stay where they are, and the limits of all of them if these are the same and have room for
+-- all.
+local function admit_all(jids, count, jobs, settings, run) -- cold
+  local text = alike(count, jobs, run)
   local found = text and run and admit_alike(text, count, settings.most or 1)
   if found then
     return count, found
@@ -124,7 +118,7 @@ local function admit_all(jids, count, jobs, taken, settings, run) -- cold
   for i = 1, count do
     local stored = jobs[i][OPTIONS]
     if stored and has_option(stored, LIMITED)
-      and not may_start(jids[i], jobs[i], taken + i - 1 - parked_here + before, settings, run) then
+      and not may_start(jids[i], jobs[i], settings, run) then
       return i - 1
     end
   end
@@ -194,7 +188,8 @@ end
 
 -- Locks at most a few hundred jobs, and appends the result of show for each job to out. Drops jids
 -- without a job, and expired jobs. With run, call or try, they are the first ones of work, and are
--- taken from there. Parks jobs whose limits have no room.
+-- taken from there. Parks jobs whose limits have no room. A job with limits that would wait for its
+-- worker stays where it is, with all that follow, because others could use its slots.
 local function lock_some(queue, jids, worker, settings, show, out, run)
   local cap = settings.cap
   local expires = later(settings.heartbeat)
@@ -202,11 +197,17 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
   local popped = entry(now, '"popped"', details)
   local jobs, waited, locks = sized(jids), sized(jids), {'0', NO_LIST, false, unpack(jids)}
   local n, count, over, limited, fair, common = 0, #jids, 0, false, false, nil
+  local passed, parked_before = false, parked_here
   for i = 1, count do
     local key = job_key(jids[i])
     local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
       'tags', 'time', 'x:o')
     local stored, size = job[OPTIONS], #(job[DATA] or '')
+    if stored and run and settings.direct and #out + i > settings.direct
+      and has_option(stored, LIMITED) then
+      count, passed = i - 1, true
+      break
+    end
     jobs[i], waited[i] = job, key
     taken_bytes = taken_bytes + size
     if most_bytes and taken_bytes > most_bytes and taken_bytes > size and run then
@@ -226,10 +227,13 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
     end
   end
   if limited then
-    count, common = admit_all(jids, count, jobs, #out, settings, run)
+    count, common = admit_all(jids, count, jobs, settings, run)
     if not common then
       read_scores(queue, jids, count, jobs, settings, run)
     end
+  end
+  if passed and parked_here == parked_before then
+    settings.stopped = true
   end
   if run then
     local first = count == 1 and '-1' or string.format('%d', -count)
