@@ -56,7 +56,7 @@ func TestScriptErrorsByTheirCode(t *testing.T) {
 		"Fail(): lock_lost 1 36 j is running with another worker: \xff w2": {
 			Code: qless.ErrLockLost, Message: "the job is running with another worker: \xff w2",
 		},
-		"Put(): invalid 0 69  Arg \"data\" missing or not JSON: not_found 1 14 j does not exist": {
+		"Put(): invalid 0 63  Arg \"data\" missing or not JSON: not_found 1 14 j does not exist": {
 			Code:    qless.ErrInvalid,
 			Message: "Arg \"data\" missing or not JSON: not_found 1 14 j does not exist",
 		},
