@@ -225,30 +225,6 @@ func (o *Outcome) hasNext() bool {
 		o.Retries != nil || o.Tags != nil || o.Headers != nil || o.OnFailure != ""
 }
 
-// An actionSpec describes how an action is passed to the script finish.
-type actionSpec struct {
-	args      func(o *Outcome, message string) []string // in pairs
-	hasResult bool                                      // the job may have ended by it
-}
-
-var actions = map[Action]actionSpec{
-	ActionComplete: {
-		args:      (*Outcome).completeArgs,
-		hasResult: true,
-	},
-	ActionFail: {
-		args:      (*Outcome).failureArgs,
-		hasResult: true,
-	},
-	ActionRelease: {
-		args: (*Outcome).releaseArgs,
-	},
-	ActionRetry: {
-		args:      (*Outcome).retryArgs,
-		hasResult: true,
-	},
-}
-
 func (o *Outcome) completeArgs(string) []string {
 	if o.Queue == "" {
 		return nil

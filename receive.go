@@ -356,7 +356,7 @@ func (r *receiver) release(jobs []*Job) {
 	for _, job := range r.calls.Deliver(jobs) {
 		r.outbox.add(&report{
 			Outcome: Outcome{Action: ActionRelease}, jid: job.JID, queue: job.Queue, since: job.since,
-			until: job.Expires, unstarted: true,
+			until: job.Expires, quiet: true, unstarted: true,
 		})
 		r.due.Notify()
 	}

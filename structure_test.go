@@ -326,24 +326,6 @@ func TestNoLoopIsOverALiteralMap(t *testing.T) {
 	}
 }
 
-// actionRows matches the constants of actions, and the rows of their tables.
-var actionRows = regexp.MustCompile(`(?m)^\t(Action\w+)(?: +Action = |: +\{|: +func\(s \*WorkerStats)`)
-
-func TestEachActionHasARow(t *testing.T) {
-	seen := map[string]int{}
-	for _, file := range []string{"outcome.go", "worker_stats.go"} {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, found := range actionRows.FindAllStringSubmatch(string(text), -1) {
-			seen[found[1]]++
-		}
-	}
-	require.Len(t, seen, 4)
-	for name, times := range seen {
-		require.Equal(t, 3, times, "%s is a constant, and has a row in actions and countActions", name)
-	}
-}
-
 // Readers look up a field by its name.
 func TestFieldsOfConfigsAreInAlphabeticalOrder(t *testing.T) {
 	files, _ := goFiles(t)

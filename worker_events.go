@@ -323,7 +323,7 @@ func (o *observer) ended(a *activeJob, outcome Outcome, err error) {
 
 // end reports the end of a job, once, as a JobEventEnded.
 func (o *observer) end(a *activeJob, event JobEvent) {
-	if o.notify == nil || a == nil || a.over.Swap(true) {
+	if o.notify == nil || a.over.Swap(true) {
 		return
 	}
 	if a.hold.Lost.Load() {

@@ -432,7 +432,7 @@ func (l *workLoop) recoverStranded(ctx context.Context) error {
 		}
 		w.outbox.add(&report{
 			Outcome: Outcome{Action: ActionRelease}, jid: jid, queue: "?",
-			until: time.Now().Add(unknownLock),
+			until: time.Now().Add(unknownLock), quiet: true,
 		})
 		w.log.releasedStray(jid)
 	}

@@ -12,13 +12,15 @@ import (
 
 	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/runs"
 	"github.com/qless/qless-go/internal/wire"
 )
 
 // A report is the outcome of a job, to be sent to the server.
 type report struct {
 	Outcome
-	job       *activeJob // nil if the job was not started, or its run has lost it
+	quiet     bool       // it ends no run: the job was not started, or its run has lost it
+	job       *activeJob // unless it is quiet
 	jid       string
 	queue     string
 	since     string    // when the job was popped, by the server's clock; empty if unknown
@@ -81,6 +83,39 @@ func finishAnswers(reply any, reports []*report) ([]string, error) {
 		err = unexpected("finish", reply)
 	}
 	return answers, err
+}
+
+// An actionSpec describes what follows from an action.
+type actionSpec struct {
+	args      func(o *Outcome, message string) []string // of the script finish, in pairs
+	hasResult bool                                      // the job may have ended by it
+	count     func(*WorkerStats) *int                   // the counter of such outcomes
+	countRun  func(*runs.Counts) *int                   // that of such runs, or nil
+}
+
+var actions = map[Action]actionSpec{
+	ActionComplete: {
+		args:      (*Outcome).completeArgs,
+		hasResult: true,
+		count:     func(s *WorkerStats) *int { return &s.Completed },
+		countRun:  func(c *runs.Counts) *int { return &c.Completed },
+	},
+	ActionFail: {
+		args:      (*Outcome).failureArgs,
+		hasResult: true,
+		count:     func(s *WorkerStats) *int { return &s.Failed },
+		countRun:  func(c *runs.Counts) *int { return &c.Failed },
+	},
+	ActionRelease: { // it neither completes nor fails a run
+		args:  (*Outcome).releaseArgs,
+		count: func(s *WorkerStats) *int { return &s.Released },
+	},
+	ActionRetry: {
+		args:      (*Outcome).retryArgs,
+		hasResult: true,
+		count:     func(s *WorkerStats) *int { return &s.Retried },
+		countRun:  func(c *runs.Counts) *int { return &c.Retried },
+	},
 }
 
 // details returns the arguments of the report's action, in pairs. A report that is late or was sent
@@ -346,7 +381,7 @@ func (b *outbox) notTaken(r *report, err *Error) {
 	case r.sent: // it was accepted the first time, or the job is lost
 		b.log.refusedAgain(r, err.Message)
 		b.end(r, r.Action, nil)
-	case err.Code == ErrNotFound && r.job != nil:
+	case err.Code == ErrNotFound && !r.quiet:
 		b.end(r, r.Action, ErrCanceled)
 	default:
 		b.log.notTaken(r, err.Message)
@@ -465,7 +500,7 @@ func (k *progressKeeper) take(outcomes []*report) []*heldProgress {
 	}
 	ending := map[*hold]bool{}
 	for _, r := range outcomes {
-		if r.job != nil {
+		if !r.quiet {
 			ending[&r.job.hold] = true
 		}
 	}

@@ -116,7 +116,7 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 // release releases a job that is not started.
 func (w *Worker) release(a *activeJob, late bool) {
 	r := a.report(Outcome{Action: ActionRelease})
-	r.job, r.late, r.unstarted, r.until = nil, late, true, a.hold.Until
+	r.quiet, r.late, r.unstarted, r.until = true, late, true, a.hold.Until
 	w.outbox.add(r)
 }
 
@@ -363,8 +363,7 @@ func (w *Worker) discard(a *activeJob, r *report, cause error) {
 func (w *Worker) reported(r *report, action Action, err error) {
 	switch {
 	case err == nil:
-		w.countRun(r.job, action)
-		w.counters.add(countActions[r.Action])
+		w.counters.add(actions[r.Action].count)
 	case errors.Is(err, ErrCanceled):
 		w.counters.add(countCanceled)
 		w.log.canceled(r.job)
@@ -372,13 +371,21 @@ func (w *Worker) reported(r *report, action Action, err error) {
 	case !r.late:
 		w.counters.add(countLost)
 	}
+	if r.quiet {
+		return
+	}
+	if err == nil {
+		w.countRun(r.job, action)
+	}
 	w.observer.end(r.job, JobEvent{Outcome: r.Outcome, Err: err, Exhausted: action != r.Action})
 }
 
 // undone notifies the observer of reports that will not reach the server.
 func (w *Worker) undone(reports []*report, cause error) {
 	for _, r := range reports {
-		w.observer.ended(r.job, r.Outcome, cause)
+		if !r.quiet {
+			w.observer.ended(r.job, r.Outcome, cause)
+		}
 	}
 }
 
@@ -394,7 +401,7 @@ const unknownLock = time.Minute
 // locked it again, although it is no longer run.
 func (w *Worker) retryLate(a *activeJob) {
 	r := a.report(Outcome{Action: ActionRetry})
-	r.job, r.late, r.until = nil, true, time.Now().Add(unknownLock)
+	r.quiet, r.late, r.until = true, true, time.Now().Add(unknownLock)
 	w.outbox.add(r)
 	w.loop.due.Notify()
 }
@@ -483,7 +490,7 @@ func (w *Worker) releaseAll() {
 	for _, a := range all {
 		if !a.hold.Ended.Load() {
 			r := a.report(Outcome{Action: ActionRelease})
-			r.job, r.until = nil, a.hold.Until
+			r.quiet, r.until = true, a.hold.Until
 			w.outbox.add(r)
 		}
 		w.locks.Left(&a.hold.Lease)

@@ -137,14 +137,6 @@ type counters struct {
 	stats WorkerStats // only the counts are used
 }
 
-// countActions are the counters of the actions.
-var countActions = map[Action]func(*WorkerStats) *int{
-	ActionComplete: func(s *WorkerStats) *int { return &s.Completed },
-	ActionFail:     func(s *WorkerStats) *int { return &s.Failed },
-	ActionRelease:  func(s *WorkerStats) *int { return &s.Released },
-	ActionRetry:    func(s *WorkerStats) *int { return &s.Retried },
-}
-
 // add increments the counter that a function returns.
 func (c *counters) add(count func(*WorkerStats) *int) {
 	c.mu.Lock()
@@ -246,17 +238,9 @@ func (w *Worker) newRates() *runs.Reporter {
 	})
 }
 
-// countRuns are the counters of runs by their outcomes. Releases do not count, as they neither
-// complete nor fail a job.
-var countRuns = map[Action]func(*runs.Counts) *int{
-	ActionComplete: func(c *runs.Counts) *int { return &c.Completed },
-	ActionFail:     func(c *runs.Counts) *int { return &c.Failed },
-	ActionRetry:    func(c *runs.Counts) *int { return &c.Retried },
-}
-
 // countRun counts a run of a job, and how it ended.
 func (w *Worker) countRun(a *activeJob, action Action) {
-	if ended := countRuns[action]; a != nil && ended != nil {
+	if ended := actions[action].countRun; ended != nil {
 		w.rates.Count(runs.Key{Queue: a.queue, Klass: a.klass}, ended, a.waited, a.ran)
 	}
 }

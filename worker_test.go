@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -31,9 +33,23 @@ func TestRefusalsOfAllCallsAndOfOne(t *testing.T) {
 	}
 }
 
+// actionConstant matches the constants of actions.
+var actionConstant = regexp.MustCompile(`(?m)^\tAction\w+ +Action = "(\w+)"`)
+
+func TestEachActionHasARow(t *testing.T) {
+	source, err := os.ReadFile("outcome.go")
+	require.NoError(t, err)
+	constants := actionConstant.FindAllStringSubmatch(string(source), -1)
+	require.Len(t, constants, len(actions))
+	for _, constant := range constants {
+		row := actions[Action(constant[1])]
+		require.NotNil(t, row.args, constant[0])
+		require.NotNil(t, row.count, constant[0])
+	}
+}
+
 func TestReleasesCountAsNoRuns(t *testing.T) {
 	var w Worker // without a reporter
-	w.countRun(nil, ActionComplete)
 	w.countRun(&activeJob{queue: "q", klass: "K"}, ActionRelease)
 	w.countRun(&activeJob{queue: "q", klass: "K"}, "")
 }
