@@ -40,7 +40,7 @@ bench                                          5950    35   359    60    34     
 cmd/qless                                        50     1    19     3     1        0
 cmd/qless/internal/cli                        10350    58   355    51    56        1
 cmd/qless/internal/text                         150     1   115    15     1       18
-cmd/qless/internal/top                         1350     6   386    37     5       23
+cmd/qless/internal/top                         1350     6   382    37     5       23
 compat/gearmonkey                              1950    13   327    36     8       72
 compat/workqueue                               1550    11   275    40     2       53
 doctor                                         4350    26   662    33    14      148
@@ -61,7 +61,7 @@ gateway/lmstfy/serve                            250     3   204    42     1     
 gateway/mixed                                    50     1    18     0     0        0
 gateway/workq                                  2850    18   332    36     7        9
 gateway/workq/serve                             100     1    97    22     1        3
-inspect                                        2850    14   428    36     4       96
+inspect                                        2900    14   428    36     4       98
 internal/ahead                                  150     1   123    16     1       11
 internal/batch                                  200     1   169    19     1        5
 internal/calls                                  300     3   207    42     1       10
@@ -100,7 +100,7 @@ web                                            5600    32   383    40    27     
 web/browsertest                                  50     1     6     0     0        0
 web/internal/actions                           2650    13   402   104    12       67
 web/internal/charts                            1050     4   370    41     1       18
-web/internal/find                               450     2   257    31     1       23
+web/internal/find                               450     2   256    31     1       23
 web/internal/rates                              550     2   296    31     1       25
 web/internal/words                              350     3   144    31     1       15
 `

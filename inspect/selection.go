@@ -20,6 +20,29 @@ const (
 	Recurring List = "recurring" // recurring jobs, by due time; they can be read, but not repaired
 )
 
+// JobLists returns the lists of a queue's jobs, in the order in which tools show them: all but
+// Recurring.
+func JobLists() []List { return []List{Waiting, Running, Stalled, Scheduled, Depends} }
+
+// Count returns the number of jobs in the list by the counts of its queue.
+func (l List) Count(of *qless.QueueCounts) int {
+	switch l {
+	case Waiting:
+		return of.Waiting
+	case Running:
+		return of.Running
+	case Stalled:
+		return of.Stalled
+	case Scheduled:
+		return of.Scheduled
+	case Depends:
+		return of.Depends
+	case Recurring:
+		return of.Recurring
+	}
+	return 0
+}
+
 // The other lists, as the commands list, find and repair name them.
 const (
 	failedList   List = "failed"

@@ -119,34 +119,24 @@ func (w *writer) writeOverview(f *figures) {
 }
 
 // The states of the jobs of a queue.
-var states = []struct {
-	name  string
-	count func(*inspect.QueueOverview) int
-}{
-	{"depends", func(q *inspect.QueueOverview) int { return q.Depends }},
-	{"recurring", func(q *inspect.QueueOverview) int { return q.Recurring }},
-	{"running", func(q *inspect.QueueOverview) int { return q.Running }},
-	{"scheduled", func(q *inspect.QueueOverview) int { return q.Scheduled }},
-	{"stalled", func(q *inspect.QueueOverview) int { return q.Stalled }},
-	{"waiting", func(q *inspect.QueueOverview) int { return q.Waiting }},
-}
+var states = slices.Sorted(slices.Values(append(inspect.JobLists(), inspect.Recurring)))
 
 func (w *writer) writeQueues(queues []inspect.QueueOverview, labels map[string]string) {
-	held := map[string]float64{"running": 0, "stalled": 0}
+	held := map[string]float64{string(inspect.Running): 0, string(inspect.Stalled): 0}
 	for _, state := range states {
 		counts := map[string]float64{}
 		for i := range queues {
-			n := state.count(&queues[i])
+			n := state.Count(&queues[i].QueueCounts)
 			if n < 0 {
 				continue // the key is damaged
 			}
 			counts[cmp.Or(labels[queues[i].Name], other)] += float64(n)
-			if _, is := held[state.name]; is {
-				held[state.name] += float64(n)
+			if _, is := held[string(state)]; is {
+				held[string(state)] += float64(n)
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(counts)) {
-			w.gauge(queueJobs, counts[name], name, state.name)
+			w.gauge(queueJobs, counts[name], name, string(state))
 		}
 	}
 	w.gauges(heldJobs, held)

@@ -39,10 +39,11 @@ func (q *queueData) Tabs() []counted { return listsOf(&q.QueueCounts) }
 
 // listsOf returns the lists that queues have.
 func listsOf(q *qless.QueueCounts) []counted {
-	return []counted{
-		{"waiting", q.Waiting}, {"running", q.Running}, {"stalled", q.Stalled},
-		{"scheduled", q.Scheduled}, {"depends", q.Depends}, {"recurring", q.Recurring},
+	var lists []counted
+	for _, list := range append(inspect.JobLists(), inspect.Recurring) {
+		lists = append(lists, counted{string(list), list.Count(q)})
 	}
+	return lists
 }
 
 // A counted is a list, a klass or a tag, with the number of its jobs.

@@ -147,9 +147,7 @@ func scopeOf(kind, list string) (scope, error) {
 		}
 		return found, nil
 	}
-	switch inspect.List(list) {
-	case inspect.Waiting, inspect.Running, inspect.Stalled, inspect.Scheduled, inspect.Depends:
-	default:
+	if !slices.Contains(inspect.JobLists(), inspect.List(list)) {
 		return scope{}, invalid("the jobs of the list %q can't be changed all at once", list)
 	}
 	return scope{

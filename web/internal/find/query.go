@@ -25,8 +25,13 @@ type Query struct {
 var Fields = []string{"", "klass", "tag", "jid", "failure", "data"}
 
 // States are the states and lists in which jobs can be searched: any of them, or one.
-var States = []string{
-	"", "waiting", "running", "stalled", "scheduled", "depends", "failed", "complete",
+var States = slices.Concat([]string{""}, names(inspect.JobLists()), []string{"failed", "complete"})
+
+func names(lists []inspect.List) (names []string) {
+	for _, list := range lists {
+		names = append(names, string(list))
+	}
+	return names
 }
 
 // ErrHidden is returned for a search in data that is not shown.
@@ -177,23 +182,17 @@ func (q *Query) queueLists(in *inspect.Inspector, queue *inspect.QueueOverview) 
 	if q.Queue != "" && q.Queue != queue.Name {
 		return nil
 	}
-	for number, list := range []struct {
-		name  inspect.List
-		count int
-	}{
-		{inspect.Waiting, queue.Waiting}, {inspect.Running, queue.Running},
-		{inspect.Stalled, queue.Stalled}, {inspect.Scheduled, queue.Scheduled},
-		{inspect.Depends, queue.Depends},
-	} {
+	for number, list := range inspect.JobLists() {
+		count := list.Count(&queue.QueueCounts)
 		// Scheduled jobs that have fallen due are counted as waiting.
-		isEmpty := list.count == 0 && (list.name != inspect.Scheduled || queue.Waiting == 0)
-		if isEmpty || q.State != "" && q.State != string(list.name) {
+		isEmpty := count == 0 && (list != inspect.Scheduled || queue.Waiting == 0)
+		if isEmpty || q.State != "" && q.State != string(list) {
 			continue
 		}
 		lists = append(lists, q.passes(List{
 			place: place(ofQueue, queue.Name, number),
-			Name:  string(list.name) + " in " + queue.Name, Total: list.count,
-			Jobs: in.Queue(queue.Name, list.name),
+			Name:  string(list) + " in " + queue.Name, Total: count,
+			Jobs: in.Queue(queue.Name, list),
 		})...)
 	}
 	return lists

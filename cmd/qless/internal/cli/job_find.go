@@ -39,9 +39,13 @@ const (
 )
 
 // queueStates are the states of jobs in queues.
-var queueStates = []string{
-	string(inspect.Waiting), string(inspect.Running), string(inspect.Stalled),
-	string(inspect.Scheduled), string(inspect.Depends),
+var queueStates = namesOf(inspect.JobLists())
+
+func namesOf(lists []inspect.List) (names []string) {
+	for _, list := range lists {
+		names = append(names, string(list))
+	}
+	return names
 }
 
 var allStates = append(slices.Clone(queueStates),
@@ -51,8 +55,7 @@ func (a *app) addPlace(command *cobra.Command, f *placeFlags) {
 	flags := command.Flags()
 	flags.StringVarP(&f.queue, "queue", "q", "", "jobs of this queue")
 	flags.StringVarP(&f.group, "group", "g", "", "failed jobs of this group")
-	flags.StringSliceVarP(&f.states, "state", "s", nil,
-		"waiting, running, stalled, scheduled, depends, recurring, failed or completed")
+	flags.StringSliceVarP(&f.states, "state", "s", nil, alternatives(allStates))
 	a.completeFlag(command, "queue", queuesKnown)
 	a.completeFlag(command, "group", groupsKnown)
 	completeWords(command, "state", allStates...)

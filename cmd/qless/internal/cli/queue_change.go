@@ -130,7 +130,7 @@ func (a *app) queueMoveCommand() *cobra.Command {
 	a.addFilter(command, &flags.filter)
 	command.Flags().IntVar(&flags.limit, "limit", -1, "maximum number to move, -1 for all")
 	command.Flags().StringSliceVarP(&flags.place.states, "state", "s", []string{"waiting"},
-		"waiting, running, stalled, scheduled or depends")
+		alternatives(queueStates))
 	completeWords(command, "state", queueStates...)
 	return command
 }
@@ -140,7 +140,7 @@ func (a *app) moveQueue(
 ) error {
 	for _, state := range flags.place.states {
 		if !slices.Contains(queueStates, state) {
-			return usageError{errors.New("the jobs of a queue are " + list(queueStates))}
+			return usageError{errors.New("the jobs of a queue are " + alternatives(queueStates))}
 		}
 	}
 	if to == flags.place.queue {
@@ -180,7 +180,7 @@ func (a *app) queueWaitCommand() *cobra.Command {
 		ValidArgsFunction: a.completeNames(queuesKnown),
 	}
 	command.Flags().StringSliceVarP(&states, "state", "s", queueStates,
-		"waiting, running, stalled, scheduled or depends")
+		alternatives(queueStates))
 	command.Flags().DurationVar(&poll, "every", time.Second, "interval between two checks")
 	completeWords(command, "state", queueStates...)
 	return command
@@ -191,7 +191,7 @@ func (a *app) waitForQueues(
 ) error {
 	for _, state := range states {
 		if !slices.Contains(queueStates, state) {
-			return usageError{errors.New("the jobs of a queue are " + list(queueStates))}
+			return usageError{errors.New("the jobs of a queue are " + alternatives(queueStates))}
 		}
 	}
 	names, err := a.names(args)
@@ -235,15 +235,8 @@ func jobsLeft(
 		if err != nil {
 			return 0, err
 		}
-		in := map[string]int{
-			string(inspect.Waiting):   counts.Waiting,
-			string(inspect.Running):   counts.Running,
-			string(inspect.Stalled):   counts.Stalled,
-			string(inspect.Scheduled): counts.Scheduled,
-			string(inspect.Depends):   counts.Depends,
-		}
 		for _, state := range states {
-			left += in[state]
+			left += inspect.List(state).Count(&counts)
 		}
 	}
 	return left, nil

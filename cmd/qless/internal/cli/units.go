@@ -54,6 +54,12 @@ func list(texts []string) string {
 	return strings.Join(texts, ",")
 }
 
+// alternatives returns at least two words, as in "a, b or c".
+func alternatives(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
 // dash returns "-" for an empty text.
 func dash(text string) string {
 	if text == "" {

@@ -56,10 +56,7 @@ type place struct {
 }
 
 // lists are the lists of a queue, in the order in which they are shown.
-var lists = []inspect.List{
-	inspect.Waiting, inspect.Running, inspect.Stalled, inspect.Scheduled, inspect.Depends,
-	inspect.Recurring,
-}
+var lists = append(inspect.JobLists(), inspect.Recurring)
 
 // A sorting is the column by which rows are sorted.
 type sorting struct {

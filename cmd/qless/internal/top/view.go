@@ -142,10 +142,6 @@ func (m *model) queueTabs() string {
 	if m.detail.jobs != nil {
 		counts = m.detail.jobs.Counts
 	}
-	numbers := []int{
-		counts.Waiting, counts.Running, counts.Stalled, counts.Scheduled, counts.Depends,
-		counts.Recurring,
-	}
 	title := text.Clean(m.at.name)
 	if counts.Paused {
 		title += " (paused)"
@@ -154,7 +150,7 @@ func (m *model) queueTabs() string {
 	for i, list := range lists {
 		label := string(list)
 		if m.detail.jobs != nil {
-			label += fmt.Sprintf(" %d", numbers[i])
+			label += fmt.Sprintf(" %d", list.Count(&counts))
 		}
 		if list == m.at.list && !m.at.why {
 			current = i + 1
