@@ -11,28 +11,29 @@ type Code string
 
 // Problems that a status tells, the gravest first.
 const (
-	CodeMemoryFull       Code = "memory_full"
-	CodeRefused          Code = "refused"
-	CodeDamaged          Code = "damaged"
-	CodeNoWorkers        Code = "no_workers"
-	CodeNoHandler        Code = "no_handler"
-	CodeStalled          Code = "stalled"
-	CodeOld              Code = "old"
-	CodeFailing          Code = "failing"
-	CodeRetrying         Code = "retrying"
-	CodeFailedDependency Code = "failed_dependency"
-	CodeScheduleMissed   Code = "schedule_missed"
-	CodeOutbox           Code = "outbox"
-	CodeMemoryLow        Code = "memory_low"
-	CodeEvicts           Code = "evicts"
-	CodeLimitFull        Code = "limit_full"
-	CodeMaxRate          Code = "max_rate"
-	CodeMaxConcurrency   Code = "max_concurrency"
-	CodePaused           Code = "paused"
-	CodeWorkersPaused    Code = "workers_paused"
-	CodeFailed           Code = "failed"
-	CodeUniqueHeld       Code = "unique_held"
-	CodeDistant          Code = "distant"
+	CodeMemoryFull         Code = "memory_full"
+	CodeRefused            Code = "refused"
+	CodeDamaged            Code = "damaged"
+	CodeNoWorkers          Code = "no_workers"
+	CodeNoHandler          Code = "no_handler"
+	CodeStalled            Code = "stalled"
+	CodeOld                Code = "old"
+	CodeFailing            Code = "failing"
+	CodeRetrying           Code = "retrying"
+	CodeFailedDependency   Code = "failed_dependency"
+	CodeScheduleMissed     Code = "schedule_missed"
+	CodeScheduleUnfollowed Code = "schedule_unfollowed"
+	CodeOutbox             Code = "outbox"
+	CodeMemoryLow          Code = "memory_low"
+	CodeEvicts             Code = "evicts"
+	CodeLimitFull          Code = "limit_full"
+	CodeMaxRate            Code = "max_rate"
+	CodeMaxConcurrency     Code = "max_concurrency"
+	CodePaused             Code = "paused"
+	CodeWorkersPaused      Code = "workers_paused"
+	CodeFailed             Code = "failed"
+	CodeUniqueHeld         Code = "unique_held"
+	CodeDistant            Code = "distant"
 )
 
 // Remarks of a status.
@@ -228,6 +229,12 @@ var kinds = []Kind{
 		Code: CodeScheduleMissed, Gravity: Urgent,
 		Line:    "schedule {{.Schedule}} is overdue: it missed {{.Details}}",
 		Command: "qless schedule ls", Alert: "QlessScheduleMissed",
+	},
+	{
+		Code: CodeScheduleUnfollowed, Gravity: Attention,
+		Line: "no worker follows schedule {{.Schedule}}{{if not .Until.IsZero}}, whose next job is " +
+			"due at {{clock .Until}}{{end}}",
+		Command: "qless schedule ls",
 	},
 	{
 		Code: CodeOutbox, Gravity: Attention, Line: "the outbox {{.Details}}",

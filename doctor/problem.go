@@ -61,8 +61,8 @@ func (s *Status) problems(late time.Duration) []Reason {
 			found = append(found, fullLimit(limit))
 		}
 	}
-	for _, schedule := range s.overdue {
-		found = append(found, missed(schedule))
+	for i := range s.schedules {
+		found = append(found, ofSchedule(&s.schedules[i]))
 	}
 	for i := range found {
 		found[i] = found[i].inStatus()
@@ -280,11 +280,17 @@ func (q *QueueStatus) jobProblems() []Reason {
 	return found
 }
 
-func missed(schedule inspect.Schedule) Reason {
-	return Reason{
-		Code: CodeScheduleMissed, Queue: schedule.Queue, Schedule: schedule.ID,
-		details: count(schedule.Overdue, "run") + ", and " + followers(len(schedule.Followers)),
+// ofSchedule returns the problem of a schedule that is overdue, or that no worker follows.
+func ofSchedule(schedule *inspect.Schedule) Reason {
+	r := Reason{
+		Code: CodeScheduleUnfollowed, Queue: schedule.Queue, Schedule: schedule.ID,
+		Until: schedule.Next,
 	}
+	if schedule.Overdue > 0 {
+		r.Code, r.Until = CodeScheduleMissed, time.Time{}
+		r.details = count(schedule.Overdue, "run") + ", and " + followers(len(schedule.Followers))
+	}
+	return r
 }
 
 func followers(n int) string {

@@ -153,7 +153,7 @@ func TestEachProblemOfAQueue(t *testing.T) {
 		{"failed", 0, waiting, func(o *Status) { o.Failures = []Group{{"a", 99}, {"b", 1}} }},
 		{"", 0, waiting, func(o *Status) { o.Failures = []Group{{"a", 99}} }},
 		{"schedule_missed", 0, waiting, func(o *Status) {
-			o.overdue = []inspect.Schedule{{ID: "nightly", Overdue: 2}}
+			o.schedules = []inspect.Schedule{{ID: "nightly", Overdue: 2}}
 		}},
 		{"", 0, waiting, func(o *Status) { o.Outboxes = []Outbox{{Rows: 9, Oldest: time.Second}} }},
 		{"outbox", 0, waiting, func(o *Status) { o.Outboxes = []Outbox{{Rows: 9, Oldest: 2 * time.Hour}} }},

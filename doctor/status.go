@@ -62,11 +62,11 @@ type Status struct {
 	// Listed are the workers, one by one.
 	Listed []inspect.Worker `json:"-"`
 
-	asOf    time.Time // by the server's clock
-	master  string    // the address of the master if the server is a replica
-	overdue []inspect.Schedule
-	failing string       // the failure group that most of the failing jobs enter
-	held    []*qless.Job // scheduled jobs whose unique keys refuse puts, the last one due first
+	asOf      time.Time          // by the server's clock
+	master    string             // the address of the master if the server is a replica
+	schedules []inspect.Schedule // that are overdue, or that no worker follows
+	failing   string             // the failure group that most of the failing jobs enter
+	held      []*qless.Job       // scheduled jobs whose unique keys refuse puts, the last one due first
 }
 
 // Failed returns the number of failed jobs, in all groups.
@@ -382,8 +382,8 @@ func (s *Status) readSchedules(ctx context.Context, r *StatusReader) error {
 		return err
 	}
 	for _, schedule := range schedules.Items {
-		if schedule.Overdue > 0 {
-			s.overdue = append(s.overdue, schedule)
+		if schedule.Overdue > 0 || len(schedule.Followers) == 0 {
+			s.schedules = append(s.schedules, schedule)
 		}
 	}
 	return nil

@@ -183,6 +183,33 @@ func TestAStatusKnowsUniqueKeysThatRefusePuts(t *testing.T) {
 	require.Empty(t, held(), "it is due soon")
 }
 
+func TestAStatusNamesSchedulesThatNoWorkerFollows(t *testing.T) {
+	e := newEnvWith(t, nil)
+	worker, err := qless.NewWorker(e.Client, qless.WorkerConfig{
+		Queues: []string{"reports"}, Logger: testkit.Quiet(),
+		Schedules: []qless.Schedule{{ID: "nightly", Spec: "0 3 * * *", Queue: "reports", Klass: "Report"}},
+	})
+	e.do(err)
+	worker.Handle("Report", func(context.Context, *qless.Job) error { return nil })
+	e.do(worker.Start(e.ctx))
+	attention := func() []doctor.Reason {
+		status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
+		require.NoError(t, err)
+		return status.Attention
+	}
+	testkit.Until(t, "the worker follows it", func() bool {
+		found, err := inspect.New(e.Client).Schedule(t.Context(), "nightly")
+		return err == nil && len(found.Followers) == 1
+	})
+	require.Empty(t, attention())
+	e.do(worker.Stop(e.ctx))
+	found := attention()
+	require.Len(t, found, 1)
+	require.Equal(t, doctor.CodeScheduleUnfollowed, found[0].Code)
+	require.Regexp(t, `^no worker follows schedule nightly, whose next job is due at \S+ 03:00:00 UTC$`,
+		found[0].Sentence)
+}
+
 func TestAStatusHasTheReportsOfOutboxes(t *testing.T) {
 	e := newEnv(t)
 	ctx, key := t.Context(), e.Namespace()+"x:outbox"
