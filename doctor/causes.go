@@ -24,7 +24,7 @@ func (l *look) found() []Reason {
 		if !l.known {
 			code = CodeUnknown
 		}
-		return append([]Reason{{Code: code, Certain: true}}, l.unhandled()...)
+		return append([]Reason{{Code: code, Certain: true, details: l.meant}}, l.unhandled()...)
 	}
 	futile, untried := l.noCompletions()
 	outside := [][]Reason{
@@ -66,6 +66,7 @@ func (l *look) state() *queueState {
 	return &queueState{
 		QueueCounts: l.counts, oldest: l.latency.Oldest, settings: l.settings,
 		takers: len(l.workers.takers), idle: len(l.workers.idle), silent: len(l.workers.silent),
+		meant: l.meant,
 	}
 }
 
@@ -124,7 +125,7 @@ func (l *look) noTakers() []Reason {
 		case len(l.silentAtWork()) > 0:
 			return nil
 		case len(l.workers.gone) > 0:
-			r.details = list(names(l.workers.gone))
+			r.details, r.Command = "Gone: "+list(names(l.workers.gone))+".", ""
 		}
 	}
 	return found

@@ -173,9 +173,10 @@ var kinds = []Kind{
 	},
 	{
 		Code: CodeNoWorkers, Gravity: Urgent,
-		Text: "No known worker takes jobs from the queue.{{with .Details}} Gone: " +
-			"{{.}}.{{end}}{{silence .Silent}}",
-		Line: "has no workers: {{.Wait}}", Lines: "have no workers: {{.Wait}}",
+		Text: "No known worker takes jobs from the queue.{{with .Details}} {{.}}{{end}}" +
+			"{{silence .Silent}}",
+		Line:   "has no workers: {{.Wait}}{{with .Details}}. {{.}}{{end}}",
+		Lines:  "have no workers: {{.Wait}}",
 		Advice: "Start a worker for the queue.", Command: "qless worker ls", Look: whyQueue,
 		Alert: "QlessNobodyWorks",
 	},
@@ -323,7 +324,8 @@ var kinds = []Kind{
 	// Further reasons for the jobs of a queue to wait.
 	{
 		Code: CodeUnknown, Gravity: Attention,
-		Text:   `No queue {{printf "%q" .Queue}} is known: it never had a job, or it was forgotten.`,
+		Text: `No queue {{printf "%q" .Queue}} is known: it never had a job, or it was forgotten.` +
+			`{{with .Details}} Did you mean {{.}}?{{end}}`,
 		Advice: "Compare the name with those of the queues.", Command: "qless queue ls",
 	},
 	{

@@ -20,7 +20,8 @@ type look struct {
 
 	counts   qless.QueueCounts
 	latency  inspect.Latency
-	known    bool // only set for a queue without jobs
+	known    bool   // only set for a queue without jobs
+	meant    string // a queue whose name is nearly the same
 	settings qless.QueueSettings
 	workers  workforce
 	limits   []inspect.LimitInfo
@@ -88,8 +89,11 @@ func (l *look) parked() int {
 // readKnown finds out whether the queue is known.
 func (l *look) readKnown() error {
 	all, err := l.client.Queues(l.ctx)
-	name := l.queue.Name()
-	l.known = slices.ContainsFunc(all, func(c qless.QueueCounts) bool { return c.Name == name })
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Name
+	}
+	l.known, l.meant = slices.Contains(names, l.queue.Name()), nearly(l.queue.Name(), names)
 	return err
 }
 
@@ -101,6 +105,7 @@ func (l *look) readSettings() (err error) {
 func (l *look) readWorkers() error {
 	all, err := l.in.Workers(l.ctx)
 	l.workers = newWorkforce(all, l.queue.Name())
+	l.meant = nearly(l.queue.Name(), servedQueues(all))
 	return err
 }
 

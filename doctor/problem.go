@@ -210,7 +210,7 @@ func (q *QueueStatus) state(silent int) *queueState {
 	settings := qless.QueueSettings{MaxConcurrency: q.MaxConcurrency, NextStart: q.nextStart}
 	return &queueState{
 		QueueCounts: q.QueueCounts, oldest: q.Oldest, settings: settings, takers: q.Workers,
-		idle: q.idle, silent: silent,
+		idle: q.idle, silent: silent, meant: q.meant,
 	}
 }
 

@@ -89,6 +89,7 @@ type QueueStatus struct {
 
 	nextStart time.Time // set if its max-rate allows no job at present
 	idle      int       // workers that would take its jobs, but are paused or stopping
+	meant     string    // a queue with workers whose name is nearly the same
 	unhandled string    // a klass whose jobs its workers release
 	blocked   *Reason   // the cause of jobs that wait for failed ones
 	distant   *distantJob
@@ -280,6 +281,12 @@ func (s *Status) readWorkers(ctx context.Context, r *StatusReader) error {
 			case wouldTake(info, q.Name):
 				q.idle++
 			}
+		}
+	}
+	served := servedQueues(workers)
+	for i := range s.Queues {
+		if q := &s.Queues[i]; q.Workers == 0 {
+			q.meant = nearly(q.Name, served)
 		}
 	}
 	s.addUnhandled(workers)

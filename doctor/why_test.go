@@ -166,6 +166,33 @@ func TestNoWorkerListens(t *testing.T) {
 	require.Contains(t, c.Sentence, "The queues of 1 listed worker are unknown")
 }
 
+func TestAQueueWhoseNameIsMisspelt(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", `{"queues":["mail","b*"],"klasses":["K"],"slots":5}`)
+	e.put("mail", "j")
+	e.put("mial", "j2")
+	for name, want := range map[string]string{
+		"mial":  "No known worker takes jobs from the queue. Did you mean mail, which has workers?",
+		"mai":   `No queue "mai" is known: it never had a job, or it was forgotten. Did you mean mail?`,
+		"other": `No queue "other" is known: it never had a job, or it was forgotten.`,
+		"mail2": `No queue "mail2" is known: it never had a job, or it was forgotten.`,
+	} {
+		found, err := doctor.Why(e.ctx, e.Client, name)
+		e.do(err)
+		require.Equal(t, want, found.Causes[0].Sentence)
+	}
+	found, err := doctor.Why(e.ctx, e.Client, "mial")
+	e.do(err)
+	require.Equal(t, "qless queue move mial mail", found.Causes[0].Command)
+
+	e.clock.Advance(time.Minute)
+	status, err := doctor.ReadStatus(e.ctx, e.Client, time.Hour)
+	e.do(err)
+	require.Equal(t, "queue mial has no workers: 1 job waits, the oldest for 1m00s. "+
+		"Did you mean mail, which has workers?", status.Attention[0].Sentence)
+	require.Equal(t, "qless queue move mial mail", status.Attention[0].Command)
+}
+
 func TestTheWorkersOfAQueueHaveDied(t *testing.T) {
 	e := newEnv(t)
 	e.register("elsewhere", `{"queues":["other"],"klasses":["K"],"slots":5}`)
