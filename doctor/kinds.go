@@ -21,6 +21,7 @@ const (
 	CodeFailing            Code = "failing"
 	CodeRetrying           Code = "retrying"
 	CodeFailedDependency   Code = "failed_dependency"
+	CodeLongRun            Code = "long_run"
 	CodeScheduleMissed     Code = "schedule_missed"
 	CodeScheduleUnfollowed Code = "schedule_unfollowed"
 	CodeOutbox             Code = "outbox"
@@ -225,6 +226,13 @@ var kinds = []Kind{
 		Lines:   `have {{count .Jobs "job"}} waiting for failed ones`,
 		Advice:  "Retry the failed jobs, or cancel the waiting ones.",
 		Command: "qless job retry {blocker}", Look: "qless job show {jid}",
+	},
+	{
+		Code: CodeLongRun, Gravity: Attention,
+		Line: "has a job that has been running for {{.Details}}, much longer than usual: {{.JID}}, " +
+			"a {{.Klass}}, on {{list .Workers}}",
+		Lines:   "have jobs that have been running for much longer than usual, such as {{.JID}}",
+		Command: "qless job show {jid}", Alert: "QlessJobHangs",
 	},
 	{
 		Code: CodeScheduleMissed, Gravity: Urgent,

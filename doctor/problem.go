@@ -22,6 +22,9 @@ const (
 	// MemoryLow is the share of used memory from which memory is low.
 	MemoryLow = 0.8
 
+	// LongRun is the time from which a run that is unusually long needs attention.
+	LongRun = time.Hour
+
 	// FailingShare is the share of the runs above which failures need attention.
 	FailingShare = 0.1
 )
@@ -160,7 +163,7 @@ func queueOfKey(namespace, key string) string {
 func (s *Status) queueProblems(late time.Duration) []Reason {
 	byCode := map[Code][]Reason{}
 	for i := range s.Queues {
-		for _, r := range s.Queues[i].problems(late, s.Workers.Silent) {
+		for _, r := range s.Queues[i].problems(s.asOf, late, s.Workers.Silent) {
 			r.Queue, r.age = s.Queues[i].Name, s.Queues[i].Oldest
 			byCode[r.Code] = append(byCode[r.Code], r)
 		}
@@ -185,7 +188,7 @@ func shared(some []Reason) Reason {
 	if len(some) == 1 {
 		return all
 	}
-	all.Jobs, all.perMinute = 0, 0
+	all.Jobs, all.perMinute, all.Command = 0, 0, ""
 	for _, r := range some {
 		all.Queues = append(all.Queues, r.Queue)
 		all.Jobs += r.Jobs
@@ -201,8 +204,8 @@ func shared(some []Reason) Reason {
 }
 
 // problems returns the problems of a queue; silent is the number of unregistered workers.
-func (q *QueueStatus) problems(late time.Duration, silent int) []Reason {
-	return slices.Concat(q.waitProblems(late, silent), q.runProblems(), q.jobProblems())
+func (q *QueueStatus) problems(asOf time.Time, late time.Duration, silent int) []Reason {
+	return slices.Concat(q.waitProblems(late, silent), q.runProblems(), q.jobProblems(asOf))
 }
 
 // state returns what is known about the queue.
@@ -266,12 +269,18 @@ func (q *QueueStatus) runProblems() []Reason {
 }
 
 // jobProblems returns the problems of single jobs of the queue.
-func (q *QueueStatus) jobProblems() []Reason {
+func (q *QueueStatus) jobProblems(asOf time.Time) []Reason {
 	var found []Reason
 	if r := q.blocked; r != nil {
 		found = append(found, Reason{
 			Code: CodeFailedDependency, Gravity: Attention, Jobs: r.Jobs, JID: r.Blockers[0].JID,
 			Group: r.Blockers[0].Group,
+		})
+	}
+	if q.long != nil {
+		found = append(found, Reason{
+			Code: CodeLongRun, JID: q.long.JID, Klass: q.long.Klass, Workers: []string{q.long.Worker},
+			details: units.Age(asOf.Sub(q.long.Since)),
 		})
 	}
 	if q.distant != nil {

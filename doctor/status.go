@@ -93,6 +93,7 @@ type QueueStatus struct {
 	unhandled string    // a klass whose jobs its workers release
 	blocked   *Reason   // the cause of jobs that wait for failed ones
 	distant   *distantJob
+	long      *inspect.Row // a job that runs unusually long
 }
 
 // MarshalJSON writes the fields of the overview beside its own.
@@ -168,13 +169,14 @@ func ReadStatus(
 // commands, one script per 200 queues ([inspect.Inspector.Overview]), three commands per worker,
 // one per minute of the rates, and one script per limit that keeps jobs waiting. It also costs one
 // call for each of the 20 queues that have waited longest, three for each of the 10 with the most
-// jobs that depend on others, and while jobs fail, one for each of the 5 largest failure groups.
-// The jobs whose unique keys have refused puts cost a command and a script, and outboxes a command.
+// jobs that depend on others, one for each of the 10 with the most running jobs, and while jobs
+// fail, one for each of the 5 largest failure groups. The jobs whose unique keys have refused puts
+// cost a command and a script, and outboxes a command.
 func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
 	steps := []func(context.Context, *StatusReader) error{
 		s.readOverview, s.readServer, s.readWorkers, s.readRates, s.readSchedules,
-		s.readMaxRates, s.readDependencies, s.readFailing, s.readDistant, s.readHeld, s.readOutboxes,
+		s.readMaxRates, s.readDependencies, s.readFailing, s.readDistant, s.readLong, s.readHeld, s.readOutboxes,
 	}
 	for _, step := range steps {
 		if err := step(ctx, r); err != nil {

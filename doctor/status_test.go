@@ -210,6 +210,32 @@ func TestAStatusNamesSchedulesThatNoWorkerFollows(t *testing.T) {
 		found[0].Sentence)
 }
 
+func TestAStatusNamesAJobThatRunsUnusuallyLong(t *testing.T) {
+	e := newEnv(t)
+	attention := func() (told []string) {
+		status, err := doctor.ReadStatus(t.Context(), e.Client, 24*time.Hour)
+		require.NoError(t, err)
+		for _, r := range status.Attention {
+			told = append(told, r.String()+" "+r.Command)
+		}
+		return told
+	}
+	e.do(e.Config().Set(t.Context(), "heartbeat", 24*time.Hour))
+	e.put("mail", "hangs")
+	e.pop("mail", 1)
+	e.clock.Advance(59 * time.Minute)
+	require.Empty(t, attention())
+	e.clock.Advance(6 * time.Minute)
+	require.Equal(t, []string{"long_run: queue mail has a job that has been running for 1h05m, " +
+		"much longer than usual: hangs, a K, on w1 qless job show hangs"}, attention())
+
+	e.put("mail", "usual")
+	usual := e.pop("mail", 1)
+	e.clock.Advance(time.Hour)
+	e.do(usual[0].Complete(t.Context()))
+	require.Empty(t, attention(), "others take an hour, too")
+}
+
 func TestAStatusHasTheReportsOfOutboxes(t *testing.T) {
 	e := newEnv(t)
 	ctx, key := t.Context(), e.Namespace()+"x:outbox"

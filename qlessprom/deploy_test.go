@@ -148,7 +148,7 @@ func TestReasonsAndAlertsAgree(t *testing.T) {
 	}
 	for name, threshold := range map[string]float64{
 		"QlessJobsLate": doctor.Late.Seconds(), "QlessOutboxLate": doctor.Late.Seconds(),
-		"QlessFailures": doctor.FailingShare, "QlessRedisNearlyFull": doctor.MemoryLow,
+		"QlessFailures": doctor.FailingShare, "QlessJobHangs": doctor.LongRun.Seconds(), "QlessRedisNearlyFull": doctor.MemoryLow,
 	} {
 		require.Regexp(t, fmt.Sprintf(`> %v\b`, threshold), alerts[name])
 	}
