@@ -166,6 +166,17 @@ func (l *look) openBatches() []Reason {
 	}}
 }
 
+// oldestOpenBatch returns the callback, among those read, of the batch that has been open longest.
+func (l *look) oldestOpenBatch() (oldest *qless.Job) {
+	for _, job := range l.followed {
+		isOpen := slices.Contains(job.Dependencies, openBatch) && len(job.History) > 0
+		if isOpen && (oldest == nil || job.History[0].When.Before(oldest.History[0].When)) {
+			oldest = job
+		}
+	}
+	return oldest
+}
+
 // dependencies reports the other jobs with dependencies, and the jobs that they wait for.
 func (l *look) dependencies() []Reason {
 	waiting := l.counts.Depends - l.explained()

@@ -21,6 +21,8 @@ const (
 	CodeFailing            Code = "failing"
 	CodeRetrying           Code = "retrying"
 	CodeFailedDependency   Code = "failed_dependency"
+	CodeOpenBatch          Code = "open_batch"
+	CodeDeadly             Code = "deadly"
 	CodeLongRun            Code = "long_run"
 	CodeScheduleMissed     Code = "schedule_missed"
 	CodeScheduleUnfollowed Code = "schedule_unfollowed"
@@ -53,7 +55,6 @@ const (
 	CodeDepends       Code = "depends"
 	CodeUntold        Code = "untold"
 	CodeUnswept       Code = "unswept"
-	CodeOpenBatch     Code = "open_batch"
 	CodeGrace         Code = "grace"
 	CodeUnhandled     Code = "unhandled"
 	CodeNoCompletions Code = "no_completions"
@@ -228,6 +229,20 @@ var kinds = []Kind{
 		Command: "qless job retry {blocker}", Look: "qless job show {jid}",
 	},
 	{
+		Code: CodeOpenBatch, Gravity: Attention,
+		Text: `{{verb .Jobs "callback" "waits" "wait"}} for a batch to be committed.`,
+		Line: "has a batch that has been open for {{.Details}}, with the callback {{.JID}}: will it " +
+			"be committed?",
+		Lines:  "have batches that have been open for over a day, such as that of {{.JID}}",
+		Advice: "Commit the batch, or cancel its callback.", Command: "qless job show {jid}",
+	},
+	{
+		Code: CodeDeadly, Gravity: Attention,
+		Line: "job {{.JID}}, a {{.Klass}}, has failed after its worker died or lost it at each of " +
+			"{{.Details}} runs",
+		Command: "qless job show {jid}",
+	},
+	{
 		Code: CodeLongRun, Gravity: Attention,
 		Line: "has a job that has been running for {{.Details}}, much longer than usual: {{.JID}}, " +
 			"a {{.Klass}}, on {{list .Workers}}",
@@ -394,11 +409,6 @@ var kinds = []Kind{
 	{
 		Code: CodeUnswept, Gravity: Attention, Text: "{{.Details}}: nothing has noticed that yet.",
 		Advice: "Sweep. If that does not help, qless doctor --fix does.", Command: "qless sweep",
-	},
-	{
-		Code: CodeOpenBatch, Gravity: Attention,
-		Text:   `{{verb .Jobs "callback" "waits" "wait"}} for a batch to be committed.`,
-		Advice: "Commit the batch, or cancel its callback.", Command: "qless job show {jid}",
 	},
 	{
 		Code: CodeGrace, Gravity: Attention,

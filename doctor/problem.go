@@ -59,6 +59,12 @@ func (s *Status) problems(late time.Duration) []Reason {
 	if !has(found, CodeFailing) {
 		found = append(found, s.manyFailed()...)
 	}
+	for _, job := range s.deadly {
+		found = append(found, Reason{
+			Code: CodeDeadly, Queue: job.Queue, JID: job.JID, Klass: job.Klass,
+			Group: job.Failure.Group, details: fmt.Sprint(len(job.Attempts)),
+		})
+	}
 	for i := range s.FullLimits {
 		if limit := &s.FullLimits[i]; !passes(limit, late) {
 			found = append(found, fullLimit(limit))
@@ -268,6 +274,9 @@ func (q *QueueStatus) runProblems() []Reason {
 	return nil
 }
 
+// openLong is the age from which an open batch needs attention.
+const openLong = 24 * time.Hour
+
 // jobProblems returns the problems of single jobs of the queue.
 func (q *QueueStatus) jobProblems(asOf time.Time) []Reason {
 	var found []Reason
@@ -275,6 +284,11 @@ func (q *QueueStatus) jobProblems(asOf time.Time) []Reason {
 		found = append(found, Reason{
 			Code: CodeFailedDependency, Gravity: Attention, Jobs: r.Jobs, JID: r.Blockers[0].JID,
 			Group: r.Blockers[0].Group,
+		})
+	}
+	if job := q.openBatch; job != nil && asOf.Sub(job.History[0].When) >= openLong {
+		found = append(found, Reason{
+			Code: CodeOpenBatch, JID: job.JID, details: units.Age(asOf.Sub(job.History[0].When)),
 		})
 	}
 	if q.long != nil {

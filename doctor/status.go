@@ -66,7 +66,8 @@ type Status struct {
 	master    string             // the address of the master if the server is a replica
 	schedules []inspect.Schedule // that are overdue, or that no worker follows
 	failing   string             // the failure group that most of the failing jobs enter
-	held      []*qless.Job       // scheduled jobs whose unique keys refuse puts, the last one due first
+	deadly    []*qless.Job       // failed jobs whose workers died at each run
+	held      []*qless.Job       // scheduled jobs whose unique keys refuse puts, last due first
 }
 
 // Failed returns the number of failed jobs, in all groups.
@@ -87,11 +88,12 @@ type QueueStatus struct {
 	Workers int   `json:"workers"`
 	Rates   Rates `json:"rates"`
 
-	nextStart time.Time // set if its max-rate allows no job at present
-	idle      int       // workers that would take its jobs, but are paused or stopping
-	meant     string    // a queue with workers whose name is nearly the same
-	unhandled string    // a klass whose jobs its workers release
-	blocked   *Reason   // the cause of jobs that wait for failed ones
+	nextStart time.Time  // set if its max-rate allows no job at present
+	idle      int        // workers that would take its jobs, but are paused or stopping
+	meant     string     // a queue with workers whose name is nearly the same
+	unhandled string     // a klass whose jobs its workers release
+	blocked   *Reason    // the cause of jobs that wait for failed ones
+	openBatch *qless.Job // the callback of the oldest open batch
 	distant   *distantJob
 	long      *inspect.Row // a job that runs unusually long
 }
@@ -176,7 +178,8 @@ func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
 	steps := []func(context.Context, *StatusReader) error{
 		s.readOverview, s.readServer, s.readWorkers, s.readRates, s.readSchedules,
-		s.readMaxRates, s.readDependencies, s.readFailing, s.readDistant, s.readLong, s.readHeld, s.readOutboxes,
+		s.readMaxRates, s.readDependencies, s.readFailing, s.readDeadly, s.readDistant, s.readLong,
+		s.readHeld, s.readOutboxes,
 	}
 	for _, step := range steps {
 		if err := step(ctx, r); err != nil {
@@ -461,9 +464,13 @@ func (s *Status) readDependencies(ctx context.Context, r *StatusReader) error {
 		if err != nil && !errors.Is(err, qless.ErrServer) {
 			return err
 		}
-		if causes := l.failedDependencies(); err == nil && len(causes) > 0 {
+		if err != nil {
+			continue
+		}
+		if causes := l.failedDependencies(); len(causes) > 0 {
 			q.blocked = &causes[0]
 		}
+		q.openBatch = l.oldestOpenBatch()
 	}
 	return nil
 }

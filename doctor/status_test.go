@@ -236,6 +236,48 @@ func TestAStatusNamesAJobThatRunsUnusuallyLong(t *testing.T) {
 	require.Empty(t, attention(), "others take an hour, too")
 }
 
+func TestAStatusNamesAJobThatKillsItsWorkers(t *testing.T) {
+	e := newEnv(t)
+	told := func() string {
+		status, err := doctor.ReadStatus(t.Context(), e.Client, 24*time.Hour)
+		require.NoError(t, err)
+		require.Len(t, status.Attention, 1)
+		return status.Attention[0].String()
+	}
+	e.put("mail", "poison", qless.Retries(1))
+	for range 2 {
+		e.pop("mail", 1)
+		e.clock.Advance(61 * time.Second)
+		e.do(errOf(e.Queue("mail").Pop(e.ctx, 1))) // its grace period begins
+		e.clock.Advance(11 * time.Second)
+	}
+	e.do(errOf(e.Queue("mail").Pop(e.ctx, 1)))
+	require.Equal(t, "deadly: job poison, a K, has failed after its worker died or lost it at each of 2 runs", told())
+}
+
+func TestAStatusNamesABatchThatStaysOpen(t *testing.T) {
+	e := newEnv(t)
+	batch, err := e.NewBatch(e.ctx, "reports", "K", nil)
+	e.do(err)
+	attention := func() []doctor.Reason {
+		status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
+		require.NoError(t, err)
+		return status.Attention
+	}
+	e.clock.Advance(23 * time.Hour)
+	require.Empty(t, attention())
+	e.clock.Advance(2 * time.Hour)
+	found := attention()
+	require.Len(t, found, 1)
+	require.Equal(t, "open_batch: queue reports has a batch that has been open for 1d01h, with the callback "+
+		batch.ID()+": will it be committed?", found[0].String())
+	e.do(batch.Commit(e.ctx))
+	e.clock.Advance(0)
+	for _, r := range attention() {
+		require.NotEqual(t, doctor.CodeOpenBatch, r.Code)
+	}
+}
+
 func TestAStatusHasTheReportsOfOutboxes(t *testing.T) {
 	e := newEnv(t)
 	ctx, key := t.Context(), e.Namespace()+"x:outbox"
