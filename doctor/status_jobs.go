@@ -97,7 +97,7 @@ func (s *Status) isLong(ctx context.Context, queue *qless.Queue, ran time.Durati
 	return true, nil
 }
 
-// The numbers of failure groups, and of jobs in each, that are searched for jobs whose workers died.
+// The numbers of failure groups, and of jobs in each, that are searched.
 const (
 	maxDeadlyGroups = 5
 	maxDeadly       = 5

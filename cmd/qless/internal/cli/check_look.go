@@ -125,11 +125,15 @@ func checkWorkers(
 	if err != nil {
 		return err
 	}
-	var known, slots, busy, stalled, silent int
+	var known, slots, busy, stalled, silent, gone int
 	for _, w := range workers {
 		if w.Info == nil {
-			silent++
 			stalled += w.Stalled
+			if w.Gone != nil {
+				gone++
+			} else {
+				silent++
+			}
 			continue
 		}
 		if r.Queue != "" && !w.Info.TakesFrom(r.Queue) {
@@ -144,6 +148,9 @@ func checkWorkers(
 		text.Count(slots, "slot"), busy)
 	if silent > 0 {
 		r.Message += fmt.Sprintf(", %d more that say nothing of themselves", silent)
+	}
+	if gone > 0 {
+		r.Message += fmt.Sprintf(", %d gone", gone)
 	}
 	r.judge("registered", "", float64(known), warn, crit)
 	share := 0.0

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -166,4 +167,11 @@ func TestKeysThatWereEvictedAlert(t *testing.T) {
 	require.Regexp(t, `\n  evicted +\d+  warn > 0`, r.out)
 	s.do("CONFIG", "RESETSTAT")
 	require.Equal(t, 0, s.check("").status)
+}
+
+func TestACheckOfWorkersCountsTheDead(t *testing.T) {
+	w := newWreck(t)
+	w.register("mail-1", "mail", time.Now())
+	w.register("mail-2", "mail", time.Now().Add(-3*time.Minute))
+	require.Contains(t, w.fields("check workers").out, "1 worker with 1 slot, 0 busy, 1 gone\n")
 }

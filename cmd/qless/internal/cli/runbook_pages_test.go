@@ -191,6 +191,22 @@ var byPages = map[string][]deed{
 		{"/", "Warning Limit shopify is full: 2 jobs wait for it, and 1 job holds its slots"},
 		{"/limits/shopify", "fetch-1"},
 	},
+	"A queue's name is misspelt": {
+		{"/", "Urgent Queue mial has no workers: 1 job waits...Did you mean mail, which has workers?"},
+		{"/queues/mial/why", "Did you mean mail, which has workers?"},
+	},
+	"No worker follows a schedule": {
+		{"/", "Warning No worker follows schedule nightly, whose next job is due at"},
+		{"/schedules/nightly", "nightly"},
+	},
+	"A job runs much longer than usual": {
+		{"/", "Warning Queue render has a job that has been running for 2h00m, much longer than usual: stuck"},
+		{"press job.timeout", "1 job taken from its worker."},
+	},
+	"A job kills its workers": {
+		{"/", "Warning Job poison, a Sync, has failed after its worker died or lost it at each of 2 runs"},
+		{"/jobs/poison", "lost"},
+	},
 	"Keys are damaged": {
 		{"/", "Urgent The key ql:q:mail-scheduled is damaged: it is a string"},
 		{"/doctor", "The namespace was not examined yet."},

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"regexp"
@@ -63,13 +64,36 @@ func (w *wreck) redis(words string) {
 	require.NoError(w.t, w.rdb.Do(w.t.Context(), args...).Err())
 }
 
-// register registers a worker at a time.
-func (w *wreck) register(name, queue string, at time.Time) {
+// at returns a client whose clock has stopped.
+func (w *wreck) at(at time.Time) *qless.Client {
 	w.t.Helper()
 	client, err := qless.New(w.rdb, &qless.ClientConfig{Clock: func() time.Time { return at }})
 	require.NoError(w.t, err)
+	w.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// putAt puts a job some time ago.
+func (w *wreck) putAt(ago time.Duration, queue, jid string, options ...qless.PutOption) {
+	w.t.Helper()
+	_, err := w.at(time.Now().Add(-ago)).Queue(queue).Put(w.t.Context(), "Sync", nil,
+		append(options, qless.JID(jid))...)
+	require.NoError(w.t, err)
+}
+
+// popAt pops from a queue some time ago, or moves the jobs whose locks have expired.
+func (w *wreck) popAt(ago time.Duration, queue string) {
+	w.t.Helper()
+	_, err := w.at(time.Now().Add(-ago)).Queue(queue).Pop(w.t.Context(), 1)
+	require.NoError(w.t, err)
+}
+
+// register registers a worker at a time.
+func (w *wreck) register(name, queue string, at time.Time) {
+	w.t.Helper()
+	client := w.at(at)
 	info := fmt.Sprintf(`{"queues":[%q],"slots":1,"klasses":["Sync"],"language":"go","host":"h"}`, queue)
-	_, err = client.Do(w.t.Context(), "worker.register", name, "0", info)
+	_, err := client.Do(w.t.Context(), "worker.register", name, "0", info)
 	require.NoError(w.t, err)
 }
 
@@ -155,6 +179,34 @@ var situations = map[string]func(w *wreck){
 		w.jobs("sync", "fetch-1 fetch-2 fetch-3", 0, qless.Limits{"shopify"})
 		_, err := w.Queue("sync").Pop(w.t.Context(), 2)
 		require.NoError(w.t, err)
+	},
+	"A queue's name is misspelt": func(w *wreck) {
+		w.register("mail-1", "mail", time.Now())
+		w.putAt(2*time.Minute, "mial", "letter")
+	},
+	"No worker follows a schedule": func(w *wreck) {
+		worker, err := qless.NewWorker(w.Client, qless.WorkerConfig{
+			Queues: []string{"reports"}, Logger: testkit.Quiet(), Schedules: []qless.Schedule{
+				{ID: "nightly", Spec: "0 3 * * *", Queue: "reports", Klass: "Sync"},
+			},
+		})
+		require.NoError(w.t, err)
+		worker.Handle("Sync", func(context.Context, *qless.Job) error { return nil })
+		require.NoError(w.t, worker.Start(w.t.Context()))
+		testkit.Until(w.t, "the schedule to be followed", func() bool {
+			return strings.Contains(w.ok("schedule", "ls"), "nightly")
+		})
+		require.NoError(w.t, worker.Stop(w.t.Context()))
+	},
+	"A job runs much longer than usual": func(w *wreck) {
+		w.putAt(2*time.Hour, "render", "stuck", qless.LockTime(24*time.Hour))
+		w.popAt(2*time.Hour, "render")
+	},
+	"A job kills its workers": func(w *wreck) {
+		w.putAt(10*time.Minute, "pay", "poison", qless.Retries(1))
+		for _, ago := range []time.Duration{600, 530, 510, 440, 420} { // taken, lost, taken, lost, failed
+			w.popAt(ago*time.Second, "pay")
+		}
 	},
 	"Keys are damaged": func(w *wreck) {
 		w.jobs("mail", "deleted kept", 0)
