@@ -14,6 +14,7 @@ const (
 	CodeMemoryFull         Code = "memory_full"
 	CodeRefused            Code = "refused"
 	CodeDamaged            Code = "damaged"
+	CodeLost               Code = "lost"
 	CodeNoWorkers          Code = "no_workers"
 	CodeNoHandler          Code = "no_handler"
 	CodeStalled            Code = "stalled"
@@ -64,7 +65,6 @@ const (
 
 // Damage and danger.
 const (
-	CodeLost               Code = "lost"
 	CodeMisplaced          Code = "misplaced"
 	CodeGhost              Code = "ghost"
 	CodeDuplicate          Code = "duplicate"
@@ -172,6 +172,14 @@ var kinds = []Kind{
 	{
 		Code: CodeDamaged, Gravity: Urgent,
 		Line: "the key {{.Key}} is damaged: it is a {{.Details}}", Command: "qless doctor",
+	},
+	{
+		Code: CodeLost, Gravity: Broken,
+		Text: "By its record, the job {{.Name}} belongs in {{.Details}}, but it is not there.",
+		Line: `{{verb .Jobs "job" "is" "are"}} running without a lock, which was deleted or ` +
+			`evicted, such as {{.JID}}: if its worker dies, it never runs again`,
+		Advice: "Move it to its queue: it is then due now.", Look: "qless doctor --fix",
+		Command: "qless job move {jid} --to {queue} | qless job move {jid} --to QUEUE",
 	},
 	{
 		Code: CodeNoWorkers, Gravity: Urgent,
@@ -441,12 +449,6 @@ var kinds = []Kind{
 	},
 
 	// Damage and danger.
-	{
-		Code: CodeLost, Gravity: Broken,
-		Text:    "By its record, the job {{.Name}} belongs in {{.Details}}, but it is not there.",
-		Advice:  "Move it to its queue: it is then due now.",
-		Command: "qless job move {jid} --to {queue} | qless job move {jid} --to QUEUE",
-	},
 	{
 		Code: CodeMisplaced, Gravity: Broken,
 		Text: "{{.Key}} has the job {{.Name}}, which by its record belongs in {{.Details}}.",

@@ -59,6 +59,9 @@ func (s *Status) problems(late time.Duration) []Reason {
 	if !has(found, CodeFailing) {
 		found = append(found, s.manyFailed()...)
 	}
+	if n := len(s.unlocked); n > 0 {
+		found = append(found, Reason{Code: CodeLost, Gravity: Urgent, Jobs: n, JID: s.unlocked[0]})
+	}
 	for _, job := range s.deadly {
 		found = append(found, Reason{
 			Code: CodeDeadly, Queue: job.Queue, JID: job.JID, Klass: job.Klass,

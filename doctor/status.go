@@ -66,6 +66,7 @@ type Status struct {
 	master    string             // the address of the master if the server is a replica
 	schedules []inspect.Schedule // that are overdue, or that no worker follows
 	failing   string             // the failure group that most of the failing jobs enter
+	unlocked  []string           // running jobs whose locks are gone
 	deadly    []*qless.Job       // failed jobs whose workers died at each run
 	held      []*qless.Job       // scheduled jobs whose unique keys refuse puts, last due first
 }
@@ -179,7 +180,7 @@ func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	steps := []func(context.Context, *StatusReader) error{
 		s.readOverview, s.readServer, s.readWorkers, s.readRates, s.readSchedules,
 		s.readMaxRates, s.readDependencies, s.readFailing, s.readDeadly, s.readDistant, s.readLong,
-		s.readHeld, s.readOutboxes,
+		s.readHeld, s.readUnlocked, s.readOutboxes,
 	}
 	for _, step := range steps {
 		if err := step(ctx, r); err != nil {

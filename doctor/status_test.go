@@ -278,6 +278,29 @@ func TestAStatusNamesABatchThatStaysOpen(t *testing.T) {
 	}
 }
 
+func TestAStatusNamesJobsWhoseLocksAreGone(t *testing.T) {
+	e := newEnv(t)
+	attention := func() (told []string) {
+		status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
+		require.NoError(t, err)
+		for _, r := range status.Attention {
+			told = append(told, r.String()+"; "+r.Command)
+		}
+		return told
+	}
+	e.put("mail", "j1 j2 j3")
+	e.pop("mail", 3)
+	require.Empty(t, attention())
+	e.do(e.rdb.ZRem(e.ctx, e.Namespace()+"q:mail-locks", "j2").Err())
+	require.Equal(t, []string{"lost: 1 job is running without a lock, which was deleted or evicted, such as j2: " +
+		"if its worker dies, it never runs again; qless doctor --fix"}, attention())
+	_, err := doctor.Fix(e.ctx, e.rdb, e.options(), e.examine()...)
+	e.do(err)
+	require.Empty(t, attention())
+	e.do(e.rdb.Del(e.ctx, e.Namespace()+"q:mail-locks").Err())
+	require.Contains(t, attention()[0], "3 jobs are running without a lock")
+}
+
 func TestAStatusHasTheReportsOfOutboxes(t *testing.T) {
 	e := newEnv(t)
 	ctx, key := t.Context(), e.Namespace()+"x:outbox"
