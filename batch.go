@@ -96,7 +96,7 @@ func (b *Batch) Add(ctx context.Context, queue string, jobs []JobSpec) ([]string
 			return nil, p.failure(i, err)
 		}
 	}
-	jids, err := b.client.prepareAndPut(ctx, puts)
+	jids, err := b.client.putAll(ctx, puts)
 	return jids, b.explain(err)
 }
 

@@ -97,21 +97,16 @@ func newJID() string {
 
 // put puts a job alone, or together with those of other goroutines. It returns the jid, or that of
 // the existing job.
-func (c *Client) put(ctx context.Context, p *put) (string, error) {
+func (c *Client) put(ctx context.Context, p *put) (jid string, err error) {
 	ctx, done := c.beginPut(ctx, "put", p)
-	jid, err := c.putPrepared(ctx, p)
-	done(jid, err)
-	return jid, err
-}
-
-func (c *Client) putPrepared(ctx context.Context, p *put) (string, error) {
-	if err := c.prepare(ctx, p); err != nil {
+	defer func() { done(jid, err) }()
+	switch err := c.prepare(ctx, p); {
+	case err != nil:
 		return "", err
+	case c.batcher != nil:
+		return c.batcher.share(ctx, p)
 	}
-	if c.batcher != nil {
-		return c.batcher.put(ctx, p)
-	}
-	return c.putOne(ctx, p)
+	return c.sendOne(ctx, p)
 }
 
 // prepare adds the client's headers to a job to be put, and encodes its data.
@@ -132,15 +127,15 @@ func (c *Client) prepareAll(ctx context.Context, puts []*put) error {
 	return nil
 }
 
-// putOne runs the command put. It returns the jid, or that of the existing job.
-func (c *Client) putOne(ctx context.Context, p *put) (string, error) {
+// sendOne puts a prepared job by itself. It returns the jid, or that of the existing job.
+func (c *Client) sendOne(ctx context.Context, p *put) (string, error) {
 	run := c.run
 	if p.isNew {
 		run = c.runNew
 	}
 	reply, err := run(ctx, "put", p.jid, p.args(c.worker)...)
-	if found, there := conflictIn(reply); there {
-		return p.found(found).answer(err)
+	if other, exists := conflictIn(reply); exists {
+		return p.found(other).answer(err)
 	}
 	return p.jid, err
 }
@@ -185,11 +180,11 @@ func (q *Queue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.client.prepareAndPut(ctx, puts)
+	return q.client.putAll(ctx, puts)
 }
 
-// prepareAndPut puts any number of jobs, and returns their jids, or those of existing jobs.
-func (c *Client) prepareAndPut(
+// putAll puts any number of jobs, and returns their jids, or those of existing jobs.
+func (c *Client) putAll(
 	ctx context.Context, puts []*put,
 ) (jids []string, err error) {
 	ctx, done := c.beginPut(ctx, "put.many", puts...)
@@ -197,7 +192,7 @@ func (c *Client) prepareAndPut(
 	if err := c.prepareAll(ctx, puts); err != nil {
 		return nil, err
 	}
-	jids, found, err := c.putAll(ctx, puts)
+	jids, found, err := c.sendAll(ctx, puts)
 	return jids, manyError(found, err)
 }
 
@@ -256,50 +251,50 @@ func jidsOf(puts []*put) []string {
 	return jids
 }
 
-// putAll puts any number of jobs, with as many scripts as needed. It returns their jids, and the
-// jobs that refused a put, by their index in the call of PutMany.
-func (c *Client) putAll(
+// sendAll puts prepared jobs with as many scripts as needed. It returns their jids, and the jobs
+// that refused a put, by their index in the call of PutMany.
+func (c *Client) sendAll(
 	ctx context.Context, puts []*put,
 ) (jids []string, existing []conflict, err error) {
 	jids = jidsOf(puts)
 	var alone error // the jobs are put, but too few replicas may have them
 	for from, n := 0, 0; from < len(puts); from += n {
 		n = countTogether(puts[from:])
-		found, err := c.putMany(ctx, "1", puts[from:from+n])
+		found, err := c.sendSome(ctx, "1", puts[from:from+n])
 		if errors.Is(err, ErrNotReplicated) {
 			alone = err
 		} else if err != nil {
 			return jids[:from], existing, err
 		}
-		for _, f := range found {
-			i := from + f.at
-			jids[i], f.at = f.jid, puts[i].at
-			if !f.replaced() {
-				existing = append(existing, f)
+		for _, other := range found {
+			i := from + other.at
+			jids[i], other.at = other.jid, puts[i].at
+			if !other.replaced() {
+				existing = append(existing, other)
 			}
 		}
 	}
 	return jids, existing, alone
 }
 
-// putMany puts jobs with one script: all or none, except for jobs that an [If] or [Unique] refuses.
-// It returns the existing jobs that refused a put or were replaced, by their index. checked is 1,
-// or once if the server shall remember the puts.
-func (c *Client) putMany(ctx context.Context, checked string, puts []*put) ([]conflict, error) {
+// sendSome puts prepared jobs with one script: all or none, except for jobs that an [If] or
+// [Unique] refuses. It returns the existing jobs that refused a put or were replaced, by their
+// index. checked is 1, or once if the server shall remember the puts.
+func (c *Client) sendSome(ctx context.Context, checked string, puts []*put) ([]conflict, error) {
 	run := c.run
 	allNew := !slices.ContainsFunc(puts, func(p *put) bool { return !p.isNew })
 	if allNew {
 		checked, run = "new", c.runNew
 	}
-	args := putManyArgs(append(make([]any, 0, 2+len(puts)*putArgs), c.worker, checked), puts, allNew)
+	args := appendPuts(append(make([]any, 0, 2+len(puts)*putArgs), c.worker, checked), puts, allNew)
 	reply, err := run(ctx, "put.many", "", args...)
 	found, problem := conflictsIn(reply)
 	if err == nil {
 		err = problem
 	}
-	for i, f := range found {
-		if f.at < len(puts) {
-			found[i] = puts[f.at].found(f)
+	for i, other := range found {
+		if other.at < len(puts) {
+			found[i] = puts[other.at].found(other)
 		}
 	}
 	return found, err
@@ -330,7 +325,7 @@ func putOnce(ctx context.Context, client any, jobs []inside.Put) (int, []inside.
 	}
 	puts = puts[:countTogether(puts)]
 	ctx, done := c.beginPut(ctx, "put.many", puts...)
-	existing, err := c.putMany(ctx, "once", puts)
+	existing, err := c.sendSome(ctx, "once", puts)
 	done("", err)
 	var found []inside.Found
 	for _, f := range existing {
@@ -339,9 +334,9 @@ func putOnce(ctx context.Context, client any, jobs []inside.Put) (int, []inside.
 	return len(puts), found, err
 }
 
-// putManyArgs appends the jobs to the arguments of the command put.many. If the jobs differ only in
+// appendPuts appends the jobs to the arguments of the command put.many. If the jobs differ only in
 // their jids and data, all else is sent once.
-func putManyArgs(args []any, puts []*put, allNew bool) []any {
+func appendPuts(args []any, puts []*put, allNew bool) []any {
 	forms := make([][]any, len(puts))
 	agree := len(puts) > 1
 	for i, p := range puts {
@@ -399,8 +394,8 @@ func newPutBatcher(client *Client) *putBatcher {
 	return b
 }
 
-// put puts a job alone when no other call is in flight, and with the next batch otherwise.
-func (b *putBatcher) put(ctx context.Context, p *put) (string, error) {
+// share puts a job alone when no other call is in flight, and with the next batch otherwise.
+func (b *putBatcher) share(ctx context.Context, p *put) (string, error) {
 	answer, err := b.Do(ctx, p)
 	if err != nil {
 		return p.jid, wrap("put", p.jid, err)
@@ -409,7 +404,7 @@ func (b *putBatcher) put(ctx context.Context, p *put) (string, error) {
 }
 
 func (b *putBatcher) alone(ctx context.Context, p *put) putAnswer {
-	jid, err := b.client.putOne(ctx, p)
+	jid, err := b.client.sendOne(ctx, p)
 	return putAnswer{jid, err}
 }
 
@@ -432,7 +427,7 @@ func countPuts(waiting []*waitingPut) int {
 // send puts jobs with one script. If one of them is refused, none is put, and it sends each half.
 func (b *putBatcher) send(ctx context.Context, calls []*waitingPut) {
 	if len(calls) == 1 {
-		jid, err := b.client.putOne(ctx, calls[0].Request)
+		jid, err := b.client.sendOne(ctx, calls[0].Request)
 		calls[0].Answer(putAnswer{jid, err})
 		return
 	}
@@ -440,7 +435,7 @@ func (b *putBatcher) send(ctx context.Context, calls []*waitingPut) {
 	for i, w := range calls {
 		puts[i] = w.Request
 	}
-	found, err := b.client.putMany(ctx, "1", puts)
+	found, err := b.client.sendSome(ctx, "1", puts)
 	if isSinglePut(err) {
 		half := len(calls) / 2
 		b.send(ctx, calls[:half])
@@ -473,15 +468,16 @@ func split(calls []*waitingPut) (again, rest []*waitingPut) {
 // puts that were not refused.
 func answerPuts(calls []*waitingPut, found []conflict, err error) {
 	existing := make(map[int]conflict, len(found))
-	for _, f := range found {
-		existing[f.at] = f
+	for _, other := range found {
+		existing[other.at] = other
 	}
-	for i, w := range calls {
-		jid, err := w.Request.jid, errorOfOne("put", w.Request.jid, err)
-		if f, there := existing[i]; there {
-			jid, err = f.answer(err)
+	for i, call := range calls {
+		jid := call.Request.jid
+		own := errorOfOne("put", jid, err)
+		if other, exists := existing[i]; exists {
+			jid, own = other.answer(own)
 		}
-		w.Answer(putAnswer{jid, err})
+		call.Answer(putAnswer{jid, own})
 	}
 }
 

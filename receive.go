@@ -150,9 +150,7 @@ func (c *ReceiveConfig) check() error {
 			return invalid("receive", "", "ReceiveConfig.Queues has a pattern: %q", queue)
 		}
 	}
-	switch c.Order {
-	case "", OrderStrict, OrderRoundRobin, OrderShuffled:
-	default:
+	if !c.Order.isKnown() {
 		return invalid("receive", "", "ReceiveConfig.Order %q is unknown", string(c.Order))
 	}
 	if c.Count < 0 || c.Count > maxReserve {
@@ -163,7 +161,7 @@ func (c *ReceiveConfig) check() error {
 			return invalid("receive", "", "ReceiveConfig.LockTime %v: %s", d, err)
 		}
 	}
-	if c.PollInterval < 0 || c.PollInterval > 0 && c.PollInterval < time.Millisecond {
+	if c.PollInterval != 0 && c.PollInterval < time.Millisecond {
 		return invalid("receive", "", "ReceiveConfig.PollInterval %v is less than 1ms", c.PollInterval)
 	}
 	return nil

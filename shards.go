@@ -318,7 +318,7 @@ func (q *ShardedQueue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, e
 		if len(parts[c]) == 0 {
 			return nil
 		}
-		put, found, err := c.putAll(calls[c].ctx, parts[c])
+		put, found, err := c.sendAll(calls[c].ctx, parts[c])
 		calls[c].end(manyError(found, err))
 		mu.Lock()
 		defer mu.Unlock()

@@ -130,7 +130,7 @@ func (j *Job) addDependencies(o *jobopts.Options) {
 }
 
 // JobOptions holds the options with which a job was put, except for those in fields of [Job]. A
-// zero field means that the option was not given.
+// zero field means that the option was not given; times for which 0 is a value are pointers.
 type JobOptions struct {
 	// GoneBy is when the job is deleted in any state: see [TTL].
 	GoneBy time.Time `json:"gone_by,omitzero"`

@@ -150,22 +150,22 @@ type conflict struct {
 }
 
 // replaced reports whether the put has replaced the job.
-func (f conflict) replaced() bool { return f.state == "replaced" }
+func (c conflict) replaced() bool { return c.state == "replaced" }
 
 // answer returns the jid and the error of a refused or replacing put. err is that of puts that are
 // not refused.
-func (f conflict) answer(err error) (string, error) {
-	if !f.replaced() {
-		refused := f.exists("put")
-		return f.jid, refused.unconfirmed(err)
+func (c conflict) answer(err error) (string, error) {
+	if !c.replaced() {
+		refused := c.exists("put")
+		return c.jid, refused.unconfirmed(err)
 	}
-	return f.jid, errorOfOne("put", f.jid, err)
+	return c.jid, errorOfOne("put", c.jid, err)
 }
 
 // found completes the description of a job that the put has found.
-func (p *put) found(f conflict) conflict {
-	f.holds = f.jid != p.jid
-	return f
+func (p *put) found(other conflict) conflict {
+	other.holds = other.jid != p.jid
+	return other
 }
 
 // unconfirmed returns the error of a put that was refused. If err reports that the replicas have
@@ -179,20 +179,20 @@ func (e *Error) unconfirmed(err error) *Error {
 }
 
 // exists returns the error of a put that was refused.
-func (f conflict) exists(op string) *Error {
-	return &Error{Op: op, Code: ErrExists, JID: f.jid, Message: "the job " + f.describe()}
+func (c conflict) exists(op string) *Error {
+	return &Error{Op: op, Code: ErrExists, JID: c.jid, Message: "the job " + c.describe()}
 }
 
 // describe returns a text about the job's state.
-func (f conflict) describe() string {
+func (c conflict) describe() string {
 	exists := "exists"
-	if f.holds {
+	if c.holds {
 		exists = "holds the unique key"
 	}
-	if f.state == "" { // its hash is damaged, or it is gone
+	if c.state == "" { // its hash is damaged, or it is gone
 		return exists
 	}
-	return exists + " and is " + string(f.state)
+	return exists + " and is " + string(c.state)
 }
 
 // conflictIn returns the existing job that the reply of a single put names.

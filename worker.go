@@ -550,10 +550,7 @@ func (c WorkerConfig) check() error {
 	if c.Concurrency < 0 {
 		return badConfig("Concurrency %d is negative", c.Concurrency)
 	}
-	if c.PollInterval < 0 {
-		return badConfig("PollInterval %v is negative", c.PollInterval)
-	}
-	if c.PollInterval > 0 && c.PollInterval < time.Millisecond {
+	if c.PollInterval != 0 && c.PollInterval < time.Millisecond {
 		return badConfig("PollInterval %v is less than 1ms", c.PollInterval)
 	}
 	if c.Prefetch < -1 {
@@ -573,7 +570,7 @@ func (c WorkerConfig) check() error {
 	if !utf8.ValidString(c.Name) || strings.HasPrefix(c.Name, "\x01") { // as lists of queues do
 		return badConfig("Name %q is not UTF-8, or begins with the byte 1", c.Name)
 	}
-	if !slices.Contains([]Order{"", OrderStrict, OrderRoundRobin, OrderShuffled}, c.Order) {
+	if !c.Order.isKnown() {
 		return badConfig("Order %q is unknown", c.Order)
 	}
 	if err := c.checkQueues(); err != nil {

@@ -36,6 +36,10 @@ const (
 	OrderShuffled Order = "shuffled"
 )
 
+func (o Order) isKnown() bool {
+	return slices.Contains([]Order{"", OrderStrict, OrderRoundRobin, OrderShuffled}, o)
+}
+
 // reservedAtOnce is the maximum number of jobs that a script reserves.
 const reservedAtOnce = 250
 

@@ -39,7 +39,7 @@ func TestAConfigThatCannotBeUsedIsRefusedWithItsField(t *testing.T) {
 		`WorkerConfig.Order "random" is unknown`:               {Queues: q, Order: "random"},
 		`WorkerConfig.Concurrency -1 is negative`:              {Queues: q, Concurrency: -1},
 		`WorkerConfig.Prefetch -2 is negative, and not -1`:     {Queues: q, Prefetch: -2},
-		`WorkerConfig.PollInterval -1ns is negative`:           {Queues: q, PollInterval: -1},
+		`WorkerConfig.PollInterval -1ns is less than 1ms`:      {Queues: q, PollInterval: -1},
 		`WorkerConfig.PollInterval 10ns is less than 1ms`:      {Queues: q, PollInterval: 10},
 		`WorkerConfig.MaxRunTime -2ns is negative, and not -1`: {Queues: q, MaxRunTime: -2},
 		`WorkerConfig.ShutdownTimeout -1s is negative, and not -1`: {
