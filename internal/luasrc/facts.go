@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// Facts are the machine-readable lines in the header of a command:
+// Facts are what a command tells: the machine-readable lines of its header, and what it calls.
 //
 //	-- For      classic, PHP or Go
 //	-- Repeat   safe, or once, or once, unless new
 //	-- Waits    for replicas
 //	-- Hot
 //	-- Library  cancel_job ...
-//	-- Needs    hget publish zadd ...
 //
 // The lines Waits, Hot and Library are optional; the last names the functions that a hot command
 // calls in the library. For is the callers of the command: all clients (classic),
@@ -35,11 +34,12 @@ type Facts struct {
 	Hot bool
 
 	// Needs lists the Redis commands that the command may call for Go, sorted, as ACL rules name
-	// them. A user that needs publish also needs the channels of the namespace.
+	// them; it comes from the code. A user that needs publish also needs the channels of the
+	// namespace.
 	Needs []string
 }
 
-// FactsOf returns the facts in the headers of all commands, by name.
+// FactsOf returns the facts about all commands, by name.
 func FactsOf(sources fs.FS) (map[string]Facts, error) {
 	t, err := read(sources)
 	if err != nil {
@@ -52,6 +52,7 @@ func FactsOf(sources fs.FS) (map[string]Facts, error) {
 		if problem != "" {
 			return nil, &Problem{src.file, 1, problem}
 		}
+		facts.Needs = t.calls(src)
 		all[command] = facts
 	}
 	return all, nil
@@ -60,7 +61,6 @@ func FactsOf(sources fs.FS) (map[string]Facts, error) {
 // factsOf returns the facts in a header, or its problem.
 func factsOf(header string) (facts Facts, problem string) {
 	fields := headerFields(header)
-	facts.Needs = strings.Fields(fields["Needs"])
 	facts.Hot = strings.Contains(header+"\n", "\n-- Hot\n")
 	switch fields["Repeat"] {
 	case "safe":
@@ -90,14 +90,7 @@ func factsOf(header string) (facts Facts, problem string) {
 func (t *tree) check() error {
 	for _, command := range t.names {
 		src := t.commands[command]
-		facts, problem := factsOf(src.header)
-		if problem == "" {
-			if called := t.calls(src); !slices.Equal(facts.Needs, called) {
-				problem = fmt.Sprintf("the header needs\n  %s\nbut the command calls\n  %s",
-					strings.Join(facts.Needs, " "), strings.Join(called, " "))
-			}
-		}
-		if problem != "" {
+		if _, problem := factsOf(src.header); problem != "" {
 			return &Problem{src.file, 1, problem}
 		}
 	}

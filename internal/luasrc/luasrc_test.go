@@ -18,12 +18,12 @@ import (
 // sources are those of this project.
 var sources = os.DirFS("../../lua")
 
-// header returns the header of a command that needs some Redis commands.
-func header(needs string, more ...string) string {
-	lines := append([]string{
+// header returns the header of a command, with more lines.
+func header(more ...string) string {
+	lines := []string{
 		"-- a: does something.", "--", "-- KEYS[1]  the namespace prefix", "-- ARGV     COMMAND, NOW", "-- For      Go", "-- Repeat   safe",
-	}, more...)
-	return strings.Join(append(lines, "-- Needs    "+needs), "\n") + "\n\n"
+	}
+	return strings.Join(append(lines, more...), "\n") + "\n\n"
 }
 
 // tiny returns a source tree with a library and one command, a.
@@ -78,98 +78,98 @@ func TestBuild(t *testing.T) {
 	for name, c := range map[string]struct{ library, command, branch string }{
 		"a function of the library": {
 			"local function get(key)\n  local value = call('get', key)\n  return value or call('get', 'x')\nend\n",
-			header("get") + "return get(ARGV[2])\n",
+			header() + "return get(ARGV[2])\n",
 			"  library(stamp, now)\n  return lib.get(ARGV[2])",
 		},
 		"hot: a constant, and a function that only returns": {
 			"local LIMIT = 10\nlocal function key_of(jid)\n  return prefix .. 'j:' .. jid\nend\n",
-			header("get", "-- Hot") + "return call('get', key_of(ARGV[2]) .. '-' .. 'x', LIMIT)\n",
+			header("-- Hot") + "return call('get', key_of(ARGV[2]) .. '-' .. 'x', LIMIT)\n",
 			"  return call('get', prefix .. 'j:' .. ARGV[2] .. '-x', 10)",
 		},
 		"an argument that is needed twice": {
 			"local function both(x)\n  return x .. x\nend\n",
-			header("get") + "return both(call('get', 'x'))\n",
+			header() + "return both(call('get', 'x'))\n",
 			"  library(stamp, now)\n  return lib.both(call('get', 'x'))",
 		},
 		"a variable": {
 			"local seen = 0\nlocal function see()\n  seen = seen + 1\n  call('get', 'x')\nend\n",
-			header("get") + "see()\nreturn seen\n",
+			header() + "see()\nreturn seen\n",
 			"  var = {seen = 0}\n  library(stamp, now)\n  lib.see()\n  return var.seen",
 		},
 		"hot: a statement": {
 			"local function see(n)\n  local m = n + 1\n  call('set', 'x', m)\nend\n",
-			header("set", "-- Hot") + "local m = 2\nsee(m)\n",
+			header("-- Hot") + "local m = 2\nsee(m)\n",
 			"  local m = 2\n  do\n    local m2 = m + 1\n    call('set', 'x', m2)\n  end\n  return",
 		},
 		"hot: a value by several ways": {
 			"local function find(n)\n  if n == 1 then\n    return 'one'\n  end\n  for i = 1, n do\n    call('get', i)\n  end\nend\n",
-			header("get", "-- Hot") + "local found = find(#ARGV)\nreturn found\n",
+			header("-- Hot") + "local found = find(#ARGV)\nreturn found\n",
 			"  local found\n  do\n    local n = #ARGV\n    if n == 1 then\n      found = 'one'\n    else\n" +
 				"      for i = 1, n do\n        call('get', i)\n      end\n    end\n  end\n  return found",
 		},
 		"hot: a value, or one from later": {
 			"local function find(n)\n  if n == 1 then\n    local one = call('get', 1)\n    if one then\n      return one\n    end\n  end\n" +
 				"  return call('get', n)\nend\n",
-			header("get", "-- Hot") + "local found = find(#ARGV)\nreturn found\n",
+			header("-- Hot") + "local found = find(#ARGV)\nreturn found\n",
 			"  local found\n  repeat\n    local n = #ARGV\n    if n == 1 then\n      local one = call('get', 1)\n" +
 				"      if one then\n        found = one\n        break\n      end\n    end\n    found = call('get', n)\n  until true\n  return found",
 		},
 		"hot: nothing unless": {
 			"local function see(n)\n  if n ~= 1 then\n    return\n  end\n  call('get', n)\nend\n",
-			header("get", "-- Hot") + "local n = #ARGV\nsee(n)\nreturn n\n",
+			header("-- Hot") + "local n = #ARGV\nsee(n)\nreturn n\n",
 			"  local n = #ARGV\n  if n == 1 then\n    call('get', n)\n  end\n  return n",
 		},
 		"hot: a variable of the function is the result": {
 			"local function need(text)\n  if not text then\n    error('x')\n  end\n  return text\nend\n" +
 				"local function count(n)\n  local from, sum = n, 0\n  for i = from, n do\n    sum = sum + call('get', i)\n  end\n  return sum\nend\n",
-			header("get", "-- Hot") + "local jid = need(ARGV[2])\nlocal all = count(jid)\nreturn all\n",
+			header("-- Hot") + "local jid = need(ARGV[2])\nlocal all = count(jid)\nreturn all\n",
 			"  local jid = ARGV[2]\n  if not jid then\n    error('x')\n  end\n  local all\n  do\n    local from, sum = jid, 0\n" +
 				"    for i = from, jid do\n      sum = sum + call('get', i)\n    end\n    all = sum\n  end\n  return all",
 		},
 		"hot: arguments that are left out": {
 			"local function add(a, b)\n  local sum = a .. (b or 'y')\n  call('set', 'x', sum)\nend\n",
-			header("get set", "-- Hot") + "add(call('get', 'x'))\nadd(unpack(ARGV))\n",
+			header("-- Hot") + "add(call('get', 'x'))\nadd(unpack(ARGV))\n",
 			"  do\n    local a = call('get', 'x')\n    local sum = a .. 'y'\n    call('set', 'x', sum)\n  end\n" +
 				"  do\n    local a, b = unpack(ARGV)\n    local sum = a .. (b or 'y')\n    call('set', 'x', sum)\n  end\n  return",
 		},
 		"hot: two variables are the results": {
 			"local function split(n)\n  local a, b = n, call('get', n)\n  if b then\n    a = b + n\n  end\n  return b, a\nend\n",
-			header("get", "-- Hot") + "local x, y = split(#ARGV)\nx, y = split(x)\nreturn x + y\n",
+			header("-- Hot") + "local x, y = split(#ARGV)\nx, y = split(x)\nreturn x + y\n",
 			"  local x, y\n  do\n    local n = #ARGV\n    y, x = n, call('get', n)\n    if x then\n      y = x + n\n    end\n  end\n" +
 				"  do\n    local n = x\n    local a, b = n, call('get', n)\n    if b then\n      a = b + n\n    end\n    x, y = b, a\n  end\n" +
 				"  return x + y",
 		},
 		"hot: a function of the library that it calls there": {
 			"local function see(n)\n  local m = n + 1\n  call('set', 'x', m)\nend\n",
-			header("set", "-- Hot\n-- Library  see") + "see(ARGV[2])\nsee(ARGV[3])\n",
+			header("-- Hot\n-- Library  see") + "see(ARGV[2])\nsee(ARGV[3])\n",
 			"  library(stamp, now).see(ARGV[2])\n  library(stamp, now).see(ARGV[3])\n  return",
 		},
 		"hot: a return in a loop": {
 			"local function find(n)\n  for i = 1, n do\n    if call('get', i) then\n      return i\n    end\n  end\nend\n",
-			header("get", "-- Hot") + "local found = find(#ARGV)\nreturn found\n",
+			header("-- Hot") + "local found = find(#ARGV)\nreturn found\n",
 			"  local function find(n)\n    for i = 1, n do\n      if call('get', i) then\n        return i\n      end\n    end\n  end\n" +
 				"  local found = find(#ARGV)\n  return found",
 		},
 		"hot: a cold function, and a variable that it changes": {
 			"local seen = 0\nlocal function see() -- cold\n  seen = seen + 1\nend\n",
-			header("get", "-- Hot") + "if call('get', 'x') then\n  see()\nend\nreturn seen\n",
+			header("-- Hot") + "if call('get', 'x') then\n  see()\nend\nreturn seen\n",
 			"  var = {seen = 0}\n  if call('get', 'x') then\n    library(stamp, now).see()\n  end\n  return var.seen",
 		},
 		"hot: a cold function of its own": {
 			"local function key_of(jid)\n  return prefix .. jid\nend\n",
-			header("get", "-- Hot") + "local jid, n = ARGV[2], 0\nlocal function see() -- cold\n  n = n + 1\n" +
+			header("-- Hot") + "local jid, n = ARGV[2], 0\nlocal function see() -- cold\n  n = n + 1\n" +
 				"  call('get', key_of(jid))\nend\nsee()\nreturn n\n",
 			"  var = {}\n  local jid\n  jid, var.n = ARGV[2], 0\n  var.jid = jid\n  library(stamp, now).see()\n  return var.n",
 		},
 		"hot: a variable of the library alone": {
 			"local seen = 0\nlocal function see() -- cold\n  seen = seen + 1\n  call('get', seen)\nend\n",
-			header("get", "-- Hot") + "if call('get', 'x') then\n  see()\nend\n",
+			header("-- Hot") + "if call('get', 'x') then\n  see()\nend\n",
 			"  if call('get', 'x') then\n    library(stamp, now).see()\n  end\n  return",
 		},
 		"hot: a text that an argument chooses": {
 			"local function check(area, text)\n  if not text then\n" +
 				"    error(area .. ': ' .. (({a = 'no jid'})[area] or 'nothing'))\n  end\nend\n",
-			header("get", "-- Hot") + "check('a', call('get', 'x'))\ncheck('b', call('get', 'y'))\n",
+			header("-- Hot") + "check('a', call('get', 'x'))\ncheck('b', call('get', 'y'))\n",
 			"  do\n    local text = call('get', 'x')\n    if not text then\n      error('a: no jid')\n    end\n  end\n" +
 				"  do\n    local text = call('get', 'y')\n    if not text then\n      error('b: nothing')\n    end\n  end\n  return",
 		},
@@ -193,7 +193,7 @@ func TestBuildPutsTheLibraryAfterWhatNeedsNone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			script, err := Build(tiny(c.library, header("get", "-- Hot")+c.command))
+			script, err := Build(tiny(c.library, header("-- Hot")+c.command))
 			require.NoError(t, err)
 			compiles(t, script)
 			branch := strings.Index(script, "if command == 'a'")
@@ -203,28 +203,27 @@ func TestBuildPutsTheLibraryAfterWhatNeedsNone(t *testing.T) {
 }
 
 func TestBuildRefuses(t *testing.T) {
-	get := header("get") + "return call('get', get_key())\n"
+	get := header() + "return call('get', get_key())\n"
 	library := "local function get_key()\n  return 'x'\nend\n"
 	_, err := Build(tiny(library, get))
 	require.NoError(t, err)
 	for want, c := range map[string]struct{ library, command string }{
 		"lib/base.lua:6: get_key hides that of line 3":                            {library + library, get},
-		"commands/a.lua:9: get_keys is not defined":                               {library, header("get") + "return call('get', get_keys())\n"},
-		"commands/a.lua:9: get_key hides that of lib/base.lua:3":                  {library, header("get") + "local get_key = 1\nreturn call('get', get_key)\n"},
-		"commands/a.lua:10: x hides that of line 9":                               {library, header("get") + "local x = get_key()\nfor x = 1, 2 do call('get', x) end\n"},
+		"commands/a.lua:8: get_keys is not defined":                               {library, header() + "return call('get', get_keys())\n"},
+		"commands/a.lua:8: get_key hides that of lib/base.lua:3":                  {library, header() + "local get_key = 1\nreturn call('get', get_key)\n"},
+		"commands/a.lua:9: x hides that of line 8":                                {library, header() + "local x = get_key()\nfor x = 1, 2 do call('get', x) end\n"},
 		"lib/base.lua:6: no command needs spare":                                  {library + "local function spare()\n  return 1\nend\n", get},
-		"commands/a.lua:9: nothing calls spare":                                   {library, header("get") + "local function spare() end\nreturn call('get', get_key())\n"},
-		"commands/a.lua:10: nothing uses spare":                                   {library, header("get") + "do\n  local spare = 1\nend\nreturn call('get', get_key())\n"},
-		"commands/a.lua:9: prefix belongs to every call":                          {library, header("get") + "prefix = get_key()\nreturn call('get', 'x')\n"},
-		"commands/a.lua:9: redis is a global variable":                            {library, header("get") + "redis = get_key()\nreturn call('get', 'x')\n"},
+		"commands/a.lua:8: nothing calls spare":                                   {library, header() + "local function spare() end\nreturn call('get', get_key())\n"},
+		"commands/a.lua:9: nothing uses spare":                                    {library, header() + "do\n  local spare = 1\nend\nreturn call('get', get_key())\n"},
+		"commands/a.lua:8: prefix belongs to every call":                          {library, header() + "prefix = get_key()\nreturn call('get', 'x')\n"},
+		"commands/a.lua:8: redis is a global variable":                            {library, header() + "redis = get_key()\nreturn call('get', 'x')\n"},
 		"lib/base.lua:1: a statement outside of a function":                       {library + "call('get', 'x')\n", get},
-		"commands/a.lua:1: the header needs\n  set\nbut the command calls\n  get": {library, strings.Replace(get, "Needs    get", "Needs    set", 1)},
 		`commands/a.lua:1: the header lacks "Repeat safe" or "Repeat once"`:       {library, strings.Replace(get, "Repeat   safe", "Repeat   twice", 1)},
 		`commands/a.lua:1: the header lacks "For classic", "For PHP" or "For Go"`: {library, strings.Replace(get, "For      Go", "For      all", 1)},
 		"commands/a.lua:1: the header does not say what KEYS[1] and ARGV are":     {library, strings.Replace(get, "ARGV     COMMAND", "Args     COMMAND", 1)},
-		`commands/a.lua:9: "then" in the place of "do"`:                           {library, header("get") + "while true then end\n"},
-		"commands/a.lua:9: a global function":                                     {library, header("get") + "function x() end\n"},
-		"commands/a.lua:9: a string without an end":                               {library, header("get") + "return 'x\n"},
+		`commands/a.lua:8: "then" in the place of "do"`:                           {library, header() + "while true then end\n"},
+		"commands/a.lua:8: a global function":                                     {library, header() + "function x() end\n"},
+		"commands/a.lua:8: a string without an end":                               {library, header() + "return 'x\n"},
 	} {
 		t.Run(want, func(t *testing.T) {
 			_, err := Build(tiny(c.library, c.command))
@@ -330,7 +329,7 @@ func TestScriptsAreASCII(t *testing.T) {
 	for c := range 256 {
 		fmt.Fprintf(&all, "\\%03d", c)
 	}
-	script, err := Build(tiny("", header("get")+"return call('get', '"+all.String()+"')\n"))
+	script, err := Build(tiny("", header()+"return call('get', '"+all.String()+"')\n"))
 	require.NoError(t, err)
 	compiles(t, script)
 	again, err := tokens("script.lua", script)
@@ -351,8 +350,8 @@ func TestScriptsAreASCII(t *testing.T) {
 
 func TestSourcesAreASCII(t *testing.T) {
 	for _, line := range []string{"-- caf\u00e9", "call('get', '\u00e9')", "call('get', '\xc0')"} {
-		_, err := Build(tiny("", header("get")+"call('get', 'x')\n"+line+"\n"))
-		require.ErrorContains(t, err, "commands/a.lua:10: a byte above 127", line)
+		_, err := Build(tiny("", header()+"call('get', 'x')\n"+line+"\n"))
+		require.ErrorContains(t, err, "commands/a.lua:9: a byte above 127", line)
 	}
 }
 

@@ -79,8 +79,8 @@ end
 			all, err := unproven(fstest.MapFS{
 				"prologue.lua":   {Data: []byte("local call, try, prefix, command, now = redis.call, redis.pcall, KEYS[1], ARGV[1], 1\n")},
 				"lib/base.lua":   {Data: []byte(library)},
-				"commands/a.lua": {Data: []byte(header("del sadd srem") + c.command)},
-				"commands/b.lua": {Data: []byte(header("del sadd srem") + "must_write()\nundepend(now)\neach(ARGV, add)\n")},
+				"commands/a.lua": {Data: []byte(header() + c.command)},
+				"commands/b.lua": {Data: []byte(header() + "must_write()\nundepend(now)\neach(ARGV, add)\n")},
 			}, func(command string) bool { return command != "get" && command != "scard" })
 			require.NoError(t, err)
 			require.Equal(t, c.firsts, all["a"])

@@ -10,7 +10,6 @@
 -- Cost     1 command; 2 if there is no job; 3 if it has not ended, 4 with its progress
 -- For      Go
 -- Repeat   safe
--- Needs    get hget hmget hset time
 
 local jid = required('Job', 'jid', ARGV[3])
 local found, ended = read_end(call, jid)

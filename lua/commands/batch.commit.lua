@@ -8,8 +8,6 @@
 -- Cost     6 commands, 8 more if the batch is ready
 -- For      Go
 -- Repeat   safe
--- Needs    del exists expire hdel hmget hset publish sadd scard sismember srem time unlink zadd
---          zcard zpopmax zpopmin zrangebyscore zrem zrevrangebyscore zscore
 
 local jid = required('Job', 'jid', ARGV[3])
 local job = call('hmget', job_key(jid), 'state', 'x:o')

@@ -12,7 +12,6 @@
 -- Cost     3 commands, 4 with a cursor, and with stuck one a member
 -- For      Go
 -- Repeat   safe
--- Needs    hget hmget scard sismember sscan time
 
 local jid = required('Job', 'jid', ARGV[3])
 local cursor = ARGV[4] and scan_cursor('Batch.status', ARGV[4])

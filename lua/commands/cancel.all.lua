@@ -9,10 +9,6 @@
 -- Cost     18 commands a job
 -- For      Go
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          lset ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan
---          time unlink zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem
---          zrevrange zrevrangebyscore zscore
 
 local count, rest = cancel_together(read_jids('Cancel', 3))
 return '{"count":' .. count .. ',"rest":' .. array(rest) .. '}'

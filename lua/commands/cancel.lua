@@ -9,10 +9,6 @@
 --          1,000,000 jobs, that takes up to 8 ms
 -- For      classic
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
---          zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
---          zrevrangebyscore zscore
 
 local among = {}
 for i = 3, #ARGV do

@@ -13,11 +13,6 @@
 -- For      classic
 -- Repeat   once
 -- Hot
--- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset info lindex llen lpush
---          lrange lrem ltrim mget publish pubsub|numpat pubsub|numsub rename rpop rpush sadd scard
---          set sismember smembers spop srandmember srem sscan time unlink zadd zcard zcount
---          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
---          zrevrangebyscore zscore
 
 local jid = required('Job', 'jid', ARGV[3])
 local worker = required('Complete', 'worker', ARGV[4])

@@ -10,7 +10,6 @@
 -- Cost     1 command
 -- For      classic
 -- Repeat   safe
--- Needs    hget hgetall hscan time
 
 -- Defaults that only clients in PHP expect, and request by name.
 local unlisted = {

@@ -7,7 +7,6 @@
 -- Cost     2 commands
 -- For      classic
 -- Repeat   safe
--- Needs    exists hset publish srem time zadd zpopmax zpopmin
 
 local option = required('config.set', 'option', ARGV[3])
 local value = ARGV[4]

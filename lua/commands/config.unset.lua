@@ -7,7 +7,6 @@
 -- Cost     2 commands
 -- For      classic
 -- Repeat   safe
--- Needs    exists hdel hset publish srem time zadd zpopmax zpopmin
 
 local option = required('config.unset', 'option', ARGV[3])
 must_publish()

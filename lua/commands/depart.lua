@@ -10,7 +10,6 @@
 --          while others have the same
 -- For      Go
 -- Repeat   once
--- Needs    del exists hmget hset publish set spop srem time zadd zpopmax zpopmin zrange zrem
 
 local worker = required('Depart', 'worker', ARGV[3])
 local claim, relays = required('Depart', 'claim', ARGV[4]), ARGV[5]

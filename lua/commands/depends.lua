@@ -10,10 +10,6 @@
 --          that waits for this one, at most 1000
 -- For      classic
 -- Repeat   once
--- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
---          publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink zadd
---          zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
---          zrevrangebyscore zscore
 
 -- The maximum number of dependencies that 'fewer' ends.
 local MAX_REMOVED = 1000

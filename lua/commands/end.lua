@@ -19,11 +19,6 @@
 -- Repeat   once
 -- Hot
 -- Library  enqueue fail give_up lock_lost undepend
--- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset info lindex llen lpush
---          lrange lrem ltrim mget publish pubsub|numpat pubsub|numsub rename rpop rpush sadd scard
---          set sismember smembers spop srandmember srem sscan time unlink zadd zcard zcount
---          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
---          zrevrangebyscore zscore
 
 local jid = required('Job', 'jid', ARGV[3])
 local as, group, message = ARGV[4], ARGV[5] or '', ARGV[6] or ''

@@ -9,10 +9,6 @@
 -- For      classic
 -- Repeat   once
 -- Hot
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
---          zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
---          zrevrangebyscore zscore
 
 local jid = required('Job', 'jid', ARGV[3])
 local worker = required('Fail', 'worker', ARGV[4])

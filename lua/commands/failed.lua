@@ -9,7 +9,6 @@
 -- Cost     1 command and one a group
 -- For      classic
 -- Repeat   safe
--- Needs    llen lrange smembers sscan time
 
 local group = ARGV[3]
 local start = integer('Failed', 'start', ARGV[4] or 0)

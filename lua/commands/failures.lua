@@ -11,7 +11,6 @@
 -- Cost     3 commands, and 1 for each job that it looks at
 -- For      Go
 -- Repeat   safe
--- Needs    hmget llen lrange time zcard zcount zrange zrank zrevrange zscore
 
 local klasses, found = {}, {}
 

@@ -18,7 +18,6 @@
 --          for each time that the jobs with its score can be halved
 -- For      Go
 -- Repeat   safe
--- Needs    hget hmget hstrlen llen lrange time zcard zcount zrange zrank zrevrange zscore
 
 local MAX_LOOKED = 1000
 

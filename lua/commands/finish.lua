@@ -26,11 +26,6 @@
 -- For      Go
 -- Repeat   once
 -- Hot
--- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset info lindex llen lpush
---          lrange lrem ltrim mget publish pubsub|numpat pubsub|numsub rename rpop rpush sadd scard
---          set sismember smembers spop srandmember srem sscan time unlink zadd zcard zcount
---          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
---          zrevrangebyscore zscore
 
 local worker = required('Finish', 'worker', ARGV[3])
 

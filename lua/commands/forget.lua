@@ -8,8 +8,6 @@
 -- Cost     5 commands; 11 if it has failed
 -- For      Go
 -- Repeat   once
--- Needs    del exists expire hget hincrby hmget lindex llen lrem srandmember srem time zadd
---          zincrby zrem
 
 local jid = required('Job', 'jid', ARGV[3])
 local key = job_key(jid)

@@ -10,7 +10,6 @@
 --          4 if both; 1 more with x:due for a job that is scheduled or waits for others
 -- For      classic
 -- Repeat   safe
--- Needs    exists hdel hget hmget lrange rpush scard smembers time zscore
 
 local jid, asks_due = required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'
 related_left = asks_due and MAX_RELATED

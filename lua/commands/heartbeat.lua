@@ -10,7 +10,6 @@
 -- For      classic
 -- Repeat   safe
 -- Hot
--- Needs    del hdel hmget hset time zadd
 
 local jid = required('Job', 'jid', ARGV[3])
 local worker = required('Heartbeat', 'worker', ARGV[4])

@@ -7,6 +7,5 @@
 -- Cost     2 commands
 -- For      Go
 -- Repeat   safe
--- Needs    get hmget lrange time
 
 return (holder_of(required('Holder', 'key', ARGV[3])))

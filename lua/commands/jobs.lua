@@ -13,8 +13,6 @@
 --          most 1000; complete with a queue: 1 for each job that is looked at
 -- For      classic
 -- Repeat   safe
--- Needs    exists expire hdel hget hmget hset lindex lpush lrange ltrim publish rpush time unlink
---          zadd zcard zcount zincrby zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 -- The maximum number of due jobs that a call moves. Others are left out.
 local MAX_MOVED = 1000

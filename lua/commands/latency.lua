@@ -11,7 +11,6 @@
 --          out, released or got another priority 2, and 1 for each, at most 8 in each priority
 -- For      Go
 -- Repeat   safe
--- Needs    hmget time zrange zrevrangebyscore
 
 -- Adds the first job of a part of a queue, if it is due. Returns its due time, or nil.
 local function add_due(bands, queue, part)

@@ -7,7 +7,6 @@
 -- Cost     3 commands
 -- For      classic
 -- Repeat   safe
--- Needs    time zcard
 
 local queue = required('Queue', 'queue', ARGV[3])
 return call('zcard', queue_key(queue, 'locks')) + call('zcard', queue_key(queue, 'work')) +

@@ -8,8 +8,6 @@
 -- Cost     2 commands, and 12 for each job that goes back, at most 100
 -- For      Go
 -- Repeat   safe
--- Needs    exists expire get hdel hget hmget hset lrange publish sadd sismember srem time zadd
---          zcard zcount zpopmax zpopmin zrange zrangebyscore zrem zrevrange zscore
 
 local name = check_limit_name('Limit', required('Limit', 'name', ARGV[3]))
 must_publish()

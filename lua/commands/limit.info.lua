@@ -11,7 +11,6 @@
 -- Cost     7 commands, and 3 for each job whose lock may have ended
 -- For      Go
 -- Repeat   safe
--- Needs    hexists hget hmget lrange time zcard zrange zrevrange zscore
 
 local name = required('Limit', 'name', ARGV[3])
 check_limit_name('Limit', name)

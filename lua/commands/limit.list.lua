@@ -9,7 +9,6 @@
 -- Cost     1 command, 2 a limit
 -- For      Go
 -- Repeat   safe
--- Needs    hscan time zcard
 
 local cursor = scan_cursor('Limits', required('Limits', 'cursor', ARGV[3]))
 local found = call('hscan', prefix .. 'x:limits', cursor, 'COUNT', SCANNED)

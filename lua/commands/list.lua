@@ -16,7 +16,6 @@
 --          list of other jobs
 -- For      Go
 -- Repeat   safe
--- Needs    hget hmget hstrlen llen lrange time zcard zcount zrange zrevrange zscore
 
 -- The maximum number of jids that a call returns.
 local MAX_JIDS = 5000

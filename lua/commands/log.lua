@@ -7,7 +7,6 @@
 -- Cost     2 commands
 -- For      classic
 -- Repeat   once
--- Needs    hdel hget hmget lindex llen lpush ltrim rpush time
 
 local jid = required('Log', 'jid', ARGV[3])
 local message = required('Log', 'message', ARGV[4])

@@ -10,7 +10,6 @@
 -- Cost     4 commands a job, and more of one as for get
 -- For      classic
 -- Repeat   safe
--- Needs    exists hdel hget hmget hstrlen lrange rpush scard smembers time zscore
 
 local asks_due = ARGV[3] == 'x:due'
 return find_jobs(ARGV, asks_due and 4 or 3, asks_due)

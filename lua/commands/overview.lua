@@ -22,8 +22,6 @@
 --          scores don't tell; 4 for statistics; with more also 5, 1 a failure group and 2 a limit
 -- For      Go
 -- Repeat   safe
--- Needs    exists hget hgetall hmget hscan info llen smismember sscan time type zcard zcount zrange
---          zrevrange zrevrangebyscore
 
 local MAX_GROUPS = 1000
 local MAX_LISTED = 100

@@ -7,7 +7,6 @@
 -- Cost     2 commands for each
 -- For      classic
 -- Repeat   safe
--- Needs    publish sadd time
 
 required('Pause', 'queue', ARGV[3])
 for i = 3, #ARGV do

@@ -13,9 +13,6 @@
 --          beside 250 of each kind: 3 for each scheduled job, 8 for each that recurs
 -- For      classic
 -- Repeat   safe
--- Needs    exists expire hdel hget hmget hset hstrlen lindex llen lpush lrange ltrim publish rpush
---          scard smembers time unlink zadd zcard zcount zincrby zrange zrangebyscore zrank zrem
---          zrevrange zrevrangebyscore zscore
 
 local queue = required('Queue', 'queue', ARGV[3])
 local count = whole('Peek', 'count', ARGV[4])

@@ -16,10 +16,6 @@
 -- For      classic
 -- Repeat   once
 -- Hot
--- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset hstrlen lindex llen
---          lpush lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers
---          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
---          zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 local queue = required('Queue', 'queue', ARGV[3])
 local worker = required('Pop', 'worker', ARGV[4])

@@ -10,10 +10,6 @@
 -- Cost     3 commands when there is no such job, else 17
 -- For      PHP
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers
---          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
---          zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 local queue = required('Queue', 'queue', ARGV[3])
 local jid = required('Pop', 'jid', ARGV[4])

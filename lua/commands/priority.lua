@@ -7,9 +7,6 @@
 -- Cost     3 commands, 4 if the job is complete
 -- For      classic
 -- Repeat   safe
--- Needs    del exists expire get hdel hget hmget hset lrange publish sadd sismember srem time
---          unlink zadd zcard zcount zpopmax zpopmin zrange zrangebyscore zrem zrevrange
---          zrevrangebyscore zscore
 
 local jid = required('Job', 'jid', ARGV[3])
 local priority = number('Priority', 'priority', ARGV[4])

@@ -10,7 +10,6 @@
 -- Cost     2 commands a job, 3 if it has waiters
 -- For      Go
 -- Repeat   safe
--- Needs    hmget hset publish time
 
 local worker = required('Progress', 'worker', ARGV[3])
 if (#ARGV - 3) % 5 ~= 0 then

@@ -16,11 +16,6 @@
 -- Repeat   once, unless new
 -- Waits    for replicas
 -- Hot
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset info lindex llen lpush lrange
---          lrem ltrim mset publish pubsub|numpat pubsub|numsub rpush sadd scard set sismember
---          smembers srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax
---          zpopmin zrange zrangebyscore zrank zrem zremrangebyrank zrevrange zrevrangebyscore
---          zscore
 
 -- Groups jobs by queue.
 local function grouped(items) -- cold

@@ -7,7 +7,6 @@
 -- Cost     1 command for 500 jobs
 -- For      Go
 -- Repeat   safe
--- Needs    time zadd
 
 required('Put', 'jid', ARGV[3])
 end_receipts({unpack(ARGV, 3)})

@@ -8,7 +8,6 @@
 -- Cost     2 commands for each, 7 after ''
 -- For      classic
 -- Repeat   safe
--- Needs    time zcard zrem
 
 -- Fails if a queue has jobs, recurring ones included.
 local function must_be_empty(queue)

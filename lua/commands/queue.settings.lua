@@ -9,7 +9,6 @@
 -- Cost     2 commands
 -- For      Go
 -- Repeat   safe
--- Needs    hmget lrange time
 
 local queue = required('Queue', 'queue', ARGV[3])
 local settings = read_settings(queue)

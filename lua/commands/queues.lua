@@ -11,9 +11,6 @@
 --          others as waiting. All queues at once take 20 us each
 -- For      classic
 -- Repeat   safe
--- Needs    exists expire hdel hget hmget hset lindex lpush lrange ltrim publish rpush sismember
---          time unlink zadd zcard zcount zincrby zrange zrangebyscore zrank zrem zrevrange
---          zrevrangebyscore zscore
 
 -- The maximum number of due jobs that a call moves. It counts the others as if they were moved.
 local budget = {due = 1000}

@@ -7,7 +7,6 @@
 -- Cost     1 command for each
 -- For      Go
 -- Repeat   safe
--- Needs    exists time
 
 local ready = {}
 for i = 3, #ARGV do

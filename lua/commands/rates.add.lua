@@ -12,7 +12,6 @@
 -- Cost     6 commands, 7 for the first of a minute
 -- For      Go
 -- Repeat   safe
--- Needs    expire get hlen hmget hset set time
 
 local run = named('Rates.add', 'run', ARGV[3])
 local sent = whole('Rates.add', 'number', ARGV[4])

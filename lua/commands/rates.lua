@@ -12,7 +12,6 @@
 -- Cost     1 command, 1 for each minute that has begun
 -- For      Go
 -- Repeat   safe
--- Needs    hget hgetall time
 
 local first = number('Rates', 'first', ARGV[3])
 local minutes = whole('Rates', 'minutes', ARGV[4])

@@ -7,7 +7,6 @@
 -- Cost     1 command
 -- For      classic
 -- Repeat   safe
--- Needs    hmget time
 
 local jid = required('Recurring', 'jid', ARGV[3])
 local job = call('hmget', recur_key(jid), 'jid', 'klass', 'state', 'queue', 'priority', 'interval',

@@ -10,7 +10,6 @@
 -- For      classic
 -- Repeat   once
 -- Waits    for replicas
--- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrank zrem zscore
 
 local queue = named('Queue', 'queue', ARGV[3])
 local jid = named('Recur', 'jid', ARGV[4])

@@ -7,7 +7,6 @@
 -- Cost     2 commands
 -- For      classic
 -- Repeat   safe
--- Needs    hget hset time
 
 local jid = required('Recurring', 'jid', ARGV[3])
 local tags = call('hget', recur_key(jid), 'tags')

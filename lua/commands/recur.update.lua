@@ -8,7 +8,6 @@
 -- Cost     3 commands, and 1 for each further pair
 -- For      classic
 -- Repeat   once
--- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrank zrem zscore
 
 local jid = required('Recurring', 'jid', ARGV[3])
 local key = recur_key(jid)

@@ -9,7 +9,6 @@
 -- Cost     1 command
 -- For      Go
 -- Repeat   safe
--- Needs    sscan time
 
 -- The approximate number of jids that a call returns.
 local SCANNED_AT_ONCE = 4000

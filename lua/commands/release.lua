@@ -8,8 +8,6 @@
 -- Cost     7 commands
 -- For      Go
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hmget hset lrange publish rpush sadd sismember
---          srem time zadd zcard zcount zpopmax zpopmin zrange zrangebyscore zrem zrevrange zscore
 
 local jid = required('Job', 'jid', ARGV[3])
 local queue = required('Release', 'queue', ARGV[4])

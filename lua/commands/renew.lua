@@ -8,7 +8,6 @@
 -- Cost     4 commands, 1 for each queue and 2 for each job
 -- For      Go
 -- Repeat   once
--- Needs    del hdel hmget hset time zadd
 
 local worker = required('Renew', 'worker', ARGV[3])
 

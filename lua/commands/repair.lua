@@ -22,11 +22,6 @@
 --          tag 2 and 2 for each tag, track 4, untrack 2
 -- For      Go
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset hstrlen info lindex llen lpos
---          lpush lrange lrem lset ltrim mset publish pubsub|numpat pubsub|numsub rpush sadd scard
---          set sismember smembers srandmember srem sscan time unlink zadd zcard zcount zincrby
---          zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zremrangebyrank zrevrange
---          zrevrangebyscore zscore
 
 local action, value = required('Repair', 'action', ARGV[3]), required('Repair', 'value', ARGV[4])
 local wanted = names('Repair', 'jids', required('Repair', 'jids', ARGV[7]))

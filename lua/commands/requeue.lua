@@ -7,11 +7,6 @@
 -- Cost     put and one command
 -- For      classic
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset info lindex llen lpush lrange
---          lrem ltrim mset publish pubsub|numpat pubsub|numsub rpush sadd scard set sismember
---          smembers srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax
---          zpopmin zrange zrangebyscore zrank zrem zremrangebyrank zrevrange zrevrangebyscore
---          zscore
 
 if call('exists', job_key(required('Put', 'jid', ARGV[5]))) == 0 then
   raise('Requeue', no_job(ARGV[5]))

@@ -8,9 +8,6 @@
 -- Cost     8 commands
 -- For      Go
 -- Repeat   once
--- Needs    exists expire get hdel hget hmget hset lrange publish sadd sismember srem time unlink
---          zadd zcard zcount zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
---          zscore
 
 local jid = required('Job', 'jid', ARGV[3])
 local delay = number('Reschedule', 'seconds', ARGV[4])

@@ -52,11 +52,6 @@
 -- For      Go
 -- Repeat   once
 -- Hot
--- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset hstrlen
---          lindex llen lpush lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard
---          set sismember smembers smismember srandmember srem sscan time unlink zadd zcard zcount
---          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange
---          zrevrangebyscore zscore
 
 local worker = required('Reserve', 'worker', ARGV[3])
 if string.byte(worker) == LIST then

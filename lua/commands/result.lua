@@ -8,6 +8,5 @@
 -- Cost     1 command
 -- For      Go
 -- Repeat   safe
--- Needs    hmget time
 
 return read_end(call, required('Job', 'jid', ARGV[3]))

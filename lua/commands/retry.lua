@@ -13,10 +13,6 @@
 -- For      classic
 -- Repeat   once
 -- Hot
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
---          zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
---          zrevrangebyscore zscore
 
 local item = {
   jid = required('Job', 'jid', ARGV[3]),

@@ -7,7 +7,6 @@
 -- Cost     4 commands
 -- For      Go
 -- Repeat   once
--- Needs    del hdel hgetall time zrem
 
 local id = required('Schedule.forget', 'id', ARGV[3])
 if is_followed(id) then

@@ -11,7 +11,6 @@
 -- Cost     6 commands, 2 more for a new schedule or worker
 -- For      Go
 -- Repeat   once
--- Needs    del expire hdel hget hgetall hmget hset time
 
 -- Notes that a worker follows the schedule. The registration of the last worker that began to
 -- follow it is valid while it has followers.

@@ -7,7 +7,6 @@
 -- Cost     1 command, and 1 for each
 -- For      Go
 -- Repeat   safe
--- Needs    del hdel time
 
 local worker = required('Schedule.leave', 'worker', ARGV[3])
 must_write()

@@ -10,11 +10,6 @@
 -- Cost     3 commands more than put; 1 more if times were missed
 -- For      Go
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset info lindex llen lpush lrange
---          lrem ltrim mset publish pubsub|numpat pubsub|numsub rpush sadd scard set sismember
---          smembers srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax
---          zpopmin zrange zrangebyscore zrank zrem zremrangebyrank zrevrange zrevrangebyscore
---          zscore
 
 local id = required('Schedule', 'id', ARGV[3])
 local due = number('Schedule', 'due', ARGV[4])

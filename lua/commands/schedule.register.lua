@@ -10,7 +10,6 @@
 -- Cost     6 commands, 1 for each worker that follows it no more
 -- For      Go
 -- Repeat   safe
--- Needs    hdel hget hgetall hset time zadd
 
 local id = named('Schedule.register', 'id', ARGV[3])
 local digest = named('Schedule.register', 'digest', ARGV[4])

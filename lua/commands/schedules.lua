@@ -10,7 +10,6 @@
 -- Cost     2 commands, 3 for each
 -- For      Go
 -- Repeat   safe
--- Needs    hget hgetall hmget time zcard zrange zscore
 
 local FIELDS = {
   'spec', 'on_missed', 'queue', 'klass', 'digest', 'since', 'seen', 'last', 'jid', 'missed',

@@ -9,7 +9,6 @@
 -- Cost     4 commands
 -- For      classic
 -- Repeat   safe
--- Needs    hget hmget time
 
 local queue = required('Queue', 'queue', ARGV[3])
 local day = day_of(number('Stats', 'date', ARGV[4]))

@@ -10,7 +10,6 @@
 -- Cost     3 commands; all: 2, and 1 for each queue
 -- For      PHP
 -- Repeat   safe
--- Needs    exists hdel hexists hkeys hset sadd smembers srem time zrange
 
 local queue = required('Subscription', 'queue', ARGV[3])
 local action = required('Subscription', 'action', ARGV[4])

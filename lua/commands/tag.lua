@@ -10,7 +10,6 @@
 -- Cost     2 commands, 2 for each tag
 -- For      classic
 -- Repeat   safe
--- Needs    hget hset time zadd zcard zcount zincrby zrange zrem zrevrange zrevrangebyscore
 
 local action = ARGV[3]
 if not action then

@@ -7,7 +7,6 @@
 -- Cost     1 command
 -- For      PHP
 -- Repeat   safe
--- Needs    time zrangebyscore
 
 local offset = whole('Tags', 'offset', ARGV[3])
 local count = whole('Tags', 'count', ARGV[4])

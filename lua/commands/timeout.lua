@@ -7,9 +7,6 @@
 -- Cost     7 commands a job
 -- For      classic
 -- Repeat   once
--- Needs    exists expire get hdel hget hmget hset lindex lpush lrange ltrim publish rpush sadd
---          sismember srem time zadd zcard zcount zpopmax zpopmin zrange zrangebyscore zrem
---          zrevrange zscore
 
 local running, jids = {}, {}
 for i = 3, #ARGV do

@@ -10,8 +10,6 @@
 --          1000 take 20 ms
 -- For      classic
 -- Repeat   safe
--- Needs    exists hdel hget hmget hset lrange publish rpush scard smembers time zadd zrange zrem
---          zscore
 
 -- The number of tracked jobs that a call that tracks a job checks.
 local TIDIED = 10

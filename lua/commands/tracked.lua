@@ -7,7 +7,6 @@
 -- Cost     2 commands
 -- For      PHP
 -- Repeat   safe
--- Needs    hget time zrangebyscore
 
 local keep = finite(call('hget', prefix .. 'config', 'jobs-history'), DEFAULT_JOBS_HISTORY)
 return array(call('zrangebyscore', prefix .. 'tracked', '(' .. exact(now - keep), '+inf'))

@@ -8,9 +8,6 @@
 --          ms
 -- For      Go
 -- Repeat   once
--- Needs    exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
---          publish rpush sadd set srem time unlink zadd zcard zpopmax zpopmin zrangebyscore zrem
---          zrevrangebyscore zscore
 
 local jid = required('Job', 'jid', ARGV[3])
 local given = read_gift('Unfail.job', 4, #ARGV)

@@ -7,9 +7,6 @@
 -- Cost     8 commands, 6 a job: whoever calls bounds the count, of which 1000 take about 10 ms
 -- For      classic
 -- Repeat   once
--- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush
---          sadd set srem time unlink zadd zcard zpopmax zpopmin zrangebyscore zrem zrevrangebyscore
---          zscore
 
 local queue = required('Queue', 'queue', ARGV[3])
 local group = required('Unfail', 'group', ARGV[4])

@@ -7,7 +7,6 @@
 -- Cost     2 commands for each, and the commands that wake a worker
 -- For      classic
 -- Repeat   safe
--- Needs    exists hset publish srem time zadd zpopmax zpopmin
 
 required('Unpause', 'queue', ARGV[3])
 for i = 3, #ARGV do

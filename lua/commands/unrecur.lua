@@ -7,7 +7,6 @@
 -- Cost     3 commands
 -- For      classic
 -- Repeat   safe
--- Needs    del hget time zrem
 
 local jid = required('Recurring', 'jid', ARGV[3])
 local queue = call('hget', recur_key(jid), 'queue')

@@ -9,8 +9,6 @@
 -- Cost     2 commands, 1 more a queue, 2 for a worker that is woken; of all queues up to 6 each
 -- For      Go
 -- Repeat   once
--- Needs    del exists get hset lrange publish sismember srem time zadd zcard zcount zpopmax zpopmin
---          zrange zrank zrevrange zscore
 
 -- The maximum number of queues that a call checks from a cursor on, and the number of workers that
 -- do not listen after which it stops.

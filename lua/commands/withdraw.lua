@@ -9,10 +9,6 @@
 -- Cost     1 command, or those of cancel
 -- For      Go
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan time
---          unlink zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
---          zrevrangebyscore zscore
 
 local jid = required('Job', 'jid', ARGV[3])
 local job = read_job_to_cancel(jid, max_unlinked())

@@ -7,7 +7,6 @@
 -- Cost     2 commands for each
 -- For      classic
 -- Repeat   safe
--- Needs    del time zrem
 
 required('Worker.deregister', 'worker', ARGV[3])
 for i = 3, #ARGV do

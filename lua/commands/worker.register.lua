@@ -12,10 +12,6 @@
 -- Cost     6 commands, 1 more when jobs have failed; it releases at most 250 jobs
 -- For      Go
 -- Repeat   safe
--- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
---          publish rpush sadd scard set sismember smembers spop srandmember srem sscan time unlink
---          zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
---          zrevrangebyscore zscore
 
 -- The seconds for which no other worker examines the failed jobs.
 local SWEPT = 300

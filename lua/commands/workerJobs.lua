@@ -8,7 +8,6 @@
 -- Cost     1 command
 -- For      PHP
 -- Repeat   safe
--- Needs    time zrangebyscore
 
 local worker = ARGV[3]
 if not worker then

@@ -16,8 +16,6 @@
 --          once take 4 us each; removes at most 1000 that were not seen for max-worker-age
 -- For      classic
 -- Repeat   safe
--- Needs    del get hget lrange pubsub|numsub time zcard zcount zrange zrangebyscore zrank zrem
---          zrevrange zrevrangebyscore zscore
 
 -- The number of workers that a call reads from a cursor on.
 local MAX_WORKERS = 500

@@ -7,6 +7,5 @@
 -- Cost     1 command
 -- For      PHP
 -- Repeat   safe
--- Needs    time zcard
 
 return call('zcard', prefix .. 'workers')
