@@ -183,6 +183,24 @@ func TestTheDropInAnnouncesThemOnlyToListeners(t *testing.T) {
 	require.Equal(t, "paused resumed put failed unfailed spawned", strings.Join(kinds, " "))
 }
 
+// Scripts read jobs with pcall, and pass a refusal on.
+func TestADenialWithinAScriptIsAnErrorOfTheServer(t *testing.T) {
+	e := newEnv(t)
+	e.Put("q", qless.JID("j"))
+	job := e.Pop("q")
+	require.NoError(t, e.Redis.Do(t.Context(), "ACL", "SETUSER", "blind", "on", ">p", "~*", "&*", "+@all", "-hmget").Err())
+	options := testkit.Options(e.Server.Addr())
+	options.Username, options.Password = "blind", "p"
+	rdb := redis.NewClient(options)
+	defer rdb.Close()
+	blind := e.NewClient(rdb, qless.ClientConfig{})
+	_, err := blind.Do(t.Context(), "fail", "j", job.Worker, "g", "m")
+	requireCode(t, qless.ErrServer, err)
+	reply, err := blind.Do(t.Context(), "renew", job.Worker, "j")
+	require.NoError(t, err)
+	require.Contains(t, reply.([]any)[0], "!server ")
+}
+
 // A user without the right to publish can still make the change.
 func TestChangesThatCannotBePublished(t *testing.T) {
 	e := newEnv(t)

@@ -110,7 +110,7 @@ func Plainly(err error) string {
 
 // IsDenial reports whether the server refused a command because of its user.
 func IsDenial(err error) bool {
-	if !errors.Is(err, qless.ErrServer) && !errors.Is(err, qless.ErrInvalid) {
+	if !errors.Is(err, qless.ErrServer) {
 		return false
 	}
 	text := err.Error()
