@@ -43,7 +43,7 @@ cmd/qless/internal/text                         150     1   115    15     1     
 cmd/qless/internal/top                         1350     6   382    37     5       23
 compat/gearmonkey                              1950    13   327    36     8       72
 compat/workqueue                               1550    11   275    40     2       53
-doctor                                         4650    26   691    33    14      152
+doctor                                         4650    26   695    33    14      153
 examples/gearmonkey                             200     1   156    41     1        0
 examples/internal/connect                       150     1   101    28     1        2
 examples/mixed                                  100     1    81    38     1        0
@@ -96,7 +96,7 @@ outbox                                         2300    12   422    40     9     
 qlessotel                                      1050     8   308    38     5        8
 qlessprom                                      1650     9   321    39     6       22
 qlesstest                                       500     6   150    17     1       15
-web                                            5600    32   383    40    27       48
+web                                            5550    32   383    40    27       48
 web/browsertest                                  50     1     6     0     0        0
 web/internal/actions                           2650    13   402   104    12       67
 web/internal/charts                            1050     4   370    41     1       18

@@ -159,10 +159,12 @@ const whyQueue = "qless why {queue}"
 var kinds = []Kind{
 	// Problems that a status tells, the gravest first.
 	{
-		Code: CodeMemoryFull, Gravity: Urgent,
+		Code: CodeMemoryFull, Gravity: Broken,
+		Text: `The server's memory is full: {{with .Details}}it deletes jobs by its policy ` +
+			`{{.}}{{else}}puts are refused{{end}}.`,
 		Line: `the server's memory is full ({{printf "%.0f" .Rate}} %): {{with .Details}}it ` +
 			`deletes jobs by its policy {{.}}{{else}}puts are refused{{end}}`,
-		Command: "qless check server",
+		Advice: "Free memory or raise maxmemory.", Command: "qless check server",
 	},
 	{
 		Code: CodeRefused, Gravity: Broken, Text: "The server takes no writes: {{.Details}}.",
@@ -273,9 +275,11 @@ var kinds = []Kind{
 		Alert: "QlessOutboxLate",
 	},
 	{
-		Code: CodeMemoryLow, Gravity: Attention,
-		Line:    `{{printf "%.0f" .Rate}} % of the server's memory is used`,
-		Command: "qless check server", Alert: "QlessRedisNearlyFull",
+		Code: CodeMemoryLow, Gravity: Warning,
+		Text:   `{{printf "%.0f" .Rate}} % of the server's memory is used.`,
+		Line:   `{{printf "%.0f" .Rate}} % of the server's memory is used`,
+		Advice: "Free memory or raise maxmemory.", Command: "qless check server",
+		Alert: "QlessRedisNearlyFull",
 	},
 	{
 		Code: CodeEvicts, Gravity: Warning,

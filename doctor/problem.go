@@ -106,26 +106,17 @@ func (s *Status) manyFailed() []Reason {
 	return []Reason{r}
 }
 
+// memoryProblems returns the problems of the server's memory. A low one is urgent if it will delete
+// jobs.
 func (s *Status) memoryProblems() []Reason {
 	memory := &s.Memory
 	if memory.Max == 0 {
 		return nil
 	}
-	share := float64(memory.Used) / float64(memory.Max)
-	policy := memory.Policy
-	if policy == "noeviction" {
-		policy = ""
-	}
-	var found []Reason
-	switch {
-	case share >= 1:
-		found = append(found, Reason{Code: CodeMemoryFull, rate: 100 * share, details: policy})
-	case share >= MemoryLow:
-		found = append(found,
-			Reason{Code: CodeMemoryLow, Gravity: grave(policy != ""), rate: 100 * share})
-	}
-	if policy != "" {
-		found = append(found, Reason{Code: CodeEvicts, Gravity: Attention, details: policy})
+	found := memoryReasons(float64(memory.Used), float64(memory.Max), memory.Policy)
+	for i := range found {
+		found[i].Gravity = grave(found[i].Code == CodeMemoryFull ||
+			found[i].Code == CodeMemoryLow && has(found, CodeEvicts))
 	}
 	return found
 }

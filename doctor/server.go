@@ -24,33 +24,68 @@ func (e *exam) server() error {
 		e.skip("the server", err)
 		return e.ctx.Err()
 	}
-	info := redisx.ParseInfo(text)
-	e.recordInfo(info)
-	return e.persistence(info)
+	info, config := redisx.ParseInfo(text), map[string]string(nil)
+	if info["aof_enabled"] == "0" {
+		if config, err = e.rdb.ConfigGet(e.ctx, "save").Result(); err != nil {
+			e.skip("how the server saves", err)
+		}
+	}
+	for _, r := range ServerReasons(info, config) {
+		e.record(r)
+	}
+	return e.ctx.Err()
 }
 
-// recordInfo records the dangers that INFO shows.
-func (e *exam) recordInfo(info map[string]string) {
-	about := func(code Code, details string) {
-		e.record(newFinding(e.Namespace, code, "", "", details, false))
+// ServerReasons returns the dangers that the INFO of a server shows, given its setting save if that
+// is known.
+func ServerReasons(info, config map[string]string) []Reason {
+	used, _ := parseNumber(info["used_memory"])
+	most, _ := parseNumber(info["maxmemory"])
+	found := memoryReasons(used, most, info["maxmemory_policy"])
+	add := func(code Code, details string) {
+		found = append(found, Reason{Code: code, details: details})
 	}
 	if redisx.IsTooOld(info["redis_version"]) {
-		about(CodeOldServer, info["redis_version"])
+		add(CodeOldServer, info["redis_version"])
 	}
 	for _, server := range tested {
 		text := info[strings.ToLower(server.name)+"_version"]
 		if version, ok := redisx.SeriesOf(text); ok && slices.Compare(version, server.newest) > 0 {
-			about(CodeNewServer, server.name+" "+text)
+			add(CodeNewServer, server.name+" "+text)
 		}
-	}
-	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" {
-		about(CodeEvicts, policy)
 	}
 	for _, field := range []string{"rdb_last_bgsave_status", "aof_last_write_status"} {
 		if status := info[field]; status != "" && status != "ok" {
-			about(CodePersistenceFailed, field+" is "+status)
+			add(CodePersistenceFailed, field+" is "+status)
 		}
 	}
+	if keepsNothing(info, config, time.Now()) {
+		add(CodeNoPersistence, "")
+	}
+	for i := range found {
+		found[i].Certain = true
+		found[i] = found[i].explained()
+	}
+	return found
+}
+
+// memoryReasons returns the dangers of a server that uses some of its memory, which is 0 if it has
+// no limit.
+func memoryReasons(used, most float64, policy string) []Reason {
+	var found []Reason
+	if policy == "noeviction" {
+		policy = ""
+	}
+	switch share := used / max(most, 1); {
+	case most > 0 && share >= 1:
+		found = append(found, Reason{Code: CodeMemoryFull, rate: 100 * share, details: policy})
+	case most > 0 && share >= MemoryLow:
+		found = append(found, Reason{Code: CodeMemoryLow, rate: 100 * share})
+	}
+	if policy != "" {
+		found = append(found, Reason{Code: CodeEvicts, details: policy})
+	}
+	return found
 }
 
 // tested has the newest series that the tests ran on, as docs/operations.md lists them. Valkey
@@ -59,21 +94,6 @@ var tested = []struct {
 	name   string
 	newest []int
 }{{"Redis", []int{8, 6}}, {"Valkey", []int{9, 1}}}
-
-// persistence reports whether the server keeps anything on disk.
-func (e *exam) persistence(info map[string]string) error {
-	if info["aof_enabled"] != "0" {
-		return nil
-	}
-	config, err := e.rdb.ConfigGet(e.ctx, "save").Result()
-	if err != nil {
-		e.skip("how the server saves", err)
-	}
-	if keepsNothing(info, config, time.Now()) {
-		e.record(newFinding(e.Namespace, CodeNoPersistence, "", "", "", false))
-	}
-	return e.ctx.Err()
-}
 
 // unsaved is the age of the last save at which a server that has changed seems to keep nothing on
 // disk.

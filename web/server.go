@@ -33,8 +33,8 @@ type serverData struct {
 	// Refused is the reason why the server does not report it, or empty.
 	Refused string            `json:"refused,omitempty"`
 	Info    map[string]string `json:"info,omitempty"`
-	Dangers []string          `json:"dangers"`  // problems that refuse or lose jobs
-	Advice  []string          `json:"advice"`   // settings likely to do harm
+	Reasons []doctor.Reason   `json:"reasons"`  // dangers that the doctor finds, too
+	Advice  []string          `json:"advice"`   // others
 	NoRedis bool              `json:"no_redis"` // the Source has no Redis
 
 	Costs []costRow `json:"costs"` // the commands that took the most server time
@@ -130,7 +130,7 @@ func (s *site) server(ctx context.Context, _ query) (*view, error) {
 
 func (s *site) readServer(ctx context.Context) (*serverData, error) {
 	data := &serverData{
-		Namespace: s.Client.Namespace(), Advice: []string{}, Dangers: []string{},
+		Namespace: s.Client.Namespace(), Advice: []string{}, Reasons: []doctor.Reason{},
 		Costs: []costRow{}, Slow: []slowRow{},
 	}
 	if s.Redis == nil {
@@ -150,7 +150,7 @@ func (s *site) readServer(ctx context.Context) (*serverData, error) {
 	data.Info = redisx.ParseInfo(text)
 	maps.DeleteFunc(data.Info, func(name, _ string) bool { return !slices.Contains(infoFields, name) })
 	data.advise()
-	data.findDangers(ctx, server)
+	data.Reasons = append(data.Reasons, doctor.ServerReasons(data.Info, saves(ctx, server))...)
 	data.addCosts(ctx, server)
 	return data, nil
 }
@@ -179,45 +179,18 @@ func (d *serverData) advise() {
 			d.Advice = append(d.Advice, text)
 		}
 	}
-	policy := d.Info["maxmemory_policy"]
-	advise(policy != "" && policy != "noeviction", "The eviction policy is "+policy+
-		": a server that is full deletes jobs. Set maxmemory-policy to noeviction.")
 	advise(d.Info["role"] == "slave", "The server is a replica: it can't be written to.")
 	advise(d.Info["loading"] == "1", "The server is loading its data.")
 	advise(d.Info["evicted_keys"] != "" && d.Info["evicted_keys"] != "0",
 		"The server has evicted "+d.Info["evicted_keys"]+" keys since it was started.")
-	used, most := d.number("used_memory"), d.number("maxmemory")
-	advise(most > 0 && used >= doctor.MemoryLow*most && used < most,
-		"More than 80 % of the server's memory is used.")
 	skew := strconv.FormatFloat(d.Skew, 'f', 1, 64)
 	advise(d.Skew > maxClockSkew || d.Skew < -maxClockSkew, "The clock of the server is "+skew+
 		" seconds ahead of this program's. Times on these pages are off by that.")
 }
 
-// findDangers reports states of the server that refuse or lose jobs. It skips the settings of
-// persistence if the server does not report them.
-func (d *serverData) findDangers(ctx context.Context, rdb redis.UniversalClient) {
-	if most := d.number("maxmemory"); most > 0 && d.number("used_memory") >= most {
-		text := "The server's memory is full: puts are refused. Free memory or raise maxmemory."
-		if policy := d.Info["maxmemory_policy"]; policy != "noeviction" {
-			text = "The server's memory is full: it deletes jobs by its policy " + policy + "."
-		}
-		d.Dangers = append(d.Dangers, text)
-	}
-	for _, field := range []string{"rdb_last_bgsave_status", "aof_last_write_status"} {
-		if status := d.Info[field]; status != "" && status != "ok" {
-			d.Dangers = append(d.Dangers, "The server could not write to its disk: "+field+" is "+
-				status+". It may refuse puts: see its log, and whether the disk is full.")
-		}
-	}
-	if d.Info["aof_enabled"] != "0" {
-		return
-	}
-	config, err := rdb.ConfigGet(ctx, "save").Result()
-	if save, isTold := config["save"]; err == nil && isTold && save == "" {
-		d.Dangers = append(d.Dangers, "The server keeps nothing on disk: a restart loses all jobs. "+
-			"Set appendonly to yes.")
-	}
+// saves returns the setting save of a server, or nil if it is not known.
+func saves(ctx context.Context, rdb redis.UniversalClient) map[string]string {
+	return rdb.ConfigGet(ctx, "save").Val()
 }
 
 func (d *serverData) number(field string) float64 {

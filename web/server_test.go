@@ -41,18 +41,19 @@ func TestAServerThatMayLoseJobsIsPointedOut(t *testing.T) {
 	defer rdb.ConfigSet(t.Context(), "maxmemory-policy", "noeviction")
 	page := d.page("/server")
 	require.Contains(t, page, "Needs attention")
-	require.Contains(t, page, "a server that is full deletes jobs")
+	require.Contains(t, page, "The server may delete any key when it is full")
 }
 
 func TestWhatLosesJobsIsADangerOfTheServer(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	rdb := d.server.Client(t)
 	d.do(rdb.ConfigSet(t.Context(), "save", "").Err())
-	const danger = `<span class="sev broken">Danger</span><p>The server`
-	require.Contains(t, d.page("/server"), danger+" keeps nothing on disk: a restart loses all jobs.")
+	require.Contains(t, d.page("/server"), `<span class="sev warning">Warning</span><p>The server`+
+		" keeps nothing on disk: a restart loses all jobs.")
 	d.do(rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	defer rdb.ConfigSet(t.Context(), "maxmemory", "0")
-	require.Contains(t, d.asked(rdb).page("/server"), danger+"&#39;s memory is full: puts are refused. Free memory or raise maxmemory.")
+	require.Contains(t, d.asked(rdb).page("/server"), `<span class="sev broken">Broken</span><p>The server`+
+		"&#39;s memory is full: puts are refused. Free memory or raise maxmemory.")
 }
 
 func TestAServerThatRefusesInfo(t *testing.T) {
