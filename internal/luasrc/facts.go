@@ -83,8 +83,14 @@ func factsOf(header string) (facts Facts, problem string) {
 	if !strings.Contains(header, "\n-- KEYS[1]  the namespace prefix\n-- ARGV     ") {
 		return facts, `the header does not say what KEYS[1] and ARGV are`
 	}
+	if len(fields["Cost"]) > mostCost {
+		return facts, `the header says more about the Cost than fits on a line`
+	}
 	return facts, ""
 }
+
+// mostCost is the maximum length of what a header says about the cost of a command.
+const mostCost = 90
 
 // check refuses wrong headers.
 func (t *tree) check() error {

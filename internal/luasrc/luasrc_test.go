@@ -208,7 +208,9 @@ func TestBuildRefuses(t *testing.T) {
 	_, err := Build(tiny(library, get))
 	require.NoError(t, err)
 	for want, c := range map[string]struct{ library, command string }{
-		"lib/base.lua:6: get_key hides that of line 3":                            {library + library, get},
+		"lib/base.lua:6: get_key hides that of line 3": {library + library, get},
+		"commands/a.lua:1: the header says more about the Cost than fits on a line": {library,
+			strings.Replace(get, "-- For ", "-- Cost     1 command\n--          "+strings.Repeat("more ", 20)+"\n-- For ", 1)},
 		"commands/a.lua:8: get_keys is not defined":                               {library, header() + "return call('get', get_keys())\n"},
 		"commands/a.lua:8: get_key hides that of lib/base.lua:3":                  {library, header() + "local get_key = 1\nreturn call('get', get_key)\n"},
 		"commands/a.lua:9: x hides that of line 8":                                {library, header() + "local x = get_key()\nfor x = 1, 2 do call('get', x) end\n"},

@@ -5,8 +5,7 @@
 -- Returns  the jids, existing or not. Go gets none if one of the jobs waits for more than 1,000
 --          others: then nothing was done, and cancel.all is the command for it
 -- Errors   Cancel() when a job depends on one of them and is not itself among them
--- Cost     14 commands a job, 15 if it has failed. A failed job is searched for in its group: of
---          1,000,000 jobs, that takes up to 8 ms
+-- Cost     14 commands a job, 15 if it has failed
 -- For      classic
 -- Repeat   once
 

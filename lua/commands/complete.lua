@@ -8,8 +8,7 @@
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'; if checked,
 --          'complete+' when sweep must still release some dependents
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
--- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs. Releases at most
---          250 dependents if checked, else all: 1000 take about 10 ms
+-- Cost     13 commands, 3 more for each dependent, of which it releases 250 if checked, else all
 -- For      classic
 -- Repeat   once
 -- Hot

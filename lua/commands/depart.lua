@@ -6,8 +6,7 @@
 --          relays    '1' when it listened for puts by other scripts: another worker takes over
 -- Returns  nil
 -- Errors   Depart()
--- Cost     5 commands, 2 for each queue; with more than 16 queues 3 more, or 2 and 1 less for each
---          while others have the same
+-- Cost     5 commands, 2 for each queue, or 3 in all if there are more than 16
 -- For      Go
 -- Repeat   once
 

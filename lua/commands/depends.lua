@@ -6,8 +6,7 @@
 -- Returns  1; of 'fewer', how many are left
 -- Errors   Depends() when the job's state is not depends, a jid is none, or the job would wait for
 --          itself
--- Cost     2 commands, 3 for each jid, 1 more to remove some. Of 'upon', 1 more for each job
---          that waits for this one, at most 1000
+-- Cost     2 commands, 3 for each jid; 1 for each job that waits for this one, at most 1000
 -- For      classic
 -- Repeat   once
 

@@ -13,8 +13,7 @@
 --          than 1,000 others: now it waits for fewer, and for ever, and the caller asks again. Nil
 --          if there is no such job
 -- Errors   Job(), End()
--- Cost     2 commands, and those of complete or fail, 2 for each job that it waits for, 2 if a
---          worker has it; 3 more with tries
+-- Cost     2 commands, and those of complete or fail; 2 for each job that it waits for
 -- For      Go
 -- Repeat   once
 -- Hot

@@ -13,9 +13,7 @@
 -- Returns  JSON {looked, cursor, items}: how many were looked at, a cursor, which is empty at the
 --          end of the list, and the items found, as in list
 -- Errors   Find(), Queue()
--- Cost     3 commands, 1 more unless it comes to the end, and 1 for each job that it looks at; 2
---          more for text in the data; 3 for each that it finds. A cursor whose job has left costs 1
---          for each time that the jobs with its score can be halved
+-- Cost     3 commands, 1 for each job that it looks at, and 3 for each that it finds
 -- For      Go
 -- Repeat   safe
 

@@ -21,8 +21,7 @@
 --          ends in '+' when sweep must still release dependents, or notify them of a failure. Empty
 --          if all jobs were named by completed, and are complete
 -- Errors   Finish(); nothing is written then
--- Cost     of n completed: 9 commands and 4 for each; else as the single commands. Releases at most
---          250 dependents, or as many as there are jobs, and notifies 200
+-- Cost     of n completed 9 commands and 4 for each, else as the single commands
 -- For      Go
 -- Repeat   once
 -- Hot

@@ -6,8 +6,7 @@
 --          x:due, dependents or dependencies that are thousands are not shown, but named in
 --          left_out
 -- Errors   Job()
--- Cost     4 commands, 2 more if others wait for the job, or it waits for others: with x:due 3, or
---          4 if both; 1 more with x:due for a job that is scheduled or waits for others
+-- Cost     4 commands, 2 more if others wait for the job, or it waits for others
 -- For      classic
 -- Repeat   safe
 

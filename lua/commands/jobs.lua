@@ -9,8 +9,7 @@
 --          were completed in this queue
 -- Returns  an array of jids
 -- Errors   Jobs()
--- Cost     1 command; scheduled: 3 for each due job besides, of which it moves at
---          most 1000; complete with a queue: 1 for each job that is looked at
+-- Cost     1 command; scheduled: 3 for each due job, at most 1000; complete of a queue: 1 a job
 -- For      classic
 -- Repeat   safe
 

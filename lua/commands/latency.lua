@@ -7,8 +7,7 @@
 --          highest priority on, at most 16 of them, then with more; next is when the first
 --          scheduled or recurring job falls due, or fell due; it is missing if there is none
 -- Errors   Latency() when none is named
--- Cost     3 commands a queue, 4 for each priority, 1 for each due job; for jobs that were timed
---          out, released or got another priority 2, and 1 for each, at most 8 in each priority
+-- Cost     3 commands a queue, 4 a priority, 1 a due job, 2 to 10 for jobs that were timed out
 -- For      Go
 -- Repeat   safe
 

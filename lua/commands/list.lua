@@ -12,8 +12,7 @@
 --          remaining, worker, since, expires, due, fell_due, failure, parked_by, interval, size,
 --          data; or with 'jid' only the jids
 -- Errors   List(), Queue()
--- Cost     2 commands, 2 for each job; 2 more with data, 1 more for each that is scheduled, in a
---          list of other jobs
+-- Cost     2 commands, 2 for each job; 2 more with data
 -- For      Go
 -- Repeat   safe
 

@@ -17,9 +17,7 @@
 --          or go; and the server's used_memory, maxmemory and maxmemory_policy, or none of them if
 --          it refuses
 -- Errors   Overview()
--- Cost     7 commands; 1 a queue, 1 for each part that it has, 2 for each priority of the jobs that
---          wait, 1 if some run, 1 if some are scheduled, up to 2 for what is due, and as latency if
---          scores don't tell; 4 for statistics; with more also 5, 1 a failure group and 2 a limit
+-- Cost     7 commands; up to 8 a queue, 2 a priority of its jobs; with more 1 a group, 2 a limit
 -- For      Go
 -- Repeat   safe
 

@@ -9,8 +9,7 @@
 --          be fewer jobs than wanted, or none, before the end. Dependents that are thousands in all
 --          are not shown, but named in left_out
 -- Errors   Queue(), Peek()
--- Cost     4 commands, 4 for each job; what is due, of which it moves at most count, and with
---          beside 250 of each kind: 3 for each scheduled job, 8 for each that recurs
+-- Cost     4 commands, 4 for each job; 3 for each due job, 8 for each that recurs
 -- For      classic
 -- Repeat   safe
 

@@ -11,8 +11,7 @@
 --          there was no room, or it has dropped 60, or ''; and the data. Dependents that are
 --          thousands in all are not shown, but named in left_out
 -- Errors   Queue(), Pop()
--- Cost     5 commands when the queue is empty, 15 for one job (17 for one in sixteen), 5 for each
---          one more; a job with a long history is expensive to read
+-- Cost     5 commands when the queue is empty, 15 for one job, 5 for each one more
 -- For      classic
 -- Repeat   once
 -- Hot

@@ -29,9 +29,7 @@
 --          as it is because of the pair if, or of its unique key; an array of the jid of the job
 --          that was replaced and "replaced"
 -- Errors   Queue(), Put(); nothing is written then
--- Cost     a new job: 6 commands, 3 more for each tag or dependency; 2 more with a lifetime, and
---          those of cancel for up to two jobs whose lives have ended. If checked, an
---          existing job with dependencies: 1 more for each job that waits for it, at most 1000
+-- Cost     a new job: 6 commands, 3 more for each tag or dependency, 2 with a lifetime
 -- For      classic
 -- Repeat   once, unless new
 -- Waits    for replicas

@@ -17,9 +17,7 @@
 --          change, which were found and left, and how many were looked at: fewer than named if they
 --          have to be searched for in long failure groups
 -- Errors   Repair(), Queue(), Put()
--- Cost     3 commands; 2 for each job that it looks at in a failure group, and 1 for each filter;
---          of each that it changes: cancel 17, unfail 9, move 14, timeout 8, priority 3, promote 2,
---          tag 2 and 2 for each tag, track 4, untrack 2
+-- Cost     3 commands; 2 for each job of a failure group, and 2 to 17 for each change
 -- For      Go
 -- Repeat   once
 

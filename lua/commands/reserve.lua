@@ -39,16 +39,7 @@
 --          before if it was released. They are one text, with the byte 1 between them, or an array
 --          if a value contains that byte or is missing
 -- Errors   Reserve()
--- Cost     1 command, 5 more when there are several queues, 6 if they take turns; at most 1, and
---          for 1000 queues 6 in all, for each that was not found empty within the last second, 4
---          when another one is found empty, 11 for each that has jobs, 1 more if its
---          max-concurrency or max-rate allows fewer than wanted, 3 for each job; 4 for each queue
---          that has anything when the worker becomes idle, and 1 for each queue, or 3 if there are
---          more than 16; 1 more for each set of workers that it is new in, or 3 as the
---          sixth; 1 more for each queue, or 1 in all, and 1, when it is idle already; 6 with polls
---          when another worker has looked, and 1 for each queue, or 2 in all;
---          with ahead when a worker is idle, 1 for each queue, up to 100, and 1 more. Once in half
---          an hour, workers with a list of more than 16 queues pay 2 for each
+-- Cost     of one queue 1 command if nothing is ready, 11 and 3 a job, 4 to become idle
 -- For      Go
 -- Repeat   once
 -- Hot

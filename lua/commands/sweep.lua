@@ -10,11 +10,7 @@
 --          ended; '' alone: 1 if the next call continues among the failed jobs, 0 if it begins
 --          again
 -- Errors   none
--- Cost     3 commands when there is nothing to do, 4 more when jobs have failed, are tracked, or
---          must be released; it ends at most 100 lives, looks at 100 failed jobs, of 100 groups at
---          most, and 100 tracked ones, fewer failed ones if hundreds wait for them, and releases
---          250, or notifies 100, less as many as lives have ended. 3 more for each queue, '*' 3
---          more; it moves at most 100 jobs of queues
+-- Cost     3 commands if there is nothing to do, and those of at most 100 ends of lives
 -- For      Go
 -- Repeat   safe
 --

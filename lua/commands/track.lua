@@ -6,8 +6,7 @@
 -- Returns  none: JSON {jobs, expired}, expired being the jids of jobs that are gone;
 --          else 1 when that changed something, 0 when not
 -- Errors   Track() when there is no such job
--- Cost     2 commands, with tidy 14 more; none: 4 for each tracked job, however many these are:
---          1000 take 20 ms
+-- Cost     2 commands, with tidy 14 more; none: 4 for each tracked job
 -- For      classic
 -- Repeat   safe
 

@@ -4,8 +4,7 @@
 -- ARGV     COMMAND, NOW, jid [, pairs: retries, n; ttl, seconds]
 -- Returns  the jid
 -- Errors   Unfail.job() when there is no such job, or it has not failed
--- Cost     14 commands. The job is searched for in its group: of 1,000,000 jobs, that takes up to 8
---          ms
+-- Cost     14 commands
 -- For      Go
 -- Repeat   once
 

@@ -12,8 +12,7 @@
 --          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
 --          another worker has it
 -- Errors   Workers()
--- Cost     2 commands, 2 for each worker, 3 if registered, 4 if it may have died: all workers at
---          once take 4 us each; removes at most 1000 that were not seen for max-worker-age
+-- Cost     2 commands, 2 for each worker, 3 if registered, 4 if it may have died
 -- For      classic
 -- Repeat   safe
 
