@@ -982,7 +982,8 @@ local function library(stamp, now)
 				local jid, text = problem.jid, problem.err or problem.text
 				if not classic then
 					jid = jid or ''
-					return table.concat({problem.code or 'server', #jid, #text, jid, text}, ' ')
+					text = table.concat({problem.code or 'server', #jid, #text, jid, text}, ' ')
+					return (string.gsub(text, '%z', ' '))
 				end
 				return jid and 'Job ' .. jid .. ' ' .. text or text
 			end

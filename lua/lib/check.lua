@@ -22,12 +22,13 @@ local function is(text) -- cold
 end
 
 -- The text of a problem. For Go it begins with the code and with the lengths of the jid and of the
--- text, which follow.
+-- text, which follow. A server would cut it at a NUL.
 local function text_of(problem) -- cold
   local jid, text = problem.jid, problem.err or problem.text
   if not classic then
     jid = jid or ''
-    return table.concat({problem.code or 'server', #jid, #text, jid, text}, ' ')
+    text = table.concat({problem.code or 'server', #jid, #text, jid, text}, ' ')
+    return (string.gsub(text, '%z', ' '))
   end
   return jid and 'Job ' .. jid .. ' ' .. text or text
 end

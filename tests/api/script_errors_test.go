@@ -54,6 +54,7 @@ var refusals = []refusal{
 	{"complete|running|w1|q|{}|next|q|depends|x", `Complete(): Arg "depends" missing or not JSON`, nil},
 	{`complete|running|w1|q|{}|next|q|depends|["x-dependents"]`, `Complete(): Arg "depends" names no job: x-dependents`, nil},
 	{"complete|nowhere|w1|q|{}", `Complete(): Job nowhere running in another queue: false`, qless.ErrWrongQueue},
+	{"complete|un\x00known|w1|q|{}", `Complete(): Job un`, qless.ErrNotFound},
 	{"complete|unknown|w1|q|{}", `Complete(): Job unknown does not exist`, qless.ErrNotFound},
 	{"complete|waiting|w1|q|{}", `Complete(): Job waiting is not currently running: waiting`, qless.ErrNotRunning},
 	{"complete|theirs|w1|q|{}", `Complete(): Job theirs has been handed out to another worker: w2`, qless.ErrLockLost},
