@@ -43,7 +43,7 @@ cmd/qless/internal/text                         150     1   115    15     1     
 cmd/qless/internal/top                         1350     6   382    37     5       23
 compat/gearmonkey                              1950    13   327    36     8       72
 compat/workqueue                               1550    11   275    40     2       53
-doctor                                         4500    26   509    33    14      153
+doctor                                         4550    26   516    33    14      154
 examples/gearmonkey                             200     1   156    41     1        0
 examples/internal/connect                       150     1   101    28     1        2
 examples/mixed                                  100     1    81    38     1        0

@@ -32,7 +32,8 @@ func (l *look) found() []Reason {
 	}
 	workers := [][]Reason{l.noTakers(), l.workersBusy()}
 	own := [][]Reason{
-		l.untold(), l.unswept(), l.failedDependencies(), l.openBatches(), l.dependencies(),
+		l.untold(), l.unswept(), l.failedDependencies(), l.circle(), l.openBatches(),
+		l.dependencies(),
 		l.scheduledOnly(), l.recurring(),
 	}
 	locks := [][]Reason{l.grace(), l.stalledLocks()}

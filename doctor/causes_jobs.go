@@ -177,6 +177,42 @@ func (l *look) oldestOpenBatch() (oldest *qless.Job) {
 	return oldest
 }
 
+// circle reports jobs, among those read, that wait for each other. Other clients can put them.
+func (l *look) circle() []Reason {
+	needs := map[string][]string{}
+	for _, job := range slices.Concat(l.followed, slices.Collect(maps.Values(l.needed))) {
+		if job != nil && job.State == qless.StateDepends {
+			needs[job.JID] = job.Dependencies
+		}
+	}
+	for _, job := range l.followed {
+		if path := pathBack(needs, []string{job.JID}, map[string]bool{}); path != nil {
+			next := Blocker{JID: path[1%len(path)], State: qless.StateDepends}
+			return []Reason{{
+				Code: CodeCircle, Certain: true, Jobs: len(path), JID: path[0], JIDs: first(path),
+				Blockers: []Blocker{next},
+			}}
+		}
+	}
+	return nil
+}
+
+// pathBack returns the jobs of a path from its last one back to its first one, or nil.
+func pathBack(needs map[string][]string, path []string, seen map[string]bool) []string {
+	for _, next := range needs[path[len(path)-1]] {
+		if next == path[0] {
+			return path
+		}
+		if !seen[next] {
+			seen[next] = true
+			if found := pathBack(needs, append(slices.Clone(path), next), seen); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
 // dependencies reports the other jobs with dependencies, and the jobs that they wait for.
 func (l *look) dependencies() []Reason {
 	waiting := l.counts.Depends - l.explained()

@@ -25,6 +25,7 @@ const (
 	CodeOpenBatch          Code = "open_batch"
 	CodeDeadly             Code = "deadly"
 	CodeLongRun            Code = "long_run"
+	CodeCircle             Code = "circle"
 	CodeScheduleMissed     Code = "schedule_missed"
 	CodeScheduleUnfollowed Code = "schedule_unfollowed"
 	CodeOutbox             Code = "outbox"
@@ -231,6 +232,12 @@ var kinds = []Kind{
 			"a {{.Klass}}, on {{list .Workers}}",
 		Lines:   "have jobs that have been running for much longer than usual, such as {{.JID}}",
 		Command: "qless job show {jid}", Alert: "QlessJobHangs"},
+	{Code: CodeCircle, Gravity: Urgent,
+		Text:    "The jobs {{list .JIDs}} wait for each other: none of them ever runs.",
+		Line:    "has jobs that wait for each other, and never run: {{list .JIDs}}",
+		Lines:   "have jobs that wait for each other, and never run, such as {{.JID}}",
+		Advice:  "Remove a dependency, or cancel one of them.",
+		Command: "qless job undepend {jid} --on {blocker}"},
 	{Code: CodeScheduleMissed, Gravity: Urgent,
 		Line:    "schedule {{.Schedule}} is overdue: it missed {{.Details}}",
 		Command: "qless schedule ls", Alert: "QlessScheduleMissed"},

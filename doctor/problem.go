@@ -280,6 +280,7 @@ func (q *QueueStatus) jobProblems(asOf time.Time) []Reason {
 			Group: r.Blockers[0].Group,
 		})
 	}
+	found = append(found, q.circle...)
 	if job := q.openBatch; job != nil && asOf.Sub(job.History[0].When) >= openLong {
 		found = append(found, Reason{
 			Code: CodeOpenBatch, JID: job.JID, details: units.Age(asOf.Sub(job.History[0].When)),

@@ -94,6 +94,7 @@ type QueueStatus struct {
 	meant     string     // a queue with workers whose name is nearly the same
 	unhandled string     // a klass whose jobs its workers release
 	blocked   *Reason    // the cause of jobs that wait for failed ones
+	circle    []Reason   // jobs that wait for each other
 	openBatch *qless.Job // the callback of the oldest open batch
 	distant   *distantJob
 	long      *inspect.Row // a job that runs unusually long
@@ -471,7 +472,7 @@ func (s *Status) readDependencies(ctx context.Context, r *StatusReader) error {
 		if causes := l.failedDependencies(); len(causes) > 0 {
 			q.blocked = &causes[0]
 		}
-		q.openBatch = l.oldestOpenBatch()
+		q.circle, q.openBatch = l.circle(), l.oldestOpenBatch()
 	}
 	return nil
 }

@@ -348,6 +348,29 @@ func TestABatchThatIsNotCommitted(t *testing.T) {
 	require.Equal(t, "depends", codes(e.why()))
 }
 
+func TestJobsThatWaitForEachOther(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", free)
+	e.put("other", "start")
+	e.put("q", "a", qless.DependsOn{"start"})
+	e.put("q", "b", qless.DependsOn{"a"})
+	require.Equal(t, "depends", codes(e.why()))
+	e.redis("SADD j:a-dependencies b\nSADD j:b-dependents a")
+	c := e.cause(doctor.CodeCircle)
+	require.Equal(t, "The jobs a, b wait for each other: none of them ever runs.", c.Sentence)
+	require.Equal(t, "qless job undepend a --on b", c.Command)
+	status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
+	e.do(err)
+	require.Equal(t, "circle: queue q has jobs that wait for each other, and never run: a, b",
+		status.Attention[0].String())
+	require.Equal(t, c.Command, status.Attention[0].Command)
+
+	job, err := e.Job(t.Context(), "a")
+	e.do(err)
+	e.do(job.Undepend(t.Context(), "b"))
+	require.Equal(t, "depends", codes(e.why()))
+}
+
 func TestLocksInTheirGracePeriod(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", "j1 j2")
