@@ -14,7 +14,6 @@ import (
 // An exam is one pass over a namespace.
 type exam struct {
 	Options
-	ctx    context.Context
 	rdb    redis.UniversalClient // of the server with the namespace
 	report *Report
 
@@ -38,7 +37,7 @@ func newExam(ctx context.Context, rdb redis.UniversalClient, options Options) (*
 	}
 	server, err := redisx.ServerOf(ctx, rdb, options.Namespace)
 	e := &exam{
-		Options: options, ctx: ctx, rdb: server,
+		Options: options, rdb: server,
 		report:  &Report{Namespace: options.Namespace, Findings: []Reason{}, Skipped: []string{}},
 		batches: map[check][]item{}, filed: map[member]bool{}, inner: map[string]bool{},
 	}
@@ -46,23 +45,23 @@ func newExam(ctx context.Context, rdb redis.UniversalClient, options Options) (*
 }
 
 // pace waits between two steps. It returns the error of the context if that has ended.
-func (e *exam) pace() error {
+func (e *exam) pace(ctx context.Context) error {
 	e.report.Steps++
 	if e.Pause <= 0 {
-		return e.ctx.Err()
+		return ctx.Err()
 	}
 	timer := time.NewTimer(e.Pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
-	case <-e.ctx.Done():
-		return e.ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
 // lookAtKey examines a key of a type and its members.
-func (e *exam) lookAtKey(key, kind string) error {
+func (e *exam) lookAtKey(ctx context.Context, key, kind string) error {
 	name := strings.TrimPrefix(key, e.Namespace)
 	if inner, is := keys.Inner(name); is {
 		e.hasInner(inner)
@@ -84,15 +83,15 @@ func (e *exam) lookAtKey(key, kind string) error {
 		e.report.Jobs++
 	}
 	if c.itself != "" {
-		if err := e.add(c.itself, c.own(name)); err != nil {
+		if err := e.add(ctx, c.itself, c.own(name)); err != nil {
 			return err
 		}
 	}
 	if c.members == "" {
 		return nil
 	}
-	return e.members(key, kind, func(member string) error {
-		return e.lookAtMember(c.members, item{name, member})
+	return e.members(ctx, key, kind, func(member string) error {
+		return e.lookAtMember(ctx, c.members, item{name, member})
 	})
 }
 
@@ -105,21 +104,21 @@ func (e *exam) hasInner(rest string) {
 }
 
 // lookAtMember examines a member of a key.
-func (e *exam) lookAtMember(c check, i item) error {
+func (e *exam) lookAtMember(ctx context.Context, c check, i item) error {
 	if strings.HasPrefix(i.key, "f:") {
 		entry := member{i.key, i.member}
 		if e.filed[entry] {
-			return e.add(c, item{i.key, twice + i.member})
+			return e.add(ctx, c, item{i.key, twice + i.member})
 		}
 		e.filed[entry] = true
 	}
-	return e.add(c, i)
+	return e.add(ctx, c, i)
 }
 
 // members calls visit for each member of a key, in steps.
-func (e *exam) members(key, kind string, visit func(string) error) error {
+func (e *exam) members(ctx context.Context, key, kind string, visit func(string) error) error {
 	if kind == keys.List {
-		return e.entries(key, visit)
+		return e.entries(ctx, key, visit)
 	}
 	scan, stride := e.rdb.SScan, 1
 	switch kind {
@@ -129,11 +128,11 @@ func (e *exam) members(key, kind string, visit func(string) error) error {
 		scan, stride = e.rdb.HScan, 2
 	}
 	for cursor := uint64(0); ; {
-		found, next, err := scan(e.ctx, key, cursor, "", int64(e.Step)).Result()
+		found, next, err := scan(ctx, key, cursor, "", int64(e.Step)).Result()
 		if err != nil {
 			return err
 		}
-		if err := e.pace(); err != nil {
+		if err := e.pace(ctx); err != nil {
 			return err
 		}
 		for i := 0; i < len(found); i += stride {
@@ -150,13 +149,13 @@ func (e *exam) members(key, kind string, visit func(string) error) error {
 // entries calls visit for each entry of a list, in steps from its end, because new ones are added
 // at its head. If entries leave the list meanwhile, others may be read twice. These do not count as
 // duplicates.
-func (e *exam) entries(key string, visit func(string) error) error {
+func (e *exam) entries(ctx context.Context, key string, visit func(string) error) error {
 	for end := int64(-1); ; end -= int64(e.Step) {
-		found, err := e.rdb.LRange(e.ctx, key, end-int64(e.Step)+1, end).Result()
+		found, err := e.rdb.LRange(ctx, key, end-int64(e.Step)+1, end).Result()
 		if err != nil {
 			return err
 		}
-		if err := e.pace(); err != nil {
+		if err := e.pace(ctx); err != nil {
 			return err
 		}
 		for _, entry := range found {
@@ -174,22 +173,22 @@ func (e *exam) entries(key string, visit func(string) error) error {
 const itemsAtOnce = 100
 
 // add queues an item for its check.
-func (e *exam) add(c check, i item) error {
+func (e *exam) add(ctx context.Context, c check, i item) error {
 	e.batches[c] = append(e.batches[c], i)
 	if len(e.batches[c]) < itemsAtOnce {
 		return nil
 	}
-	return e.flush(c)
+	return e.flush(ctx, c)
 }
 
 // flush checks the queued items.
-func (e *exam) flush(c check) error {
+func (e *exam) flush(ctx context.Context, c check) error {
 	items := e.batches[c]
 	e.batches[c] = items[:0]
 	if len(items) == 0 {
 		return nil
 	}
-	found, err := c.run(e.ctx, e, "", items)
+	found, err := c.run(ctx, e, "", items)
 	if err != nil {
 		return err
 	}
@@ -200,17 +199,17 @@ func (e *exam) flush(c check) error {
 			e.record(f)
 		}
 	}
-	return e.pace()
+	return e.pace(ctx)
 }
 
 // finish checks the remaining items, and then the failed jobs that were found in no group.
-func (e *exam) finish() error {
+func (e *exam) finish(ctx context.Context) error {
 	all := []check{
 		checkPlace, checkJob, checkDepends, checkTags, checkWorkers, checkLimits, checkNotes,
 		checkFigures,
 	}
 	for _, c := range all {
-		if err := e.flush(c); err != nil {
+		if err := e.flush(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -218,11 +217,11 @@ func (e *exam) finish() error {
 		if e.filed[member{i.member, strings.TrimPrefix(i.key, "j:")}] {
 			continue
 		}
-		if err := e.add(checkJob, item{i.key, inGroup}); err != nil {
+		if err := e.add(ctx, checkJob, item{i.key, inGroup}); err != nil {
 			return err
 		}
 	}
-	return e.flush(checkJob)
+	return e.flush(ctx, checkJob)
 }
 
 // record adds a finding to the report.

@@ -151,7 +151,7 @@ func Examine(ctx context.Context, rdb redis.UniversalClient, options Options) (*
 		return nil, err
 	}
 	began := time.Now()
-	err = newWalk([]*exam{e}).all()
+	err = newWalk([]*exam{e}).all(ctx)
 	e.report.Took = time.Since(began)
 	return e.report, coded(err)
 }
@@ -180,7 +180,7 @@ func ExamineAll(
 	}
 	for _, server := range servers {
 		began := time.Now()
-		err := newWalk(byServer[server]).all()
+		err := newWalk(byServer[server]).all(ctx)
 		for _, e := range byServer[server] {
 			e.report.Took = time.Since(began)
 		}
@@ -240,7 +240,7 @@ func EstimateExam(
 		}
 	}
 	trip := time.Since(began) / pings
-	seen, err := e.sample()
+	seen, err := e.sample(ctx)
 	if err != nil {
 		return Estimate{}, coded(err)
 	}

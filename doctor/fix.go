@@ -36,7 +36,7 @@ func Fix(
 	var fixed []Reason
 	var refused error
 	for i := range findings {
-		done, err := e.fix(&findings[i])
+		done, err := e.fix(ctx, &findings[i])
 		fixed = append(fixed, done...)
 		switch {
 		case err == nil:
@@ -65,7 +65,7 @@ func rank(code Code) int {
 }
 
 // fix repairs a finding if it is fixable.
-func (e *exam) fix(f *Reason) ([]Reason, error) {
+func (e *exam) fix(ctx context.Context, f *Reason) ([]Reason, error) {
 	if !f.Fixable || !strings.HasPrefix(f.Key, e.Namespace) {
 		return nil, nil
 	}
@@ -74,9 +74,9 @@ func (e *exam) fix(f *Reason) ([]Reason, error) {
 	if c == "" {
 		return nil, nil
 	}
-	fixed, err := c.run(e.ctx, e, f.Code, []item{i})
+	fixed, err := c.run(ctx, e, f.Code, []item{i})
 	if err != nil {
 		return nil, err
 	}
-	return fixed, e.pace()
+	return fixed, e.pace(ctx)
 }

@@ -13,7 +13,6 @@ import (
 
 // A look holds the data that Why has read about a queue.
 type look struct {
-	ctx    context.Context
 	client *qless.Client
 	in     *inspect.Inspector
 	queue  *qless.Queue
@@ -36,28 +35,28 @@ type look struct {
 	waiting, running, stalled, scheduled, depends []inspect.Row
 }
 
-func newLook(ctx context.Context, client *qless.Client, queue string) *look {
-	return &look{ctx: ctx, client: client, in: inspect.New(client), queue: client.Queue(queue)}
+func newLook(client *qless.Client, queue string) *look {
+	return &look{client: client, in: inspect.New(client), queue: client.Queue(queue)}
 }
 
 // read reads everything that matters, given the counts.
-func (l *look) read() error {
+func (l *look) read(ctx context.Context) error {
 	var err error
-	if l.counts, err = l.queue.Counts(l.ctx); err != nil {
+	if l.counts, err = l.queue.Counts(ctx); err != nil {
 		return err
 	}
-	if l.latency, err = l.in.Latency(l.ctx, l.queue.Name()); err != nil {
+	if l.latency, err = l.in.Latency(ctx, l.queue.Name()); err != nil {
 		return err
 	}
-	steps := []func() error{
+	steps := []func(context.Context) error{
 		l.readSettings, l.readWorkers, l.readLists, l.readLimits, l.readGraced, l.readReady,
 		l.readNeeded, l.readNow, l.readGroups, l.readRates,
 	}
 	if l.isEmpty() {
-		steps = []func() error{l.readKnown, l.readGroups}
+		steps = []func(context.Context) error{l.readKnown, l.readGroups}
 	}
 	for _, step := range steps {
-		if err := step(); err != nil {
+		if err := step(ctx); err != nil {
 			return err
 		}
 	}
@@ -87,8 +86,8 @@ func (l *look) parked() int {
 }
 
 // readKnown finds out whether the queue is known.
-func (l *look) readKnown() error {
-	all, err := l.client.Queues(l.ctx)
+func (l *look) readKnown(ctx context.Context) error {
+	all, err := l.client.Queues(ctx)
 	names := make([]string, len(all))
 	for i := range all {
 		names[i] = all[i].Name
@@ -97,20 +96,20 @@ func (l *look) readKnown() error {
 	return err
 }
 
-func (l *look) readSettings() (err error) {
-	l.settings, err = l.queue.Settings(l.ctx)
+func (l *look) readSettings(ctx context.Context) (err error) {
+	l.settings, err = l.queue.Settings(ctx)
 	return err
 }
 
-func (l *look) readWorkers() error {
-	all, err := l.in.Workers(l.ctx)
+func (l *look) readWorkers(ctx context.Context) error {
+	all, err := l.in.Workers(ctx)
 	l.workers = newWorkforce(all, l.queue.Name())
 	l.meant = nearly(l.queue.Name(), servedQueues(all))
 	return err
 }
 
 // readLists reads the first jobs of each list that is not empty.
-func (l *look) readLists() error {
+func (l *look) readLists(ctx context.Context) error {
 	for _, list := range []struct {
 		kind  inspect.List
 		count int
@@ -125,7 +124,7 @@ func (l *look) readLists() error {
 		if list.count == 0 {
 			continue
 		}
-		page, err := l.in.Queue(l.queue.Name(), list.kind).List(l.ctx, inspect.Range{Limit: maxLooked})
+		page, err := l.in.Queue(l.queue.Name(), list.kind).List(ctx, inspect.Range{Limit: maxLooked})
 		if err != nil {
 			return err
 		}
@@ -135,7 +134,7 @@ func (l *look) readLists() error {
 }
 
 // readLimits reads the limits that keep jobs waiting.
-func (l *look) readLimits() error {
+func (l *look) readLimits(ctx context.Context) error {
 	var names []string
 	for i := range l.scheduled {
 		name := l.scheduled[i].Parked
@@ -144,7 +143,7 @@ func (l *look) readLimits() error {
 		}
 	}
 	for _, name := range names {
-		info, err := l.in.Limit(l.ctx, name)
+		info, err := l.in.Limit(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -154,11 +153,11 @@ func (l *look) readLimits() error {
 }
 
 // readGraced finds the running jobs whose workers have lost their locks.
-func (l *look) readGraced() error {
+func (l *look) readGraced(ctx context.Context) error {
 	if len(l.running) == 0 {
 		return nil
 	}
-	jobs, err := l.client.Jobs(l.ctx, jidsOf(l.running)...)
+	jobs, err := l.client.Jobs(ctx, jidsOf(l.running)...)
 	for _, job := range jobs {
 		last := len(job.History) - 1
 		if last >= 0 && job.History[last].What == "timed-out" && job.State == qless.StateRunning {
@@ -170,21 +169,21 @@ func (l *look) readGraced() error {
 
 // readReady reads the first waiting and scheduled jobs, if none is waiting or the oldest has waited
 // for a minute.
-func (l *look) readReady() (err error) {
+func (l *look) readReady(ctx context.Context) (err error) {
 	first := slices.Concat(jidsOf(l.waiting), jidsOf(l.scheduled))
 	if len(first) > 0 && (len(l.waiting) == 0 || l.latency.Oldest >= time.Minute) {
-		l.ready, err = l.client.Jobs(l.ctx, first[:min(len(first), maxFollowed)]...)
+		l.ready, err = l.client.Jobs(ctx, first[:min(len(first), maxFollowed)]...)
 	}
 	return err
 }
 
 // readNeeded reads the jobs that others wait for.
-func (l *look) readNeeded() (err error) {
+func (l *look) readNeeded(ctx context.Context) (err error) {
 	first := jidsOf(l.depends)
 	if len(first) == 0 {
 		return nil
 	}
-	l.followed, err = l.client.Jobs(l.ctx, first[:min(len(first), maxFollowed)]...)
+	l.followed, err = l.client.Jobs(ctx, first[:min(len(first), maxFollowed)]...)
 	if err != nil {
 		return err
 	}
@@ -201,7 +200,7 @@ func (l *look) readNeeded() (err error) {
 	if len(needed) == 0 {
 		return nil
 	}
-	jobs, err := l.client.Jobs(l.ctx, needed...)
+	jobs, err := l.client.Jobs(ctx, needed...)
 	for _, job := range jobs {
 		l.needed[job.JID] = job
 	}
@@ -209,12 +208,12 @@ func (l *look) readNeeded() (err error) {
 }
 
 // readNow reads the server's time if a job that was read has a limited life.
-func (l *look) readNow() error {
+func (l *look) readNow(ctx context.Context) error {
 	jobs := slices.Concat(l.ready, l.followed, slices.Collect(maps.Values(l.needed)))
 	if !slices.ContainsFunc(jobs, func(j *qless.Job) bool { return j != nil && !j.Until.IsZero() }) {
 		return nil
 	}
-	reply, err := l.client.Do(l.ctx, "overview", "0", "0", "0")
+	reply, err := l.client.Do(ctx, "overview", "0", "0", "0")
 	if parts, ok := reply.([]any); ok && len(parts) > 0 {
 		l.now = wire.AsNumber(parts[0]).Time()
 	}
@@ -222,10 +221,10 @@ func (l *look) readNow() error {
 }
 
 // readGroups reads the numbers of jobs in the groups of [look.unhandledGroups].
-func (l *look) readGroups() error {
+func (l *look) readGroups(ctx context.Context) error {
 	l.groups = map[string]int{}
 	for _, group := range l.unhandledGroups() {
-		jobs, err := l.in.Failed(group).JIDs(l.ctx, inspect.Range{Limit: 1})
+		jobs, err := l.in.Failed(group).JIDs(ctx, inspect.Range{Limit: 1})
 		if err != nil {
 			return err
 		}
@@ -238,7 +237,7 @@ func (l *look) readGroups() error {
 
 // readRates counts how the jobs of the queue ended in the last hour, for the klasses of runnable
 // jobs.
-func (l *look) readRates() error {
+func (l *look) readRates(ctx context.Context) error {
 	runnable := l.runnable()
 	// This does not use the client's clock. A machine whose clock is wrong finds nothing.
 	now := time.Now()
@@ -253,7 +252,7 @@ func (l *look) readRates() error {
 		klasses = []string{""} // all of them: this costs more
 	}
 	for _, klass := range klasses {
-		groups, err := l.in.RatesByKlass(l.ctx, inspect.RateQuery{
+		groups, err := l.in.RatesByKlass(ctx, inspect.RateQuery{
 			From: now.Add(-time.Hour), To: now.Add(time.Minute), Queue: l.queue.Name(), Klass: klass,
 		})
 		if err != nil {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -32,12 +33,12 @@ const maxSampleScans = 5
 
 // sample reads up to Step keys. SCAN returns them in the order of their hashes, which is as good as
 // random.
-func (e *exam) sample() (sample, error) {
+func (e *exam) sample(ctx context.Context) (sample, error) {
 	var seen sample
 	var figures []string
 	cursor := uint64(0)
 	for range maxSampleScans {
-		found, next, err := e.rdb.Scan(e.ctx, cursor, "", int64(e.Step)).Result()
+		found, next, err := e.rdb.Scan(ctx, cursor, "", int64(e.Step)).Result()
 		if err != nil {
 			return seen, err
 		}
@@ -56,18 +57,18 @@ func (e *exam) sample() (sample, error) {
 		}
 	}
 	var err error
-	seen.figures, err = e.fields(figures)
+	seen.figures, err = e.fields(ctx, figures)
 	return seen, err
 }
 
 // fields returns the total number of fields of the hashes that the user may read.
-func (e *exam) fields(hashes []string) (total int, err error) {
+func (e *exam) fields(ctx context.Context, hashes []string) (total int, err error) {
 	pipe := e.rdb.Pipeline()
 	lengths := make([]*redis.IntCmd, len(hashes))
 	for i, key := range hashes {
-		lengths[i] = pipe.HLen(e.ctx, key)
+		lengths[i] = pipe.HLen(ctx, key)
 	}
-	if _, err := pipe.Exec(e.ctx); redisx.IsUnanswered(err) {
+	if _, err := pipe.Exec(ctx); redisx.IsUnanswered(err) {
 		return 0, err
 	}
 	for _, length := range lengths {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -38,37 +39,37 @@ func newWalk(exams []*exam) *walk {
 }
 
 // all examines the server, the settings and clocks of each namespace, and all keys.
-func (w *walk) all() error {
-	total, err := w.rdb.DBSize(w.ctx).Result()
+func (w *walk) all(ctx context.Context) error {
+	total, err := w.rdb.DBSize(ctx).Result()
 	if err != nil {
 		w.skip("the number of keys", err)
 	}
-	if err := w.server(); err != nil {
+	if err := w.server(ctx); err != nil {
 		return err
 	}
 	for _, e := range w.exams {
 		e.report.Total = int(total)
-		for _, step := range []func() error{e.settings, e.clocks} {
-			if err := step(); err != nil {
+		for _, step := range []func(context.Context) error{e.settings, e.clocks} {
+			if err := step(ctx); err != nil {
 				return err
 			}
 		}
 	}
-	return w.scan()
+	return w.scan(ctx)
 }
 
 // scan examines all keys of the namespaces.
-func (w *walk) scan() error {
+func (w *walk) scan(ctx context.Context) error {
 	pattern := redisx.EscapeGlob(w.sharedPrefix()) + "*"
 	for cursor := uint64(0); ; {
-		keys, next, err := w.rdb.Scan(w.ctx, cursor, pattern, int64(w.Step)).Result()
+		keys, next, err := w.rdb.Scan(ctx, cursor, pattern, int64(w.Step)).Result()
 		if err != nil {
 			return err
 		}
-		if err := w.pace(); err != nil {
+		if err := w.pace(ctx); err != nil {
 			return err
 		}
-		if err := w.lookAt(keys); err != nil {
+		if err := w.lookAt(ctx, keys); err != nil {
 			return err
 		}
 		if err := w.progress(); err != nil {
@@ -79,7 +80,7 @@ func (w *walk) scan() error {
 		}
 	}
 	for _, e := range w.exams {
-		if err := e.finish(); err != nil {
+		if err := e.finish(ctx); err != nil {
 			return err
 		}
 	}
@@ -108,17 +109,17 @@ func (w *walk) owner(key string) *exam {
 }
 
 // lookAt examines some keys.
-func (w *walk) lookAt(keys []string) error {
+func (w *walk) lookAt(ctx context.Context, keys []string) error {
 	for part := range slices.Chunk(keys, w.Step) {
 		pipe := w.rdb.Pipeline()
 		for _, key := range part {
-			pipe.Type(w.ctx, key)
+			pipe.Type(ctx, key)
 		}
-		types, err := pipe.Exec(w.ctx)
+		types, err := pipe.Exec(ctx)
 		if err != nil {
 			return err
 		}
-		if err := w.pace(); err != nil {
+		if err := w.pace(ctx); err != nil {
 			return err
 		}
 		for i, key := range part {
@@ -126,7 +127,7 @@ func (w *walk) lookAt(keys []string) error {
 			if e == nil {
 				continue
 			}
-			if err := e.lookAtKey(key, types[i].(*redis.StatusCmd).Val()); err != nil {
+			if err := e.lookAtKey(ctx, key, types[i].(*redis.StatusCmd).Val()); err != nil {
 				return err
 			}
 		}

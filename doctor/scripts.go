@@ -41,7 +41,7 @@ type item struct{ key, member string }
 func (c check) run(ctx context.Context, e *exam, code Code, items []item) ([]Reason, error) {
 	now := ""
 	if e.Clock != nil {
-		given, err := e.now()
+		given, err := e.now(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,25 +16,25 @@ import (
 
 // server reports dangers of the Redis server itself: that it takes no writes, its version, eviction
 // policy and persistence.
-func (e *exam) server() error {
-	if err := redisx.AskWrites(e.ctx, e.rdb, e.Namespace); redisx.RefusesWrites(err) {
+func (e *exam) server(ctx context.Context) error {
+	if err := redisx.AskWrites(ctx, e.rdb, e.Namespace); redisx.RefusesWrites(err) {
 		e.record(newFinding(e.Namespace, CodeRefused, "", "", redisx.Hint(err), false))
 	}
-	text, err := e.rdb.Info(e.ctx).Result()
+	text, err := e.rdb.Info(ctx).Result()
 	if err != nil {
 		e.skip("the server", err)
-		return e.ctx.Err()
+		return ctx.Err()
 	}
 	info, config := redisx.ParseInfo(text), map[string]string(nil)
 	if info["aof_enabled"] == "0" {
-		if config, err = e.rdb.ConfigGet(e.ctx, "save").Result(); err != nil {
+		if config, err = e.rdb.ConfigGet(ctx, "save").Result(); err != nil {
 			e.skip("how the server saves", err)
 		}
 	}
 	for _, r := range ServerReasons(info, config) {
 		e.record(r)
 	}
-	return e.ctx.Err()
+	return ctx.Err()
 }
 
 // ServerReasons returns the dangers that the INFO of a server shows, given its setting save if that
@@ -118,16 +119,16 @@ const maxSkew = 5 * time.Second
 
 // clocks reports workers that were last seen in the future. Clients in other languages send their
 // own time.
-func (e *exam) clocks() error {
+func (e *exam) clocks(ctx context.Context) error {
 	key := e.Namespace + "workers"
-	if kind, err := e.rdb.Type(e.ctx, key).Result(); err != nil || kind != keys.ZSet {
+	if kind, err := e.rdb.Type(ctx, key).Result(); err != nil || kind != keys.ZSet {
 		return err
 	}
-	now, err := e.now()
+	now, err := e.now(ctx)
 	if err != nil {
 		return err
 	}
-	ahead, err := e.rdb.ZRangeArgsWithScores(e.ctx, redis.ZRangeArgs{
+	ahead, err := e.rdb.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
 		Key: key, ByScore: true, Count: int64(e.Step),
 		Start: fmt.Sprintf("(%d", now.Add(maxSkew).Unix()), Stop: "+inf",
 	}).Result()
@@ -140,13 +141,13 @@ func (e *exam) clocks() error {
 		by := time.Duration(seconds * float64(time.Second)).Round(time.Second)
 		e.record(newFinding(e.Namespace, CodeClockSkew, "workers", name, by.String(), false))
 	}
-	return e.pace()
+	return e.pace(ctx)
 }
 
 // now returns the time that the scripts use.
-func (e *exam) now() (time.Time, error) {
+func (e *exam) now(ctx context.Context) (time.Time, error) {
 	if e.Clock != nil {
 		return guard.Value(guard.Call, e.Clock)
 	}
-	return e.rdb.Time(e.ctx).Result()
+	return e.rdb.Time(ctx).Result()
 }

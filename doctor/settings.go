@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -13,20 +14,20 @@ import (
 const endedDanger = "locks expire at once, except those of Go workers and receivers"
 
 // settings examines the settings of the namespace.
-func (e *exam) settings() error {
+func (e *exam) settings(ctx context.Context) error {
 	key := e.Namespace + "config"
-	if kind, err := e.rdb.Type(e.ctx, key).Result(); err != nil || kind != keys.Hash {
+	if kind, err := e.rdb.Type(ctx, key).Result(); err != nil || kind != keys.Hash {
 		return err
 	}
 	for cursor := uint64(0); ; {
-		found, next, err := e.rdb.HScan(e.ctx, key, cursor, "", int64(e.Step)).Result()
+		found, next, err := e.rdb.HScan(ctx, key, cursor, "", int64(e.Step)).Result()
 		if err != nil {
 			return err
 		}
 		for i := 0; i+1 < len(found); i += 2 {
 			e.setting(found[i], found[i+1])
 		}
-		if err := e.pace(); err != nil {
+		if err := e.pace(ctx); err != nil {
 			return err
 		}
 		if cursor = next; cursor == 0 {

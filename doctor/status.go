@@ -457,11 +457,11 @@ func (s *Status) readMaxRates(ctx context.Context, r *StatusReader) error {
 // only its own queue.
 func (s *Status) readDependencies(ctx context.Context, r *StatusReader) error {
 	for _, q := range s.mostly(maxBlockedQueues, func(q *QueueStatus) int { return q.Depends }) {
-		l := newLook(ctx, r.Client, q.Name)
+		l := newLook(r.Client, q.Name)
 		l.counts.Depends = q.Depends
-		err := l.readLists()
+		err := l.readLists(ctx)
 		if err == nil {
-			err = l.readNeeded()
+			err = l.readNeeded(ctx)
 		}
 		if err != nil && !errors.Is(err, qless.ErrServer) {
 			return err

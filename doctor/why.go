@@ -41,8 +41,8 @@ func Why(ctx context.Context, client *qless.Client, queue string) (*Explanation,
 	if client == nil {
 		return nil, invalid("Why needs a client")
 	}
-	l := newLook(ctx, client, queue)
-	if err := l.read(); err != nil {
+	l := newLook(client, queue)
+	if err := l.read(ctx); err != nil {
 		return nil, err
 	}
 	return &Explanation{Queue: queue, Counts: l.counts, Latency: l.latency, Causes: l.causes()}, nil
