@@ -170,7 +170,7 @@ type Job struct {
 
 	client *Client
 	since  string // PoppedAt in the server's form; empty if unknown
-	run    run    // by a worker of this process; nil otherwise
+	run    jobRun    // by a worker of this process; nil otherwise
 	result string // set by SetResult, as JSON; empty if none
 
 	undecoded error    // why Data is still in its envelope; nil if it is not
@@ -244,8 +244,8 @@ func (a Attempt) MarshalJSON() ([]byte, error) { return units.Marshal(a) }
 // UnmarshalJSON reads the output of MarshalJSON.
 func (a *Attempt) UnmarshalJSON(text []byte) error { return units.Unmarshal(text, a) }
 
-// A run is the run of a job by a worker of this process.
-type run interface {
+// A jobRun is the run of a job by a worker of this process.
+type jobRun interface {
 	// end calls a command that ends the job, and records the outcome if it succeeds.
 	end(outcome Outcome, command func() error) error
 

@@ -50,7 +50,7 @@ type Worker struct {
 	counters counters
 	health   health
 	listener *listener
-	locks    *leases.Keeper[*activeJob]
+	locks    *leases.Keeper[*run]
 	log      *workerLog
 	loop     *workLoop
 	observer *observer
@@ -68,11 +68,11 @@ type Worker struct {
 	middleware []Middleware // not changed after the start
 	state      workerState
 	paused     bool
-	active     map[*activeJob]bool      // jobs whose handlers have not returned, held or not
-	ahead      *ahead.Queue[*activeJob] // jobs that wait for a free slot
-	unfinished []string                 // jids of jobs whose handlers may outlive the worker
-	cutShort   error                    // the error of the context that cut them short
-	stopErr    error                    // the result of Stop
+	active     map[*run]bool      // jobs whose handlers have not returned, held or not
+	ahead      *ahead.Queue[*run] // jobs that wait for a free slot
+	unfinished []string           // jids of jobs whose handlers may outlive the worker
+	cutShort   error              // the error of the context that cut them short
+	stopErr    error              // the result of Stop
 }
 
 type workerState int
@@ -113,11 +113,11 @@ func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, 
 		schedules: schedules,
 		log:       &workerLog{logger: cfg.Logger.With("worker", own.worker)},
 		observer:  newObserver(own.worker, cfg),
-		active:    map[*activeJob]bool{},
+		active:    map[*run]bool{},
 		shutdown:  newShutdown(),
 	}
 	w.locks = w.newLocks()
-	w.ahead = ahead.New[*activeJob](cfg.Prefetch, w.releaseOverdue)
+	w.ahead = ahead.New[*run](cfg.Prefetch, w.releaseOverdue)
 	w.loop = newWorkLoop(w)
 	w.progress = newProgressKeeper(w.loop.due)
 	w.registry = newRegistrar(own, w.log, w.describe)
@@ -249,7 +249,7 @@ func (w *Worker) Resume() {
 func (w *Worker) setPaused(paused bool) {
 	w.mu.Lock()
 	w.paused = paused
-	var jobs []*activeJob
+	var jobs []*run
 	if paused {
 		jobs = w.ahead.TakeAll()
 	}
@@ -279,23 +279,23 @@ func (w *Worker) takesJobs() bool {
 }
 
 // start calls the handler of a job. The mutex is held.
-func (w *Worker) start(a *activeJob) {
+func (w *Worker) start(r *run) {
 	ctx, cancel := context.WithCancelCause(w.base)
-	a.cancel, a.started = cancel, time.Now()
-	w.active[a] = true
-	go w.work(ctx, a)
+	r.cancel, r.started = cancel, time.Now()
+	w.active[r] = true
+	go r.work(ctx)
 }
 
 // retire records that the handler of a job has returned. It adds the report to the outbox in the
 // same step, so that it is sent together with the request for the next job, and starts a job that
 // was taken ahead.
-func (w *Worker) retire(a *activeJob, reports ...*report) {
+func (w *Worker) retire(r *run, reports ...*report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.active, a)
+	delete(w.active, r)
 	w.outbox.add(reports...)
-	if a.route != nil {
-		w.ahead.Ran(a.ran)
+	if r.route != nil {
+		w.ahead.Ran(r.ran)
 	}
 	w.startNext()
 }

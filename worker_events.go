@@ -48,10 +48,10 @@ func (l *workerLog) tooManyQueues(matched int) {
 
 // Jobs and their locks.
 
-func (l *workerLog) unknownKlass(a *activeJob, delay time.Duration) {
-	if l.isNews(unhandled{a.queue, a.klass}) {
+func (l *workerLog) unknownKlass(r *run, delay time.Duration) {
+	if l.isNews(unhandled{r.queue, r.klass}) {
 		l.logger.Warn("qless: no handler for the klass: its jobs are released",
-			"klass", a.klass, "queue", a.queue, "delay", delay)
+			"klass", r.klass, "queue", r.queue, "delay", delay)
 	}
 }
 
@@ -90,19 +90,19 @@ func (l *workerLog) renewalFailed(jobs int, err error) {
 	l.logger.Warn("qless: could not renew locks", "jobs", jobs, "error", err)
 }
 
-func (l *workerLog) lockLost(a *activeJob, problem error) {
+func (l *workerLog) lockLost(r *run, problem error) {
 	l.logger.Warn("qless: lost the lock of a job",
-		"jid", a.jid, "klass", a.klass, "queue", a.queue, "error", problem)
+		"jid", r.jid, "klass", r.klass, "queue", r.queue, "error", problem)
 }
 
-func (l *workerLog) lockExpired(a *activeJob) {
+func (l *workerLog) lockExpired(r *run) {
 	l.logger.Warn("qless: a lock expired before it could be renewed",
-		"jid", a.jid, "klass", a.klass, "queue", a.queue)
+		"jid", r.jid, "klass", r.klass, "queue", r.queue)
 }
 
-func (l *workerLog) canceled(a *activeJob) {
+func (l *workerLog) canceled(r *run) {
 	l.logger.Info("qless: a job was canceled while it ran",
-		"jid", a.jid, "klass", a.klass, "queue", a.queue)
+		"jid", r.jid, "klass", r.klass, "queue", r.queue)
 }
 
 func (l *workerLog) releasedStray(jid string) {
@@ -113,9 +113,9 @@ func (l *workerLog) releasedStray(jid string) {
 
 // discarded logs an outcome that is not sent, because its job is no longer held. The loss has been
 // logged before.
-func (l *workerLog) discarded(a *activeJob, outcome Outcome, cause error) {
+func (l *workerLog) discarded(r *run, outcome Outcome, cause error) {
 	l.logger.Info("qless: discarded the outcome of a job that is not held any more",
-		"jid", a.jid, "klass", a.klass, "queue", a.queue, "outcome", outcome.Action, "error", cause)
+		"jid", r.jid, "klass", r.klass, "queue", r.queue, "outcome", outcome.Action, "error", cause)
 }
 
 func (l *workerLog) refusedAgain(r *report, problem string) {
@@ -275,62 +275,62 @@ func newObserver(worker string, cfg WorkerConfig) *observer {
 	return &observer{worker, cfg.Observer, guard.New("WorkerConfig.Observer", cfg.Logger)}
 }
 
-func (o *observer) send(a *activeJob, event JobEvent) {
+func (o *observer) send(r *run, event JobEvent) {
 	event.Worker, event.Time = o.worker, time.Now()
-	event.JID, event.Klass, event.Queue = a.jid, a.klass, a.queue
-	event.Attempt, event.Waited = a.attempt, a.waited
-	event.PoppedAt, event.Headers = a.poppedAt, a.headers
+	event.JID, event.Klass, event.Queue = r.jid, r.klass, r.queue
+	event.Attempt, event.Waited = r.attempt, r.waited
+	event.PoppedAt, event.Headers = r.poppedAt, r.headers
 	_ = o.guard.Call(func() { o.notify(event) })
 }
 
-func (o *observer) started(a *activeJob) {
+func (o *observer) started(r *run) {
 	if o.notify != nil {
-		o.send(a, JobEvent{Kind: JobEventStarted})
+		o.send(r, JobEvent{Kind: JobEventStarted})
 	}
 }
 
-func (o *observer) panicked(a *activeJob, err *PanicError) {
+func (o *observer) panicked(r *run, err *PanicError) {
 	if o.notify != nil {
-		o.send(a, JobEvent{Kind: JobEventPanicked, Err: err})
+		o.send(r, JobEvent{Kind: JobEventPanicked, Err: err})
 	}
 }
 
-func (o *observer) canceled(a *activeJob) {
+func (o *observer) canceled(r *run) {
 	if o.notify != nil {
-		o.send(a, JobEvent{Kind: JobEventCanceled, Err: ErrCanceled})
+		o.send(r, JobEvent{Kind: JobEventCanceled, Err: ErrCanceled})
 	}
 }
 
 // lost reports that a job was lost while it ran, unless the worker released it to stop. The method
 // ended waits for it.
-func (o *observer) lost(a *activeJob, cause error) {
+func (o *observer) lost(r *run, cause error) {
 	if o.notify == nil {
 		return
 	}
-	defer close(a.lossKnown)
+	defer close(r.lossKnown)
 	switch {
 	case errors.Is(cause, ErrCanceled):
-		o.canceled(a)
+		o.canceled(r)
 	case !errors.Is(cause, ErrStopped):
-		o.send(a, JobEvent{Kind: JobEventLockLost, Err: cause})
+		o.send(r, JobEvent{Kind: JobEventLockLost, Err: cause})
 	}
 }
 
 // ended reports the end of a job. The job may be nil.
-func (o *observer) ended(a *activeJob, outcome Outcome, err error) {
-	o.end(a, JobEvent{Outcome: outcome, Err: err})
+func (o *observer) ended(r *run, outcome Outcome, err error) {
+	o.end(r, JobEvent{Outcome: outcome, Err: err})
 }
 
 // end reports the end of a job, once, as a JobEventEnded.
-func (o *observer) end(a *activeJob, event JobEvent) {
-	if o.notify == nil || a.over.Swap(true) {
+func (o *observer) end(r *run, event JobEvent) {
+	if o.notify == nil || r.over.Swap(true) {
 		return
 	}
-	if a.hold.Lost.Load() {
-		<-a.lossKnown
+	if r.hold.Lost.Load() {
+		<-r.lossKnown
 	}
-	event.Kind, event.Ran, event.Ending = JobEventEnded, a.ran, event.ending()
-	o.send(a, event)
+	event.Kind, event.Ran, event.Ending = JobEventEnded, r.ran, event.ending()
+	o.send(r, event)
 }
 
 // jobLogKey is the context key for the log of a handler's job.

@@ -14,7 +14,7 @@ import (
 // new. It shares the client's subscription with others, and never blocks.
 type listener struct {
 	client    *Client
-	locks     *leases.Keeper[*activeJob]
+	locks     *leases.Keeper[*run]
 	watch     *queues.Watch
 	jobsReady func()     // asks for jobs, and for a relay
 	woken     func()     // asks for jobs
@@ -34,7 +34,7 @@ const (
 const wakeClock = "clock"
 
 func newListener(
-	client *Client, locks *leases.Keeper[*activeJob], watch *queues.Watch,
+	client *Client, locks *leases.Keeper[*run], watch *queues.Watch,
 	jobsReady, woken, recheck func(),
 ) *listener {
 	return &listener{

@@ -19,8 +19,8 @@ import (
 // A report is the outcome of a job, to be sent to the server.
 type report struct {
 	Outcome
-	quiet     bool       // it ends no run: the job was not started, or its run has lost it
-	job       *activeJob // unless it is quiet
+	quiet     bool // it ends no run: the job was not started, or its run has lost it
+	run       *run // unless it is quiet
 	jid       string
 	queue     string
 	since     string    // when the job was popped, by the server's clock; empty if unknown
@@ -501,7 +501,7 @@ func (k *progressKeeper) take(outcomes []*report) []*heldProgress {
 	ending := map[*hold]bool{}
 	for _, r := range outcomes {
 		if !r.quiet {
-			ending[&r.job.hold] = true
+			ending[&r.run.hold] = true
 		}
 	}
 	var due []*heldProgress

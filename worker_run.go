@@ -17,8 +17,9 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// An activeJob is a running job.
-type activeJob struct {
+// A run is a job that its worker runs, from its lock to its report.
+type run struct {
+	worker   *Worker
 	job      *Job
 	jid      string // these four are copies, as the handler may change the job
 	klass    string
@@ -44,7 +45,7 @@ type activeJob struct {
 
 // A hold is the state of a run that its worker and its handler share.
 type hold struct {
-	leases.Lease[*activeJob] // of the job's lock
+	leases.Lease[*run] // of the job's lock
 
 	outcome      Outcome // how the handler has ended the job; set before Ended
 	progress     *progressKeeper
@@ -68,9 +69,10 @@ func (h *hold) setProgress(r *progressReport) {
 	h.progress.set(&heldProgress{r, h})
 }
 
-func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
+func (w *Worker) newRun(reserved reservedJob, sent time.Time) *run {
 	job := reserved.job
-	a := &activeJob{
+	r := &run{
+		worker:   w,
 		job:      job,
 		jid:      job.JID,
 		klass:    job.Klass,
@@ -82,102 +84,102 @@ func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
 		route:    w.mux.find(job.Klass),
 	}
 	if w.observer.notify != nil {
-		a.lossKnown = make(chan struct{})
-		a.poppedAt, a.headers = job.PoppedAt, maps.Clone(job.Headers)
+		r.lossKnown = make(chan struct{})
+		r.poppedAt, r.headers = job.PoppedAt, maps.Clone(job.Headers)
 	}
-	a.hold.ID, a.hold.Holder, a.hold.progress = a.jid, a, w.progress
-	job.run = &a.hold
-	a.hold.Extend(sent, reserved.heartbeat)
-	return a
+	r.hold.ID, r.hold.Holder, r.hold.progress = r.jid, r, w.progress
+	job.run = &r.hold
+	r.hold.Extend(sent, reserved.heartbeat)
+	return r
 }
 
 // begin starts a job reserved by a call that was sent at the given time, or holds it for a slot. It
 // releases the job if its lock may already have ended, or the worker no longer wants jobs.
 func (w *Worker) begin(reserved reservedJob, sent time.Time) {
-	a := w.newActiveJob(reserved, sent)
+	r := w.newRun(reserved, sent)
 	late := time.Since(sent) >= reserved.heartbeat
 	if late || !w.takesJobs() {
-		w.release(a, late)
+		r.release(late)
 		return
 	}
-	replaced, ok := w.locks.Track(&a.hold.Lease)
+	replaced, ok := w.locks.Track(&r.hold.Lease)
 	if !ok {
-		w.release(a, false)
+		r.release(false)
 		return
 	}
-	if replaced != nil && !w.dropUnstarted(replaced) {
+	if replaced != nil && !replaced.dropUnstarted() {
 		replaced.cancel(ErrLockLost)
 		w.observer.lost(replaced, ErrLockLost)
 	}
-	w.undone(w.outbox.forget(a.jid), ErrLockLost)
-	w.admit(a)
+	w.undone(w.outbox.forget(r.jid), ErrLockLost)
+	r.admit()
 }
 
 // release releases a job that is not started.
-func (w *Worker) release(a *activeJob, late bool) {
-	r := a.report(Outcome{Action: ActionRelease})
-	r.quiet, r.late, r.unstarted, r.until = true, late, true, a.hold.Until
-	w.outbox.add(r)
+func (r *run) release(late bool) {
+	rep := r.report(Outcome{Action: ActionRelease})
+	rep.quiet, rep.late, rep.unstarted, rep.until = true, late, true, r.hold.Until
+	r.worker.outbox.add(rep)
 }
 
 // work calls the handler of a job and reports the outcome, even if the handler calls
 // runtime.Goexit.
-func (w *Worker) work(ctx context.Context, a *activeJob) {
-	defer a.cancel(nil)
-	w.observer.started(a)
-	if a.route == nil {
-		w.releaseUnknown(a)
+func (r *run) work(ctx context.Context) {
+	defer r.cancel(nil)
+	r.worker.observer.started(r)
+	if r.route == nil {
+		r.releaseUnknown()
 		return
 	}
 	err := guard.ErrGoexit
 	defer func() {
-		a.ran = time.Since(a.started)
-		w.finish(a, w.decide(a, err))
+		r.ran = time.Since(r.started)
+		r.finish(r.decide(err))
 	}()
-	err = w.call(ctx, a)
+	err = r.call(ctx)
 }
 
 // releaseUnknown releases a job whose klass has no handler.
-func (w *Worker) releaseUnknown(a *activeJob) {
-	w.log.unknownKlass(a, w.cfg.UnknownKlassDelay)
-	w.finish(a, a.report(Outcome{Action: ActionRelease, Delay: w.cfg.UnknownKlassDelay}))
+func (r *run) releaseUnknown() {
+	r.worker.log.unknownKlass(r, r.worker.cfg.UnknownKlassDelay)
+	r.finish(r.report(Outcome{Action: ActionRelease, Delay: r.worker.cfg.UnknownKlassDelay}))
 }
 
 // call calls the handler, wrapped in the middleware. It turns a panic into an error.
-func (w *Worker) call(ctx context.Context, a *activeJob) (err error) {
+func (r *run) call(ctx context.Context) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = w.panicked(a, value, debug.Stack())
+			err = r.panicked(value, debug.Stack())
 		}
 	}()
-	if err := a.decode(); err != nil {
+	if err := r.decode(); err != nil {
 		return err
 	}
-	if limit := w.maxRunTime(a); limit > 0 {
+	if limit := r.maxRunTime(); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, ErrMaxRunTime)
 		defer cancel()
 		defer func() { err = ranTooLong(ctx, err) }()
 	}
-	return w.wrap(a.route.handler)(w.withJobLog(ctx, a.job), a.job)
+	return r.worker.wrap(r.route.handler)(r.worker.withJobLog(ctx, r.job), r.job)
 }
 
 // decode decodes the job's data. A codec may take its time.
-func (a *activeJob) decode() error {
-	a.job.decodeData()
-	if string(a.job.Data) != a.original {
-		a.original = string(a.job.Data)
+func (r *run) decode() error {
+	r.job.decodeData()
+	if string(r.job.Data) != r.original {
+		r.original = string(r.job.Data)
 	}
-	if errors.Is(a.job.undecoded, errUnknownCodec) {
-		return FailWith(a.klass+":data", a.job.undecoded)
+	if errors.Is(r.job.undecoded, errUnknownCodec) {
+		return FailWith(r.klass+":data", r.job.undecoded)
 	}
-	return a.job.undecoded
+	return r.job.undecoded
 }
 
 // maxRunTime returns how long a job may run. Without a limit, it is not positive.
-func (w *Worker) maxRunTime(a *activeJob) time.Duration {
-	limit := cmp.Or(a.route.maxRunTime, w.cfg.MaxRunTime)
-	if own := a.job.Options.MaxRunTime; own > 0 && (limit <= 0 || own < limit) {
+func (r *run) maxRunTime() time.Duration {
+	limit := cmp.Or(r.route.maxRunTime, r.worker.cfg.MaxRunTime)
+	if own := r.job.Options.MaxRunTime; own > 0 && (limit <= 0 || own < limit) {
 		return own
 	}
 	return limit
@@ -199,88 +201,88 @@ func isDeadline(err error) (deadline bool) {
 }
 
 // panicked returns the error for a panic.
-func (w *Worker) panicked(a *activeJob, value any, stack []byte) error {
+func (r *run) panicked(value any, stack []byte) error {
 	err := &PanicError{Value: value, Stack: stack}
-	w.observer.panicked(a, err)
-	return FailWith(a.klass+":panic", err)
+	r.worker.observer.panicked(r, err)
+	return FailWith(r.klass+":panic", err)
 }
 
 // decide returns the report for a job whose handler has returned. If code of the user does not
 // return, such as Backoff, FailGroup or a method of the error, that counts as a panic of the
 // handler.
-func (w *Worker) decide(a *activeJob, err error) (r *report) {
-	if err == nil && !a.isOverwritten() && string(a.job.Data) == a.original {
-		r = a.report(Outcome{Action: ActionComplete})
-		r.result = a.job.result
-		return r
+func (r *run) decide(err error) (rep *report) {
+	if err == nil && !r.isOverwritten() && string(r.job.Data) == r.original {
+		rep = r.report(Outcome{Action: ActionComplete})
+		rep.result = r.job.result
+		return rep
 	}
-	if problem := guard.Call(func() { r = w.reportOf(a, err) }); problem != nil {
-		return w.undecided(a, problem)
+	if problem := guard.Call(func() { rep = r.reportOf(err) }); problem != nil {
+		return r.undecided(problem)
 	}
-	return r
+	return rep
 }
 
 // undecided returns the report for a job of which code of the user that decides its outcome did not
 // return.
-func (w *Worker) undecided(a *activeJob, problem error) *report {
-	err := FailWith(a.klass+":panic", problem)
+func (r *run) undecided(problem error) *report {
+	err := FailWith(r.klass+":panic", problem)
 	if p, ok := problem.(*guard.Panic); ok {
-		err = w.panicked(a, p.Value, p.Stack)
+		err = r.panicked(p.Value, p.Stack)
 	}
-	return a.report(OutcomeOf(err))
+	return r.report(OutcomeOf(err))
 }
 
-func (w *Worker) reportOf(a *activeJob, err error) *report {
-	data, dataErr := a.changedData()
-	result := a.job.result
+func (r *run) reportOf(err error) *report {
+	data, dataErr := r.changedData()
+	result := r.job.result
 	if dataErr != nil {
-		err = FailWith(a.klass+":data", dataErr)
+		err = FailWith(r.klass+":data", dataErr)
 	}
 	outcome := Outcome{Action: ActionComplete}
 	if err != nil {
-		outcome = w.settled(a, err)
+		outcome = r.settled(err)
 	}
-	r := a.report(outcome)
-	r.data, r.result = data, result
-	return r
+	rep := r.report(outcome)
+	rep.data, rep.result = data, result
+	return rep
 }
 
 // report returns a report of the job.
-func (a *activeJob) report(outcome Outcome) *report {
-	return &report{Outcome: outcome, message: outcome.message(), job: a, jid: a.jid, queue: a.queue,
-		since: a.since}
+func (r *run) report(outcome Outcome) *report {
+	return &report{Outcome: outcome, message: outcome.message(), run: r, jid: r.jid, queue: r.queue,
+		since: r.since}
 }
 
 // isOverwritten reports whether the handler has put another job in place of its own.
-func (a *activeJob) isOverwritten() bool { return a.job.run != &a.hold }
+func (r *run) isOverwritten() bool { return r.job.run != &r.hold }
 
 // changedData returns the job's data if the handler has changed it, and otherwise the empty string.
-func (a *activeJob) changedData() (string, error) {
-	if a.isOverwritten() {
-		return "", invalid("complete", a.jid,
+func (r *run) changedData() (string, error) {
+	if r.isOverwritten() {
+		return "", invalid("complete", r.jid,
 			"the handler has overwritten its job: Job.Refresh reads it again")
 	}
-	if string(a.job.Data) == a.original {
+	if string(r.job.Data) == r.original {
 		return "", nil
 	}
-	return a.job.data("complete")
+	return r.job.data("complete")
 }
 
 // settled returns the outcome for the error of a handler, completed with the worker's defaults.
-func (w *Worker) settled(a *activeJob, err error) Outcome {
+func (r *run) settled(err error) Outcome {
 	o := OutcomeOf(err)
 	switch o.Action {
 	case ActionComplete:
 		problem := o.Err
 		if problem == nil && o.hasNext() {
-			problem = o.checkNext(a.jid)
+			problem = o.checkNext(r.jid)
 		}
 		if problem != nil {
-			return Outcome{Action: ActionFail, Group: a.klass + ":next", Err: problem}
+			return Outcome{Action: ActionFail, Group: r.klass + ":next", Err: problem}
 		}
 		return o
 	case ActionFail:
-		o.Group = cmp.Or(o.Group, a.klass)
+		o.Group = cmp.Or(o.Group, r.klass)
 	case ActionRelease:
 		if o.Delay <= 0 {
 			o.Delay = minSnooze
@@ -288,15 +290,15 @@ func (w *Worker) settled(a *activeJob, err error) Outcome {
 		return o
 	case ActionRetry:
 		if o.Delay == 0 {
-			o.Delay = w.backoffOf(a)(a.copyOfJob(), a.attempt, err)
+			o.Delay = r.backoffOf()(r.copyOfJob(), r.attempt, err)
 		}
 		o.Delay = max(o.Delay, 0)
 		if o.Group == "" {
-			o.Group = cmp.Or(w.cfg.FailGroup(a.copyOfJob(), o.Err), a.klass)
+			o.Group = cmp.Or(r.worker.cfg.FailGroup(r.copyOfJob(), o.Err), r.klass)
 		}
 	default:
-		problem := invalid("work", a.jid, "unknown Action %q of an Outcome", o.Action)
-		return Outcome{Action: ActionFail, Group: a.klass + ":outcome", Err: problem}
+		problem := invalid("work", r.jid, "unknown Action %q of an Outcome", o.Action)
+		return Outcome{Action: ActionFail, Group: r.klass + ":outcome", Err: problem}
 	}
 	if _, direct := err.(*Outcome); !direct && o.Err != nil {
 		o.Err = err // with the errors that wrap the outcome
@@ -305,58 +307,59 @@ func (w *Worker) settled(a *activeJob, err error) Outcome {
 }
 
 // copyOfJob returns a copy of the job for a function of the user, which may overwrite it.
-func (a *activeJob) copyOfJob() *Job {
-	job := *a.job
+func (r *run) copyOfJob() *Job {
+	job := *r.job
 	return &job
 }
 
-func (w *Worker) backoffOf(a *activeJob) Backoff {
-	if a.route.backoff != nil {
-		return a.route.backoff
+func (r *run) backoffOf() Backoff {
+	if r.route.backoff != nil {
+		return r.route.backoff
 	}
-	return w.cfg.Backoff
+	return r.worker.cfg.Backoff
 }
 
 // finish adds the report of a job to the outbox, unless the handler has ended the job itself or the
 // lock was lost.
-func (w *Worker) finish(a *activeJob, r *report) {
+func (r *run) finish(rep *report) {
+	w := r.worker
 	w.finishing.Add(1)
 	defer w.finishing.Add(-1)
-	ended := a.hold.Ended.Load()
-	held := w.locks.Take(&a.hold.Lease)
+	ended := r.hold.Ended.Load()
+	held := w.locks.Take(&r.hold.Lease)
 	switch {
 	case held && ended:
 		w.counters.add(countEnded)
-		w.countRun(a, a.hold.outcome.Action)
-		w.retire(a)
+		w.countRun(r, r.hold.outcome.Action)
+		w.retire(r)
 	case held:
-		r.until = a.hold.Until
-		w.retire(a, r)
+		rep.until = r.hold.Until
+		w.retire(r, rep)
 	default:
-		if !ended && isLoss(a.hold.Cause) {
+		if !ended && isLoss(r.hold.Cause) {
 			w.counters.add(countLost)
 		}
-		if !ended && a.hold.Expired && !w.locks.Holds(a.jid) {
-			w.retryLate(a)
+		if !ended && r.hold.Expired && !w.locks.Holds(r.jid) {
+			r.retryLate()
 		}
-		w.retire(a)
+		w.retire(r)
 	}
-	w.locks.Left(&a.hold.Lease)
+	w.locks.Left(&r.hold.Lease)
 	w.checkQuiet()
 	w.loop.due.Notify()
 	if ended {
-		w.observer.ended(a, a.hold.outcome, nil)
+		w.observer.ended(r, r.hold.outcome, nil)
 	} else if !held {
-		w.discard(a, r, a.hold.Cause)
+		r.discard(rep, r.hold.Cause)
 	}
 }
 
 // discard drops the report of a job whose lock was lost or released.
-func (w *Worker) discard(a *activeJob, r *report, cause error) {
+func (r *run) discard(rep *report, cause error) {
 	if !errors.Is(cause, ErrCanceled) { // already logged when it was canceled
-		w.log.discarded(a, r.Outcome, cause)
+		r.worker.log.discarded(r, rep.Outcome, cause)
 	}
-	w.observer.ended(a, r.Outcome, cause)
+	r.worker.observer.ended(r, rep.Outcome, cause)
 }
 
 // reported records that the server has ended a job by an action, or has not because of an error.
@@ -366,8 +369,8 @@ func (w *Worker) reported(r *report, action Action, err error) {
 		w.counters.add(actions[r.Action].count)
 	case errors.Is(err, ErrCanceled):
 		w.counters.add(countCanceled)
-		w.log.canceled(r.job)
-		w.observer.canceled(r.job)
+		w.log.canceled(r.run)
+		w.observer.canceled(r.run)
 	case !r.late:
 		w.counters.add(countLost)
 	}
@@ -375,16 +378,16 @@ func (w *Worker) reported(r *report, action Action, err error) {
 		return
 	}
 	if err == nil {
-		w.countRun(r.job, action)
+		w.countRun(r.run, action)
 	}
-	w.observer.end(r.job, JobEvent{Outcome: r.Outcome, Err: err, Exhausted: action != r.Action})
+	w.observer.end(r.run, JobEvent{Outcome: r.Outcome, Err: err, Exhausted: action != r.Action})
 }
 
 // undone notifies the observer of reports that will not reach the server.
 func (w *Worker) undone(reports []*report, cause error) {
 	for _, r := range reports {
 		if !r.quiet {
-			w.observer.ended(r.job, r.Outcome, cause)
+			w.observer.ended(r.run, r.Outcome, cause)
 		}
 	}
 }
@@ -399,22 +402,22 @@ const unknownLock = time.Minute
 
 // retryLate retries a job whose lock has expired: a renewal that was still in flight may have
 // locked it again, although it is no longer run.
-func (w *Worker) retryLate(a *activeJob) {
-	r := a.report(Outcome{Action: ActionRetry})
-	r.quiet, r.late, r.until = true, true, time.Now().Add(unknownLock)
-	w.outbox.add(r)
-	w.loop.due.Notify()
+func (r *run) retryLate() {
+	rep := r.report(Outcome{Action: ActionRetry})
+	rep.quiet, rep.late, rep.until = true, true, time.Now().Add(unknownLock)
+	r.worker.outbox.add(rep)
+	r.worker.loop.due.Notify()
 }
 
 // newLocks returns the keeper of the locks of the worker's jobs.
-func (w *Worker) newLocks() *leases.Keeper[*activeJob] {
-	return leases.NewKeeper(leases.Config[*activeJob]{
+func (w *Worker) newLocks() *leases.Keeper[*run] {
+	return leases.NewKeeper(leases.Config[*run]{
 		Renew:   w.client.renew,
 		IsOfOne: func(err error) bool { return errors.Is(err, ErrServer) },
 		Failed:  w.log.renewalFailed,
 		Backoff: redisx.WhileAway.After,
 		Cause:   causeOfLoss,
-		Lost:    w.lost,
+		Lost:    (*run).lost,
 	})
 }
 
@@ -451,95 +454,97 @@ func causeOfLoss(problem error) error {
 }
 
 // lost cancels the run of a job whose lock was lost. Its outcome will be discarded.
-func (w *Worker) lost(a *activeJob) {
-	if w.dropUnstarted(a) {
-		w.leaveLate(a)
+func (r *run) lost() {
+	w := r.worker
+	if r.dropUnstarted() {
+		r.leaveLate()
 		return
 	}
-	cause := a.hold.Cause
+	cause := r.hold.Cause
 	canceled := errors.Is(cause, ErrCanceled)
 	if canceled {
 		w.counters.add(countCanceled)
 	}
-	a.cancel(cause)
+	r.cancel(cause)
 	switch {
 	case canceled:
-		w.log.canceled(a)
-	case a.hold.Problem == nil:
-		w.log.lockExpired(a)
+		w.log.canceled(r)
+	case r.hold.Problem == nil:
+		w.log.lockExpired(r)
 	default:
-		w.log.lockLost(a, a.hold.Problem)
+		w.log.lockLost(r, r.hold.Problem)
 	}
-	w.observer.lost(a, cause)
+	w.observer.lost(r, cause)
 	w.checkQuiet()
 }
 
 // leaveLate drops a job that was lost before it was started. If its lock has expired, a renewal
 // that was still in flight may have locked it again.
-func (w *Worker) leaveLate(a *activeJob) {
-	if a.hold.Expired {
-		w.release(a, true)
-		w.loop.due.Notify()
+func (r *run) leaveLate() {
+	if r.hold.Expired {
+		r.release(true)
+		r.worker.loop.due.Notify()
 	}
-	w.checkQuiet()
+	r.worker.checkQuiet()
 }
 
 // releaseAll ends the contexts of the jobs that are still running, and releases the jobs.
 func (w *Worker) releaseAll() {
 	all := w.locks.TakeAll(ErrStopped)
-	for _, a := range all {
-		if !a.hold.Ended.Load() {
-			r := a.report(Outcome{Action: ActionRelease})
-			r.quiet, r.until = true, a.hold.Until
-			w.outbox.add(r)
+	for _, r := range all {
+		if !r.hold.Ended.Load() {
+			rep := r.report(Outcome{Action: ActionRelease})
+			rep.quiet, rep.until = true, r.hold.Until
+			w.outbox.add(rep)
 		}
-		w.locks.Left(&a.hold.Lease)
+		w.locks.Left(&r.hold.Lease)
 	}
-	all = slices.DeleteFunc(all, w.dropUnstarted)
-	for _, a := range all {
-		a.cancel(ErrStopped)
+	all = slices.DeleteFunc(all, (*run).dropUnstarted)
+	for _, r := range all {
+		r.cancel(ErrStopped)
 	}
 	w.checkQuiet()
 	w.loop.due.Notify()
-	for _, a := range all {
-		w.observer.lost(a, ErrStopped)
+	for _, r := range all {
+		w.observer.lost(r, ErrStopped)
 	}
 }
 
 // admit starts a job whose lock is kept, or holds it if no slot is free. It releases the job if the
 // worker no longer wants jobs.
-func (w *Worker) admit(a *activeJob) {
+func (r *run) admit() {
+	w := r.worker
 	w.mu.Lock()
 	wanted := w.state == workerRunning && !w.paused
 	switch {
-	case a.dropped || !wanted:
+	case r.dropped || !wanted:
 	case len(w.active) < w.cfg.Concurrency:
-		w.start(a)
+		w.start(r)
 	default:
-		w.ahead.Push(a)
+		w.ahead.Push(r)
 	}
 	w.mu.Unlock()
 	if !wanted {
-		w.releaseAhead([]*activeJob{a})
+		w.releaseAhead([]*run{r})
 	}
 }
 
 // startNext starts the first job that was taken ahead, unless it was lost. The mutex is held.
 func (w *Worker) startNext() {
-	for a, ok := w.ahead.Pop(); ok; a, ok = w.ahead.Pop() {
-		if !a.hold.Lost.Load() {
-			w.start(a)
+	for r, ok := w.ahead.Pop(); ok; r, ok = w.ahead.Pop() {
+		if !r.hold.Lost.Load() {
+			w.start(r)
 			return
 		}
-		a.dropped = true
+		r.dropped = true
 	}
 }
 
 // wantedAhead returns the number of jobs to take ahead. The mutex is held.
 func (w *Worker) wantedAhead() int {
 	return w.ahead.Wanted(w.cfg.Concurrency, func(yield func(time.Time) bool) {
-		for a := range w.active {
-			if !yield(a.started) {
+		for r := range w.active {
+			if !yield(r.started) {
 				return
 			}
 		}
@@ -555,14 +560,14 @@ func (w *Worker) releaseOverdue() {
 }
 
 // releaseAhead releases jobs that were taken ahead, which keep their order.
-func (w *Worker) releaseAhead(jobs []*activeJob) {
+func (w *Worker) releaseAhead(jobs []*run) {
 	if len(jobs) == 0 {
 		return
 	}
-	for _, a := range jobs {
-		if w.locks.Take(&a.hold.Lease) {
-			w.release(a, false)
-			w.locks.Left(&a.hold.Lease)
+	for _, r := range jobs {
+		if w.locks.Take(&r.hold.Lease) {
+			r.release(false)
+			w.locks.Left(&r.hold.Lease)
 		}
 	}
 	w.checkQuiet()
@@ -570,13 +575,13 @@ func (w *Worker) releaseAhead(jobs []*activeJob) {
 }
 
 // dropUnstarted reports whether the handler of a lost job was not called. In this case it never is.
-func (w *Worker) dropUnstarted(a *activeJob) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !a.started.IsZero() {
+func (r *run) dropUnstarted() bool {
+	r.worker.mu.Lock()
+	defer r.worker.mu.Unlock()
+	if !r.started.IsZero() {
 		return false
 	}
-	a.dropped = true
-	w.ahead.Remove(a)
+	r.dropped = true
+	r.worker.ahead.Remove(r)
 	return true
 }

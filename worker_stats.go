@@ -239,9 +239,9 @@ func (w *Worker) newRates() *runs.Reporter {
 }
 
 // countRun counts a run of a job, and how it ended.
-func (w *Worker) countRun(a *activeJob, action Action) {
+func (w *Worker) countRun(r *run, action Action) {
 	if ended := actions[action].countRun; ended != nil {
-		w.rates.Count(runs.Key{Queue: a.queue, Klass: a.klass}, ended, a.waited, a.ran)
+		w.rates.Count(runs.Key{Queue: r.queue, Klass: r.klass}, ended, r.waited, r.ran)
 	}
 }
 

@@ -214,7 +214,7 @@ func (w *Worker) checkQuiet() {
 }
 
 // setState sets the state, and returns prefetched jobs, which are no longer started.
-func (w *Worker) setState(state workerState) (ahead []*activeJob) {
+func (w *Worker) setState(state workerState) (ahead []*run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.state = state
@@ -228,8 +228,8 @@ func (w *Worker) setUnfinished() {
 	if w.unfinished != nil {
 		return
 	}
-	for a := range w.active {
-		w.unfinished = append(w.unfinished, a.jid)
+	for r := range w.active {
+		w.unfinished = append(w.unfinished, r.jid)
 	}
 	slices.Sort(w.unfinished)
 }

@@ -50,8 +50,8 @@ func TestEachActionHasARow(t *testing.T) {
 
 func TestReleasesCountAsNoRuns(t *testing.T) {
 	var w Worker // without a reporter
-	w.countRun(&activeJob{queue: "q", klass: "K"}, ActionRelease)
-	w.countRun(&activeJob{queue: "q", klass: "K"}, "")
+	w.countRun(&run{queue: "q", klass: "K"}, ActionRelease)
+	w.countRun(&run{queue: "q", klass: "K"}, "")
 }
 
 // quietLog returns a log that is discarded.
