@@ -17,83 +17,83 @@ type Code string
 // The codes of errors. ErrCanceled, ErrLockLost, ErrMaxRunTime and ErrStopped are also the causes
 // with which a handler's context ends: see [context.Cause].
 const (
-	// ErrCanceled means that the job was canceled, or that its [StartBy] or [TTL] has passed.
+	// ErrCanceled: the job was canceled, or its [StartBy] or [TTL] has passed.
 	ErrCanceled Code = "canceled"
 
-	// ErrExists means that a job was not put because one already exists, whose jid the error has. See
-	// [If] and [Unique].
+	// ErrExists: a job was not put because one exists already. The error has its jid. See [If] and
+	// [Unique].
 	ErrExists Code = "exists"
 
-	// ErrFailed means that a job has failed, so that [ResultAs] has no result to decode.
+	// ErrFailed: a job has failed, and [ResultAs] has no result to decode.
 	ErrFailed Code = "failed"
 
-	// ErrFinished means that the job can't be withdrawn or ended because it is complete or failed, or
+	// ErrFinished: the job can't be withdrawn or ended because it is complete or failed, or
 	// can't be canceled because it is complete.
 	ErrFinished Code = "finished"
 
-	// ErrFollowed means that a schedule can't be forgotten because a worker follows it.
+	// ErrFollowed: a schedule can't be forgotten because a worker follows it.
 	ErrFollowed Code = "followed"
 
-	// ErrHasDependents means that a job can't be canceled, or a failed one forgotten, because a job
-	// that is not being canceled depends on it.
+	// ErrHasDependents: a job can't be canceled, or a failed one forgotten, because a job outside the
+	// call depends on it.
 	ErrHasDependents Code = "has_dependents"
 
-	// ErrInvalid means that an argument can't be used. Nothing was changed.
+	// ErrInvalid: an argument can't be used. Nothing was changed.
 	ErrInvalid Code = "invalid"
 
-	// ErrLockLost means that the job now belongs to another worker.
+	// ErrLockLost: the job now belongs to another worker.
 	ErrLockLost Code = "lock_lost"
 
-	// ErrMaxRunTime means that the handler ran for longer than its MaxRunTime.
+	// ErrMaxRunTime: the handler ran for longer than its MaxRunTime.
 	ErrMaxRunTime Code = "max_run_time"
 
-	// ErrNotDepending means that the job is not waiting for other jobs, so its dependencies can't
+	// ErrNotDepending: the job is not waiting for other jobs, so its dependencies can't
 	// be changed, nor members added to its batch.
 	ErrNotDepending Code = "not_depending"
 
-	// ErrNotFailed means that the job has not failed, so it can't be unfailed.
+	// ErrNotFailed: the job has not failed, so it can't be unfailed.
 	ErrNotFailed Code = "not_failed"
 
-	// ErrNotFound means that there is no such job or schedule.
+	// ErrNotFound: there is no such job or schedule.
 	ErrNotFound Code = "not_found"
 
-	// ErrNotReplicated means that a job was put, but too few replicas are known to have it: if the
+	// ErrNotReplicated: a job was put, but too few replicas are known to have it: if the
 	// master is lost, the job may be lost too. If the error is [ErrExists] as well, it is about a job
 	// that already existed. See Replicas in [ClientConfig].
 	ErrNotReplicated Code = "not_replicated"
 
-	// ErrNotRunning means that no worker has the job: it is waiting, failed or complete, or its
+	// ErrNotRunning: no worker has the job: it is waiting, failed or complete, or its
 	// worker was timed out.
 	ErrNotRunning Code = "not_running"
 
-	// ErrNotScheduled means that the job is neither scheduled nor waiting to be popped.
+	// ErrNotScheduled: the job is neither scheduled nor waiting to be popped.
 	ErrNotScheduled Code = "not_scheduled"
 
-	// ErrRunning means that the job can't be withdrawn, rescheduled or forgotten because a worker
+	// ErrRunning: the job can't be withdrawn, rescheduled or forgotten because a worker
 	// runs it.
 	ErrRunning Code = "running"
 
-	// ErrServer means that the server refused the command, for instance because it is out of
+	// ErrServer: the server refused the command, for instance because it is out of
 	// memory or the user may not run it.
 	ErrServer Code = "server"
 
-	// ErrStopped means that the worker was stopped.
+	// ErrStopped: the worker was stopped.
 	ErrStopped Code = "stopped"
 
-	// ErrUnavailable means that there was no reply: the server could not be reached, the connection
+	// ErrUnavailable: there was no reply: the server could not be reached, the connection
 	// broke, the server accepted no commands, for instance because it was busy with a long script, or
 	// the caller's context ended first. In the last case, errors.Is(err, context.Canceled) or
 	// context.DeadlineExceeded is true as well. The command may have run nevertheless.
 	ErrUnavailable Code = "unavailable"
 
-	// ErrUnfinished means that the job has no result yet, or can't be forgotten: it is neither
+	// ErrUnfinished: the job has no result yet, or can't be forgotten: it is neither
 	// complete nor failed.
 	ErrUnfinished Code = "unfinished"
 
-	// ErrWrongQueue means that the job is running in a queue other than the one named.
+	// ErrWrongQueue: the job is running in a queue other than the one named.
 	ErrWrongQueue Code = "wrong_queue"
 
-	// ErrWrongShard means that a job can't depend on a job of another shard, or be a member of a
+	// ErrWrongShard: a job can't depend on a job of another shard, or be a member of a
 	// batch there. See [Shards].
 	ErrWrongShard Code = "wrong_shard"
 )
@@ -135,17 +135,17 @@ func (c Code) Error() string {
 // An Error is the error type of this package. Compare it with a [Code] using [errors.Is], or read
 // its fields using [errors.As].
 type Error struct {
-	// Op is the command that failed, such as "complete".
+	// Op is the failed command, such as "complete".
 	Op string `json:"op"`
 
 	// Code is the kind of error.
 	Code Code `json:"code"`
 
-	// JID is the job that the error is about. It is empty if there is none, or more than one.
+	// JID is the job of the error. It is empty if there is none, or more than one.
 	JID string `json:"jid,omitempty"`
 
-	// Indices are the indices, in order, of the jobs that [Queue.PutMany] or [Batch.Add] did not put
-	// because of an [If] or [Unique]. Only an [ErrExists] has them.
+	// Indices are the indices, in order, of jobs not put by [Queue.PutMany] or [Batch.Add] because of
+	// an [If] or [Unique]. Only an [ErrExists] has them.
 	Indices []int `json:"indices,omitempty"`
 
 	// Withdrawn is true if the job of a [Queue.Call] whose context has ended will not run, because it
@@ -183,12 +183,12 @@ func (e *Error) Is(target error) bool {
 	return ok && code == e.Code
 }
 
-// invalid returns the error for an argument that can't be used.
+// invalid returns the error for an invalid argument.
 func invalid(op, jid, format string, args ...any) *Error {
 	return &Error{Op: op, Code: ErrInvalid, JID: jid, Message: fmt.Sprintf(format, args...)}
 }
 
-// noSuchJob returns the error for a job that does not exist.
+// noSuchJob returns the error for a missing job.
 func noSuchJob(op, jid string) *Error {
 	return &Error{Op: op, Code: ErrNotFound, JID: jid, Message: "no such job"}
 }
@@ -218,7 +218,7 @@ func wrap(op, jid string, err error) error {
 	return &Error{Op: op, Code: code, JID: jid, Message: message, Err: err}
 }
 
-// refusal returns the error for a problem that the script found. err is the server's error, if it
+// refusal returns the error for a problem found by the script. err is the server's error, if it
 // sent one.
 func refusal(op, jid string, problem wire.Problem, err error) *Error {
 	return &Error{

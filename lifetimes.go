@@ -83,7 +83,7 @@ func deadline(given *jobopts.Options, name string, d time.Duration) *jobopts.Dea
 	return jobopts.After(d)
 }
 
-// span does the same for an option that is a duration.
+// span does the same for a duration.
 func span(given *jobopts.Options, name string, d time.Duration) *jobopts.Span {
 	if d == Forever {
 		given.Clear(name)
@@ -139,7 +139,7 @@ func laterBy(t time.Time, d time.Duration) time.Time {
 	return t.Add(d)
 }
 
-// earliest returns the earlier of two times that are not zero.
+// earliest returns the earlier of two nonzero times.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -135,13 +135,13 @@ func (c *Client) Close() error {
 	return wrap("close", "", c.rdb.Close())
 }
 
-// Redis returns the go-redis client that this one uses. [Client.Close] closes it if [Dial] made it.
+// Redis returns the underlying go-redis client. [Client.Close] closes it if [Dial] made it.
 func (c *Client) Redis() redis.UniversalClient { return c.rdb }
 
 // Namespace returns the prefix of the client's keys.
 func (c *Client) Namespace() string { return c.prefix }
 
-// WorkerName returns the worker name under which the client pops and runs jobs.
+// WorkerName returns the name used by the client to pop and run jobs.
 func (c *Client) WorkerName() string { return c.worker }
 
 // Queue returns the queue with this name. It need not exist: putting the first job creates it.
@@ -378,7 +378,7 @@ type ClientConfig struct {
 	// the handler: a job with an unknown codec fails in the group <klass>:data, and one for which
 	// Decode returns an error is retried.
 	//
-	// Defaults to nil, which stores data as JSON.
+	// Defaults to nil: data is stored as JSON.
 	Codec Codec
 
 	// Headers returns headers for each job that the client puts, alone, with others or for a
@@ -387,7 +387,7 @@ type ClientConfig struct {
 	// any. [Job.Next] and [Job.Move] don't call it, as the job already has its headers: see
 	// NextHeaders. If it panics, the put is [ErrInvalid].
 	//
-	// Defaults to nil, which adds none.
+	// Defaults to nil: none are added.
 	Headers func(ctx context.Context) map[string]string
 
 	// Logger receives problems that the client can't return as errors, such as a lost subscription.
@@ -416,7 +416,7 @@ type ClientConfig struct {
 	// that returns [Next], to which a middleware can add headers. If the job would have more than 8
 	// KiB of headers, its result is ignored. A panic is logged, and leaves the headers as they are.
 	//
-	// Defaults to nil, which leaves the headers as they are.
+	// Defaults to nil: the headers stay as they are.
 	NextHeaders func(ctx context.Context, headers map[string]string) map[string]string
 
 	// Observer is called once for every command that the client and its workers send to the server,
@@ -430,7 +430,7 @@ type ClientConfig struct {
 	// A panic is logged. A call that takes a second is logged, and no longer waited for. While it
 	// blocks, others are waited for only for 10 ms, and while 100 block, no further ones are made.
 	//
-	// Defaults to nil, which means that commands are not reported.
+	// Defaults to nil: commands are not reported.
 	Observer func(ctx context.Context, call Call)
 
 	// OldCodecs are codecs that only decode, for jobs that were stored before Codec was used. No two
@@ -453,7 +453,7 @@ type ClientConfig struct {
 	// worker's schedules. If it panics or blocks, that is logged as for Observer, and the jobs are put
 	// with the context of the call.
 	//
-	// Defaults to nil, which means that puts are not reported.
+	// Defaults to nil: puts are not reported.
 	PutObserver func(ctx context.Context, put Call) (context.Context, func(put Call))
 
 	// ReplicaTimeout is the maximum time that a put waits for its Replicas.
@@ -471,7 +471,7 @@ type ClientConfig struct {
 	// master. Each such call also runs WAIT, which takes a round trip from the master to its replicas;
 	// [Queue.PutMany] waits once for each script.
 	//
-	// Defaults to 0, which means none, as -1 does.
+	// Defaults to 0: none. The value -1 means the same.
 	Replicas int
 
 	// Unbatched sends each put by itself. By default, concurrent puts share scripts: while one is in
@@ -563,7 +563,7 @@ func (c *ClientConfig) checkReplicas(rdb redis.UniversalClient) error {
 	return nil
 }
 
-// codecs returns all codecs that decode.
+// codecs returns all codecs for decoding.
 func (c *ClientConfig) codecs() []Codec {
 	if c.Codec == nil {
 		return slices.Clone(c.OldCodecs)

@@ -17,7 +17,7 @@ type Queue struct {
 	name   string
 }
 
-// QueueCounts holds the number of jobs that a queue has, by state.
+// QueueCounts holds the numbers of jobs of a queue, by state.
 type QueueCounts struct {
 	Name      string `json:"name"`
 	Waiting   int    `json:"waiting"`
@@ -62,7 +62,7 @@ func (q *Queue) Put(
 	return q.client.put(ctx, p)
 }
 
-// popBatchSize is the maximum number of jobs that a script pops.
+// popBatchSize is the maximum number of jobs popped by a script.
 const popBatchSize = 100
 
 // Pop locks at most count jobs for the client's worker and returns them: first jobs whose locks
@@ -141,7 +141,7 @@ func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 // maxReserve is the maximum number of queues that a call asks, and of jobs that it asks for.
 const maxReserve = 1000
 
-// checkCount checks the number of jobs that a call asks for.
+// checkCount checks the number of jobs asked for by a call.
 func checkCount(op string, count int) error {
 	if count < 1 || count > math.MaxInt32 {
 		return invalid(op, "", "the count %d is not from 1 to %d", count, math.MaxInt32)

@@ -149,8 +149,8 @@ type JobOptions struct {
 	// LockTime is the duration of each lock on the job. 0 means that of its queue: see [LockTime].
 	LockTime time.Duration `json:"lock_time,omitempty"`
 
-	// MaxRunTime is the time after which the context of the handler ends. 0 means that of the worker:
-	// see [MaxRunTime].
+	// MaxRunTime is the maximum time of the handler: then its context ends. 0 means that of the
+	// worker: see [MaxRunTime].
 	MaxRunTime time.Duration `json:"max_run_time,omitempty"`
 
 	// OnFailure is the policy for the failure of a job that this one waits for: see [OnFailure].
@@ -178,7 +178,7 @@ type JobOptions struct {
 	Weight Weight `json:"weight,omitempty"`
 }
 
-// A UniqueClaim is the key that a job claims: see [Unique].
+// A UniqueClaim is the key claimed by a job: see [Unique].
 type UniqueClaim struct {
 	// Key is the key: the parts as a JSON array, or a text made of the klass and the data.
 	Key string `json:"key"`

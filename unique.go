@@ -162,7 +162,7 @@ func (c conflict) answer(err error) (string, error) {
 	return c.jid, errorOfOne("put", c.jid, err)
 }
 
-// found completes the description of a job that the put has found.
+// found completes the description of a job found by the put.
 func (p *put) found(other conflict) conflict {
 	other.holds = other.jid != p.jid
 	return other
@@ -178,7 +178,7 @@ func (e *Error) unconfirmed(err error) *Error {
 	return e
 }
 
-// exists returns the error of a put that was refused.
+// exists returns the error of a refused put.
 func (c conflict) exists(op string) *Error {
 	return &Error{Op: op, Code: ErrExists, JID: c.jid, Message: "the job " + c.describe()}
 }
@@ -224,7 +224,7 @@ func conflictsIn(reply any) ([]conflict, error) {
 	return found, nil
 }
 
-// maxListed is the maximum number of jobs that a message lists.
+// maxListed is the maximum number of jobs listed by a message.
 const maxListed = 10
 
 // manyError returns the error of a PutMany. found are the jobs that existed, and err is the error

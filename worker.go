@@ -300,7 +300,7 @@ func (w *Worker) retire(r *run, reports ...*report) {
 	w.startNext()
 }
 
-// A workload is the state that the loop needs.
+// A workload is the state needed by the loop.
 type workload struct {
 	state   workerState
 	paused  bool
@@ -461,7 +461,7 @@ type WorkerConfig struct {
 	// retried if it returns an error. The option [MaxRunTime] sets it for one klass, and a job with
 	// that option may have less time.
 	//
-	// Defaults to 0, which means never, as -1 does.
+	// Defaults to 0: never. The value -1 means the same.
 	MaxRunTime time.Duration
 
 	// Name is the worker's name, under which it holds its locks. It must be unique among the live
@@ -477,7 +477,7 @@ type WorkerConfig struct {
 	// that takes a second is logged, and no longer waited for. While it blocks, others are waited for
 	// only for 10 ms, and while 100 block, further events are dropped.
 	//
-	// Defaults to nil, which means that events are not reported.
+	// Defaults to nil: events are not reported.
 	Observer func(event JobEvent)
 
 	// Order is the order in which the queues are asked for jobs.
@@ -497,7 +497,7 @@ type WorkerConfig struct {
 	// another worker is idle for one of its queues, and none of a queue with a max-concurrency. It
 	// releases jobs that have waited for 20 ms, and all when it is paused or stopped.
 	//
-	// Defaults to 0, which means as needed, up to 16. The value -1 means none.
+	// Defaults to 0: as needed, up to 16. The value -1 means none.
 	Prefetch int
 
 	// Queues are the queues to take jobs from, at most 1000. A name may be a pattern: in "mail-*" the

@@ -20,29 +20,29 @@ import (
 
 // WorkerStats describes the current work of a worker and counts its work since the start.
 type WorkerStats struct {
-	// Completed counts jobs that were completed, including ones that moved to another queue.
+	// Completed counts completed jobs, including moves to another queue.
 	Completed int `json:"completed"`
 
-	// Failed counts jobs that were failed at once. A job that ran out of retries counts as retried.
+	// Failed counts jobs failed at once. A job without retries left counts as retried.
 	Failed int `json:"failed"`
 
-	// Retried counts jobs that were retried, or failed because they had no retries left.
+	// Retried counts jobs retried, or failed without retries left.
 	Retried int `json:"retried"`
 
-	// Released counts jobs that were released without using up a retry.
+	// Released counts jobs released without using up a retry.
 	Released int `json:"released"`
 
-	// Ended counts jobs that were ended by their own handlers.
+	// Ended counts jobs ended by their own handlers.
 	Ended int `json:"ended"`
 
-	// Canceled counts jobs that were canceled while they ran.
+	// Canceled counts jobs canceled while they ran.
 	Canceled int `json:"canceled"`
 
 	// Lost counts outcomes that were discarded because the lock was lost or the server refused
 	// them.
 	Lost int `json:"lost"`
 
-	// Slots is the maximum number of jobs that run at once, the worker's Concurrency.
+	// Slots is the maximum number of jobs at once, the worker's Concurrency.
 	Slots int `json:"slots"`
 
 	// Prefetched is the number of jobs that the worker holds ahead of its free slots. They are locked,
@@ -55,7 +55,7 @@ type WorkerStats struct {
 	// Queues are the queues that jobs are taken from, as the patterns currently match.
 	Queues []string `json:"queues"`
 
-	// Schedules are the schedules that the worker follows, in the order of its config.
+	// Schedules are the schedules of the worker, in the order of its config.
 	Schedules []ScheduleStatus `json:"schedules"`
 
 	// Paused reports whether the worker is paused.
@@ -69,7 +69,7 @@ type WorkerStats struct {
 	LastAnswer time.Time `json:"last_answer,omitzero"`
 }
 
-// A RunningJob is a job that a worker is running.
+// A RunningJob is a job running on a worker.
 type RunningJob struct {
 	JID   string    `json:"jid"`
 	Klass string    `json:"klass"`
@@ -92,7 +92,7 @@ func (w *Worker) Stats() WorkerStats {
 	return s
 }
 
-// running returns the jobs that run and are held, and the number of jobs taken ahead.
+// running returns the jobs running and held, and the number of jobs taken ahead.
 func (w *Worker) running() (running []RunningJob, ahead int) {
 	held := w.locks.Holders()
 	w.mu.Lock()
@@ -178,21 +178,21 @@ func (h *health) asksNothing() {
 	h.askedAt = time.Time{}
 }
 
-// answered records that the server has answered, before the exchange is over.
+// answered records an answer of the server, before the exchange is over.
 func (h *health) answered() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.answeredAt = time.Now()
 }
 
-// succeeded records that an exchange succeeded.
+// succeeded records a successful exchange.
 func (h *health) succeeded() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.answeredAt, h.askedAt, h.refused = time.Now(), time.Time{}, nil
 }
 
-// failed records that an exchange failed.
+// failed records a failed exchange.
 func (h *health) failed(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -439,7 +439,7 @@ var moduleVersion = sync.OnceValue(func() string {
 	return ""
 })
 
-// liveWorkers holds the workers that this process runs, by workerKey.
+// liveWorkers holds the workers of this process, by workerKey.
 var liveWorkers sync.Map
 
 // A workerKey must be unique among live workers.
