@@ -170,7 +170,7 @@ type Job struct {
 
 	client *Client
 	since  string // PoppedAt in the server's form; empty if unknown
-	run    jobRun    // by a worker of this process; nil otherwise
+	run    jobRun // by a worker of this process; nil otherwise
 	result string // set by SetResult, as JSON; empty if none
 
 	undecoded error    // why Data is still in its envelope; nil if it is not
