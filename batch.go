@@ -72,7 +72,7 @@ func newBatchPut(queue, klass string, data any, options []PutOption) (*put, erro
 // batch of its job.
 func (c *Client) Batch(id string) *Batch { return &Batch{client: c, id: id} }
 
-// ID returns the id of the batch, which is the jid of its callback.
+// ID returns the id of the batch: the jid of its callback.
 func (b *Batch) ID() string { return b.id }
 
 // Add puts jobs into a queue as members of the batch, and returns their jids in order. Each script
@@ -150,13 +150,13 @@ type BatchStatus struct {
 	// Open reports whether the batch is not committed yet.
 	Open bool `json:"open"`
 
-	// Pending is the number of members that the callback waits for.
+	// Pending is the number of members the callback waits for.
 	Pending int `json:"pending"`
 
 	// State is the state of the callback: [StateDepends] until it is released.
 	State State `json:"state"`
 
-	// Total is the number of members that were added.
+	// Total is the number of added members.
 	Total int `json:"total"`
 }
 

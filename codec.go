@@ -30,11 +30,11 @@ type Codec interface {
 	// the key that Decode needs, if there are several. If encoded is nil, the data is stored as it is.
 	Encode(klass string, data []byte) (encoded []byte, key string, err error)
 
-	// Decode returns the data that was encoded.
+	// Decode returns the original data.
 	Decode(key string, encoded []byte) (data []byte, err error)
 }
 
-// errUnknownCodec means that data is encoded by a codec that the client does not have.
+// errUnknownCodec: data is encoded by a codec unknown to the client.
 var errUnknownCodec = errors.New("unknown codec")
 
 // The limits of a job's data, in bytes.
@@ -143,7 +143,7 @@ func (c *Client) decode(jid, what, stored string) (json.RawMessage, error) {
 		Message: fmt.Sprintf("the %s is encoded by %q, which the client does not know", what, name)}
 }
 
-// decodeData decodes the data of a job that was read from the server.
+// decodeData decodes the data of a job read from the server.
 func (j *Job) decodeData() {
 	j.Data, j.undecoded = j.client.decode(j.JID, "data", string(j.Data))
 	j.dataSum = maphash.Bytes(dataSeed, j.Data)

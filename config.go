@@ -31,7 +31,7 @@ const (
 	// Defaults to 60 s.
 	ConfigHeartbeat = "heartbeat"
 
-	// ConfigHistogramHistory is the number of days for which histograms are kept. Defaults to 7.
+	// ConfigHistogramHistory is the number of days to keep histograms. Defaults to 7.
 	ConfigHistogramHistory = "histogram-history"
 
 	// ConfigJobsFailedHistory is how long failed jobs are kept. When a job fails, up to 100 jobs that
@@ -59,16 +59,16 @@ const (
 	// ConfigMaxWorkerAge is how long a silent worker stays listed. Defaults to 86400 s, a day.
 	ConfigMaxWorkerAge = "max-worker-age"
 
-	// ConfigStatsHistory is the number of days for which statistics are kept. Defaults to 30.
+	// ConfigStatsHistory is the number of days to keep statistics. Defaults to 30.
 	ConfigStatsHistory = "stats-history"
 )
 
-// A Config gives access to the settings of a namespace, which all its clients share.
+// A Config gives access to the settings of a namespace, shared by all its clients.
 type Config struct {
 	client *Client
 }
 
-// Config returns the settings of the namespace, which all of its clients share.
+// Config returns the settings of the namespace, shared by all its clients.
 func (c *Client) Config() *Config { return &Config{client: c} }
 
 // Get returns a setting or its default, or the empty string if it has neither.
@@ -91,7 +91,7 @@ func (c *Config) Get(ctx context.Context, name string) (string, error) {
 	return "", unexpected("config.get", reply)
 }
 
-// All returns every setting that is set or has a default. It reads about 500 at a time.
+// All returns every setting with a value or a default. It reads about 500 at a time.
 func (c *Config) All(ctx context.Context) (map[string]string, error) {
 	all := settings.Defaults()
 	for cursor := ""; ; {

@@ -14,7 +14,7 @@ import (
 
 // An End describes how [Client.End] ends a job.
 type End struct {
-	// State is [StateComplete], which is the default, or [StateFailed].
+	// State is [StateComplete], the default, or [StateFailed].
 	State State
 
 	// Result becomes the job's result, encoded as by [Job.SetResult]. If it is nil, the job has none.
@@ -323,7 +323,7 @@ func newCompleteBatcher(client *Client) *completeBatcher {
 	return b
 }
 
-// countCompletes returns the number of calls that share the next script.
+// countCompletes returns the number of calls in the next script.
 func countCompletes(waiting []*waitingComplete) int {
 	jobs := 0
 	for n, w := range waiting {
@@ -337,7 +337,7 @@ func countCompletes(waiting []*waitingComplete) int {
 // reportArgs is the number of arguments in the report of a completed job.
 const reportArgs = 5
 
-// reportBatch is the maximum number of reports that one script takes.
+// reportBatch is the maximum number of reports in one script.
 const reportBatch = 200
 
 // completeWithRest is the state of a complete job with more dependents than one script releases or
@@ -379,7 +379,7 @@ func (c *Client) completeTogether(ctx context.Context, calls []*waitingComplete)
 	}
 }
 
-// finish completes jobs with one script, which replies for each.
+// finish completes jobs with one script. It replies for each.
 func (c *Client) finish(ctx context.Context, jobs []any) completeAnswer {
 	args := append(make([]any, 0, 1+len(jobs)), c.worker)
 	reply, err := c.run(ctx, "finish", "", append(args, jobs...)...)

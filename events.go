@@ -42,7 +42,7 @@ const (
 	EventUntracked EventKind = "untracked" // tracking ended
 )
 
-// EventGap means that events may have been lost: the connection broke, and is now restored. A
+// EventGap: events may have been lost: the connection broke, and is now restored. A
 // program that mirrors state from events should reload it.
 const EventGap EventKind = "gap"
 
@@ -92,7 +92,7 @@ func (c *Client) Events(ctx context.Context) (<-chan Event, error) {
 	return subscription.C(), nil
 }
 
-// eventChannels returns the channels that Events subscribes to.
+// eventChannels returns the channels of Events.
 func (c *Client) eventChannels() []string {
 	channels := []string{
 		channelLog, channelMore, "canceled", "completed", "failed", "popped", "put", "stalled", "track",

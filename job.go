@@ -66,10 +66,10 @@ type Job struct {
 	// Headers are strings that travel with the job.
 	Headers Headers `json:"headers,omitempty"`
 
-	// Tags are the job's tags, in the order in which it got them.
+	// Tags are the job's tags, in the order it got them.
 	Tags Tags `json:"tags,omitempty"`
 
-	// SpawnedFrom is the jid of the recurring job that put this one, if any.
+	// SpawnedFrom is the jid of the recurring job behind this one, if any.
 	SpawnedFrom string `json:"spawned_from_jid,omitempty"`
 
 	// Place.
@@ -121,7 +121,7 @@ type Job struct {
 	// Retries is the number of retries that the job gets in each queue that it goes through.
 	Retries int `json:"retries"`
 
-	// Remaining is the number of retries that are left.
+	// Remaining is the number of retries left.
 	Remaining int `json:"remaining"`
 
 	// Attempt is the number of this attempt to run the job in its queue: 1 for the first, and one more
@@ -165,7 +165,7 @@ type Job struct {
 	// with [OnFailureRun] or [OnFailureFail].
 	FailedDependencies []FailedDependency `json:"failed_dependencies,omitempty"`
 
-	// Options are the other options with which the job was put.
+	// Options are the other options of its put.
 	Options JobOptions `json:"options,omitzero"`
 
 	client *Client
@@ -178,7 +178,7 @@ type Job struct {
 	leftOut   []string // the relations not read yet
 }
 
-// MarshalJSON writes Data that is not JSON as a string.
+// MarshalJSON writes Data other than JSON as a string.
 func (j Job) MarshalJSON() ([]byte, error) {
 	j.Data = shownJSON(j.Data)
 	return units.Marshal(j)
@@ -201,16 +201,16 @@ type HistoryEntry struct {
 	// a log.
 	What string `json:"what"`
 
-	// Queue is the queue that the job was put into.
+	// Queue is the queue of the put.
 	Queue string `json:"queue,omitempty"`
 
-	// Worker is the worker that popped or failed the job.
+	// Worker is the worker of a pop or a failure.
 	Worker string `json:"worker,omitempty"`
 
 	// Group is the failure group.
 	Group string `json:"group,omitempty"`
 
-	// Details are the fields that a log added, or nil.
+	// Details are the fields added by a log, or nil.
 	Details map[string]json.RawMessage `json:"details,omitempty"`
 }
 
@@ -286,7 +286,7 @@ func (j *Job) held(op string) error {
 		Message: "the job does not belong to this run any more"}
 }
 
-// Unmarshal decodes the job's data into v. Data that does not fit is [ErrInvalid].
+// Unmarshal decodes the job's data into v. Other data is [ErrInvalid].
 func (j *Job) Unmarshal(v any) error {
 	if j.undecoded != nil && wire.OpenEnvelope(string(j.Data)) != nil {
 		return j.undecoded
@@ -585,7 +585,7 @@ func (j *Job) changeTags(ctx context.Context, action string, tags []string) erro
 }
 
 // Depend adds dependencies to a job that waits for others. Jobs that do not exist or are complete
-// are not waited for. A jid that no job can have ([JID]), or a circle ([DependsOn]), is
+// are not waited for. An impossible jid ([JID]), or a circle ([DependsOn]), is
 // [ErrInvalid]. If the job is in another state, the error is [ErrNotDepending].
 func (j *Job) Depend(ctx context.Context, jids ...string) error {
 	return j.changeDependencies(ctx, "upon", jids)

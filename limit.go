@@ -42,7 +42,7 @@ func checkLimitName(op, name string) error { return asInvalid(op, "", jobopts.Ch
 
 // A LimitConfig configures a limit. At least one of Concurrency and Rate must be set.
 type LimitConfig struct {
-	// Concurrency is the maximum number of jobs that run at once. 0 means no maximum.
+	// Concurrency is the maximum number of jobs at once. 0 means no maximum.
 	Concurrency int `json:"concurrency,omitempty"`
 
 	// Per is the period of Rate, from 1 ms to 366 days. It can be set only with Rate.

@@ -333,7 +333,7 @@ func (q *ShardedQueue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, e
 	return jids, manyError(existing, err)
 }
 
-// A shardPut is the part of a put that goes to one shard.
+// A shardPut is the part of a put for one shard.
 type shardPut struct {
 	ctx context.Context
 	end func(err error)

@@ -94,7 +94,7 @@ func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
 	return newWorker(client, client.hub, config)
 }
 
-// newWorker returns a worker that receives its messages from a hub.
+// newWorker returns a worker with messages from a hub.
 func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, error) {
 	if err := config.check(); err != nil {
 		return nil, err
@@ -367,7 +367,7 @@ func NewWorkerGroup(clients []*Client, config WorkerConfig) (WorkerGroup, error)
 	return g, nil
 }
 
-// sharedHubs are the hubs of clients that share a go-redis client. On a cluster there are none, as
+// sharedHubs are the hubs of clients with a common go-redis client. On a cluster there are none, as
 // namespaces may be on different servers.
 type sharedHubs map[*redis.Client]*hub.Hub
 
@@ -434,7 +434,7 @@ type WorkerConfig struct {
 	// Defaults to 1 s, doubled with each attempt up to 10 minutes, by [ExponentialBackoff].
 	Backoff Backoff
 
-	// Concurrency is the maximum number of jobs that run at once.
+	// Concurrency is the maximum number of jobs at once.
 	//
 	// Defaults to 10.
 	Concurrency int
@@ -480,7 +480,7 @@ type WorkerConfig struct {
 	// Defaults to nil: events are not reported.
 	Observer func(event JobEvent)
 
-	// Order is the order in which the queues are asked for jobs.
+	// Order is the order of asking the queues for jobs.
 	//
 	// Defaults to [OrderStrict].
 	Order Order

@@ -245,7 +245,7 @@ type JobEvent struct {
 	Time time.Time
 }
 
-// ending returns the Ending of a run that has ended.
+// ending returns the Ending of an ended run.
 func (e *JobEvent) ending() string {
 	switch {
 	case errors.Is(e.Err, ErrCanceled):
@@ -336,7 +336,7 @@ func (o *observer) end(r *run, event JobEvent) {
 // jobLogKey is the context key for the log of a handler's job.
 type jobLogKey struct{}
 
-// A jobLog holds the parts of the logger that [Logger] returns.
+// A jobLog holds the parts of the logger of [Logger].
 type jobLog struct {
 	logger *slog.Logger
 	job    jobAttrs
@@ -400,7 +400,7 @@ func LogJobs(logger *slog.Logger) func(JobEvent) {
 	}
 }
 
-// problem returns the error of a run that did not succeed, or nil.
+// problem returns the error of a failed run, or nil.
 func (e JobEvent) problem() error {
 	if e.Err != nil {
 		return e.Err

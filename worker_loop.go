@@ -221,14 +221,14 @@ func (l *workLoop) asks() (asks, runs bool) {
 	return asks, l.w.currentState() == workerRunning
 }
 
-// askedQueues returns the queues that the worker currently takes jobs from.
+// askedQueues returns the queues currently asked for jobs.
 func (l *workLoop) askedQueues() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.queues
 }
 
-// claimed returns the queue whose next due job the worker waits for, or the empty string.
+// claimed returns the queue of the due job the worker waits for, or the empty string.
 func (l *workLoop) claimed() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -317,7 +317,7 @@ func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
 	return failed
 }
 
-// reserved starts the jobs that were reserved.
+// reserved starts the reserved jobs.
 func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) error {
 	var got reserved
 	if err == nil {
@@ -440,10 +440,10 @@ func (l *workLoop) recoverStranded(ctx context.Context) error {
 	return nil
 }
 
-// heldAtOnce is the number of jobs of a worker that a script reads.
+// heldAtOnce is the number of a worker's jobs read by a script.
 const heldAtOnce = "1000"
 
-// held returns the jids of the jobs that the client's worker holds.
+// held returns the jids of the jobs held by the client's worker.
 func (c *Client) held(ctx context.Context) ([]string, error) {
 	var all []string
 	for cursor := ""; ; {

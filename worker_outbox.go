@@ -182,7 +182,7 @@ const maxRefusals = 5
 // refusedBackoff is how long to wait before sending a refused report again.
 var refusedBackoff = redisx.Backoff{First: 200 * time.Millisecond, Longest: 10 * time.Second}
 
-// An outbox holds the reports that are not delivered yet, and handles the server's answers.
+// An outbox holds the reports not delivered yet, and handles the server's answers.
 type outbox struct {
 	log   *workerLog
 	ready hub.Signal // there is something to send again
@@ -227,7 +227,7 @@ func (b *outbox) take() []*report {
 	return b.sending
 }
 
-// done records that the reports that take returned have been handled.
+// done records that the reports returned by take have been handled.
 func (b *outbox) done() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -253,7 +253,7 @@ func (b *outbox) has(jid string) bool {
 	return slices.ContainsFunc(b.queued, func(r *report) bool { return r.jid == jid })
 }
 
-// forget drops and returns the reports about a job that was popped again after its lock had ended.
+// forget drops and returns the reports about a job popped again after the end of its lock.
 func (b *outbox) forget(jid string) (forgotten []*report) {
 	about := func(r *report) bool {
 		if r.jid == jid {
@@ -427,7 +427,7 @@ func (b *outbox) refused(r *report, err error, general bool) {
 	b.hold(r, refusedBackoff.After(r.refusals))
 }
 
-// abandon drops a report that the server does not accept, and leaves the job's lock to expire.
+// abandon drops a report refused by the server, and leaves the job's lock to expire.
 func (b *outbox) abandon(r *report, err error) {
 	b.log.abandoned(r, err)
 	b.end(r, r.Action, err)
@@ -455,7 +455,7 @@ type heldProgress struct {
 	hold *hold
 }
 
-// A progressKeeper holds the progress of a worker's jobs that is not sent yet.
+// A progressKeeper holds the unsent progress of a worker's jobs.
 type progressKeeper struct {
 	ready hub.Signal // there is something to send
 

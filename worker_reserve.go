@@ -20,7 +20,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// An Order is the order in which a worker takes jobs from its queues.
+// An Order is the order of a worker's queues.
 type Order string
 
 // The orders of queues.
@@ -40,7 +40,7 @@ func (o Order) isKnown() bool {
 	return slices.Contains([]Order{"", OrderStrict, OrderRoundRobin, OrderShuffled}, o)
 }
 
-// reservedAtOnce is the maximum number of jobs that a script reserves.
+// reservedAtOnce is the maximum number of jobs reserved by a script.
 const reservedAtOnce = 250
 
 // A reservation holds the arguments of the next reserve: the queues, and parts of the last reply.
@@ -267,7 +267,7 @@ func (l *workLoop) warnOfTooMany() {
 // A queueSource reads the queues of a client's namespace.
 type queueSource struct{ *Client }
 
-// Ready returns the queues that have jobs for a worker, now or later.
+// Ready returns the queues with jobs for a worker, now or later.
 func (c queueSource) Ready(ctx context.Context, queues []string) ([]string, error) {
 	var all []string
 	for some := range slices.Chunk(queues, maxReserve) {
@@ -301,7 +301,7 @@ func (c queueSource) Names(ctx context.Context) ([]string, error) {
 	return listed, err
 }
 
-// Count returns the number of queues that Names returns.
+// Count returns the number of Names.
 func (c queueSource) Count(ctx context.Context) (int, error) {
 	sent := time.Now()
 	counts, err := c.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -336,7 +336,7 @@ type appetite struct {
 	loggedAt time.Time
 }
 
-// limit bounds the number of jobs that an exchange asks for.
+// limit bounds the number of jobs asked for in an exchange.
 func (a *appetite) limit(e *exchange) {
 	if a.most > 0 {
 		e.room = min(e.room, a.most)

@@ -115,7 +115,7 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 	r.admit()
 }
 
-// release releases a job that is not started.
+// release releases a job before its start.
 func (r *run) release(late bool) {
 	rep := r.report(Outcome{Action: ActionRelease})
 	rep.quiet, rep.late, rep.unstarted, rep.until = true, late, true, r.hold.Until
@@ -139,7 +139,7 @@ func (r *run) work(ctx context.Context) {
 	err = r.call(ctx)
 }
 
-// releaseUnknown releases a job whose klass has no handler.
+// releaseUnknown releases a job of a klass without a handler.
 func (r *run) releaseUnknown() {
 	r.worker.log.unknownKlass(r, r.worker.cfg.UnknownKlassDelay)
 	r.finish(r.report(Outcome{Action: ActionRelease, Delay: r.worker.cfg.UnknownKlassDelay}))
@@ -354,7 +354,7 @@ func (r *run) finish(rep *report) {
 	}
 }
 
-// discard drops the report of a job whose lock was lost or released.
+// discard drops the report of a job without its lock.
 func (r *run) discard(rep *report, cause error) {
 	if !errors.Is(cause, ErrCanceled) { // already logged when it was canceled
 		r.worker.log.discarded(r, rep.Outcome, cause)

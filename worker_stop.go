@@ -20,7 +20,7 @@ func (w *Worker) run(ctx context.Context) {
 	w.close()
 }
 
-// A shutdown holds the latches that a worker waits for when it ends. Each is opened once.
+// A shutdown holds the latches of a worker's end. Each is opened once.
 type shutdown struct {
 	stopping latch // no more jobs are taken
 	drained  latch // after that, all handlers have returned, and all outcomes are delivered
@@ -286,7 +286,7 @@ func within(d time.Duration, done <-chan struct{}) bool {
 	}
 }
 
-// A latch is a gate that is opened once.
+// A latch is a gate to be opened once.
 type latch struct {
 	c    chan struct{} // closed when the latch is open
 	once *sync.Once
