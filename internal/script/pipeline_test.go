@@ -72,7 +72,7 @@ func TestErrorsInAPipelineStayWithTheirCommands(t *testing.T) {
 	require.Error(t, errs[0])
 	require.NoError(t, errs[1])
 	require.Equal(t, int64(0), replies[1])
-	require.ErrorContains(t, errs[2], "Job unknown does not exist")
+	require.ErrorContains(t, errs[2], "Timeout(): not_found 7 14 unknown does not exist")
 	require.NoError(t, errs[3])
 	require.Equal(t, "a", replies[3])
 
