@@ -150,7 +150,7 @@ func TestErrorText(t *testing.T) {
 }
 
 var codeConstant = regexp.MustCompile(
-	`(?m)^\t(// Err\w+ means (?:.*\n)+?\t)Err(\w+) Code = "(\w+)"$`)
+	`(?m)^\t(// Err\w+: (?:.*\n)+?\t)Err(\w+) Code = "(\w+)"$`)
 
 // codes returns the codes that errors.go declares.
 func codes(t *testing.T) []qless.Code {
