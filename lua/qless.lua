@@ -2161,22 +2161,6 @@ local function library(stamp, now)
 				end
 				return lib.kept_before(name, claim)
 			end
-		elseif name == 'is_closed' then
-			function lib.is_closed(queue, n)
-				if try('sismember', prefix .. 'paused_queues', queue) == 1 then
-					return true, true
-				end
-				local most = try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate')
-				local running = lib.finite(most[1], 0) > 0 and lib.finite(try('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf'))
-				if running and running + n >= lib.finite(most[1]) then
-					return false, true
-				end
-				local rate = lib.read_max_rate(queue, most[2], 1)
-				if rate then
-					rate.started = n
-				end
-				return false, rate and lib.rate_opens(rate)
-			end
 		elseif name == 'is_listed' then
 			function lib.is_listed(kind, name, jid, score)
 				local at = score and tonumber(score)
@@ -3690,6 +3674,22 @@ local function library(stamp, now)
 				if woken == 0 or type(woken) ~= 'number' then
 					lib.wake(queue)
 				end
+			end
+		elseif name == 'why_closed' then
+			function lib.why_closed(queue, n)
+				if try('sismember', prefix .. 'paused_queues', queue) == 1 then
+					return 'paused'
+				end
+				local most = try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate')
+				local running = lib.finite(most[1], 0) > 0 and lib.finite(try('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf'))
+				if running and running + n >= lib.finite(most[1]) then
+					return 'full'
+				end
+				local rate = lib.read_max_rate(queue, most[2], 1)
+				if rate then
+					rate.started = n
+				end
+				return rate and lib.rate_opens(rate) and 'full' or nil
 			end
 		elseif name == 'with_large' then
 			function lib.with_large(text, rest)
@@ -5615,7 +5615,8 @@ local function library(stamp, now)
 			end
 		elseif name == 'return_parked' then
 			function lib.return_parked(limit)
-				local wait, returned, passed, queues = lib.limit_key(limit.name, 'wait'), 0, 0, {}
+				local wait, returned, passed = lib.limit_key(limit.name, 'wait'), 0, 0
+				local given, closed = {}, {}
 				for _ = 1, 100 do
 					local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
 					local jid, score = best[1], best[2]
@@ -5624,13 +5625,12 @@ local function library(stamp, now)
 					end
 					local queue = lib.parked_in(jid, limit.name)
 					local opens = queue and lib.limit_opens(limit)
-					local paused, closed
-					if queue then
-						paused, closed = lib.is_closed(queue, queues[queue] or 0)
+					if queue and not closed[queue] then
+						closed[queue] = lib.why_closed(queue, given[queue] or 0)
 					end
-					if closed then
+					if queue and closed[queue] then
 						passed = passed + 1
-						lib.arm(jid, queue, opens or now, paused)
+						lib.arm(jid, queue, opens or now, closed[queue] == 'paused')
 					else
 						if opens then
 							lib.arm(jid, queue, opens)
@@ -5640,7 +5640,7 @@ local function library(stamp, now)
 						try('zrem', wait, jid)
 						if queue and lib.unpark(jid, queue, score) then
 							limit.started, limit.room = limit.started + 1, limit.room - 1
-							returned, queues[queue] = returned + 1, (queues[queue] or 0) + 1
+							returned, given[queue] = returned + 1, (given[queue] or 0) + 1
 						end
 					end
 				end

@@ -44,23 +44,23 @@ local function arm(jid, queue, at, paused) -- cold
   end
 end
 
--- Whether a queue is paused, and whether it may not start more than n jobs now: it is paused, or
--- its max-concurrency or max-rate does not allow more.
-local function is_closed(queue, n) -- cold
+-- Why a queue may start no more than n jobs now: it is 'paused', or 'full' by its max-concurrency
+-- or max-rate. Otherwise nil.
+local function why_closed(queue, n) -- cold
   if try('sismember', prefix .. 'paused_queues', queue) == 1 then
-    return true, true
+    return 'paused'
   end
   local most = try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate')
   local running = finite(most[1], 0) > 0
     and finite(try('zcount', queue_key(queue, 'locks'), stamp, '+inf'))
   if running and running + n >= finite(most[1]) then
-    return false, true
+    return 'full'
   end
   local rate = read_max_rate(queue, most[2], 1)
   if rate then
     rate.started = n
   end
-  return false, rate and rate_opens(rate)
+  return rate and rate_opens(rate) and 'full' or nil
 end
 
 -- Returns the best parked jobs of a limit to work while it has room, and makes the next one fall
@@ -68,7 +68,8 @@ end
 -- that may start none, which are due when they may: another one may have the room. Returns the
 -- number of jobs that it returned to work, and sets limit.kept if more wait.
 local function return_parked(limit) -- cold
-  local wait, returned, passed, queues = limit_key(limit.name, 'wait'), 0, 0, {}
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  local given, closed = {}, {} -- by queue: the number of jobs that it got, and why it gets none
   for _ = 1, MAX_RETURNED do
     local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
     local jid, score = best[1], best[2]
@@ -77,13 +78,12 @@ local function return_parked(limit) -- cold
     end
     local queue = parked_in(jid, limit.name)
     local opens = queue and limit_opens(limit)
-    local paused, closed
-    if queue then
-      paused, closed = is_closed(queue, queues[queue] or 0)
+    if queue and not closed[queue] then
+      closed[queue] = why_closed(queue, given[queue] or 0)
     end
-    if closed then
+    if queue and closed[queue] then
       passed = passed + 1
-      arm(jid, queue, opens or now, paused)
+      arm(jid, queue, opens or now, closed[queue] == 'paused')
     else
       if opens then
         arm(jid, queue, opens)
@@ -93,7 +93,7 @@ local function return_parked(limit) -- cold
       try('zrem', wait, jid)
       if queue and unpark(jid, queue, score) then
         limit.started, limit.room = limit.started + 1, limit.room - 1
-        returned, queues[queue] = returned + 1, (queues[queue] or 0) + 1
+        returned, given[queue] = returned + 1, (given[queue] or 0) + 1
       end
     end
   end

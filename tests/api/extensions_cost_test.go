@@ -260,3 +260,25 @@ func TestCommandsThatTheReturnOfAParkedJobCosts(t *testing.T) {
 	require.Equal(t, 15, complete("one", 1)-complete("none", 0))
 	require.Equal(t, 15+9, complete("two", 2)-complete("nobody", 0), "the next one falls due in time")
 }
+
+// Each parked job of a full queue is passed over, and the queue is asked about once.
+func TestCommandsThatParkedJobsOfAFullQueueCost(t *testing.T) {
+	e := newEnv(t)
+	complete := func(limit string, parked int) int {
+		e.slots(limit, 1)
+		e.putLimited(limit, limit+"-holder", limit)
+		holders := e.Pops(limit, 1)
+		require.Len(t, holders, 1)
+		full := limit + "-full"
+		for i := range parked {
+			e.putLimited(full, fmt.Sprint(limit, i, "j"), limit)
+		}
+		require.Empty(t, e.Pops(full, parked))
+		e.Put(full)
+		require.Len(t, e.Pops(full, 1), 1)
+		e.Set(full+"-max-concurrency", 1)
+		return len(e.Server.Commands(t, func() { require.NoError(t, holders[0].Complete(t.Context())) }))
+	}
+	complete("first", 1)
+	require.Equal(t, 10*6, complete("more", 12)-complete("few", 2))
+}
