@@ -62,7 +62,7 @@ func holdsWaiting(r Reason) bool {
 	return false
 }
 
-// state returns what is known about the queue.
+// state returns the state of the queue.
 func (l *look) state() *queueState {
 	return &queueState{
 		QueueCounts: l.counts, oldest: l.latency.Oldest, settings: l.settings,

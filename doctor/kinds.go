@@ -123,8 +123,7 @@ const (
 	CodeClockSkew          Code = "clock_skew"
 )
 
-// A Kind is what is known about the reasons of a code. Its texts are templates, which refer to the
-// fields of the reason.
+// A Kind describes the reasons of a code. Its texts are templates over the fields of the reason.
 type Kind struct {
 	Code    Code
 	Gravity Gravity // the usual one

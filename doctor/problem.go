@@ -208,7 +208,7 @@ func (q *QueueStatus) problems(asOf time.Time, late time.Duration, silent int) [
 	return slices.Concat(q.waitProblems(late, silent), q.runProblems(), q.jobProblems(asOf))
 }
 
-// state returns what is known about the queue.
+// state returns the state of the queue.
 func (q *QueueStatus) state(silent int) *queueState {
 	settings := qless.QueueSettings{MaxConcurrency: q.MaxConcurrency, NextStart: q.nextStart}
 	return &queueState{

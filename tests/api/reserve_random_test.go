@@ -121,7 +121,7 @@ func (r *reserving) seconds(n int) time.Duration {
 	return time.Duration(r.dice.IntN(n)) * time.Second
 }
 
-// note adds a line to what is printed if the scene fails.
+// note adds a line to the log of the scene, the end of which is printed on a failure.
 func (r *reserving) note(format string, args ...any) {
 	r.steps = append(r.steps, r.Clock.Now().Format("05.000000 ")+fmt.Sprintf(format, args...))
 }
