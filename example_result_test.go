@@ -132,7 +132,7 @@ func ExampleQueue_Call() {
 	}
 	defer server.Close()
 	queue := server.Client().Queue("numbers")
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 
 	_, err = queue.Call(ctx, "Square", 12)

@@ -134,7 +134,6 @@ func TestAReceiveThatGetsNothingIsASpan(t *testing.T) {
 	require.Equal(t, codes.Unset, waited.Status.Code, "the program was ready to wait for so long")
 	require.Equal(t, "unavailable", values(waited)["error.type"])
 	require.Equal(t, int64(0), values(waited)["messaging.batch.message_count"])
-	require.GreaterOrEqual(t, waited.EndTime.Sub(waited.StartTime), 50*time.Millisecond)
 
 	e.spans.Reset()
 	require.NoError(t, e.Client.Close())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -507,13 +508,18 @@ func TestCallsInShards(t *testing.T) {
 	}
 	all.Wait()
 
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err := queue.Call(ctx, "K", nil)
-	withdrawn(t, true, context.DeadlineExceeded, err)
-	counts, err := queue.Counts(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, counts.Waiting)
+	waiting := func() int {
+		counts, err := queue.Counts(t.Context())
+		require.NoError(t, err)
+		return counts.Waiting
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- errOf(queue.Call(ctx, "K", nil)) }()
+	testkit.Until(t, "the job waits", func() bool { return waiting() == 1 })
+	cancel()
+	withdrawn(t, true, context.Canceled, testkit.Soon(t, "the end of the call", ended))
+	require.Zero(t, waiting())
 
 	parent, err := queue.Put(t.Context(), "K", nil, qless.JID("parent"))
 	require.NoError(t, err)
