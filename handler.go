@@ -74,6 +74,23 @@ func TypedResult[T, R any](work func(ctx context.Context, job *Job, data T) (R, 
 // A Middleware wraps a handler. [OutcomeOf] returns the meaning of the handler's error.
 type Middleware func(next Handler) Handler
 
+// A chain is the middleware of a worker, the outermost first.
+type chain []Middleware
+
+// wrap puts the middleware around a handler.
+func (c chain) wrap(handler Handler) Handler {
+	for _, m := range slices.Backward(c) {
+		handler = m(handler)
+	}
+	return handler
+}
+
+// wraps reports whether every middleware returns a handler.
+func (c chain) wraps() bool {
+	next := Handler(func(context.Context, *Job) error { return nil })
+	return !slices.ContainsFunc(c, func(m Middleware) bool { return m(next) == nil })
+}
+
 // A HandleOption changes how the jobs of one klass are run: [MaxRunTime] or [Backoff].
 type HandleOption interface{ applyHandle(*route) }
 

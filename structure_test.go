@@ -25,6 +25,7 @@ import (
 
 // The tests of this file hold the structure of the repository.
 const (
+	maxMethods   = 55 // of the Worker
 	maxTestFiles = 20 // tests and examples of the root
 	maxTestName  = 50 // letters
 )
@@ -230,6 +231,20 @@ func TestTheRootHasFewFilesOfTests(t *testing.T) {
 	_, tests := goFiles(t)
 	tests = slices.DeleteFunc(tests, func(file string) bool { return path.Dir(file) != "." })
 	require.LessOrEqual(t, len(tests), maxTestFiles)
+}
+
+// A worker is made of parts, each with methods of its own.
+func TestTheWorkerHasFewMethods(t *testing.T) {
+	method := regexp.MustCompile(`(?m)^func \(\w+ \*Worker\) `)
+	files, _ := goFiles(t)
+	methods := 0
+	for _, file := range files {
+		if path.Dir(file) == "." {
+			methods += len(method.FindAllString(readFile(t, file), -1))
+		}
+	}
+	require.NotZero(t, methods)
+	require.LessOrEqual(t, methods, maxMethods)
 }
 
 func TestPackagesStaySmall(t *testing.T) {

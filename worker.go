@@ -64,8 +64,8 @@ type Worker struct {
 	finishing atomic.Int32 // the number of handlers whose outcomes are being processed
 
 	mu         sync.Mutex
-	mux        mux          // not changed after the start
-	middleware []Middleware // not changed after the start
+	mux        mux   // not changed after the start
+	middleware chain // not changed after the start
 	state      workerState
 	paused     bool
 	active     map[*run]bool      // jobs whose handlers have not returned, held or not
@@ -116,12 +116,12 @@ func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, 
 		active:    map[*run]bool{},
 		shutdown:  newShutdown(),
 	}
-	w.locks = w.newLocks()
+	w.locks = newLocks(own, w.log)
 	w.ahead = ahead.New[*run](cfg.Prefetch, w.releaseOverdue)
 	w.loop = newWorkLoop(w)
 	w.progress = newProgressKeeper(w.loop.due)
 	w.registry = newRegistrar(own, w.log, w.describe)
-	w.rates = w.newRates()
+	w.rates = newRates(own, w.log)
 	w.outbox = newOutbox(w.log, w.loop.due, w.reported)
 	w.listener = newListener(own, w.locks, w.loop.watch, w.loop.jobsReady, w.loop.woken, w.recheck)
 	return w, nil
@@ -167,32 +167,15 @@ func (w *Worker) Use(middleware ...Middleware) {
 // no handler. It is meant for tests of handlers: see package qlesstest.
 func (w *Worker) Handler(klass string) Handler {
 	w.mu.Lock()
-	r := w.mux.find(klass)
+	r, middleware := w.mux.find(klass), w.middleware
 	w.mu.Unlock()
 	if r == nil {
 		return nil
 	}
-	handler := w.wrap(r.handler)
+	handler := middleware.wrap(r.handler)
 	return func(ctx context.Context, job *Job) error {
-		return handler(w.withJobLog(w.withClient(ctx), job), job)
+		return handler(w.log.withJob(w.withClient(ctx), job), job)
 	}
-}
-
-// wrap puts the middleware around a handler.
-func (w *Worker) wrap(handler Handler) Handler {
-	w.mu.Lock()
-	middleware := w.middleware
-	w.mu.Unlock()
-	for i := len(middleware) - 1; i >= 0; i-- {
-		handler = middleware[i](handler)
-	}
-	return handler
-}
-
-// middlewareWraps reports whether every middleware returns a handler. The mutex is held.
-func (w *Worker) middlewareWraps() bool {
-	next := Handler(func(context.Context, *Job) error { return nil })
-	return !slices.ContainsFunc(w.middleware, func(m Middleware) bool { return m(next) == nil })
 }
 
 // withClient returns a context in which ClientFromContext returns the worker's client.
@@ -224,7 +207,7 @@ func (w *Worker) Start(ctx context.Context) error {
 		return invalid("work", "", "a worker can be started only once")
 	case w.mux.isEmpty():
 		return invalid("work", "", "no handler is registered: call Worker.Handle before Start")
-	case !w.middlewareWraps():
+	case !w.middleware.wraps():
 		return invalid("work", "", "a middleware returned a nil handler")
 	case !w.claimName():
 		return invalid("work", "", "a worker named %q runs in this process already", w.Name())
@@ -276,28 +259,6 @@ func (w *Worker) takesJobs() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.state == workerRunning && !w.paused
-}
-
-// start calls the handler of a job. The mutex is held.
-func (w *Worker) start(r *run) {
-	ctx, cancel := context.WithCancelCause(w.base)
-	r.cancel, r.started = cancel, time.Now()
-	w.active[r] = true
-	go r.work(ctx)
-}
-
-// retire records that the handler of a job has returned. It adds the report to the outbox in the
-// same step, so that it is sent together with the request for the next job, and starts a job that
-// was taken ahead.
-func (w *Worker) retire(r *run, reports ...*report) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.active, r)
-	w.outbox.add(reports...)
-	if r.route != nil {
-		w.ahead.Ran(r.ran)
-	}
-	w.startNext()
 }
 
 // A workload is the state needed by the loop.

@@ -358,9 +358,9 @@ func (j *jobAttrs) args() []any {
 	return args
 }
 
-// withJobLog returns a context in which Logger returns the logger of a job.
-func (w *Worker) withJobLog(ctx context.Context, job *Job) context.Context {
-	return context.WithValue(ctx, jobLogKey{}, &jobLog{w.log.logger, jobAttrs{
+// withJob returns a context in which Logger returns the logger of a job.
+func (l *workerLog) withJob(ctx context.Context, job *Job) context.Context {
+	return context.WithValue(ctx, jobLogKey{}, &jobLog{l.logger, jobAttrs{
 		job.JID, job.Klass, job.Queue, job.Attempt, job.Headers,
 	}})
 }

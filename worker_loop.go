@@ -348,7 +348,7 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) er
 	l.appetite.succeeded(len(got.jobs))
 	l.w.health.answered() // before a handler can ask for the worker's health
 	for _, reserved := range got.jobs {
-		l.w.begin(reserved, sent)
+		newRun(l.w, reserved, sent).begin()
 	}
 	l.setAlarm(got, e, sent)
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/leases"
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/runs"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -69,7 +70,8 @@ func (h *hold) setProgress(r *progressReport) {
 	h.progress.set(&heldProgress{r, h})
 }
 
-func (w *Worker) newRun(reserved reservedJob, sent time.Time) *run {
+// newRun returns the run of a job that was reserved by a call sent at the given time.
+func newRun(w *Worker, reserved reservedJob, sent time.Time) *run {
 	job := reserved.job
 	r := &run{
 		worker:   w,
@@ -93,11 +95,11 @@ func (w *Worker) newRun(reserved reservedJob, sent time.Time) *run {
 	return r
 }
 
-// begin starts a job reserved by a call that was sent at the given time, or holds it for a slot. It
-// releases the job if its lock may already have ended, or the worker no longer wants jobs.
-func (w *Worker) begin(reserved reservedJob, sent time.Time) {
-	r := w.newRun(reserved, sent)
-	late := time.Since(sent) >= reserved.heartbeat
+// begin starts the job, or holds it for a slot. It releases the job if its lock may already have
+// ended, or the worker no longer wants jobs.
+func (r *run) begin() {
+	w := r.worker
+	late := !time.Now().Before(r.hold.Until)
 	if late || !w.takesJobs() {
 		r.release(late)
 		return
@@ -111,8 +113,16 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 		replaced.cancel(ErrLockLost)
 		w.observer.lost(replaced, ErrLockLost)
 	}
-	w.undone(w.outbox.forget(r.jid), ErrLockLost)
+	undone(w.outbox.forget(r.jid), ErrLockLost)
 	r.admit()
+}
+
+// start calls the handler of the job. The worker's mutex is held.
+func (r *run) start() {
+	ctx, cancel := context.WithCancelCause(r.worker.base)
+	r.cancel, r.started = cancel, time.Now()
+	r.worker.active[r] = true
+	go r.work(ctx)
 }
 
 // release releases a job before its start.
@@ -161,7 +171,7 @@ func (r *run) call(ctx context.Context) (err error) {
 		defer cancel()
 		defer func() { err = ranTooLong(ctx, err) }()
 	}
-	return r.worker.wrap(r.route.handler)(r.worker.withJobLog(ctx, r.job), r.job)
+	return r.worker.middleware.wrap(r.route.handler)(r.worker.log.withJob(ctx, r.job), r.job)
 }
 
 // decode decodes the job's data. A codec may take its time.
@@ -330,11 +340,11 @@ func (r *run) finish(rep *report) {
 	switch {
 	case held && ended:
 		w.counters.add(countEnded)
-		w.countRun(r, r.hold.outcome.Action)
-		w.retire(r)
+		r.count(r.hold.outcome.Action)
+		r.retire()
 	case held:
 		rep.until = r.hold.Until
-		w.retire(r, rep)
+		r.retire(rep)
 	default:
 		if !ended && isLoss(r.hold.Cause) {
 			w.counters.add(countLost)
@@ -342,7 +352,7 @@ func (r *run) finish(rep *report) {
 		if !ended && r.hold.Expired && !w.locks.Holds(r.jid) {
 			r.retryLate()
 		}
-		w.retire(r)
+		r.retire()
 	}
 	w.locks.Left(&r.hold.Lease)
 	w.checkQuiet()
@@ -351,6 +361,28 @@ func (r *run) finish(rep *report) {
 		w.observer.ended(r, r.hold.outcome, nil)
 	} else if !held {
 		r.discard(rep, r.hold.Cause)
+	}
+}
+
+// retire records that the handler of the job has returned. It adds the report to the outbox in the
+// same step, so that it is sent together with the request for the next job, and starts a job that
+// was taken ahead.
+func (r *run) retire(reports ...*report) {
+	w := r.worker
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.active, r)
+	w.outbox.add(reports...)
+	if r.route != nil {
+		w.ahead.Ran(r.ran)
+	}
+	w.startNext()
+}
+
+// count counts the run, and how it ended.
+func (r *run) count(action Action) {
+	if ended := actions[action].countRun; ended != nil {
+		r.worker.rates.Count(runs.Key{Queue: r.queue, Klass: r.klass}, ended, r.waited, r.ran)
 	}
 }
 
@@ -378,16 +410,16 @@ func (w *Worker) reported(r *report, action Action, err error) {
 		return
 	}
 	if err == nil {
-		w.countRun(r.run, action)
+		r.run.count(action)
 	}
 	w.observer.end(r.run, JobEvent{Outcome: r.Outcome, Err: err, Exhausted: action != r.Action})
 }
 
 // undone notifies the observer of reports that will not reach the server.
-func (w *Worker) undone(reports []*report, cause error) {
+func undone(reports []*report, cause error) {
 	for _, r := range reports {
 		if !r.quiet {
-			w.observer.ended(r.run, r.Outcome, cause)
+			r.run.worker.observer.ended(r.run, r.Outcome, cause)
 		}
 	}
 }
@@ -409,12 +441,12 @@ func (r *run) retryLate() {
 	r.worker.loop.due.Notify()
 }
 
-// newLocks returns the keeper of the locks of the worker's jobs.
-func (w *Worker) newLocks() *leases.Keeper[*run] {
+// newLocks returns the keeper of the locks of a worker's jobs.
+func newLocks(client *Client, log *workerLog) *leases.Keeper[*run] {
 	return leases.NewKeeper(leases.Config[*run]{
-		Renew:   w.client.renew,
+		Renew:   client.renew,
 		IsOfOne: func(err error) bool { return errors.Is(err, ErrServer) },
-		Failed:  w.log.renewalFailed,
+		Failed:  log.renewalFailed,
 		Backoff: redisx.WhileAway.After,
 		Cause:   causeOfLoss,
 		Lost:    (*run).lost,
@@ -519,7 +551,7 @@ func (r *run) admit() {
 	switch {
 	case r.dropped || !wanted:
 	case len(w.active) < w.cfg.Concurrency:
-		w.start(r)
+		r.start()
 	default:
 		w.ahead.Push(r)
 	}
@@ -533,7 +565,7 @@ func (r *run) admit() {
 func (w *Worker) startNext() {
 	for r, ok := w.ahead.Pop(); ok; r, ok = w.ahead.Pop() {
 		if !r.hold.Lost.Load() {
-			w.start(r)
+			r.start()
 			return
 		}
 		r.dropped = true

@@ -231,18 +231,11 @@ func (h *health) check(limit time.Duration) error {
 	return &Error{Op: "work", Code: ErrUnavailable, Message: message}
 }
 
-// newRates returns the reporter that counts the runs of the worker's jobs and sends the counts.
-func (w *Worker) newRates() *runs.Reporter {
+// newRates returns the reporter that counts the runs of a worker's jobs and sends the counts.
+func newRates(client *Client, log *workerLog) *runs.Reporter {
 	return runs.NewReporter(runs.ReporterConfig{
-		Now: w.client.now, Send: w.client.sendRates, Refused: w.log.ratesRefused,
+		Now: client.now, Send: client.sendRates, Refused: log.ratesRefused,
 	})
-}
-
-// countRun counts a run of a job, and how it ended.
-func (w *Worker) countRun(r *run, action Action) {
-	if ended := actions[action].countRun; ended != nil {
-		w.rates.Count(runs.Key{Queue: r.queue, Klass: r.klass}, ended, r.waited, r.ran)
-	}
 }
 
 // sendRates sends counts of runs. They are settled if the server has them, or refuses only these.
@@ -445,14 +438,14 @@ var liveWorkers sync.Map
 // A workerKey must be unique among live workers.
 type workerKey struct{ server, namespace, name string }
 
-func (w *Worker) key() workerKey {
-	return workerKey{redisx.IdentityOf(w.client.rdb), w.client.Namespace(), w.Name()}
+func (c *Client) workerKey() workerKey {
+	return workerKey{redisx.IdentityOf(c.rdb), c.Namespace(), c.worker}
 }
 
 // claimName claims the name, and reports whether no other worker of this process has it.
 func (w *Worker) claimName() bool {
-	_, taken := liveWorkers.LoadOrStore(w.key(), w)
+	_, taken := liveWorkers.LoadOrStore(w.client.workerKey(), w)
 	return !taken
 }
 
-func (w *Worker) freeName() { liveWorkers.CompareAndDelete(w.key(), w) }
+func (w *Worker) freeName() { liveWorkers.CompareAndDelete(w.client.workerKey(), w) }

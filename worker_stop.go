@@ -238,7 +238,7 @@ func (w *Worker) setUnfinished() {
 func (w *Worker) close() {
 	w.setState(workerClosed)
 	undelivered := w.outbox.close()
-	w.undone(undelivered, ErrStopped)
+	undone(undelivered, ErrStopped)
 	w.setUnfinished() // a handler that has lost its lock may still be running
 	w.mu.Lock()
 	w.stopErr = stopError(w.unfinished, len(undelivered), w.cutShort)

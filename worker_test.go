@@ -49,9 +49,9 @@ func TestEachActionHasARow(t *testing.T) {
 }
 
 func TestReleasesCountAsNoRuns(t *testing.T) {
-	var w Worker // without a reporter
-	w.countRun(&run{queue: "q", klass: "K"}, ActionRelease)
-	w.countRun(&run{queue: "q", klass: "K"}, "")
+	r := &run{worker: &Worker{}, queue: "q", klass: "K"} // without a reporter
+	r.count(ActionRelease)
+	r.count("")
 }
 
 // quietLog returns a log that is discarded.
