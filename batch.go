@@ -35,10 +35,8 @@ type Batch struct {
 // If the error is [ErrNotReplicated], the callback was put, and the batch is returned as well.
 //
 // A batch that is never committed stays, with its callback in the state [StateDepends].
-func (c *Client) NewBatch(
-	ctx context.Context, queue, klass string, data any, options ...PutOption,
-) (*Batch, error) {
-	p, err := newBatchPut(queue, klass, data, options)
+func (c *Client) NewBatch(ctx context.Context, queue string, callback JobSpec) (*Batch, error) {
+	p, err := newBatchPut(queue, callback)
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +53,8 @@ func (b *Batch) ifPut(err error) (*Batch, error) {
 }
 
 // newBatchPut checks and encodes the callback of a batch.
-func newBatchPut(queue, klass string, data any, options []PutOption) (*put, error) {
-	p, err := newPut(queue, klass, data, options)
+func newBatchPut(queue string, callback JobSpec) (*put, error) {
+	p, err := newPut(queue, callback)
 	if err != nil {
 		return nil, err
 	}
@@ -246,10 +244,8 @@ func (b *Batch) Cancel(ctx context.Context) error {
 // be in the same shard, or the error is [ErrWrongShard]. With [ShardByJID], random jids of members
 // are made to fit, and a [JID] must have the id of the batch in braces; with [ShardByQueue], the
 // queues of the members must be in that shard. [Unique] can't be used for the callback.
-func (s *Shards) NewBatch(
-	ctx context.Context, queue, klass string, data any, options ...PutOption,
-) (*Batch, error) {
-	p, err := newBatchPut(queue, klass, data, options)
+func (s *Shards) NewBatch(ctx context.Context, queue string, callback JobSpec) (*Batch, error) {
+	p, err := newBatchPut(queue, callback)
 	if err != nil {
 		return nil, err
 	}

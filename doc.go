@@ -1,7 +1,14 @@
 // Package qless is a job queue on Redis: jobs with priorities, delays, dependencies, retries,
 // recurring schedules, tags, tracking, failure groups, statistics and a history of each job.
 //
-// A program puts jobs into queues, and workers run the handlers for their klasses:
+// A program puts jobs into queues, and workers run the handlers for their klasses. A [Klass] is
+// the kind of a job: its name, the type of its data and its default options.
+//
+//	type Mail struct{ To string }
+//
+//	var Welcome = qless.NewKlass[Mail]("Welcome", qless.Retries(3))
+//
+// It is put and handled with a client:
 //
 //	client, err := qless.Dial(ctx, "redis://localhost:6379", nil)
 //	if err != nil {
@@ -9,9 +16,8 @@
 //	}
 //	defer client.Close()
 //
-//	type Welcome struct{ To string }
 //	mail := client.Queue("mail")
-//	if _, err := mail.Put(ctx, "Welcome", Welcome{To: "ann@example.com"}); err != nil {
+//	if _, err := Welcome.Put(ctx, mail, Mail{To: "ann@example.com"}); err != nil {
 //		return err
 //	}
 //
@@ -19,10 +25,9 @@
 //	if err != nil {
 //		return err
 //	}
-//	worker.Handle("Welcome", qless.Typed(
-//		func(ctx context.Context, job *qless.Job, data Welcome) error {
-//			return send(ctx, data.To)
-//		}))
+//	Welcome.Handle(worker, func(ctx context.Context, job *qless.Job, data Mail) error {
+//		return send(ctx, data.To)
+//	})
 //	return worker.Run(ctx) // until the context ends
 //
 // A job whose handler returns nil is complete. One whose handler returns an error is retried, and
@@ -31,8 +36,9 @@
 // # Queues and jobs
 //
 // A [Client] gives access to one namespace of one Redis server or cluster. A [Queue] is a handle to
-// a named queue, which need not exist. A [Job] is a snapshot of a job: its id (jid), a klass that
-// names the kind of work, its data as JSON, and its history.
+// a named queue, which need not exist. A [Job] is a snapshot of a job: its id (jid), the name of
+// its klass, its data as JSON, and its history. [Queue.Put] and [Worker.Handle] take any name of a
+// klass, such as that of a class in another language.
 //
 // Popping a job locks it for the queue's heartbeat time, 60 s by default. A [Worker] renews the
 // locks of its jobs. A job whose lock has ended goes to the next worker and uses up one retry, so
@@ -74,9 +80,10 @@
 //
 // # Results
 //
-// A handler sets a result with [Job.SetResult] or [TypedResult], and reports progress with
-// [Job.SetProgress]. [Queue.Call] puts a job and waits for its result, [Client.Wait] waits for a
-// job that was put earlier, and [ResultAs] decodes their results.
+// A [Function] is a klass whose handler returns a result. [Function.Call] puts a job and waits for
+// its result, and [Function.Wait] waits for a job that was put earlier. [Job.SetProgress] reports
+// progress. Without a Function, a handler sets a result with [Job.SetResult] or [TypedResult], and
+// [Queue.Call], [Client.Wait] and [ResultAs] return it.
 //
 // # Batches, limits and schedules
 //

@@ -232,7 +232,7 @@ func ExampleClient_NewBatch() {
 
 	// The callback gets the jids of the members, so these are chosen here.
 	members := []string{"count-1", "count-2"}
-	batch, err := client.NewBatch(ctx, "sums", "Sum", members)
+	batch, err := client.NewBatch(ctx, "sums", qless.JobSpec{Klass: "Sum", Data: members})
 	if err != nil {
 		log.Fatal(err)
 	}

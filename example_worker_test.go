@@ -296,8 +296,7 @@ func ExampleSchedule() {
 			ID:     "sales",
 			Spec:   "@every 1s",
 			Queue:  "reports",
-			Klass:  "Report",
-			Data:   "sales",
+			Job:    qless.JobSpec{Klass: "Report", Data: "sales"},
 			Missed: qless.MissedSkip,
 		}},
 	})

@@ -535,7 +535,7 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	if err := j.held("requeue"); err != nil {
 		return err
 	}
-	p, err := newPutOf(j.JID, queue, j.Klass, j.stored(), options)
+	p, err := newPutOf(j.JID, queue, JobSpec{j.Klass, j.stored(), options})
 	if err != nil {
 		return err
 	}

@@ -31,14 +31,14 @@ type put struct {
 
 // newPut checks and encodes the arguments of a put. The put that it returns with an error has a
 // jid, but can't be sent.
-func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
-	return newPutOf("", queue, klass, data, options)
+func newPut(queue string, job JobSpec) (*put, error) {
+	return newPutOf("", queue, job)
 }
 
 // newPutOf does the same for a job whose jid is known, unless an option gives another one.
-func newPutOf(jid, queue, klass string, data any, options []PutOption) (*put, error) {
-	p := &put{queue: queue, klass: klass, jid: jid}
-	err := applyOptions("put", jid, &p.options, options, PutOption.applyPut)
+func newPutOf(jid, queue string, job JobSpec) (*put, error) {
+	p := &put{queue: queue, klass: job.Klass, jid: jid}
+	err := applyOptions("put", jid, &p.options, job.Options, PutOption.applyPut)
 	p.jid = cmp.Or(p.options.JID, jid)
 	if p.jid == "" {
 		p.jid, p.isNew = newJID(), p.options.Remembered(longestResend)
@@ -52,7 +52,7 @@ func newPutOf(jid, queue, klass string, data any, options []PutOption) (*put, er
 	if jid == "" && p.options.JID == "" && len(p.options.If) > 0 {
 		return p, invalid("put", "", "%s needs a JID", jobopts.IfName(p.options.If[0]))
 	}
-	if p.data, err = encodeData("put", p.jid, data); err != nil {
+	if p.data, err = encodeData("put", p.jid, job.Data); err != nil {
 		return p, err
 	}
 	return p, asInvalid("put", p.jid, p.options.MakeClaim(p.klass, p.data))
@@ -204,7 +204,7 @@ func newPuts(queue string, jobs []JobSpec) ([]*put, error) {
 	puts := make([]*put, len(jobs))
 	places := make(map[string]int, len(jobs)) // by jid
 	for i, job := range jobs {
-		p, err := newPut(queue, job.Klass, job.Data, job.Options)
+		p, err := newPut(queue, job)
 		if err != nil {
 			return nil, p.failure(i, err)
 		}
@@ -305,7 +305,7 @@ func init() { inside.Prepare, inside.PutOnce = prepareFor, putOnce }
 func prepareFor(ctx context.Context, client any, queue string, spec any) (inside.Put, error) {
 	none, job := &Client{connection: &connection{maxData: defaultMaxData}}, spec.(JobSpec)
 	c := cmp.Or(client.(*Client), none)
-	p, err := newPut(queue, job.Klass, job.Data, job.Options)
+	p, err := newPut(queue, job)
 	if err == nil {
 		err = c.prepare(ctx, p)
 	}

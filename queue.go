@@ -55,7 +55,7 @@ func (q *Queue) Name() string { return q.name }
 func (q *Queue) Put(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (jid string, err error) {
-	p, err := newPut(q.name, klass, data, options)
+	p, err := newPut(q.name, JobSpec{klass, data, options})
 	if err != nil {
 		return "", err
 	}

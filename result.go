@@ -402,7 +402,7 @@ const (
 func (q *Queue) Call(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (Result, error) {
-	p, err := newCall(q.name, klass, data, options)
+	p, err := newCall(q.name, JobSpec{klass, data, options})
 	if err != nil {
 		return Result{}, err
 	}
@@ -410,8 +410,8 @@ func (q *Queue) Call(
 }
 
 // newCall checks and encodes the arguments of a call.
-func newCall(queue, klass string, data any, options []PutOption) (*put, error) {
-	p, err := newPut(queue, klass, data, options)
+func newCall(queue string, job JobSpec) (*put, error) {
+	p, err := newPut(queue, job)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ const maxMissed = 100
 // running worker, and knows calendars and time zones.
 type Schedule struct {
 	// ID names the schedule on the server. Keep the ID when you change the schedule. The jid of
-	// each job is <ID>@<time>, unless the Options set one.
+	// each job is <ID>@<time>, unless the Job has a [JID].
 	ID string
 
 	// Spec determines when the schedule is due. It is one of:
@@ -62,11 +62,11 @@ type Schedule struct {
 	// that occurs twice, because they are put back, is due twice.
 	Spec string
 
-	// Queue, Klass, Data and Options describe the job, as for [Queue.Put].
-	Queue   string
-	Klass   string
-	Data    any
-	Options []PutOption
+	// Queue is the queue of the jobs.
+	Queue string
+
+	// Job describes the jobs: see [Klass.Spec].
+	Job JobSpec
 
 	// Missed is the policy for times that passed while no worker was following the schedule.
 	//
@@ -146,7 +146,7 @@ func newSchedule(s Schedule) (*schedule, error) {
 		err = fmt.Errorf("Missed %q is unknown", s.Missed)
 	}
 	if err == nil {
-		_, err = newPut(s.Queue, s.Klass, s.Data, s.Options)
+		_, err = newPut(s.Queue, s.Job)
 	}
 	if err == nil {
 		return &schedule{Schedule: s, times: times, again: hub.NewSignal()}, nil
@@ -321,7 +321,7 @@ func (c *Client) scheduledLast(
 // before it that were missed. It returns errNotYet if the job is not due yet by the server's clock.
 func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time, missed int) error {
 	jid := s.ID + "@" + at.UTC().Format(time.RFC3339)
-	p, err := newPutOf(jid, s.Queue, s.Klass, s.Data, s.Options)
+	p, err := newPutOf(jid, s.Queue, s.Job)
 	if err != nil {
 		return err
 	}
@@ -448,7 +448,7 @@ type registration struct {
 
 // registrationOf returns the registration of a schedule, or nil if it can't put its job.
 func (c *Client) registrationOf(s *schedule) *registration {
-	p, err := newPutOf(s.ID+"@", s.Queue, s.Klass, s.Data, s.Options)
+	p, err := newPutOf(s.ID+"@", s.Queue, s.Job)
 	if err != nil {
 		return nil
 	}
@@ -460,7 +460,7 @@ func (c *Client) registrationOf(s *schedule) *registration {
 	if err != nil {
 		return nil
 	}
-	fields := []string{s.Spec, string(onMissed), s.Queue, s.Klass, p.options.JID}
+	fields := []string{s.Spec, string(onMissed), s.Queue, s.Job.Klass, p.options.JID}
 	digest := wire.Digest(append(fields, p.data, string(pairs))...)
 	if err := c.encodePut(p); err != nil {
 		return nil

@@ -258,7 +258,7 @@ func (q *ShardedQueue) Name() string { return q.name }
 func (q *ShardedQueue) Put(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (string, error) {
-	p, err := newPut(q.name, klass, data, options)
+	p, err := newPut(q.name, JobSpec{klass, data, options})
 	if err != nil {
 		return "", err
 	}
@@ -435,7 +435,7 @@ func (s *Shards) Holder(ctx context.Context, parts ...any) (string, error) {
 func (q *ShardedQueue) Call(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (Result, error) {
-	p, err := newCall(q.name, klass, data, options)
+	p, err := newCall(q.name, JobSpec{klass, data, options})
 	if err != nil {
 		return Result{}, err
 	}

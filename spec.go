@@ -21,7 +21,7 @@ type JobSpec struct {
 // MarshalJSON writes an object that UnmarshalJSON reads, with the data as it would be stored. A job
 // that a put would refuse, or one of a batch, is [ErrInvalid].
 func (s JobSpec) MarshalJSON() ([]byte, error) {
-	p, err := newPut("any", s.Klass, s.Data, s.Options)
+	p, err := newPut("any", s)
 	if err != nil {
 		return nil, err
 	}

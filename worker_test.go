@@ -290,7 +290,9 @@ func TestRunAllPutsAHundredAtTheMost(t *testing.T) {
 // scheduleOf makes a schedule of jobs in the queue jobs.
 func scheduleOf(t *testing.T, spec string, missed Missed) *schedule {
 	t.Helper()
-	s, err := newSchedule(Schedule{ID: "s", Spec: spec, Queue: "jobs", Klass: "K", Missed: missed})
+	s, err := newSchedule(Schedule{
+		ID: "s", Spec: spec, Queue: "jobs", Job: JobSpec{Klass: "K"}, Missed: missed,
+	})
 	require.NoError(t, err)
 	return s
 }

@@ -82,8 +82,8 @@ func soakWorker(client *qless.Client) (*qless.Worker, error) {
 		PollInterval: 2 * time.Second,
 		Backoff:      qless.ExponentialBackoff(100*time.Millisecond, 100*time.Millisecond),
 		Schedules: []qless.Schedule{
-			{ID: "soak-every", Spec: "@every 2s", Queue: "soak-b", Klass: klassRecurs,
-				Options: []qless.PutOption{qless.Unique("schedule").Replace()}},
+			{ID: "soak-every", Spec: "@every 2s", Queue: "soak-b",
+				Job: qless.NewKlass[any](klassRecurs).Spec(nil, qless.Unique("schedule").Replace())},
 		},
 	})
 	if err == nil {
@@ -236,12 +236,12 @@ func (e *endurance) putOthers(i int) error {
 	}
 	specs := make([]qless.JobSpec, 4)
 	for j := range specs {
-		specs[j] = qless.JobSpec{Klass: klass, Data: data, Options: []qless.PutOption{
-			qless.Unique("many", i%10, j/2).Replace().Within(2 * time.Second), qless.Delay(time.Second),
-		}}
+		specs[j] = qless.NewKlass[any](klass).Spec(data,
+			qless.Unique("many", i%10, j/2).Replace().Within(2*time.Second), qless.Delay(time.Second),
+		)
 	}
 	_, err = e.client.Queue("soak-a").PutMany(ctx, specs)
-	batch, failed := e.client.NewBatch(ctx, "soak-b", klass, data)
+	batch, failed := e.client.NewBatch(ctx, "soak-b", qless.JobSpec{Klass: klass, Data: data})
 	if err = errors.Join(err, failed, e.client.Cancel(ctx, jid)); err != nil {
 		return err
 	}

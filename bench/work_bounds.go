@@ -93,7 +93,7 @@ func waited(options ...qless.PutOption) func(context.Context, *boundLoad) error 
 
 // batched creates a batch with many members.
 func batched(ctx context.Context, l *boundLoad) (err error) {
-	l.batch, err = l.client.NewBatch(ctx, l.queue.Name(), klass, data)
+	l.batch, err = l.client.NewBatch(ctx, l.queue.Name(), qless.JobSpec{Klass: klass, Data: data})
 	for range 20 {
 		if err == nil {
 			_, err = l.batch.Add(ctx, l.queue.Name(), specsOf(l.many(), none))

@@ -57,7 +57,7 @@ func outboxes(ctx context.Context, b *bench, r *report) (failed error) {
 		put  func(tx pgx.Tx) error
 	}{
 		{"outbox.Put", 1, func(tx pgx.Tx) error {
-			_, err := box.Put(ctx, pgxTx{tx}, queueName, klass, data)
+			_, err := box.Queue(pgxTx{tx}, queueName).Put(ctx, klass, data)
 			return err
 		}},
 		{"River, InsertTx", 1, func(tx pgx.Tx) error {
@@ -65,7 +65,7 @@ func outboxes(ctx context.Context, b *bench, r *report) (failed error) {
 			return err
 		}},
 		{"outbox.PutMany of 100", bulkSize, func(tx pgx.Tx) error {
-			_, err := box.PutMany(ctx, pgxTx{tx}, queueName, specs)
+			_, err := box.Queue(pgxTx{tx}, queueName).PutMany(ctx, specs)
 			return err
 		}},
 		{"River, InsertManyFastTx of 100", bulkSize, func(tx pgx.Tx) error {

@@ -76,7 +76,7 @@ func (l *pageLoad) fillRates(ctx context.Context) error {
 func (l *pageLoad) fillOthers(ctx context.Context) error {
 	queue, err := l.client.Queue("others"), error(nil)
 	for i := range min(200, l.jobs) {
-		_, failed := l.client.NewBatch(ctx, queue.Name(), klass, data)
+		_, failed := l.client.NewBatch(ctx, queue.Name(), qless.JobSpec{Klass: klass, Data: data})
 		err = errors.Join(err, failed, errOf(queue.Recur(ctx, klass, data, time.Hour,
 			qless.JID(fmt.Sprint("recurring-", i)), qless.Offset(time.Hour))))
 	}

@@ -30,7 +30,7 @@ func (e *env) furnish() {
 	tracked, err := e.Job(e.ctx, "waiting")
 	e.do(err)
 	e.do(tracked.Track(e.ctx))
-	e.do(errOf(e.NewBatch(e.ctx, "q", "K", nil, qless.JID("batch"))))
+	e.do(errOf(e.NewBatch(e.ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.JID("batch")))))
 	e.do(e.Limit("limit").Set(e.ctx, qless.LimitConfig{Concurrency: 1}))
 	e.put("limited", "slot", qless.Limits{"limit"})
 	e.put("limited", "parked", qless.Limits{"limit"})

@@ -187,7 +187,9 @@ func TestAStatusNamesSchedulesThatNoWorkerFollows(t *testing.T) {
 	e := newEnvWith(t, nil)
 	worker, err := qless.NewWorker(e.Client, qless.WorkerConfig{
 		Queues: []string{"reports"}, Logger: testkit.Quiet(),
-		Schedules: []qless.Schedule{{ID: "nightly", Spec: "0 3 * * *", Queue: "reports", Klass: "Report"}},
+		Schedules: []qless.Schedule{{
+			ID: "nightly", Spec: "0 3 * * *", Queue: "reports", Job: qless.JobSpec{Klass: "Report"},
+		}},
 	})
 	e.do(err)
 	worker.Handle("Report", func(context.Context, *qless.Job) error { return nil })
@@ -257,7 +259,7 @@ func TestAStatusNamesAJobThatKillsItsWorkers(t *testing.T) {
 
 func TestAStatusNamesABatchThatStaysOpen(t *testing.T) {
 	e := newEnv(t)
-	batch, err := e.NewBatch(e.ctx, "reports", "K", nil)
+	batch, err := e.NewBatch(e.ctx, "reports", qless.JobSpec{Klass: "K"})
 	e.do(err)
 	attention := func() []doctor.Reason {
 		status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)

@@ -340,7 +340,7 @@ func TestAJobThatWasNotToldOfAFailure(t *testing.T) {
 func TestABatchThatIsNotCommitted(t *testing.T) {
 	e := newEnv(t)
 	e.register("free", free)
-	batch, err := e.NewBatch(e.ctx, "q", "K", nil)
+	batch, err := e.NewBatch(e.ctx, "q", qless.JobSpec{Klass: "K"})
 	e.do(err)
 	require.Equal(t, "open_batch", codes(e.why()))
 	e.do(errOf(batch.Add(e.ctx, "other", []qless.JobSpec{{Klass: "K"}})))
@@ -510,8 +510,8 @@ func TestWhyLooksAtABoundedNumberOfJobs(t *testing.T) {
 	var specs []qless.JobSpec
 	for i := range 400 {
 		specs = append(specs, qless.JobSpec{Klass: "K"},
-			qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Delay(time.Hour)}},
-			qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn{"p"}, qless.JID(fmt.Sprint(i))}})
+			qless.NewKlass[any]("K").Spec(nil, qless.Delay(time.Hour)),
+			qless.NewKlass[any]("K").Spec(nil, qless.DependsOn{"p"}, qless.JID(fmt.Sprint(i))))
 	}
 	e.put("other", "p")
 	e.do(errOf(e.Queue("q").PutMany(e.ctx, specs)))

@@ -93,7 +93,7 @@ func ExampleSelection_OnStep() {
 	ctx, client := context.Background(), server.Client()
 	specs := make([]qless.JobSpec, 600)
 	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "Newsletter", Options: []qless.PutOption{qless.JID(fmt.Sprint("letter-", i))}}
+		specs[i] = qless.NewKlass[any]("Newsletter").Spec(nil, qless.JID(fmt.Sprint("letter-", i)))
 	}
 	if _, err := client.Queue("mails").PutMany(ctx, specs); err != nil {
 		log.Fatal(err)
@@ -325,7 +325,8 @@ func ExampleInspector_Schedules() {
 	worker, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues: []string{"reports"},
 		Schedules: []qless.Schedule{{
-			ID: "sales", Spec: "CRON_TZ=Europe/Berlin 30 6 * * 1-5", Queue: "reports", Klass: "Report",
+			ID: "sales", Spec: "CRON_TZ=Europe/Berlin 30 6 * * 1-5", Queue: "reports",
+			Job: qless.JobSpec{Klass: "Report"},
 		}},
 	})
 	if err != nil {

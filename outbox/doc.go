@@ -2,7 +2,7 @@
 // and its jobs run, or neither happens. A job that was committed is put once, and no earlier than
 // the jobs that it depends on.
 //
-// [Outbox.Put] writes a job to a table in the transaction of the caller. A [Relay] moves the rows
+// [Queue.Put] writes a job to a table in the transaction of the caller. A [Relay] moves the rows
 // to Redis; any number of processes may run one. The package supports PostgreSQL 13 or later and
 // SQLite 3.35 or later, with any driver for database/sql, MySQL 8 and MariaDB 10.6 or later with
 // github.com/go-sql-driver/mysql. [Migrate] creates the tables.

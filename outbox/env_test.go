@@ -112,7 +112,7 @@ func (s *shop) put(queue string, data any, options ...qless.PutOption) string {
 	s.Helper()
 	tx, err := s.db.BeginTx(s.Context(), nil)
 	require.NoError(s, err)
-	jid, err := s.box.Put(s.Context(), tx, queue, "K", data, options...)
+	jid, err := s.box.Queue(tx, queue).Put(s.Context(), "K", data, options...)
 	require.NoError(s, err)
 	require.NoError(s, tx.Commit())
 	return jid

@@ -32,7 +32,7 @@ func ExampleTx() {
 			if _, err := tx.Exec(ctx, `INSERT INTO orders VALUES ($1)`, item); err != nil {
 				return err
 			}
-			_, err := box.Put(ctx, pgxTx{tx}, "pack", "Pack", item)
+			_, err := box.Queue(pgxTx{tx}, "pack").Put(ctx, "Pack", item)
 			return err
 		})
 	}
@@ -93,7 +93,7 @@ func Example() {
 			return err
 		}
 		defer tx.Rollback() // does nothing after the commit
-		if _, err := box.Put(ctx, tx, "pack", "Pack", item); err != nil {
+		if _, err := box.Queue(tx, "pack").Put(ctx, "Pack", item); err != nil {
 			return err
 		}
 		if item == "" {

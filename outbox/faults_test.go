@@ -118,7 +118,7 @@ func (w *writer) write() (one openTx, err error) {
 		if i > 0 {
 			parents = qless.DependsOn{one.pair[0]}
 		}
-		one.pair[i], err = w.box.Put(context.Background(), one.tx, []string{"z", "a"}[i], "K", nil, parents)
+		one.pair[i], err = w.box.Queue(one.tx, []string{"z", "a"}[i]).Put(context.Background(), "K", nil, parents)
 		if err != nil {
 			_ = one.tx.Rollback()
 			return one, err

@@ -37,7 +37,7 @@ func TestMigrateAtOnce(t *testing.T) {
 		}
 		tx, err := s.db.BeginTx(s.Context(), nil)
 		require.NoError(s, err)
-		_, err = s.box.Put(s.Context(), tx, "q", "K", nil)
+		_, err = s.box.Queue(tx, "q").Put(s.Context(), "K", nil)
 		require.NoError(s, err)
 		require.NoError(s, Migrate(s.Context(), open(s.T, s.dialect, s.url), s.dialect))
 		require.NoError(s, tx.Commit())
@@ -84,7 +84,7 @@ func TestOtherDriversOfPostgres(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close(context.Background())) }()
 	require.NoError(t, pgx.BeginFunc(s.Context(), conn, func(tx pgx.Tx) error {
-		_, err := s.box.Put(s.Context(), pgxTx{tx}, "q", "K", nil, qless.DependsOn{"x"})
+		_, err := s.box.Queue(pgxTx{tx}, "q").Put(s.Context(), "K", nil, qless.DependsOn{"x"})
 		return err
 	}))
 	s.db, err = sql.Open("postgres", s.url)
@@ -103,7 +103,7 @@ func TestDataIsCheckedByTheClientOfTheOutbox(t *testing.T) {
 	onEach(t, func(s *shop) {
 		large := json.RawMessage(`"` + strings.Repeat("x", 9<<20) + `"`)
 		_, want := s.client.Queue("q").Put(s.Context(), "K", large)
-		_, err := s.box.Put(s.Context(), s.db, "q", "K", large)
+		_, err := s.box.Queue(s.db, "q").Put(s.Context(), "K", large)
 		require.ErrorIs(s, err, qless.ErrInvalid)
 		require.Equal(s, want.(*qless.Error).Message, err.(*qless.Error).Message)
 
@@ -112,7 +112,7 @@ func TestDataIsCheckedByTheClientOfTheOutbox(t *testing.T) {
 		for i := range many {
 			many[i] = qless.JobSpec{Klass: "K", Data: json.RawMessage(`"` + strings.Repeat("x", 4<<20) + `"`)}
 		}
-		_, err = s.box.PutMany(s.Context(), s.db, "q", many)
+		_, err = s.box.Queue(s.db, "q").PutMany(s.Context(), many)
 		require.NoError(s, err)
 		s.exec(`DELETE FROM qless_outbox_rows`)
 

@@ -172,7 +172,7 @@ func TestCirclesAreRefused(t *testing.T) {
 		s.put("q", nil, qless.JID("b"), qless.DependsOn{"c"})
 		tx, err := s.db.BeginTx(s.Context(), nil)
 		require.NoError(s, err)
-		_, err = s.box.Put(s.Context(), tx, "q", "K", nil, qless.JID("c"), qless.DependsOn{"a"})
+		_, err = s.box.Queue(tx, "q").Put(s.Context(), "K", nil, qless.JID("c"), qless.DependsOn{"a"})
 		require.ErrorIs(s, err, qless.ErrInvalid)
 		require.ErrorContains(s, err, "depends on itself")
 		require.NoError(s, tx.Commit())
@@ -202,16 +202,16 @@ func TestPutManyAndABatch(t *testing.T) {
 		}
 		tx, err := s.db.BeginTx(s.Context(), nil)
 		require.NoError(s, err)
-		_, err = s.box.PutMany(s.Context(), tx, "q", []qless.JobSpec{
+		_, err = s.box.Queue(tx, "q").PutMany(s.Context(), []qless.JobSpec{
 			job(1, qless.DependsOn{"b"}), job(2, qless.JID("b"))})
 		require.ErrorContains(s, err, "jobs[0]: depends on jobs[1], which comes after it")
-		_, err = s.box.PutMany(s.Context(), tx, "q", []qless.JobSpec{job(1), job(2, qless.Retries(-1))})
+		_, err = s.box.Queue(tx, "q").PutMany(s.Context(), []qless.JobSpec{job(1), job(2, qless.Retries(-1))})
 		require.ErrorContains(s, err, "jobs[1]: ")
 		var specs []qless.JobSpec
 		for i := range 1100 {
 			specs = append(specs, job(i))
 		}
-		s.jids, err = s.box.PutMany(s.Context(), tx, "q", specs)
+		s.jids, err = s.box.Queue(tx, "q").PutMany(s.Context(), specs)
 		require.NoError(s, err)
 		id, err := s.box.PutBatch(s.Context(), tx, "done", job("all"),
 			Members{"members", []qless.JobSpec{job(1), job(2)}}, Members{"others", []qless.JobSpec{job(3)}})
@@ -298,7 +298,7 @@ func TestAPutThatIsNotWrittenChangesNoRow(t *testing.T) {
 		s.put("q", 2, qless.JID("b"), qless.DependsOn{"a"})
 		tx, err := s.db.BeginTx(s.Context(), nil)
 		require.NoError(s, err)
-		_, err = s.box.Put(s.Context(), tx, "q", "K", 3, qless.JID("a"), qless.DependsOn{"b"})
+		_, err = s.box.Queue(tx, "q").Put(s.Context(), "K", 3, qless.JID("a"), qless.DependsOn{"b"})
 		require.ErrorIs(s, err, qless.ErrInvalid)
 		require.NoError(s, tx.Commit())
 		refused := s.put("q", nil, qless.JID("refused"))
@@ -320,7 +320,7 @@ func TestCirclesThroughPutManyAreRefused(t *testing.T) {
 			{Klass: "K", Options: []qless.PutOption{qless.JID("first"), qless.DependsOn{"early"}}},
 			{Klass: "K", Options: []qless.PutOption{qless.JID("last"), qless.DependsOn{"first"}}},
 		}
-		_, err = s.box.PutMany(s.Context(), tx, "q", jobs)
+		_, err = s.box.Queue(tx, "q").PutMany(s.Context(), jobs)
 		require.ErrorIs(s, err, qless.ErrInvalid)
 		require.NoError(s, tx.Commit())
 		require.Equal(s, Stats{Waiting: 1}, s.stats(), "nothing is written")
@@ -344,7 +344,7 @@ func TestManyChildrenOfAJobThatIsNotPut(t *testing.T) {
 			}
 			tx, err := s.db.BeginTx(s.Context(), nil)
 			require.NoError(s, err)
-			_, err = s.box.PutMany(s.Context(), tx, "mail", jobs)
+			_, err = s.box.Queue(tx, "mail").PutMany(s.Context(), jobs)
 			require.NoError(s, err)
 			require.NoError(s, tx.Commit())
 			want := Stats{Problems: n + 1, Kinds: map[string]int{"invalid": 1, "parent": n}}

@@ -31,8 +31,18 @@ type Outbox struct {
 	Headers func(ctx context.Context) map[string]string
 }
 
+// A Queue writes jobs for one queue in a transaction. It is a [qless.Putter].
+type Queue struct {
+	outbox *Outbox
+	tx     Tx
+	name   string
+}
+
+// Queue returns a queue for the time of a transaction.
+func (o *Outbox) Queue(tx Tx, name string) *Queue { return &Queue{o, tx, name} }
+
 // Put writes a job to the outbox as part of the transaction, and returns its jid. The job is put
-// into its queue once the transaction is committed. Put takes the options of [qless.Queue.Put].
+// into the queue once the transaction is committed. Put takes the options of [qless.Queue.Put].
 // Delays and lifetimes count from the call, by the clock of the database.
 //
 // Every job is put as with [qless.IfAbsent]. With a [qless.JID], it is put unless a job with that
@@ -41,33 +51,32 @@ type Outbox struct {
 // [qless.Client.Wait] with [qless.AwaitPut] waits for a job from the moment of the commit. If the
 // row of its jid was set aside before, Wait returns that refusal until a relay has put the job.
 //
-// If the put would be refused, the error is that of Queue.Put, [qless.ErrInvalid], and nothing is
-// written. So is a job that depends on itself by way of others in the outbox. Any other error comes
-// from the database. A put costs one statement, two with dependencies, and four if there is a JID.
-func (o *Outbox) Put(
-	ctx context.Context, tx Tx, queue, klass string, data any, options ...qless.PutOption,
+// If the put would be refused, the error is that of qless.Queue.Put, [qless.ErrInvalid], and
+// nothing is written. So is a job that depends on itself by way of others in the outbox. Any other
+// error comes from the database. A put costs one statement, two with dependencies, and four if
+// there is a JID.
+func (q *Queue) Put(
+	ctx context.Context, klass string, data any, options ...qless.PutOption,
 ) (jid string, err error) {
 	spec := qless.JobSpec{Klass: klass, Data: data, Options: options}
-	e, err := o.prepare(ctx, queue, spec)
+	e, err := q.outbox.prepare(ctx, q.name, spec)
 	if err != nil {
 		return "", err
 	}
-	return e.JID, o.write(ctx, tx, []*entry{e})
+	return e.JID, q.outbox.write(ctx, q.tx, []*entry{e})
 }
 
 // PutMany writes jobs as Put does, up to 500 with one statement, and returns their jids in order.
 // All jobs are checked before the first is written, as by [qless.Queue.PutMany].
-func (o *Outbox) PutMany(
-	ctx context.Context, tx Tx, queue string, jobs []qless.JobSpec,
-) (jids []string, err error) {
-	entries, err := o.prepareAll(ctx, queue, jobs)
+func (q *Queue) PutMany(ctx context.Context, jobs []qless.JobSpec) (jids []string, err error) {
+	entries, err := q.outbox.prepareAll(ctx, q.name, jobs)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
 		jids = append(jids, e.JID)
 	}
-	return jids, o.write(ctx, tx, entries)
+	return jids, q.outbox.write(ctx, q.tx, entries)
 }
 
 // Members are jobs of a batch in one queue.

@@ -86,7 +86,7 @@ func TestNothingOfATransactionThatIsRolledBack(t *testing.T) {
 	onEach(t, func(s *shop) {
 		tx, err := s.db.BeginTx(s.Context(), nil)
 		require.NoError(s, err)
-		_, err = s.box.Put(s.Context(), tx, "q", "K", nil)
+		_, err = s.box.Queue(tx, "q").Put(s.Context(), "K", nil)
 		require.NoError(s, err)
 		require.NoError(s, tx.Rollback())
 		require.Zero(s, s.stats())
@@ -108,11 +108,11 @@ func TestAJobThatCanNotBePutIsRefusedAtOnce(t *testing.T) {
 		"IfFinished needs a JID":  {"q", "K", nil, qless.IfFinished},
 		"options[0] is nil":       {"q", "K", nil, nil},
 	} {
-		_, err := s.box.Put(s.Context(), s.db, put.queue, put.klass, put.data, put.option)
+		_, err := s.box.Queue(s.db, put.queue).Put(s.Context(), put.klass, put.data, put.option)
 		require.ErrorIs(s, err, qless.ErrInvalid)
 		require.ErrorContains(s, err, message)
 	}
-	_, err := s.box.Put(s.Context(), s.db, "q", "K", nil, qless.JID("a"), qless.IfFinished)
+	_, err := s.box.Queue(s.db, "q").Put(s.Context(), "K", nil, qless.JID("a"), qless.IfFinished)
 	require.ErrorIs(s, err, qless.ErrInvalid)
 	require.ErrorContains(s, err, "not under the condition")
 	require.Zero(s, s.stats())

@@ -122,7 +122,7 @@ func (g *gambler) transaction() {
 			}
 		}
 		queue := []string{"q", "p", "r"}[g.random.IntN(3)]
-		jid, err := g.box.Put(g.Context(), tx, queue, "K", nil, parents)
+		jid, err := g.box.Queue(tx, queue).Put(g.Context(), "K", nil, parents)
 		require.NoError(g, err)
 		own[jid], all = parents, append(all, jid)
 	}

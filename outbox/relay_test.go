@@ -395,7 +395,7 @@ func TestAMisdeedIsTold(t *testing.T) {
 		s.box.Headers = func(context.Context) map[string]string { misdeed(); return nil }
 		tx, err := s.db.BeginTx(s.Context(), nil)
 		require.NoError(s, err)
-		_, err = s.box.Put(s.Context(), tx, "q", "K", nil)
+		_, err = s.box.Queue(tx, "q").Put(s.Context(), "K", nil)
 		require.ErrorContains(s, err, "Headers: a function ")
 		require.NoError(s, tx.Rollback())
 		s.box.Headers = nil

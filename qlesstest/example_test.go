@@ -20,6 +20,13 @@ func (exampleT) Cleanup(func())           {}
 func (exampleT) Context() context.Context { return context.Background() }
 func (exampleT) Helper()                  {}
 
+// The klasses of the worker that the examples test.
+var (
+	welcome    = qless.NewKlass[string]("Welcome", qless.Priority(5))
+	reminder   = qless.NewKlass[string]("Reminder")
+	newsletter = qless.NewKlass[struct{}]("Newsletter")
+)
+
 // mailWorker returns the worker that the examples test.
 func mailWorker(client *qless.Client, schedules ...qless.Schedule) *qless.Worker {
 	worker, err := qless.NewWorker(client, qless.WorkerConfig{
@@ -28,20 +35,20 @@ func mailWorker(client *qless.Client, schedules ...qless.Schedule) *qless.Worker
 	if err != nil {
 		panic(err)
 	}
-	worker.Handle("Welcome", qless.Typed(func(ctx context.Context, _ *qless.Job, to string) error {
+	welcome.Handle(worker, func(ctx context.Context, _ *qless.Job, to string) error {
 		if to == "" {
 			return qless.FailWith("bad-address", errors.New("nobody to mail"))
 		}
 		fmt.Println("welcome", to)
-		_, err := qless.ClientFromContext(ctx).Queue("mail").Put(ctx, "Reminder", to,
-			qless.Delay(24*time.Hour))
+		queue := qless.ClientFromContext(ctx).Queue("mail")
+		_, err := reminder.Put(ctx, queue, to, qless.Delay(24*time.Hour))
 		return err
-	}))
-	worker.Handle("Reminder", qless.Typed(func(_ context.Context, _ *qless.Job, to string) error {
+	})
+	reminder.Handle(worker, func(_ context.Context, _ *qless.Job, to string) error {
 		fmt.Println("a reminder for", to)
 		return nil
-	}))
-	worker.Handle("Newsletter", func(context.Context, *qless.Job) error {
+	})
+	newsletter.Handle(worker, func(context.Context, *qless.Job, struct{}) error {
 		fmt.Println("news")
 		return nil
 	})
@@ -51,7 +58,7 @@ func mailWorker(client *qless.Client, schedules ...qless.Schedule) *qless.Worker
 func ExampleDrain() {
 	server := qlesstest.New(t)
 	client := server.Client()
-	_, _ = client.Queue("mail").Put(t.Context(), "Welcome", "ann")
+	_, _ = welcome.Put(t.Context(), client.Queue("mail"), "ann")
 
 	worker := mailWorker(client)
 	qlesstest.Drain(t, worker)
@@ -67,7 +74,7 @@ func ExampleDrain() {
 func ExampleDrain_schedule() {
 	server := qlesstest.New(t)
 	worker := mailWorker(server.Client(), qless.Schedule{
-		ID: "news", Spec: "0 * * * *", Queue: "mail", Klass: "Newsletter",
+		ID: "news", Spec: "0 * * * *", Queue: "mail", Job: newsletter.Spec(struct{}{}),
 	})
 	qlesstest.Drain(t, worker)
 	fmt.Println("an hour later")
@@ -80,19 +87,19 @@ func ExampleDrain_schedule() {
 
 func ExampleWork() {
 	worker := mailWorker(qlesstest.New(t).Client())
-	job := qlesstest.Job(t, "Welcome", "")
+	job := qlesstest.JobOf(t, welcome, "")
 	outcome := qlesstest.Work(t, worker, job)
 	fmt.Println(outcome.Action, outcome.Group, outcome.Err)
 	// Output: fail bad-address nobody to mail
 }
 
-func ExampleRequirePut() {
+func ExampleRequirePutOf() {
 	client := qlesstest.New(t).Client()
-	_, _ = client.Queue("mail").Put(t.Context(), "Welcome", "ann", qless.Priority(5))
+	_, _ = welcome.Put(t.Context(), client.Queue("mail"), "ann")
 
-	job := qlesstest.RequirePut(t, client, "mail", "Welcome")
-	fmt.Println(job.State, job.Priority, string(job.Data))
-	// Output: waiting 5 "ann"
+	job, to := qlesstest.RequirePutOf(t, client, "mail", welcome)
+	fmt.Println(job.State, job.Priority, to)
+	// Output: waiting 5 ann
 }
 
 func ExampleJob() {

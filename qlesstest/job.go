@@ -11,8 +11,22 @@ import (
 // [qless.Delay] or [qless.DependsOn].
 func Job(t testing.TB, klass string, data any, options ...qless.PutOption) *qless.Job {
 	t.Helper()
+	return run(t, qless.JobSpec{Klass: klass, Data: data, Options: options})
+}
+
+// JobOf returns a running job of a klass, with its default options, as [Job] does.
+func JobOf[T any](
+	t testing.TB, klass qless.Klass[T], data T, options ...qless.PutOption,
+) *qless.Job {
+	t.Helper()
+	return run(t, klass.Spec(data, options...))
+}
+
+// run puts and pops a job.
+func run(t testing.TB, spec qless.JobSpec) *qless.Job {
+	t.Helper()
 	queue := New(t).Client().Queue(jobQueue)
-	if _, err := queue.Put(t.Context(), klass, data, options...); err != nil {
+	if _, err := queue.Put(t.Context(), spec.Klass, spec.Data, spec.Options...); err != nil {
 		t.Fatalf("qlesstest.Job: %v", err)
 	}
 	jobs, err := queue.Pop(t.Context(), 1)

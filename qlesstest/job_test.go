@@ -28,6 +28,17 @@ func TestJobRuns(t *testing.T) {
 	require.Equal(t, qless.Tags{"a", "b"}, job.Tags)
 }
 
+func TestJobOfHasTheDefaultsOfItsKlass(t *testing.T) {
+	klass := qless.NewKlass[int]("K", qless.Retries(2), qless.Tags{"a"})
+	job := qlesstest.JobOf(t, klass, 7, qless.Tags{"b"})
+	require.Equal(t, qless.StateRunning, job.State)
+	require.Equal(t, 2, job.Retries)
+	require.Equal(t, qless.Tags{"b"}, job.Tags)
+	data, err := klass.Data(job)
+	require.NoError(t, err)
+	require.Equal(t, 7, data)
+}
+
 func TestJobThatCanNotRun(t *testing.T) {
 	later := func(t testing.TB) { qlesstest.Job(t, "K", nil, qless.Delay(time.Hour)) }
 	requireFailure(t, later, "does not run")

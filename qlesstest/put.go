@@ -34,6 +34,20 @@ func RequirePut(t testing.TB, client *qless.Client, queue, klass string) *qless.
 	return newest
 }
 
+// RequirePutOf returns a job of a klass, as [RequirePut] does, and its data. The test fails if the
+// data is not a T.
+func RequirePutOf[T any](
+	t testing.TB, client *qless.Client, queue string, klass qless.Klass[T],
+) (*qless.Job, T) {
+	t.Helper()
+	job := RequirePut(t, client, queue, klass.Name())
+	data, err := klass.Data(job)
+	if err != nil {
+		t.Fatalf("qlesstest.RequirePutOf: %v", err)
+	}
+	return job, data
+}
+
 // jobsIn returns the jobs in a queue that have not begun to run. A job that falls due moves from
 // the scheduled to the waiting ones, which are therefore read later.
 func jobsIn(t testing.TB, queue string, client *qless.Client) ([]*qless.Job, error) {

@@ -39,6 +39,19 @@ func TestRequirePutReturnsTheNewestJob(t *testing.T) {
 	require.Equal(t, newest, qlesstest.RequirePut(t, client, "q", "K").JID)
 }
 
+func TestRequirePutOfDecodesTheData(t *testing.T) {
+	client := qlesstest.New(t).Client()
+	klass := qless.NewKlass[int]("K")
+	_, err := klass.Put(t.Context(), client.Queue("q"), 7)
+	require.NoError(t, err)
+	job, data := qlesstest.RequirePutOf(t, client, "q", klass)
+	require.Equal(t, "K", job.Klass)
+	require.Equal(t, 7, data)
+	requireFailure(t, func(t testing.TB) {
+		qlesstest.RequirePutOf(t, client, "q", qless.NewKlass[string]("K"))
+	}, "qlesstest.RequirePutOf: ", "cannot unmarshal number")
+}
+
 func TestRequirePutListsWhatIsThere(t *testing.T) {
 	client := qlesstest.New(t).Client()
 	require := func(queue, klass string, parts ...string) {

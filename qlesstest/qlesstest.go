@@ -1,19 +1,19 @@
 // Package qlesstest runs qless in memory, without a Redis server, for tests and examples.
 //
-// A handler is tested with [Job], which returns a running job, and [Work], which calls the worker's
-// handler for it and returns the outcome:
+// A handler is tested with [JobOf], which returns a running job, and [Work], which calls the
+// worker's handler for it and returns the outcome:
 //
 //	func TestABadAddressIsNotRetried(t *testing.T) {
 //		worker := newWorker(qlesstest.New(t).Client())
-//		job := qlesstest.Job(t, "Welcome", Welcome{To: "nobody"})
+//		job := qlesstest.JobOf(t, Welcome, Mail{To: "nobody"})
 //		outcome := qlesstest.Work(t, worker, job)
 //		if outcome.Action != qless.ActionFail {
 //			t.Errorf("got %+v", outcome)
 //		}
 //	}
 //
-// A whole program is tested on a [Server] from [New], whose clock only the test moves. [RequirePut]
-// finds a job, and [Drain] lets a worker run jobs until none is ready:
+// A whole program is tested on a [Server] from [New], whose clock only the test moves.
+// [RequirePutOf] finds a job, and [Drain] lets a worker run jobs until none is ready:
 //
 //	func TestAReminderIsSentAfterADay(t *testing.T) {
 //		server := qlesstest.New(t)
@@ -21,7 +21,7 @@
 //		if err := signUp(t.Context(), client, "ann@example.com"); err != nil {
 //			t.Fatal(err)
 //		}
-//		qlesstest.RequirePut(t, client, "mail", "Reminder")
+//		qlesstest.RequirePutOf(t, client, "mail", Reminder)
 //
 //		server.Clock().Advance(24 * time.Hour)
 //		qlesstest.Drain(t, newWorker(client))

@@ -350,7 +350,8 @@ func scheduled(s *scene) url.Values {
 	worker, err := qless.NewWorker(s.Client, qless.WorkerConfig{
 		Queues: []string{"none"},
 		Schedules: []qless.Schedule{
-			{ID: "nightly", Spec: "@yearly", Queue: "mail", Klass: "Report", Missed: qless.MissedSkip},
+			{ID: "nightly", Spec: "@yearly", Queue: "mail",
+				Job: qless.JobSpec{Klass: "Report"}, Missed: qless.MissedSkip},
 		},
 	})
 	require.NoError(s.t, err)

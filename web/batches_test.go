@@ -16,14 +16,14 @@ func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	require.Contains(t, d.page("/batches"), "A program opens one with Client.NewBatch")
 	ctx := t.Context()
-	ended, err := d.NewBatch(ctx, "reports", "Empty", nil)
+	ended, err := d.NewBatch(ctx, "reports", qless.JobSpec{Klass: "Empty"})
 	d.do(err)
 	d.do(ended.Commit(ctx))
 	jobs, err := d.Queue("reports").Pop(ctx, 1)
 	d.do(err)
 	d.do(jobs[0].Complete(ctx))
 
-	batch, err := d.NewBatch(ctx, "reports", "Sum", nil, qless.OnFailureRun)
+	batch, err := d.NewBatch(ctx, "reports", qless.NewKlass[any]("Sum").Spec(nil, qless.OnFailureRun))
 	d.do(err)
 	_, err = batch.Add(ctx, "files", []qless.JobSpec{{Klass: "Read"}, {Klass: "Read"}, {Klass: "Read"}})
 	d.do(err)
@@ -47,7 +47,7 @@ func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 	}, rows[0].(map[string]any)["batch"])
 
 	// By default, the callback waits for a failed member until that is retried.
-	stuck, err := d.NewBatch(ctx, "reports", "Stuck", nil)
+	stuck, err := d.NewBatch(ctx, "reports", qless.JobSpec{Klass: "Stuck"})
 	d.do(err)
 	_, err = stuck.Add(ctx, "parts", []qless.JobSpec{{Klass: "Read"}, {Klass: "Read"}, {Klass: "Read"}})
 	d.do(err)
@@ -65,7 +65,7 @@ func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 		}
 	}
 
-	other, err := d.NewBatch(ctx, "reports", "Average", nil)
+	other, err := d.NewBatch(ctx, "reports", qless.JobSpec{Klass: "Average"})
 	d.do(err)
 	_, err = other.Add(ctx, "files", []qless.JobSpec{{Klass: "Read"}})
 	d.do(err)
@@ -86,7 +86,7 @@ func TestToCancelABatchCancelsItsMembers(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, web.Options{})
 	ctx := t.Context()
-	batch, err := d.NewBatch(ctx, "reports", "Sum", nil, qless.JID("sum"))
+	batch, err := d.NewBatch(ctx, "reports", qless.NewKlass[any]("Sum").Spec(nil, qless.JID("sum")))
 	d.do(err)
 	members := make([]qless.JobSpec, 600)
 	for i := range members {

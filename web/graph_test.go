@@ -85,7 +85,7 @@ func TestAGraphHasTheNearestJobsOnly(t *testing.T) {
 
 func TestAGraphShowsABatchThatIsOpen(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	batch, err := d.NewBatch(t.Context(), "q", "Sum", nil)
+	batch, err := d.NewBatch(t.Context(), "q", qless.JobSpec{Klass: "Sum"})
 	d.do(err)
 	page := d.page("/jobs/" + batch.ID() + "/graph")
 	require.Contains(t, page, "A batch that is not committed")

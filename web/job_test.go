@@ -213,7 +213,8 @@ func TestACanceledJobLeadsToItsQueue(t *testing.T) {
 
 func TestTheCallbackOfABatchSaysHowFarThatIs(t *testing.T) {
 	d := newDesk(t, web.Options{})
-	batch, err := d.NewBatch(t.Context(), "mail", "Summarize", nil, qless.JID("sum"))
+	batch, err := d.NewBatch(t.Context(), "mail",
+		qless.NewKlass[any]("Summarize").Spec(nil, qless.JID("sum")))
 	d.do(err)
 	_, err = batch.Add(t.Context(), "mail", []qless.JobSpec{{Klass: "Send"}, {Klass: "Send"}, {Klass: "Send"}})
 	d.do(err)

@@ -84,8 +84,8 @@ func TestSchedulesAreListed(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.follow(
 		qless.Schedule{ID: "nightly", Spec: "CRON_TZ=Europe/Berlin 30 6 * * *", Queue: "mail",
-			Klass: "Report", Data: map[string]string{"secret": "xyzzy"}},
-		qless.Schedule{ID: "a/b?c", Spec: "@every 30h", Queue: "mail", Klass: "Tick"},
+			Job: qless.JobSpec{Klass: "Report", Data: map[string]string{"secret": "xyzzy"}}},
+		qless.Schedule{ID: "a/b?c", Spec: "@every 30h", Queue: "mail", Job: qless.JobSpec{Klass: "Tick"}},
 	)
 	require.NotContains(t, d.page("/recurring"), "nightly", "schedules have a page of their own")
 	page := d.page("/schedules")

@@ -30,6 +30,12 @@ type file struct {
 	Problem   string `json:"problem,omitempty"` // why some of this is missing
 }
 
+// The klasses of the jobs.
+var (
+	fileKlass   = qless.NewKlass[file]("File")
+	reportKlass = qless.NewKlass[reportOrder]("Report")
+)
+
 // A pipeline is one run over some files.
 type pipeline struct {
 	client *qless.Client
@@ -59,8 +65,8 @@ func newPipeline(client *qless.Client, out io.Writer) (*pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.worker.Handle("File", qless.Typed(p.file))
-	p.worker.Handle("Report", qless.Typed(p.report))
+	fileKlass.Handle(p.worker, p.file)
+	reportKlass.Handle(p.worker, p.report)
 	return p, nil
 }
 
@@ -97,14 +103,14 @@ func (p *pipeline) run(ctx context.Context, paths []string, leftOut int) error {
 func (p *pipeline) put(ctx context.Context, paths []string, leftOut int) error {
 	jobs := make([]qless.JobSpec, len(paths))
 	for i, path := range paths {
-		jobs[i] = qless.JobSpec{Klass: "File", Data: file{Path: path}}
+		jobs[i] = fileKlass.Spec(file{Path: path})
 	}
 	var err error
 	if p.jids, err = p.queue(hashStage).PutMany(ctx, jobs); err != nil {
 		return err
 	}
 	order := reportOrder{Files: p.jids, LeftOut: leftOut}
-	jid, err := p.queue(reportStage).Put(ctx, "Report", order, qless.DependsOn(p.jids))
+	jid, err := reportKlass.Put(ctx, p.queue(reportStage), order, qless.DependsOn(p.jids))
 	if err != nil {
 		return err
 	}

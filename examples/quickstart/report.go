@@ -48,8 +48,8 @@ func (p *pipeline) results(ctx context.Context, jids []string) ([]file, error) {
 			return nil, err
 		}
 		for _, job := range jobs {
-			var f file
-			if err := job.Unmarshal(&f); err != nil {
+			f, err := fileKlass.Data(job)
+			if err != nil {
 				return nil, err
 			}
 			files = append(files, f)

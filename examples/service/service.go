@@ -47,19 +47,29 @@ func newService(
 		MaxRunTime: time.Minute,
 		Observer:   t.Observe,
 		Schedules: []qless.Schedule{
-			{ID: "nightly", Spec: "CRON_TZ=Europe/Berlin 0 3 * * *", Queue: reportQueue, Klass: "Report"},
+			{ID: "nightly", Spec: "CRON_TZ=Europe/Berlin 0 3 * * *", Queue: reportQueue,
+				Job: reportKlass.Spec(struct{}{})},
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.worker.Use(t.Middleware)
-	s.worker.Handle("Welcome", qless.TypedResult(s.welcome))
-	s.worker.Handle("Reminder", qless.Typed(s.remind))
-	s.worker.Handle("Report", s.report)
+	welcomeKlass.Handle(s.worker, s.welcome)
+	reminderKlass.Handle(s.worker, s.remind)
+	reportKlass.Handle(s.worker, s.report)
 	t.watch(s)
 	return s, nil
 }
+
+// The klasses of the service, with the options that all their jobs have.
+var (
+	welcomeKlass = qless.NewFunction[signup, receipt]("Welcome",
+		qless.Limits{smtp}, qless.TTL(24*time.Hour))
+	reminderKlass = qless.NewKlass[signup]("Reminder",
+		qless.Limits{smtp}, qless.Delay(24*time.Hour), qless.IfAbsent)
+	reportKlass = qless.NewKlass[struct{}]("Report")
+)
 
 // A signup is the data of the jobs of klass Welcome and Reminder.
 type signup struct {
@@ -83,8 +93,8 @@ func (s *service) signUp(ctx context.Context, data signup) (jid string, err erro
 		return "", err
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after the commit
-	jid, err = s.box.Put(ctx, tx, mailQueue, "Welcome", data,
-		qless.Unique("welcome", data.Email), qless.Limits{smtp}, qless.TTL(24*time.Hour))
+	jid, err = welcomeKlass.Put(ctx, s.box.Queue(tx, mailQueue), data,
+		qless.Unique("welcome", data.Email))
 	if err != nil {
 		return "", err
 	}
@@ -107,8 +117,7 @@ func (s *service) welcome(ctx context.Context, job *qless.Job, data signup) (rec
 	if err != nil {
 		return receipt{}, err
 	}
-	_, err = s.client.Queue(mailQueue).Put(ctx, "Reminder", data,
-		qless.JID(job.JID+"-reminder"), qless.IfAbsent, qless.Delay(24*time.Hour), qless.Limits{smtp})
+	_, err = reminderKlass.Put(ctx, s.client.Queue(mailQueue), data, qless.JID(job.JID+"-reminder"))
 	if errors.Is(err, qless.ErrExists) {
 		err = nil
 	}
@@ -121,7 +130,7 @@ func (s *service) remind(ctx context.Context, _ *qless.Job, data signup) error {
 }
 
 // report mails the number of mails sent the day before.
-func (s *service) report(ctx context.Context, job *qless.Job) error {
+func (s *service) report(ctx context.Context, job *qless.Job, _ struct{}) error {
 	stats, err := s.client.Queue(mailQueue).Stats(ctx, job.PoppedAt.AddDate(0, 0, -1))
 	if err != nil {
 		return err

@@ -76,7 +76,7 @@ func (f *fixture) signUpAs(t *testing.T, email string) string {
 	var reply struct{ JID string }
 	require.NoError(t, json.Unmarshal([]byte(body), &reply))
 	require.NoError(t, f.relay.Pass(t.Context()).Err)
-	require.Equal(t, reply.JID, qlesstest.RequirePut(t, f.client, mailQueue, "Welcome").JID)
+	require.Equal(t, reply.JID, qlesstest.RequirePut(t, f.client, mailQueue, welcomeKlass.Name()).JID)
 	return reply.JID
 }
 
@@ -146,7 +146,7 @@ func TestReportAtNight(t *testing.T) {
 func TestAMailboxThatDoesNotExist(t *testing.T) {
 	f := newFixture(t)
 	f.err = errNoMailbox
-	outcome := qlesstest.Work(t, f.worker, qlesstest.Job(t, "Welcome", signup{Email: "nobody"}))
+	outcome := qlesstest.Work(t, f.worker, qlesstest.JobOf(t, welcomeKlass.Klass, signup{Email: "nobody"}))
 	require.Equal(t, qless.ActionFail, outcome.Action)
 	require.Equal(t, "no-mailbox", outcome.Group)
 }

@@ -78,7 +78,7 @@ func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) 
 		Schedules: []qless.Schedule{
 			{
 				ID: "daily-report", Spec: "CRON_TZ=Europe/Berlin 30 6 * * 1-5",
-				Queue: "reports", Klass: "Report",
+				Queue: "reports", Job: qless.JobSpec{Klass: "Report"},
 			},
 		},
 	})

@@ -18,7 +18,7 @@ import (
 // batch creates a batch whose callback is in the queue callbacks.
 func (e *env) batch(options ...qless.PutOption) *qless.Batch {
 	e.T.Helper()
-	b, err := e.NewBatch(e.T.Context(), "callbacks", "Done", nil, options...)
+	b, err := e.NewBatch(e.T.Context(), "callbacks", qless.JobSpec{Klass: "Done", Options: options})
 	require.NoError(e.T, err)
 	return b
 }
@@ -280,9 +280,9 @@ func TestInvalidBatches(t *testing.T) {
 		plain := e.Put("q")
 		e.Unchanged(func() {
 			for _, err := range []error{
-				errOf(e.NewBatch(ctx, "", "K", nil)),
-				errOf(e.NewBatch(ctx, "q", "K", nil, qless.DependsOn{"j"})),
-				errOf(e.NewBatch(ctx, "q", "K", nil, qless.OnFailure("else"))),
+				errOf(e.NewBatch(ctx, "", qless.JobSpec{Klass: "K"})),
+				errOf(e.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.DependsOn{"j"}))),
+				errOf(e.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.OnFailure("else")))),
 				errOf(e.Batch("").Add(ctx, "q", specs(1))), e.Batch("").Commit(ctx), errOf(e.Batch("").Status(ctx)),
 				e.Batch("\xff").Cancel(ctx), e.Batch("x:open").Commit(ctx),
 				errOf(b.Add(ctx, "", specs(1))), errOf(b.Add(ctx, "q", specs(1, qless.Delay(-1)))),
@@ -298,7 +298,7 @@ func TestInvalidBatches(t *testing.T) {
 			requireCode(t, qless.ErrNotDepending, errOf(e.Batch(plain).Add(ctx, "q", specs(1))))
 			require.Equal(t, "the job does not exist",
 				requireCode(t, qless.ErrNotFound, errOf(e.Batch("unknown").Add(ctx, "q", specs(1)))).Message)
-			requireCode(t, qless.ErrExists, errOf(e.NewBatch(ctx, "q", "K", nil, qless.JID("b"), qless.IfAbsent)))
+			requireCode(t, qless.ErrExists, errOf(e.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.JID("b"), qless.IfAbsent))))
 		})
 		waits := e.Put("q", qless.DependsOn{plain})
 		e.Unchanged(func() {
@@ -381,7 +381,7 @@ func TestMembersOfABatchOfShardsAreInItsShard(t *testing.T) {
 	shards := e.shards(qless.ShardByJID, 4)
 	for i := range 8 {
 		id := fmt.Sprint("batch-", i)
-		b, err := shards.NewBatch(ctx, "callbacks", "Done", nil, qless.JID(id))
+		b, err := shards.NewBatch(ctx, "callbacks", qless.NewKlass[any]("Done").Spec(nil, qless.JID(id)))
 		require.NoError(t, err)
 		jids, err := shards.Batch("callbacks", id).Add(ctx, "q", specs(5))
 		require.NoError(t, err)
@@ -393,7 +393,7 @@ func TestMembersOfABatchOfShardsAreInItsShard(t *testing.T) {
 		require.NoError(t, b.Commit(ctx))
 		require.NoError(t, b.Cancel(ctx))
 	}
-	b, err := shards.NewBatch(ctx, "callbacks", "Done", nil)
+	b, err := shards.NewBatch(ctx, "callbacks", qless.JobSpec{Klass: "Done"})
 	require.NoError(t, err)
 	wrong := 0
 	for i := range 20 {
@@ -404,10 +404,10 @@ func TestMembersOfABatchOfShardsAreInItsShard(t *testing.T) {
 	}
 	require.Positive(t, wrong)
 	require.Equal(t, 20-wrong, e.status(b).Total)
-	requireCode(t, qless.ErrInvalid, errOf(shards.NewBatch(ctx, "q", "K", nil, qless.Unique("k"))))
+	requireCode(t, qless.ErrInvalid, errOf(shards.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.Unique("k")))))
 
 	byQueue := e.shards(qless.ShardByQueue, 2)
-	b, err = byQueue.NewBatch(ctx, "callbacks", "Done", nil)
+	b, err = byQueue.NewBatch(ctx, "callbacks", qless.JobSpec{Klass: "Done"})
 	require.NoError(t, err)
 	for i := range 20 {
 		queue := fmt.Sprint("q", i)

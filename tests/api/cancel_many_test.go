@@ -45,7 +45,7 @@ func (e *env) putChain(count int) []string {
 	e.T.Helper()
 	specs := make([]qless.JobSpec, count)
 	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprintf("link%04d", i))}}
+		specs[i] = qless.NewKlass[any]("K").Spec(nil, qless.JID(fmt.Sprintf("link%04d", i)))
 		if i > 0 {
 			specs[i].Options = append(specs[i].Options, qless.DependsOn{fmt.Sprintf("link%04d", i-1)})
 		}
@@ -206,7 +206,7 @@ func TestAJobThatComesWhileOthersAreCanceled(t *testing.T) {
 // between.
 func TestABatchOfThousandsIsCanceledInSteps(t *testing.T) {
 	e := newEnv(t)
-	batch, err := e.NewBatch(t.Context(), "q", "K", nil)
+	batch, err := e.NewBatch(t.Context(), "q", qless.JobSpec{Klass: "K"})
 	require.NoError(t, err)
 	for range 12 {
 		_, err := batch.Add(t.Context(), "q", make1000())

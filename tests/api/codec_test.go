@@ -278,14 +278,16 @@ func TestNoCallSendsDataThatIsTooLarge(t *testing.T) {
 	require.NoError(t, err)
 	recurring, err := c.RecurringJob(t.Context(), "r")
 	require.NoError(t, err)
-	batch, err := c.NewBatch(t.Context(), "q", "K", nil)
+	batch, err := c.NewBatch(t.Context(), "q", qless.JobSpec{Klass: "K"})
 	require.NoError(t, err)
 	small, large := qless.JobSpec{Klass: "K"}, qless.JobSpec{Klass: "K", Data: big}
 	for name, call := range map[string]func(ctx context.Context) error{
 		"Put":     func(ctx context.Context) error { return errOf(q.Put(ctx, "K", big)) },
 		"PutMany": func(ctx context.Context) error { return errOf(q.PutMany(ctx, []qless.JobSpec{small, large})) },
 		"Call":    func(ctx context.Context) error { return errOf(q.Call(ctx, "K", big)) },
-		"a batch": func(ctx context.Context) error { return errOf(c.NewBatch(ctx, "q", "K", big)) },
+		"a batch": func(ctx context.Context) error {
+			return errOf(c.NewBatch(ctx, "q", qless.JobSpec{Klass: "K", Data: big}))
+		},
 		"a member of a batch": func(ctx context.Context) error {
 			return errOf(batch.Add(ctx, "q", []qless.JobSpec{small, large}))
 		},

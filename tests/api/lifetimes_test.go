@@ -563,9 +563,9 @@ func (e *env) bury(queue string, n int) {
 	e.T.Helper()
 	specs := make([]qless.JobSpec, n)
 	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{
+		specs[i] = qless.NewKlass[any]("K").Spec(nil,
 			qless.StartBy(time.Minute), qless.Priority(1),
-		}}
+		)
 	}
 	require.NoError(e.T, errOf(e.Queue(queue).PutMany(e.T.Context(), specs)))
 	e.Clock.Advance(time.Hour)
@@ -919,8 +919,7 @@ func TestShardsAreSweptByTheirClients(t *testing.T) {
 func TestLifetimesOfASchedulesJobs(t *testing.T) {
 	e := newEnv(t)
 	_, err := qless.NewWorker(e.Client, qless.WorkerConfig{Queues: []string{"q"}, Schedules: []qless.Schedule{{
-		ID: "s", Spec: "@hourly", Queue: "q", Klass: "K",
-		Options: []qless.PutOption{qless.TTL(time.Second), qless.Delay(time.Minute)},
+		ID: "s", Spec: "@hourly", Queue: "q", Job: qless.NewKlass[any]("K").Spec(nil, qless.TTL(time.Second), qless.Delay(time.Minute)),
 	}}})
 	var own *qless.Error
 	require.True(t, errors.As(err, &own))

@@ -260,7 +260,7 @@ func TestAPutObserverBeginsAndEndsEachPut(t *testing.T) {
 	requireCode(t, qless.ErrExists, err)
 	requireCode(t, qless.ErrExists, take().Err)
 
-	batch, err := e.NewBatch(ctx, "q", "Done", nil)
+	batch, err := e.NewBatch(ctx, "q", qless.JobSpec{Klass: "Done"})
 	require.NoError(t, err)
 	require.Equal(t, batch.ID(), take().JID)
 	_, err = batch.Add(ctx, "r", []qless.JobSpec{{Klass: "K"}})

@@ -258,7 +258,7 @@ func TestAnInvalidJobSpecIsNotWritten(t *testing.T) {
 		require.ErrorIs(t, err, qless.ErrInvalid)
 	}
 	e := newEnv(t)
-	_, err := e.NewBatch(t.Context(), "q", "Done", nil, qless.JID("batch"))
+	_, err := e.NewBatch(t.Context(), "q", qless.NewKlass[any]("Done").Spec(nil, qless.JID("batch")))
 	require.NoError(t, err)
 	_, err = json.Marshal(e.Read("batch").Spec())
 	require.ErrorContains(t, err, "batch can't be JSON")

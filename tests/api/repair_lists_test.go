@@ -100,7 +100,8 @@ var lists = map[string]func(s *scene) inspect.Selection{
 	},
 	"batches": func(s *scene) inspect.Selection {
 		for _, jid := range s.jids {
-			_, err := s.NewBatch(s.T.Context(), "q", klassOf(jid), nil, qless.JID(jid), qless.Tags{"old"})
+			_, err := s.NewBatch(s.T.Context(), "q",
+				qless.NewKlass[any](klassOf(jid)).Spec(nil, qless.JID(jid), qless.Tags{"old"}))
 			require.NoError(s.T, err)
 		}
 		return inspect.New(s.Client).Queue("q", inspect.Depends).Where(inspect.Filter{Batch: true})

@@ -154,15 +154,17 @@ func TestABatchThatTooFewReplicasHave(t *testing.T) {
 	shards, err := qless.NewShards(qless.ShardByJID, c)
 	require.NoError(t, err)
 	for _, open := range []func() (*qless.Batch, error){
-		func() (*qless.Batch, error) { return c.NewBatch(ctx, "q", "K", nil, qless.Unique("key")) },
-		func() (*qless.Batch, error) { return shards.NewBatch(ctx, "q", "K", nil) },
+		func() (*qless.Batch, error) {
+			return c.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.Unique("key")))
+		},
+		func() (*qless.Batch, error) { return shards.NewBatch(ctx, "q", qless.JobSpec{Klass: "K"}) },
 	} {
 		b, err := open()
 		require.Equal(t, requireCode(t, qless.ErrNotReplicated, err).JID, b.ID())
 		require.NoError(t, b.Commit(ctx))
 		require.Equal(t, qless.StateWaiting, e.Read(b.ID()).State)
 	}
-	b, err := c.NewBatch(ctx, "q", "K", nil, qless.Unique("key"))
+	b, err := c.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.Unique("key")))
 	requireCode(t, qless.ErrExists, err)
 	require.Nil(t, b, "the job is another one")
 }

@@ -158,7 +158,7 @@ func TestEndedJobIsPutAgainWithoutItsLifetimes(t *testing.T) {
 func TestTheCallbackOfABatchIsPutAgain(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	batch, err := e.NewBatch(ctx, "q", "Done", nil, qless.JID("batch"))
+	batch, err := e.NewBatch(ctx, "q", qless.NewKlass[any]("Done").Spec(nil, qless.JID("batch")))
 	require.NoError(t, err)
 	_, err = batch.Add(ctx, "q", []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("a")}}})
 	require.NoError(t, err)

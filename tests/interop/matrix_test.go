@@ -155,7 +155,7 @@ func TestOthersEndABatch(t *testing.T) {
 		ours, err := qless.New(server.Client(t), &qless.ClientConfig{WorkerName: "ours"})
 		require.NoError(t, err)
 		must(t, them, "begin", args{"worker": "theirs"})
-		batch, err := ours.NewBatch(t.Context(), "callbacks", "Done", nil, qless.OnFailureRun)
+		batch, err := ours.NewBatch(t.Context(), "callbacks", qless.NewKlass[any]("Done").Spec(nil, qless.OnFailureRun))
 		require.NoError(t, err)
 		members, err := batch.Add(t.Context(), "q", []qless.JobSpec{{Klass: "K"}, {Klass: "K"}, {Klass: "K"}})
 		require.NoError(t, err)

@@ -19,7 +19,8 @@ var batchActions = []action{
 		draw: drawNewBatch,
 		play: func(w *world, s step) outcome {
 			options := append(s.putOptions(), qless.JID(s.JID))
-			_, err := w.by(s).NewBatch(w.ctx, s.Queue, klass, json.RawMessage(s.Data), options...)
+			callback := qless.JobSpec{Klass: klass, Data: json.RawMessage(s.Data), Options: options}
+			_, err := w.by(s).NewBatch(w.ctx, s.Queue, callback)
 			return ended(err)
 		},
 		predict: func(m *queues, s step) outcome {

@@ -127,7 +127,7 @@ func Client(t testing.TB, c *qless.Client) {
 	}
 	t.Cleanup(func() { _ = c.Close() }) // ends the subscription of the waits
 
-	batch, err := c.NewBatch(ctx, "batches", "K", nil, qless.OnFailureRun)
+	batch, err := c.NewBatch(ctx, "batches", qless.NewKlass[any]("K").Spec(nil, qless.OnFailureRun))
 	do(err)
 	members, err := batch.Add(ctx, "batches", []qless.JobSpec{{Klass: "K"}, {Klass: "K"}})
 	do(err)

@@ -33,8 +33,10 @@ func Worker(t testing.TB, c, other *qless.Client) {
 
 	w, err := qless.NewWorker(c, qless.WorkerConfig{
 		Queues: []string{"work-*"}, Order: qless.OrderRoundRobin, PollInterval: time.Hour,
-		Backoff:   func(*qless.Job, int, error) time.Duration { return 0 },
-		Schedules: []qless.Schedule{{ID: "tick", Spec: "@every 1s", Queue: "work-b", Klass: "Tick"}},
+		Backoff: func(*qless.Job, int, error) time.Duration { return 0 },
+		Schedules: []qless.Schedule{{
+			ID: "tick", Spec: "@every 1s", Queue: "work-b", Job: qless.JobSpec{Klass: "Tick"},
+		}},
 	})
 	require.NoError(t, err)
 	done := make(chan string, 1000)

@@ -298,7 +298,7 @@ func (d badData) MarshalJSON() ([]byte, error) { d.do(); return []byte("{}"), ni
 
 // inSchedules gives the functions that schedules call.
 var inSchedules = map[string]func(do func(), s *qless.Schedule, c *qless.ClientConfig){
-	"Data": func(do func(), s *qless.Schedule, _ *qless.ClientConfig) { s.Data = badData{do} },
+	"Data": func(do func(), s *qless.Schedule, _ *qless.ClientConfig) { s.Job.Data = badData{do} },
 	"Headers": func(do func(), _ *qless.Schedule, c *qless.ClientConfig) {
 		c.Headers = func(context.Context) map[string]string { do(); return nil }
 	},
@@ -311,7 +311,7 @@ func TestAScheduleContinuesAfterAMisdeed(t *testing.T) {
 			t.Run(name+"/"+misdeed, func(t *testing.T) {
 				e := newLiveEnv(t)
 				var client qless.ClientConfig
-				bad := qless.Schedule{ID: "bad", Spec: "@every 1s", Queue: "q", Klass: "K"}
+				bad := qless.Schedule{ID: "bad", Spec: "@every 1s", Queue: "q", Job: qless.JobSpec{Klass: "K"}}
 				var armed, begun atomic.Bool
 				ended := make(chan struct{})
 				install(func() {

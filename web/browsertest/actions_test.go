@@ -101,7 +101,7 @@ func trials(b *board) []trial {
 	_, err = b.Queue("plans").Recur(ctx, "Tick", nil, time.Hour, qless.JID("ticks"), qless.Offset(time.Hour))
 	must(err)
 	must(b.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1}))
-	b.follow(qless.Schedule{ID: "nightly", Spec: "@yearly", Queue: "plans", Klass: "Report"})
+	b.follow(qless.Schedule{ID: "nightly", Spec: "@yearly", Queue: "plans", Job: qless.JobSpec{Klass: "Report"}})
 	lost := b.put("lost", "Send")
 	must(b.rdb.ZRem(ctx, "ql:q:lost-work", lost).Err())
 	return []trial{

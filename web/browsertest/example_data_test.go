@@ -271,7 +271,8 @@ func (e *example) plans() {
 			qless.JID(jid), qless.Offset(7*time.Minute), qless.Tags{"routine"})
 		e.must(err)
 	}
-	batch, err := e.now.NewBatch(ctx, "newsletter", "Summarize", nil, qless.JID("newsletter-november"))
+	batch, err := e.now.NewBatch(ctx, "newsletter",
+		qless.NewKlass[any]("Summarize").Spec(nil, qless.JID("newsletter-november")))
 	e.must(err)
 	var jobs []qless.JobSpec
 	for i := range 20 {
@@ -325,6 +326,7 @@ func (e *example) workers() {
 
 // schedules are never due while a test runs.
 var schedules = []qless.Schedule{
-	{ID: "digests", Spec: "CRON_TZ=Europe/Berlin 30 6 * * 1-5", Queue: "digests", Klass: "SendDigests"},
-	{ID: "close-the-month", Spec: "0 2 1 * *", Queue: "billing", Klass: "CloseMonth"},
+	{ID: "digests", Spec: "CRON_TZ=Europe/Berlin 30 6 * * 1-5", Queue: "digests",
+		Job: qless.JobSpec{Klass: "SendDigests"}},
+	{ID: "close-the-month", Spec: "0 2 1 * *", Queue: "billing", Job: qless.JobSpec{Klass: "CloseMonth"}},
 }

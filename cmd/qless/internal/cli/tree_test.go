@@ -89,7 +89,7 @@ func follow(t *testing.T, client *qless.Client) (stop func()) {
 	worker, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues: []string{"nights"}, Name: "night-worker",
 		Schedules: []qless.Schedule{{
-			ID: "nightly", Spec: "@daily", Queue: "nights", Klass: "Tidy",
+			ID: "nightly", Spec: "@daily", Queue: "nights", Job: qless.JobSpec{Klass: "Tidy"},
 		}},
 	})
 	require.NoError(t, err)

@@ -147,7 +147,8 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 		}, "1 job waits for others that have ended: nothing", "qless sweep"},
 		{doctor.CodeOpenBatch, func(w why) {
 			w.worker(free)
-			_, err := w.Client().NewBatch(w.t.Context(), "mail", "Welcome", nil, qless.JID("done"))
+			_, err := w.Client().NewBatch(w.t.Context(), "mail",
+				qless.NewKlass[any]("Welcome").Spec(nil, qless.JID("done")))
 			require.NoError(w.t, err)
 		}, "waits for a batch to be committed", "qless job show done"},
 		{doctor.CodeStalled, func(w why) {
