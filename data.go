@@ -3,6 +3,7 @@ package qless
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"strings"
 	"time"
@@ -25,15 +26,8 @@ func encodeJSON(op, jid, what string, value any, empty string) (string, error) {
 	case storedData:
 		return string(v), nil
 	case json.RawMessage:
-		if v != nil && !json.Valid(v) {
-			return "", invalid(op, jid, "the %s is not JSON: %.100q", what, v)
-		}
 		raw = v
 	case []byte:
-		if v != nil && !json.Valid(v) {
-			return "", invalid(op, jid, "the %s is a []byte that is not JSON: "+
-				"pass what json.Marshal makes of it, or a struct with a []byte field", what)
-		}
 		raw = v
 	default:
 		var err error
@@ -45,7 +39,14 @@ func encodeJSON(op, jid, what string, value any, empty string) (string, error) {
 	if raw == nil {
 		return empty, nil
 	}
-	if problem := wire.Unreadable(raw); problem != "" {
+	problem := wire.CheckJSON(raw)
+	if _, isBytes := value.([]byte); isBytes && problem == wire.NotJSON {
+		problem = "is a []byte that is not JSON: pass what json.Marshal makes of it, " +
+			"or a struct with a []byte field"
+	} else if problem == wire.NotJSON {
+		problem += fmt.Sprintf(": %.100q", raw)
+	}
+	if problem != "" {
 		return "", invalid(op, jid, "the %s %s", what, problem)
 	}
 	return string(raw), nil

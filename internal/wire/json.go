@@ -1,55 +1,218 @@
 package wire
 
 import (
+	"encoding/binary"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// Unreadable describes the part of valid JSON that the scripts of this or other clients can't read.
-// It returns the empty string if there is none. It saves the server that check.
-func Unreadable(raw []byte) string {
-	if !utf8.Valid(raw) {
-		return "is not UTF-8"
-	}
-	depth, inString := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case c == '"':
-			inString = !inString
-		case inString && c == '\\':
-			if raw[i+1] == 'u' && utf16.IsSurrogate(unescaped(raw[i:])) {
-				if i+12 > len(raw) ||
-					utf16.DecodeRune(unescaped(raw[i:]), unescaped(raw[i+6:])) == utf8.RuneError {
-					return "has half of a surrogate pair"
-				}
-				i += 6
-			}
-			i++
-		case inString:
-		case c == '[' || c == '{':
-			if depth++; depth > maxDepth {
-				return "is nested more than " + strconv.Itoa(maxDepth) + " deep"
-			}
-		case c == ']' || c == '}':
-			depth--
-		}
-	}
-	return ""
-}
-
 // maxDepth is the deepest nesting of JSON that Lua can decode.
 const maxDepth = 1000
 
-// unescaped returns the character of an escape such as \u00e9 at the beginning of text, or 0 if
-// there is none.
-func unescaped(text []byte) rune {
-	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+// NotJSON is the reason that text is not JSON.
+const NotJSON = "is not JSON"
+
+// CheckJSON describes why text can't be the data of a job: it is not JSON, or a script of this or
+// another client could not read it. It returns the empty string if there is no reason.
+func CheckJSON(text []byte) string {
+	c := checker{text: text}
+	c.space()
+	c.value(0)
+	c.space()
+	switch {
+	case c.at < len(text):
+		c.fail(NotJSON)
+	case c.problem == "" && !utf8.Valid(text):
+		c.fail("is not UTF-8")
+	}
+	return c.problem
+}
+
+// A checker reads JSON up to the place at.
+type checker struct {
+	text    []byte
+	at      int
+	problem string // the first one; nothing is read after it
+}
+
+// fail notes a problem, unless there is one.
+func (c *checker) fail(problem string) {
+	if c.problem == "" {
+		c.problem, c.at = problem, len(c.text)
+	}
+}
+
+// next returns the next byte, or 0 at the end.
+func (c *checker) next() byte {
+	if c.at < len(c.text) {
+		return c.text[c.at]
+	}
+	return 0
+}
+
+// skip reads a byte, and reports whether it was there.
+func (c *checker) skip(b byte) bool {
+	if c.at == len(c.text) || c.text[c.at] != b {
+		return false
+	}
+	c.at++
+	return true
+}
+
+// need reads all bytes of a word.
+func (c *checker) need(word string) {
+	for i := range len(word) {
+		if !c.skip(word[i]) {
+			c.fail(NotJSON)
+		}
+	}
+}
+
+func (c *checker) space() {
+	for b := c.next(); b == ' ' || b == '\n' || b == '\t' || b == '\r'; b = c.next() {
+		c.at++
+	}
+}
+
+// value reads a value that is inside depth others.
+func (c *checker) value(depth int) {
+	switch b := c.next(); b {
+	case '"':
+		c.quoted()
+	case '{', '[':
+		if depth == maxDepth {
+			c.fail("is nested more than " + strconv.Itoa(maxDepth) + " deep")
+			return
+		}
+		c.at++
+		c.members(b == '{', depth+1)
+	case 't':
+		c.need("true")
+	case 'f':
+		c.need("false")
+	case 'n':
+		c.need("null")
+	default:
+		c.number()
+	}
+}
+
+// members reads the rest of an object or an array.
+func (c *checker) members(object bool, depth int) {
+	end := byte(']')
+	if object {
+		end = '}'
+	}
+	c.space()
+	if c.skip(end) {
+		return
+	}
+	for c.problem == "" {
+		if object {
+			c.quoted()
+			c.space()
+			c.need(":")
+			c.space()
+		}
+		c.value(depth)
+		c.space()
+		if c.skip(end) {
+			return
+		}
+		c.need(",")
+		c.space()
+	}
+}
+
+func (c *checker) number() {
+	c.skip('-')
+	if !c.skip('0') {
+		c.digits()
+	}
+	if c.skip('.') {
+		c.digits()
+	}
+	if c.skip('e') || c.skip('E') {
+		if !c.skip('+') {
+			c.skip('-')
+		}
+		c.digits()
+	}
+}
+
+// digits reads at least one digit.
+func (c *checker) digits() {
+	from := c.at
+	for b := c.next(); '0' <= b && b <= '9'; b = c.next() {
+		c.at++
+	}
+	if c.at == from {
+		c.fail(NotJSON)
+	}
+}
+
+// quoted reads a string.
+func (c *checker) quoted() {
+	c.need(`"`)
+	for c.problem == "" {
+		c.at += plainBytes(c.text[c.at:])
+		switch {
+		case c.skip('"'):
+			return
+		case c.skip('\\'):
+			c.escape()
+		default:
+			c.fail(NotJSON)
+		}
+	}
+}
+
+// plainBytes counts the bytes at the beginning of text that stand for themselves in a string. It
+// looks at eight at a time: a byte of the difference of two words has its highest bit if that of
+// the first was less.
+func plainBytes(text []byte) int {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	n := 0
+	for ; n+8 <= len(text); n += 8 {
+		word := binary.LittleEndian.Uint64(text[n:])
+		quote, backslash := word^each*'"', word^each*'\\'
+		if ((word-each*' ')&^word|(quote-each)&^quote|(backslash-each)&^backslash)&high != 0 {
+			break
+		}
+	}
+	for n < len(text) && text[n] >= ' ' && text[n] != '"' && text[n] != '\\' {
+		n++
+	}
+	return n
+}
+
+// escape reads the rest of an escape such as \n, or of a pair such as \ud83d\ude00.
+func (c *checker) escape() {
+	if !c.skip('u') {
+		if b := c.next(); b == 0 || strings.IndexByte(`"\/bfnrt`, b) < 0 {
+			c.fail(NotJSON)
+			return
+		}
+		c.at++
+		return
+	}
+	first := c.hex()
+	if utf16.IsSurrogate(first) &&
+		!(c.skip('\\') && c.skip('u') && utf16.DecodeRune(first, c.hex()) != utf8.RuneError) {
+		c.fail("has half of a surrogate pair")
+	}
+}
+
+// hex reads the four digits of an escaped character.
+func (c *checker) hex() rune {
+	digits := c.text[c.at:min(c.at+4, len(c.text))]
+	n, err := strconv.ParseUint(string(digits), 16, 16)
+	if err != nil || len(digits) < 4 {
+		c.fail(NotJSON)
 		return 0
 	}
-	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
-	if err != nil {
-		return 0
-	}
+	c.at += 4
 	return rune(n)
 }

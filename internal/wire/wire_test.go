@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -218,22 +219,76 @@ func TestRepliesThatOnlyLuaReads(t *testing.T) {
 	}
 }
 
-// Data that Go takes for JSON, and Lua's decoder does not, is found before it is sent.
-func TestDataThatLuaCanNotReadIsFound(t *testing.T) {
+// Data that is not JSON, or that Lua's decoder does not take for JSON, is found before it is sent.
+func TestDataThatCanNotBeReadIsFound(t *testing.T) {
 	nested := func(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
 	for _, readable := range []string{
 		`"\ud83d\ude00"`, `"\\ud83d"`, `{"a":"\u00e9[[[","b":[1]}`, `"a\"["`, nested(1000),
 	} {
-		require.Empty(t, wire.Unreadable([]byte(readable)), readable)
+		require.Empty(t, wire.CheckJSON([]byte(readable)), readable)
 	}
 	for text, problem := range map[string]string{
 		`"\ud83d"`:             "surrogate",
 		`"\ud83dx\ude00"`:      "surrogate",
+		`"\ud83d\n"`:           "surrogate",
 		`"\ude00"`:             "surrogate",
 		`"\ud83d\ude00\ud83d"`: "surrogate",
 		nested(1001):           "deep",
 		"\"\xff\"":             "UTF-8",
+		"{\"a\":\"\xff\"":      wire.NotJSON,
+		nested(1000) + "]":     wire.NotJSON,
 	} {
-		require.Contains(t, wire.Unreadable([]byte(text)), problem, text)
+		require.Contains(t, wire.CheckJSON([]byte(text)), problem, text)
+	}
+}
+
+// FuzzCheckJSON compares CheckJSON with encoding/json.
+func FuzzCheckJSON(f *testing.F) {
+	for _, text := range []string{
+		"", " ", "{}", "[]", "[1,]", "[,1]", `{"a":1}`, `{"a":1,}`, `{"a"}`, `{1:2}`, `{"a":}`, "nul",
+		"null", "true ", " false", "truely", "-", "-0", "01", "1.", ".5", "1.5e", "1e+5", "1E-05", "+1",
+		`"\x"`, `"\u12g4"`, `"\u12`, `"a`, "\"\n\"", "\"\x7f\"", "[1 2]", "{}{}", `"\ud800\udc00"`,
+		"[[[]]", "[{]}", "\ufeff1", "\v1", `"\/\b\f\n\r\t\"\\"`, "[\"a\" , {\t}\r]\n",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		problem := wire.CheckJSON([]byte(text))
+		switch {
+		case !json.Valid([]byte(text)):
+			require.Contains(t, []string{wire.NotJSON, "has half of a surrogate pair"}, problem)
+		case !utf8.ValidString(text):
+			require.NotEmpty(t, problem)
+		default:
+			require.NotEqual(t, wire.NotJSON, problem)
+		}
+	})
+}
+
+func BenchmarkCheckJSON(b *testing.B) {
+	type row struct {
+		ID   int
+		Name string
+		Tags []string
+	}
+	rows := make([]row, 100)
+	for i := range rows {
+		rows[i] = row{i, "somebody's name", []string{"one", "two", "three"}}
+	}
+	text, _ := json.Marshal(strings.Repeat("some text ", 1000))
+	table, _ := json.Marshal(rows)
+	for name, data := range map[string][]byte{"text": text, "table": table} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				wire.CheckJSON(data)
+			}
+		})
+		b.Run(name+"-valid", func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				json.Valid(data)
+			}
+		})
 	}
 }
