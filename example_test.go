@@ -21,10 +21,11 @@ func Example() {
 	defer server.Close()
 	mail := server.Client().Queue("mail")
 
-	type welcome struct {
+	type message struct {
 		To string `json:"to"`
 	}
-	if _, err := mail.Put(ctx, "Welcome", welcome{To: "ann@example.com"}); err != nil {
+	welcome := qless.NewKlass[message]("Welcome") // in a program, a package variable
+	if _, err := welcome.Put(ctx, mail, message{To: "ann@example.com"}); err != nil {
 		log.Fatal(err)
 	}
 
@@ -33,8 +34,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, job := range jobs {
-		var data welcome
-		if err := job.Unmarshal(&data); err != nil {
+		data, err := welcome.Data(job)
+		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Println(job.Klass, data.To)

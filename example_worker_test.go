@@ -26,11 +26,12 @@ func ExampleWorker() {
 	defer server.Close()
 	client := server.Client()
 
-	type welcome struct {
+	type message struct {
 		To string `json:"to"`
 	}
+	welcome := qless.NewKlass[message]("Welcome") // in a program, a package variable
 	mail := client.Queue("mail")
-	if _, err := mail.Put(ctx, "Welcome", welcome{To: "ann@example.com"}); err != nil {
+	if _, err := welcome.Put(ctx, mail, message{To: "ann@example.com"}); err != nil {
 		log.Fatal(err)
 	}
 
@@ -38,12 +39,11 @@ func ExampleWorker() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	worker.Handle("Welcome", qless.Typed(
-		func(ctx context.Context, job *qless.Job, data welcome) error {
-			fmt.Println("welcome,", data.To)
-			stop() // the example has one job
-			return nil
-		}))
+	welcome.Handle(worker, func(ctx context.Context, job *qless.Job, data message) error {
+		fmt.Println("welcome,", data.To)
+		stop() // the example has one job
+		return nil
+	})
 	if err := worker.Run(ctx); err != nil {
 		log.Fatal(err)
 	}

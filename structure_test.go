@@ -49,10 +49,10 @@ examples/gearmonkey                             200     1   156    41     1     
 examples/internal/connect                       150     1   101    28     1        2
 examples/mixed                                  100     1    81    38     1        0
 examples/moving                                 750     5   194    44     5        0
-examples/pipeline                               100     1    92    45     1        0
+examples/pipeline                               100     1    98    46     1        0
 examples/quickstart                             400     3   172    24     2        0
 examples/service                                450     4   171    35     4        0
-examples/worker                                 150     1   145    40     1        0
+examples/worker                                 150     1   143    39     1        0
 examples/workqueue                              150     1   148    23     1        0
 examples/workqueue/cleaner                      150     1   110    23     1        0
 gateway/internal/keepalive                      100     3    52    15     1        1

@@ -23,6 +23,11 @@ type order struct {
 	Steps []string `json:"steps"`
 }
 
+var (
+	orderKlass = qless.NewKlass[order]("Order")
+	vanKlass   = qless.NewKlass[struct{}]("Van")
+)
+
 func main() {
 	if err := run(context.Background()); err != nil {
 		log.Fatal(err)
@@ -46,8 +51,8 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	worker.Handle("Order", qless.Typed(work))
-	worker.Handle("Van", func(ctx context.Context, job *qless.Job) error {
+	orderKlass.Handle(worker, work)
+	vanKlass.Handle(worker, func(context.Context, *qless.Job, struct{}) error {
 		fmt.Println("all orders are packed: the van leaves")
 		close(left)
 		return nil
@@ -55,13 +60,14 @@ func run(ctx context.Context) error {
 
 	var orders []string
 	for _, item := range []string{"book", "lamp", "chair"} {
-		jid, err := client.Queue("check").Put(ctx, "Order", order{Item: item})
+		jid, err := orderKlass.Put(ctx, client.Queue("check"), order{Item: item})
 		if err != nil {
 			return err
 		}
 		orders = append(orders, jid)
 	}
-	if _, err := client.Queue("ship").Put(ctx, "Van", nil, qless.DependsOn(orders)); err != nil {
+	_, err = vanKlass.Put(ctx, client.Queue("ship"), struct{}{}, qless.DependsOn(orders))
+	if err != nil {
 		return err
 	}
 	if err := worker.Start(ctx); err != nil {

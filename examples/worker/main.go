@@ -29,6 +29,12 @@ type welcome struct {
 	To string `json:"to"`
 }
 
+var (
+	welcomeKlass = qless.NewKlass[welcome]("Welcome")
+	flakyKlass   = qless.NewKlass[struct{}]("Flaky")
+	reportKlass  = qless.NewKlass[struct{}]("Report")
+)
+
 func main() {
 	once := flag.Bool("once", false, "stop when the jobs put at the start are done")
 	flag.Parse()
@@ -78,7 +84,7 @@ func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) 
 		Schedules: []qless.Schedule{
 			{
 				ID: "daily-report", Spec: "CRON_TZ=Europe/Berlin 30 6 * * 1-5",
-				Queue: "reports", Job: qless.JobSpec{Klass: "Report"},
+				Queue: "reports", Job: reportKlass.Spec(struct{}{}),
 			},
 		},
 	})
@@ -88,14 +94,13 @@ func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) 
 	worker.Use(logged)
 
 	// The data is decoded into the handler's own type; data that doesn't fit fails the job at once.
-	greet := func(ctx context.Context, job *qless.Job, data welcome) error {
+	welcomeKlass.Handle(worker, func(ctx context.Context, job *qless.Job, data welcome) error {
 		done <- "Welcome to " + data.To
 		return nil
-	}
-	worker.Handle("Welcome", qless.Typed(greet))
+	})
 
 	// An error retries the job later. Here the third attempt succeeds.
-	worker.Handle("Flaky", func(ctx context.Context, job *qless.Job) error {
+	flakyKlass.Handle(worker, func(ctx context.Context, job *qless.Job, _ struct{}) error {
 		if job.Attempt < 3 {
 			return errors.New("not yet")
 		}
@@ -104,7 +109,7 @@ func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) 
 	})
 
 	// A failure that a retry won't fix fails the job at once, in a group of its own.
-	worker.Handle("Report", func(ctx context.Context, job *qless.Job) error {
+	reportKlass.Handle(worker, func(ctx context.Context, job *qless.Job, _ struct{}) error {
 		done <- "Report, which fails: there is no printer"
 		return qless.FailWith("no-printer", errors.New("there is no printer"))
 	}, qless.MaxRunTime(time.Minute))
@@ -126,20 +131,13 @@ func logged(next qless.Handler) qless.Handler {
 
 // putJobs puts a few jobs and returns their jids.
 func putJobs(ctx context.Context, client *qless.Client) ([]string, error) {
-	var jids []string
-	for _, job := range []struct {
-		queue, klass string
-		data         any
-	}{
-		{"mail", "Welcome", welcome{To: "ann@example.com"}},
-		{"mail", "Flaky", nil},
-		{"reports", "Report", nil},
-	} {
-		jid, err := client.Queue(job.queue).Put(ctx, job.klass, job.data)
-		if err != nil {
-			return nil, err
-		}
-		jids = append(jids, jid)
+	jids, err := client.Queue("mail").PutMany(ctx, []qless.JobSpec{
+		welcomeKlass.Spec(welcome{To: "ann@example.com"}),
+		flakyKlass.Spec(struct{}{}),
+	})
+	if err != nil {
+		return nil, err
 	}
-	return jids, nil
+	jid, err := reportKlass.Put(ctx, client.Queue("reports"), struct{}{})
+	return append(jids, jid), err
 }

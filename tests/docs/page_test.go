@@ -56,7 +56,7 @@ func TestLinesAreNotTooLong(t *testing.T) {
 
 var (
 	linkPattern    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	codePattern    = regexp.MustCompile("(?ms)^```.*?^```$")
+	codePattern    = regexp.MustCompile("(?ms)^```.*?^```$|<!--.*?-->|`[^`\n]*`")
 	headingPattern = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	notInAnchor    = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
