@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -22,6 +23,7 @@ type streams struct {
 const (
 	maxStreams     = 1000             // the maximum number of live pages
 	streamPatience = 30 * time.Second // the longest that a browser may take for an update
+	answerPatience = 2 * time.Second  // the longest that a reading may take unnoticed
 )
 
 // live sends the changing part of a page whenever it has changed, as server-sent events, as long as
@@ -43,7 +45,7 @@ func (s *site) live(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	to := &stream{w: w, control: http.NewResponseController(w)}
-	for to.send(now.body.Bytes()) == nil {
+	for to.update(now) == nil {
 		next := time.NewTimer(time.Until(s.samples.turn(time.Now(), s.handler.options.Interval)))
 		select {
 		case <-next.C:
@@ -52,8 +54,23 @@ func (s *site) live(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if !now.isStill {
-			now = s.fragment(r, page, once)
+			now = s.next(r, page, once, to)
 		}
+	}
+}
+
+// next returns the current state of a page. If that takes long, it tells the browser.
+func (s *site) next(r *http.Request, page, once string, to *stream) *recorder {
+	got := make(chan *recorder, 1)
+	go func() { got <- s.fragment(r, page, once) }()
+	late := time.NewTimer(answerPatience)
+	defer late.Stop()
+	select {
+	case now := <-got:
+		return now
+	case <-late.C:
+		_ = to.late() // update notices that the browser has gone
+		return <-got
 	}
 }
 
@@ -62,19 +79,39 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	last    []byte
+	at      time.Time // when the last state was read, if one was
+	isLate  bool      // the browser shows that this was long ago
 }
 
-// send sends a page, or a sign of life if it has not changed. Instead of the server's write
-// timeout, each update has its own.
-func (t *stream) send(page []byte) error {
-	_ = t.control.SetWriteDeadline(time.Now().Add(streamPatience))
-	event := []byte(":\n\n")
-	if !bytes.Equal(page, t.last) {
-		t.last = page
-		text, _ := json.Marshal(string(page)) // one line
-		event = fmt.Appendf(nil, "event: content\ndata: %s\n\n", text)
+// update sends a page, or a sign of life if it has not changed. While the server does not answer,
+// the browser keeps what it shows.
+func (t *stream) update(now *recorder) error {
+	if now.isDown {
+		return t.late()
 	}
-	_, err := t.w.Write(event)
+	page := now.body.Bytes()
+	t.at = time.Now()
+	if !t.isLate && bytes.Equal(page, t.last) {
+		return t.send(":\n\n")
+	}
+	t.last, t.isLate = page, false
+	text, _ := json.Marshal(string(page)) // one line
+	return t.send(fmt.Sprintf("event: content\ndata: %s\n\n", text))
+}
+
+// late tells the browser when the state was read that it shows, if that is known.
+func (t *stream) late() error {
+	at := ""
+	if t.isLate = true; !t.at.IsZero() {
+		at = t.at.UTC().Format(time.RFC3339)
+	}
+	return t.send("event: late\ndata: " + at + "\n\n")
+}
+
+// send sends an event. Instead of the server's write timeout, each has its own.
+func (t *stream) send(event string) error {
+	_ = t.control.SetWriteDeadline(time.Now().Add(streamPatience))
+	_, err := io.WriteString(t.w, event)
 	if err == nil {
 		err = t.control.Flush()
 	}
@@ -102,6 +139,7 @@ type recorder struct {
 	body    bytes.Buffer
 	header  http.Header
 	isPage  bool // and not the response for an unknown path
+	isDown  bool // the server does not answer
 	isStill bool // the page is no longer updated
 }
 

@@ -85,6 +85,31 @@ func TestEveryPageWithUpdatesHasThem(t *testing.T) {
 	}
 }
 
+func TestAServerThatHangsIsTold(t *testing.T) {
+	d := newDesk(t, web.Options{Interval: 10 * time.Millisecond})
+	server := httptest.NewServer(d.handler)
+	t.Cleanup(server.Close)
+	v, _ := watch(t, server.URL, "/queues")
+	v.line("event: content")
+	d.server.Suspend()
+	v.line("event: late")
+	at, err := time.Parse("data: 2006-01-02T15:04:05Z\n", v.line("data: "))
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), at, testkit.Patience)
+	d.server.Resume()
+	v.line("event: content")
+}
+
+// A reading that ends with its own time-out has the words for a server that does not answer.
+func TestAPageOfAServerThatHangs(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.server.Suspend()
+	defer d.server.Resume()
+	got := d.ask(http.MethodGet, "/server", "")
+	require.Equal(t, http.StatusServiceUnavailable, got.StatusCode, got.body)
+	require.NotContains(t, got.body, "Internal Server Error")
+}
+
 func TestAPageThatLoadedBeforeARunEndedHasTheEnd(t *testing.T) {
 	d := newDesk(t, web.Options{Interval: 10 * time.Millisecond})
 	d.putMany("mail", "Send", 501)

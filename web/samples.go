@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/guard"
 )
 
@@ -59,6 +60,9 @@ func sampledFor[T any](
 			problem := guard.Call(func() { got.value, got.err = read(reading) })
 			if problem != nil { // of Redact or Links
 				got.err = fmt.Errorf("web: the page can't be read: %w", problem)
+			} else if got.err != nil && reading.Err() != nil {
+				got.err = &qless.Error{Code: qless.ErrUnavailable, Op: "web.read", Err: got.err,
+					Message: fmt.Sprintf("the server has not answered for %v", sampleTimeout)}
 			}
 		}()
 	}

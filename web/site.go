@@ -117,6 +117,7 @@ func (s *site) handle(pattern string, read func(*http.Request) (*view, error)) {
 		v, err := read(r)
 		if to, isLive := w.(*recorder); isLive {
 			to.isPage, to.isStill = true, err == nil && (v.isStill || v.goTo != "")
+			to.isDown = err != nil && statusOf(err) == http.StatusServiceUnavailable
 		}
 		if err != nil {
 			s.fail(w, r, err)

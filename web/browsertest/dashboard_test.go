@@ -16,19 +16,21 @@ import (
 // A board is a running dashboard with its own Redis server.
 type board struct {
 	*qless.Client
-	t   *testing.T
-	rdb *redis.Client
-	url string // of the server: the dashboard is below its prefix
-	cut func() // ends the connections to it
+	t      *testing.T
+	server *testkit.Server
+	rdb    *redis.Client
+	url    string // of the dashboard's server: it is below its prefix
+	cut    func() // ends the connections to it
 }
 
 // newBoard serves a dashboard.
 func newBoard(t *testing.T, options web.Options) *board {
 	t.Helper()
-	rdb := testkit.Start(t).Client(t)
+	server := testkit.Start(t)
+	rdb := server.Client(t)
 	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
-	b := &board{Client: client, t: t, rdb: rdb}
+	b := &board{Client: client, t: t, server: server, rdb: rdb}
 	b.serve(options, web.Source{Client: client, Redis: rdb})
 	return b
 }

@@ -107,6 +107,41 @@ func TestUpdatesCanBePaused(t *testing.T) {
 	p.faultless()
 }
 
+func TestASelectionHoldsTheList(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t, web.Options{})
+	b.put("mail", "Send")
+	p := newTab(t, b.url)
+	p.open("/queues/mail")
+	p.until(`document.querySelector("#live-button.on")`)
+	p.do(chromedp.Click(chromedp.CSS("form.jobs tbody input")))
+	jid := b.put("mail", "Send")
+	p.until(`document.getElementById("live-state").textContent.startsWith("Newer")`)
+	require.False(t, value[bool](p, "Boolean("+row(jid)+")"))
+	require.Equal(t, 1, value[int](p, `document.querySelectorAll("form.jobs tbody input:checked").length`))
+	p.do(chromedp.Click(chromedp.CSS("form.jobs tbody input")))
+	p.until(row(jid))
+	require.Empty(t, value[string](p, `document.getElementById("live-state").textContent`))
+	p.faultless()
+}
+
+func TestAServerThatHangsIsToldBesideItsLastFigures(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t, web.Options{})
+	jid := b.put("mail", "Send")
+	p := newTab(t, b.url)
+	p.open("/queues/mail")
+	p.until(`document.querySelector("#live-button.on")`)
+	b.server.Suspend()
+	p.until(`document.getElementById("live-state").textContent.startsWith("Redis does not answer: this was at ")`)
+	require.False(t, value[bool](p, `Boolean(document.querySelector("#live-button.on"))`))
+	require.True(t, value[bool](p, "Boolean("+row(jid)+")"))
+	b.server.Resume()
+	p.until(`document.querySelector("#live-button.on")`)
+	require.Empty(t, value[string](p, `document.getElementById("live-state").textContent`))
+	p.faultless()
+}
+
 func TestALostConnectionIsTold(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, web.Options{})

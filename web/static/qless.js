@@ -93,8 +93,11 @@
     const selection = getSelection();
     return isPressed || !selection.isCollapsed && content.contains(selection.anchorNode);
   };
+  const held = "Newer: shown when no row is selected";
   const show = () => {
     if (next === null || isReading()) return;
+    if (boxes().some((box) => box.checked)) return say(held);
+    if (status.textContent === held) say("");
     const now = new DOMParser().parseFromString(next, "text/html").body;
     next = null;
     keepFocus(() => updateChildren(content, now));
@@ -125,8 +128,13 @@
     mine.addEventListener("content", (event) => {
       next = JSON.parse(event.data);
       button.classList.add("on");
-      say("");
+      if (status.textContent !== held) say("");
       show();
+    });
+    mine.addEventListener("late", (event) => {
+      button.classList.remove("on");
+      const at = event.data && `: this was at ${new Date(event.data).toLocaleTimeString()}`;
+      say(`Redis does not answer${at}`);
     });
     mine.addEventListener("error", () => {
       if (mine !== source) return;
@@ -200,7 +208,9 @@
     count();
   };
   content.addEventListener("click", (event) => {
-    if (event.target.matches("tbody input[name=job]")) pick(event.target, event.shiftKey);
+    if (!event.target.matches("tbody input[name=job]")) return;
+    pick(event.target, event.shiftKey);
+    show();
   });
 
   // ---- Charts say what was at the pointer, or at the value that the arrow keys lead to. A jid is
@@ -222,9 +232,16 @@
     const chart = event.target.closest(".axes");
     if (event.target.matches(".hit")) point(chart, all(".hit", chart).indexOf(event.target));
   });
+  const copy = async (text) => {
+    if (navigator.clipboard) return navigator.clipboard.writeText(text);
+    const field = create("textarea", { value: text }, document.body); // without HTTPS
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  };
   content.addEventListener("click", async (event) => {
     if (!event.target.matches("button.copy")) return;
-    await navigator.clipboard.writeText(event.target.value);
+    await copy(event.target.value);
     event.target.textContent = "Copied";
   });
 
