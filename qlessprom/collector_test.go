@@ -345,7 +345,7 @@ func TestAServerThatIsAwayIsCounted(t *testing.T) {
 	rdb := server.Client(t)
 	client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet()})
 	require.NoError(t, err)
-	c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: -1, Timeout: time.Second})
+	c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: -1, Timeout: testkit.Patience})
 	require.Contains(t, gather(t, c), "qless_scrape_errors_total 0\n")
 	server.Kill()
 	text := gather(t, c)

@@ -223,7 +223,7 @@ func TestAServerWithOlderStatisticsCountsOn(t *testing.T) {
 func TestYesterdayIsCountedWhenItCanBeRead(t *testing.T) {
 	e, l := newEnv(t), newLedger(t)
 	e.put("q")
-	c := e.collector(qlessprom.Options{Timeout: time.Second})
+	c := e.collector(qlessprom.Options{Timeout: testkit.Patience})
 	l.scrape(c)
 	e.fail("q", "g")
 	e.clock.Advance(48 * time.Hour)

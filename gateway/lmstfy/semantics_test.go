@@ -257,7 +257,7 @@ func TestInvalidConfigurations(t *testing.T) {
 
 func TestClientsThatAreSlow(t *testing.T) {
 	g := start(t, func(config *lmstfy.Config) {
-		config.ReadTimeout = 300 * time.Millisecond
+		config.ReadTimeout = time.Second
 		config.MaxConnections = 3
 	})
 	for name, sent := range map[string]string{

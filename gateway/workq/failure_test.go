@@ -23,7 +23,7 @@ func addLine(id, name string) string { return "add " + id + " " + name + " 60000
 
 // A hanging Redis leads to errors in time. A command that clients then repeat takes effect once.
 func TestARedisThatHangs(t *testing.T) {
-	e := newDialedEnv(t, func(c *workq.Config) { c.ServerTimeout = 300 * time.Millisecond })
+	e := newDialedEnv(t, func(c *workq.Config) { c.ServerTimeout = time.Second })
 	p, waiting := e.dial(), e.dial()
 	ready, done := p.add("ready", "payload"), p.add("q", "payload")
 	waiting.send("lease other 60000\r\n")

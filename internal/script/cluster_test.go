@@ -38,11 +38,12 @@ func TestAMasterThatVanishesIsLookedForElsewhere(t *testing.T) {
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			old, promoted := testkit.Start(t), testkit.Start(t)
 			var master atomic.Pointer[testkit.Server]
 			master.Store(old)
 			rdb := redis.NewClusterClient(&redis.ClusterOptions{
-				ReadTimeout: 200 * time.Millisecond,
+				ReadTimeout: time.Second,
 				ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
 					nodes := []redis.ClusterNode{{Addr: master.Load().Addr()}}
 					return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: nodes}}, nil

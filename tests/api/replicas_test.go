@@ -82,10 +82,10 @@ func TestAPutWhoseConnectionIsRefusedIsNoPut(t *testing.T) {
 func TestTheWaitOutlastsTheReadTimeout(t *testing.T) {
 	e := newEnv(t)
 	options := testkit.Options(e.Server.Addr())
-	options.ReadTimeout = 300 * time.Millisecond
+	options.ReadTimeout = time.Second
 	hasty := redis.NewClient(options)
 	defer func() { _ = hasty.Close() }()
-	c := e.NewClient(hasty, qless.ClientConfig{Replicas: 1, ReplicaTimeout: 600 * time.Millisecond})
+	c := e.NewClient(hasty, qless.ClientConfig{Replicas: 1, ReplicaTimeout: 2 * time.Second})
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)
 	require.Contains(t, requireCode(t, qless.ErrNotReplicated, err).Message, "the job was put, but only 0 of 1 replicas confirmed it")
 }

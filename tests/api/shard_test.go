@@ -214,8 +214,12 @@ func TestAShardThatIsAwayFailsWhatNeedsIt(t *testing.T) {
 func TestASilentShardDelaysNoOther(t *testing.T) {
 	e := newEnv(t)
 	silent := testkit.Start(t)
+	options := testkit.Options(silent.Addr())
+	options.ReadTimeout = time.Hour
+	patient := redis.NewClient(options)
+	defer func() { _ = patient.Close() }()
 	shards, err := qless.NewShards(qless.ShardByJID,
-		e.NewClient(silent.Client(t), qless.ClientConfig{Namespace: "silent:"}), e.NewClient(e.Redis, qless.ClientConfig{Namespace: "living:"}))
+		e.NewClient(patient, qless.ClientConfig{Namespace: "silent:"}), e.NewClient(e.Redis, qless.ClientConfig{Namespace: "living:"}))
 	require.NoError(t, err)
 	living := shards.Clients()[1].Queue("q")
 	for _, jid := range []string{"done", "later", "called"} {
@@ -228,8 +232,7 @@ func TestASilentShardDelaysNoOther(t *testing.T) {
 	}
 	end("done")
 	silent.Suspend()
-	// Far less than the client waits for a reply.
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	job, err := shards.Job(ctx, "done")
 	require.NoError(t, err)

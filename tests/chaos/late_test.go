@@ -41,7 +41,7 @@ func (s *slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 func TestLateReservation(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	const heartbeat = 300 * time.Millisecond
+	const heartbeat = 3 * time.Second
 	server := testkit.Start(t)
 	rdb := server.Client(t)
 	client, err := qless.New(rdb, nil)

@@ -37,7 +37,7 @@ func (r record) as(k kind) record {
 
 // lateness is the longest delay with which the end of a context is printed, by a goroutine of its
 // own. Whether a run returned live is known exactly.
-const lateness = 100 * time.Millisecond
+const lateness = 500 * time.Millisecond
 
 // life is one run of a handler, as recorded.
 type life struct {

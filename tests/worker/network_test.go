@@ -87,7 +87,7 @@ func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 		e := newLiveEnv(t)
 		e.Set(qless.ConfigGracePeriod, "0")
 		if name != "" {
-			e.Set(qless.ConfigHeartbeat, "0.6")
+			e.Set(qless.ConfigHeartbeat, "3")
 		}
 		w := e.worker(qless.WorkerConfig{Name: name})
 		w.Handle("K", nothing)
