@@ -7,13 +7,27 @@ CHAOS_FOR   ?= 600
 MODEL_STEPS ?= 200000
 NEWEST      ?= conformance atomic wake api
 PACKAGES    ?= 3
+ONLY        ?=
+FLAGS       ?=
 VERSION     ?= v0.1.0
+ROOT        := github.com/qless/qless-go
 MODULES     := $(patsubst %/,%,$(dir $(shell git ls-files '*go.mod')))
 
 # The root module needs none of the others, and is checked with its own go.mod, like its users get
 # it. The others find each other through go.work; release-copy checks them with their own go.mod.
-test test-servers newest-redis newest-valkey lint cover fuzz model chaos interop run generate \
-	generated vet staticcheck: export GOWORK := off
+test test-slow race test-servers newest-redis newest-valkey lint cover fuzz model chaos interop run \
+	generate generated vet staticcheck: export GOWORK := off
+
+# The race detector needs a C compiler.
+RACE := $(shell command -v $${CC:-gcc} >/dev/null && echo -race)
+
+# The tests in SEQUENTIAL make one call after another. The race detector finds little there: only
+# make race uses it.
+RUN        := go test -timeout 30m -p $(PACKAGES)
+SEQUENTIAL := $(addprefix $(ROOT)/,doctor internal/luasrc \
+	$(addprefix tests/,api atomic conformance docs model security))
+SLOW       := $(addprefix $(ROOT)/tests/,chaos cluster network)
+OTHERS      = $(filter-out $(SEQUENTIAL) $(SLOW),$(shell GOWORK=off go list ./...))
 
 .DEFAULT_GOAL := help
 
@@ -25,8 +39,30 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
-test: lint ## check everything and run all tests, after installing what they need
-	go test -race -timeout 30m -p $(PACKAGES) ./...
+test: tools lint ## check the root module and run its quick tests, after installing what they need
+	@echo testing $(words $(SEQUENTIAL) $(OTHERS)) packages
+	@failed=0; \
+		$(RUN) $(SEQUENTIAL) || failed=1; \
+		$(RUN) $(RACE) $(OTHERS) || failed=1; \
+		exit $$failed
+	@echo "left out, run by make test-all: slow tests, other modules, other servers, browsers"
+
+.PHONY: test-all
+test-all: ## run make test, the slow tests and those of all other modules, like CI
+	.ci/run
+
+.PHONY: test-slow
+test-slow: ## kill, stop and cut off workers and servers, for a short time
+	go test $(RACE) -short -timeout 30m -p 1 $(SLOW)
+
+.PHONY: race
+race: ## run what make test runs without the race detector; ONLY=Wait for some of the tests
+	$(RUN) -race -run '$(ONLY)' $(SEQUENTIAL)
+
+.PHONY: tools
+tools: ## install the programs of make test, and say what is left out without them
+	@.ci/install || true
+	@.ci/tools
 
 .PHONY: cover
 cover: ## run the tests of the root package's code, and print its coverage
@@ -35,7 +71,7 @@ cover: ## run the tests of the root package's code, and print its coverage
 	@go tool cover -func .cache/cover.out | tail -n 1
 
 .PHONY: lint
-lint: install format tidied vet staticcheck luacheck generated ## run all checks but the tests
+lint: tools format tidied vet staticcheck luacheck generated ## run all checks but the tests
 
 .PHONY: run
 run: ## run the quickstart
@@ -50,7 +86,8 @@ outbox: ## check and test the outbox, a module of its own that needs PostgreSQL 
 examples: ## check and test the examples that are modules of their own; one needs Sidekiq
 	@.ci/install sidekiq
 	set -e; for example in moving service; do \
-		(cd examples/$$example && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...); \
+		(cd examples/$$example && go vet ./... && go run $(STATICCHECK) ./... && \
+			go test $(FLAGS) ./...); \
 	done
 
 .PHONY: gateway
@@ -59,7 +96,7 @@ gateway: ## check and test the servers for other protocols, a module of their ow
 
 .PHONY: cmd
 cmd: ## check and test the command line, a module of its own
-	cd cmd && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
+	cd cmd && go vet ./... && go run $(STATICCHECK) ./... && go test $(FLAGS) ./...
 
 .PHONY: qlessprom
 qlessprom: ## check and test the metrics for Prometheus, a module of their own, and deploy/
@@ -71,12 +108,12 @@ qlessotel: ## check and test the instrumentation for OpenTelemetry, a module of 
 
 .PHONY: tracing
 tracing: ## check and test traces that cross modules
-	cd tests/tracing && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
+	cd tests/tracing && go vet ./... && go run $(STATICCHECK) ./... && go test $(FLAGS) ./...
 
 .PHONY: web-browser
 web-browser: ## check the dashboard in Chromium, with axe and the HTML checker
 	@.ci/install browser || echo "left out: some of the tests in a browser, which lack a tool"
-	cd web/browsertest && go vet ./... && go run $(STATICCHECK) ./... && go test -race -timeout 20m ./...
+	cd web/browsertest && go vet ./... && go run $(STATICCHECK) ./... && go test $(FLAGS) -timeout 20m ./...
 
 .PHONY: screenshots
 screenshots: ## take pictures of the dashboard: some for docs/images, all pages in .cache/album
@@ -111,10 +148,10 @@ chaos: ## kill, stop and cut off workers and servers, in rounds for CHAOS_FOR (6
 .PHONY: interop
 interop: ## share a Redis with clients in other languages, after installing them
 	@.ci/install interop
-	go test -race -tags interop ./tests/interop
-	go test -race -tags interop -run '^TestSharedWithOtherClients$$' ./compat/workqueue
+	go test $(FLAGS) -tags interop ./tests/interop
+	go test $(FLAGS) -tags interop -run '^TestSharedWithOtherClients$$' ./compat/workqueue
 	cd gateway && GOWORK=auto go vet -tags interop ./mixed && \
-		GOWORK=auto go test -race -tags interop ./mixed
+		GOWORK=auto go test $(FLAGS) -tags interop ./mixed
 
 .PHONY: wake-model
 wake-model: ## check the wake-up protocol with spin, after installing it
@@ -174,10 +211,6 @@ release-copy: ## release to a copy, and install each module from there like a us
 .PHONY: release-check
 release-check: release-copy test-servers ## check a release: its copy, then the tests on every server
 
-.PHONY: install
-install: ## install the programs that the tests need
-	@.ci/install
-
 .PHONY: format
 format:
 	@echo gofmt -l .
@@ -187,7 +220,7 @@ format:
 .PHONY: vet
 vet:
 	go vet ./...
-	go vet -tags interop ./...
+	go vet -tags interop ./tests/interop ./compat/workqueue
 
 .PHONY: tidy
 tidy: ## tidy every go.mod, with the other modules from their folders
@@ -209,13 +242,15 @@ vuln: ## look for known vulnerabilities in all modules, if the network can be re
 		found=0; for module in $(MODULES); do \
 			echo "govulncheck ./... in $$module"; \
 			status=0; (cd $$module && $(CURDIR)/.cache/bin/govulncheck -test ./...) || status=$$?; \
-			case $$status in 0) ;; 3) found=1;; *) echo "left out: govulncheck could not look";; esac; \
+			case $$status in 0) ;; 3) found=1;; \
+				*) echo "left out: govulncheck could not look, here and in the rest"; break;; esac; \
 		done; exit $$found
 
 # The generator refuses undefined names: see internal/luasrc.
 .PHONY: luacheck
 luacheck:
-	luacheck -q --no-color lua/prologue.lua lua/commands lua/lib doctor/lua --config .luacheckrc
+	@command -v luacheck >/dev/null || { echo "left out: luacheck"; exit 0; }; set -x; \
+		luacheck -q --no-color lua/prologue.lua lua/commands lua/lib doctor/lua --config .luacheckrc
 
 .PHONY: generated
 generated:
