@@ -97,7 +97,7 @@ outbox                                         2300    12   431    40     9     
 qlessotel                                      1050     8   308    38     5        8
 qlessprom                                      1650     9   321    39     6       22
 qlesstest                                       500     6   150    17     1       17
-web                                            5600    32   383    40    27       48
+web                                            5600    32   388    40    27       48
 web/browsertest                                  50     1     6     0     0        0
 web/internal/actions                           2650    13   402   104    12       67
 web/internal/charts                            1050     4   370    41     1       18

@@ -3,6 +3,7 @@ package web_test
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -108,4 +109,34 @@ func TestWhatIsNotShownCanNotSelectJobs(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, got.StatusCode, what)
 	}
 	require.Equal(t, 1, d.count("mail", inspect.Waiting))
+}
+
+// Jobs that have all ended must not look like waiting ones.
+func TestListsOfAnyStateSayStateAndQueue(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for range 2 {
+		d.put("mail", "Send", qless.Tags{"vip"})
+	}
+	jobs, err := d.Queue("mail").Pop(t.Context(), 2)
+	d.do(err)
+	for _, job := range jobs {
+		d.do(job.Track(t.Context()))
+		d.do(job.Complete(t.Context()))
+	}
+	for _, target := range []string{"/find?q=vip&in=tag", "/tags/vip", "/tracked"} {
+		page := d.page(target)
+		require.Equal(t, 2, strings.Count(page, `<span class="state complete">`), target)
+	}
+}
+
+func TestASearchSaysWhatItLeavesOut(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.put("mail", "Send")
+	const limit = "Data of more than 256 KiB is not searched."
+	for _, target := range []string{"/find?q=x&in=data", "/queues/mail?data=x"} {
+		require.Contains(t, d.page(target), limit)
+	}
+	for _, target := range []string{"/find?q=x&in=klass", "/queues/mail?klass=x"} {
+		require.NotContains(t, d.page(target), limit)
+	}
 }

@@ -312,8 +312,13 @@ type columns struct {
 	Details, Next string
 }
 
+// mixed are the sections whose lists have jobs in any state and queue.
+var mixed = []string{"find", "tags", "tracked"}
+
 // columnsOf returns the columns that some jobs need in a section.
 func columnsOf(jobs []inspect.Row, section string) (c columns) {
+	c.State = slices.Contains(mixed, section)
+	c.Queue = c.State
 	message, differ := "", false
 	details, next := map[string]bool{}, map[string]bool{}
 	for i := range jobs {
