@@ -27,12 +27,11 @@ func (c *Client) DecodeJobs(reply any) ([]*Job, error) {
 
 // DecodeReserved returns the jobs in a reply of reserve.
 func (c *Client) DecodeReserved(reply any) ([]*Job, error) {
-	got, err := c.decodeReserved(reply)
-	var jobs []*Job
-	for _, reserved := range got.jobs {
-		jobs = append(jobs, reserved.job)
+	got, err := c.decodeReserved(reply, time.Now())
+	if err != nil {
+		return nil, err
 	}
-	return jobs, err
+	return got.jobs, nil
 }
 
 // DecodeEvent decodes a message published on a channel.

@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/ask"
 	"github.com/qless/qless-go/internal/calls"
 	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/jobopts"
@@ -150,8 +149,8 @@ func (c *ReceiveConfig) check() error {
 			return invalid("receive", "", "ReceiveConfig.Queues has a pattern: %q", queue)
 		}
 	}
-	if !c.Order.isKnown() {
-		return invalid("receive", "", "ReceiveConfig.Order %q is unknown", string(c.Order))
+	if problem := checkAsking(c.Order, c.PollInterval); problem != "" {
+		return invalid("receive", "", "ReceiveConfig.%s", problem)
 	}
 	if c.Count < 0 || c.Count > maxReserve {
 		return invalid("receive", "", "ReceiveConfig.Count %d is not from 1 to %d", c.Count, maxReserve)
@@ -160,9 +159,6 @@ func (c *ReceiveConfig) check() error {
 		if err := jobopts.CheckLockTime(d); err != nil {
 			return invalid("receive", "", "ReceiveConfig.LockTime %v: %s", d, err)
 		}
-	}
-	if c.PollInterval != 0 && c.PollInterval < time.Millisecond {
-		return invalid("receive", "", "ReceiveConfig.PollInterval %v is less than 1ms", c.PollInterval)
 	}
 	return nil
 }
@@ -229,7 +225,7 @@ func (s *receiverSet) join(
 		s.started.Go(func() { r.run(s.base) })
 	}
 	call := r.calls.Join(max(1, config.Count), config.NoWait)
-	r.ask()
+	r.asker.JobsReady()
 	return r, call, nil
 }
 
@@ -272,48 +268,26 @@ func (s *receiverSet) wait() {
 // a name of its own; the jobs are locked for the client's worker. It makes one exchange at a time,
 // for all its calls.
 type receiver struct {
-	all     *receiverSet
-	client  *Client
-	key     receiveKey
-	name    string // under which it is idle
-	channel string // where it is woken
-	poll    time.Duration
-	due     hub.Signal // there is something to exchange
-	calls   *line.Line[*Job]
-	outbox  *outbox
-	log     *workerLog
-
-	// Used only by the goroutine of run.
-	relay       *hub.Relay
-	reservation reservation
-	appetite    appetite
-	alarm       *time.Timer // fires when it must ask again, or end
-	idle        bool        // the server counts it among the idle workers, or may do so
-	failures    int         // consecutive exchanges that failed
-	notBefore   time.Time   // after a failure, no exchange before this
-	unheard     int         // consecutive requests during which it was not listening
-	usedAt      time.Time   // when there last was something to do
+	*exchanger
+	all    *receiverSet
+	key    receiveKey
+	name   string // under which it is idle
+	calls  *line.Line[*Job]
+	usedAt time.Time // when there last was something to do; used only by the goroutine of run
 
 	mu     sync.Mutex
 	closed bool
-	ready  bool // there may be jobs: ask
 }
 
 func newReceiver(all *receiverSet, c *Client, config ReceiveConfig) *receiver {
-	name := newWorkerName()
-	r := &receiver{
-		all: all, client: c, key: config.key(c.worker),
-		name: name, channel: c.prefix + channelWake + name,
-		poll: config.PollInterval,
-		due:  hub.NewSignal(),
-		log:  &workerLog{logger: c.logger.With("worker", c.worker)},
-
-		reservation: reservation{
-			queues: config.Queues, order: config.Order, lock: lockPairs(c.worker, config.LockTime),
-		},
-	}
-	r.calls = line.New[*Job](r.due.Notify)
-	r.outbox = newOutbox(r.log, r.due, nil)
+	log := &workerLog{logger: c.logger.With("worker", c.worker)}
+	r := &receiver{all: all, key: config.key(c.worker), name: newWorkerName()}
+	r.exchanger = newExchanger("receive", c, log, ask.Config{
+		Name: r.name, Order: string(config.Order), Poll: config.PollInterval,
+		Lock: lockPairs(c.worker, config.LockTime),
+	}, nil)
+	r.asker.SetQueues(config.Queues, "")
+	r.calls = line.New[*Job](r.asker.Due.Notify)
 	return r
 }
 
@@ -330,15 +304,7 @@ func lockPairs(owner string, d time.Duration) []string {
 }
 
 // Notify makes the receiver ask for jobs, as a script wakes it or may have done so.
-func (r *receiver) Notify(redisx.Notice) { r.ask() }
-
-// ask makes the receiver ask for jobs.
-func (r *receiver) ask() {
-	r.mu.Lock()
-	r.ready = true
-	r.mu.Unlock()
-	r.due.Notify()
-}
+func (r *receiver) Notify(redisx.Notice) { r.asker.JobsReady() }
 
 // close ends all calls.
 func (r *receiver) close() {
@@ -346,7 +312,7 @@ func (r *receiver) close() {
 	r.closed = true
 	r.mu.Unlock()
 	r.calls.Fail(closedError(), false)
-	r.due.Notify()
+	r.asker.Due.Notify()
 }
 
 // release gives jobs to other calls, and releases the remaining ones.
@@ -356,17 +322,15 @@ func (r *receiver) release(jobs []*Job) {
 			Outcome: Outcome{Action: ActionRelease}, jid: job.JID, queue: job.Queue, since: job.since,
 			until: job.Expires, quiet: true, unstarted: true,
 		})
-		r.due.Notify()
+		r.asker.Due.Notify()
 	}
 }
 
 // run makes exchanges until there has been no call for some time, the client is closed, or the
 // context ends.
 func (r *receiver) run(ctx context.Context) {
-	r.relay = r.client.hub.Join(r.client.hubConfig(), r, r.channel)
-	r.alarm = time.NewTimer(r.poll)
-	defer r.alarm.Stop()
-	for redisx.Sleep(ctx, time.Until(r.notBefore)) {
+	r.listen(r, r.client.prefix+channelWake+r.name)
+	for r.asker.Pause(ctx) {
 		runtime.Gosched() // include calls that are about to arrive
 		e := r.next()
 		switch {
@@ -385,14 +349,9 @@ func (r *receiver) run(ctx context.Context) {
 // wait waits for something to do.
 func (r *receiver) wait(ctx context.Context) {
 	if !r.calls.IsWanted() {
-		r.alarm.Reset(hub.IdleAfter)
+		r.asker.RingAfter(hub.IdleAfter)
 	}
-	select {
-	case <-r.due:
-	case <-r.alarm.C:
-		r.ask()
-	case <-ctx.Done():
-	}
+	r.asker.Wait(ctx)
 }
 
 // isOver reports whether the receiver must end: all outcomes are delivered, and the client is
@@ -417,15 +376,12 @@ func (r *receiver) isClosed() bool {
 // done.
 func (r *receiver) next() exchange {
 	e := exchange{reports: r.outbox.take()}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	switch {
 	case !r.calls.IsWanted():
-		e.leave = r.idle
-	case r.ready:
+		e.leave = r.asker.IsIdle()
+	case r.asker.IsWanting():
+		r.asker.Begin() // first: a call may join, and makes it ask again
 		e.room = min(r.calls.Ask(), maxReserve)
-		r.appetite.limit(&e)
-		r.ready = false
 	}
 	return e
 }
@@ -433,123 +389,36 @@ func (r *receiver) next() exchange {
 // exchange releases jobs and asks for others, in one round trip.
 func (r *receiver) exchange(ctx context.Context, e exchange) {
 	defer r.outbox.done()
-	c := r.client
-	p := c.runner.Pipeline()
-	setPlaces(e.reports)
-	batches := inBatches(e.reports)
-	for _, batch := range batches {
-		p.Add("finish", finishArgs(c.worker, batch)...)
+	got, failed := r.send(ctx, e)
+	if got != nil {
+		r.deliver(got)
+	} else if r.asks(e) {
+		r.calls.Fail(failed, mayHeal(failed))
 	}
-	asks := e.room > 0 || e.leave
-	if asks {
-		p.Add("reserve", r.reservation.args(r.name, e.room, 0, r.poll)...)
+	if failed != nil {
+		r.failed(ctx, failed)
+	} else if r.asker.Succeeded() {
+		r.log.serverBack()
 	}
-	sent := time.Now()
-	replies, failures := c.exec(ctx, p)
-	others := slices.Contains(failures, nil)
-	var failed error
-	for i, batch := range batches {
-		if err := r.outbox.answered(batch, replies[i], failures[i], others); err != nil {
-			failed = err
-		}
-	}
-	if asks {
-		last := len(replies) - 1
-		if err := r.reserved(replies[last], failures[last], sent, e); err != nil {
-			failed = err
-		}
-	}
-	r.after(failed)
 }
 
-// reserved gives the jobs of a reply to the calls.
-func (r *receiver) reserved(reply any, err error, sent time.Time, e exchange) error {
-	var got reserved
-	if err == nil {
-		got, err = r.client.decodeReserved(reply)
-	} else {
-		r.appetite.failed(e.room, err, r.log)
+// deliver gives the jobs of an answer to the calls.
+func (r *receiver) deliver(got *reserved) {
+	r.release(got.jobs)
+	if got.Wants() > 0 && !got.MayBeMore() {
+		r.calls.NoMore()
 	}
-	if err != nil {
-		r.idle = r.idle || e.room > 0 // perhaps
-		return r.refused(wrap("receive", "", err))
-	}
-	r.reservation.cursor, r.reservation.claim = got.cursor, got.claim
-	r.idle = got.leavesIdle(e)
-	r.appetite.succeeded(len(got.jobs))
-	jobs := make([]*Job, len(got.jobs))
-	for i, reserved := range got.jobs {
-		jobs[i] = reserved.job
-	}
-	r.release(jobs)
-	if e.room > 0 {
-		r.setAlarm(got, sent)
-	}
-	return nil
+	r.settle(got)
 }
 
-// refused fails the calls that an error answers, and asks again if that may help the others.
-func (r *receiver) refused(err error) error {
-	passing := mayHeal(err)
-	r.calls.Fail(err, passing)
-	if passing {
-		r.ask()
-	}
-	return err
-}
-
-// mayHeal reports whether the same request may succeed later.
+// mayHeal reports whether the same request may succeed later. If not, all calls end with its error,
+// and otherwise only the calls with NoWait.
 func mayHeal(err error) bool {
 	switch redisx.Refusal(err) {
 	case "NOPERM", "NOAUTH", "WRONGPASS":
 		return false
 	}
 	return isPassing(err) && !errors.Is(err, redis.ErrClosed)
-}
-
-// setAlarm sets when to ask again: at once if there may be more jobs, and otherwise at the time
-// that the server gave, or when the receiver is woken.
-func (r *receiver) setAlarm(got reserved, sent time.Time) {
-	if got.listeners >= 0 {
-		r.relay.Adjust(got.listeners)
-	}
-	if got.mayBeMore() {
-		r.alarm.Stop()
-		r.ask()
-		return
-	}
-	r.calls.NoMore()
-	wait := got.wait
-	if got.claim == "" {
-		wait = time.Duration(float64(wait) * (0.9 + rand.Float64()/10))
-	}
-	if got.listeners < 0 {
-		r.unheard++
-		r.client.hub.Restart(r.channel, sent)
-		wait = min(wait, 50*time.Millisecond<<min(r.unheard, 16))
-	} else {
-		r.unheard = 0
-	}
-	r.alarm.Reset(wait)
-}
-
-// after records the result of an exchange, and delays the next one if it failed.
-func (r *receiver) after(failed error) {
-	switch {
-	case failed == nil:
-		if r.failures > 0 {
-			r.log.serverBack()
-		}
-		r.failures = 0
-		return
-	case r.failures > 0:
-	case redisx.IsAnswer(failed):
-		r.log.serverRefuses(failed)
-	default:
-		r.log.serverAway(failed)
-	}
-	r.failures++
-	r.notBefore = time.Now().Add(redisx.WhileAway.After(r.failures))
 }
 
 // retire ends the receiver, unless there are calls again. Others then take over the jobs that it
@@ -560,10 +429,7 @@ func (r *receiver) retire(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	relayed, asked := r.client.hub.Leave(ctx, r, r.relay, r.channel), &r.reservation
-	if err := r.client.depart(ctx, r.name, asked.claim, relayed, asked.queues); err != nil {
-		r.log.cantDeregister(err)
-	}
+	r.depart(ctx, r.unlisten(ctx))
 	r.outbox.close()
 	return true
 }

@@ -119,11 +119,12 @@ func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, 
 	w.locks = newLocks(own, w.log)
 	w.ahead = ahead.New[*run](cfg.Prefetch, w.releaseOverdue)
 	w.loop = newWorkLoop(w)
-	w.progress = newProgressKeeper(w.loop.due)
+	w.outbox = w.loop.outbox
+	w.progress = newProgressKeeper(w.loop.asker.Due)
 	w.registry = newRegistrar(own, w.log, w.describe)
 	w.rates = newRates(own, w.log)
-	w.outbox = newOutbox(w.log, w.loop.due, w.reported)
-	w.listener = newListener(own, w.locks, w.loop.watch, w.loop.jobsReady, w.loop.woken, w.recheck)
+	w.listener = &listener{client: own, locks: w.locks, watch: w.loop.watch, asker: w.loop.asker,
+		recheck: w.recheck, wakes: own.prefix + channelWake + own.worker}
 	return w, nil
 }
 
@@ -238,7 +239,7 @@ func (w *Worker) setPaused(paused bool) {
 	}
 	w.mu.Unlock()
 	w.releaseAhead(jobs)
-	w.loop.jobsReady()
+	w.loop.asker.JobsReady()
 	w.registry.again.Notify()
 }
 
@@ -511,8 +512,8 @@ func (c WorkerConfig) check() error {
 	if c.Concurrency < 0 {
 		return badConfig("Concurrency %d is negative", c.Concurrency)
 	}
-	if c.PollInterval != 0 && c.PollInterval < time.Millisecond {
-		return badConfig("PollInterval %v is less than 1ms", c.PollInterval)
+	if problem := checkAsking(c.Order, c.PollInterval); problem != "" {
+		return badConfig("%s", problem)
 	}
 	if c.Prefetch < -1 {
 		return badConfig("Prefetch %d is negative, and not -1", c.Prefetch)
@@ -530,9 +531,6 @@ func (c WorkerConfig) check() error {
 	}
 	if !utf8.ValidString(c.Name) || strings.HasPrefix(c.Name, "\x01") { // as lists of queues do
 		return badConfig("Name %q is not UTF-8, or begins with the byte 1", c.Name)
-	}
-	if !c.Order.isKnown() {
-		return badConfig("Order %q is unknown", c.Order)
 	}
 	if err := c.checkQueues(); err != nil {
 		return err

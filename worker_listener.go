@@ -1,10 +1,7 @@
 package qless
 
 import (
-	"context"
-	"time"
-
-	"github.com/qless/qless-go/internal/hub"
+	"github.com/qless/qless-go/internal/ask"
 	"github.com/qless/qless-go/internal/leases"
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
@@ -13,14 +10,12 @@ import (
 // A listener receives the messages for a worker: a job is ready, a lock was lost, or a queue is
 // new. It shares the client's subscription with others, and never blocks.
 type listener struct {
-	client    *Client
-	locks     *leases.Keeper[*run]
-	watch     *queues.Watch
-	jobsReady func()     // asks for jobs, and for a relay
-	woken     func()     // asks for jobs
-	recheck   func()     // makes the schedules check the clock
-	wakes     string     // the channel where the worker is woken
-	relay     *hub.Relay // set by begin
+	client  *Client
+	locks   *leases.Keeper[*run]
+	watch   *queues.Watch
+	asker   *ask.Asker
+	recheck func() // makes the schedules check the clock
+	wakes   string // the channel where the worker is woken
 }
 
 // Channels of workers.
@@ -33,28 +28,6 @@ const (
 // this name makes schedules check more often than they need to.
 const wakeClock = "clock"
 
-func newListener(
-	client *Client, locks *leases.Keeper[*run], watch *queues.Watch,
-	jobsReady, woken, recheck func(),
-) *listener {
-	return &listener{
-		client: client, locks: locks, watch: watch,
-		jobsReady: jobsReady, woken: woken, recheck: recheck,
-		wakes: client.prefix + channelWake + client.worker,
-	}
-}
-
-// begin starts listening.
-func (l *listener) begin() {
-	l.relay = l.client.hub.Join(l.client.hubConfig(), l, l.channels()...)
-}
-
-// end stops listening. It returns when the server was notified or the context has ended, and
-// reports whether another worker has to relay.
-func (l *listener) end(ctx context.Context) (relayed bool) {
-	return l.client.hub.Leave(ctx, l, l.relay, l.channels()...)
-}
-
 // channels returns the channels that the worker listens to. They are subscribed to together, so the
 // server sends messages of all once it sends those of the first.
 func (l *listener) channels() []string {
@@ -64,10 +37,6 @@ func (l *listener) channels() []string {
 	}
 	return channels
 }
-
-// resubscribe is called when the server reports that this worker is not subscribed. If it
-// subscribed before it asked, it is subscribed at a former master of a cluster.
-func (l *listener) resubscribe(asked time.Time) { l.client.hub.Restart(l.wakes, asked) }
 
 // Notify acts on a message for the worker.
 func (l *listener) Notify(notice redisx.Notice) {
@@ -111,9 +80,9 @@ func (l *listener) wake(payload string) {
 		l.watch.Woken(payload)
 	}
 	if payload == "" {
-		l.jobsReady()
+		l.asker.JobsReady()
 	} else {
-		l.woken()
+		l.asker.Woken()
 	}
 }
 
@@ -121,12 +90,12 @@ func (l *listener) wake(payload string) {
 func (l *listener) queueAppeared(queue string) {
 	l.watch.Appeared(queue)
 	if l.watch.Choice.Patterns.Find(queue) >= 0 {
-		l.jobsReady()
+		l.asker.JobsReady()
 	}
 }
 
 // missedQueues records that there may be new queues or jobs.
 func (l *listener) missedQueues() {
 	l.watch.Missed()
-	l.jobsReady()
+	l.asker.JobsReady()
 }

@@ -1,7 +1,6 @@
 package qless
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -539,26 +538,4 @@ func (k *progressKeeper) isNews(err error) bool {
 	before := k.refused
 	k.refused = err != nil
 	return k.refused && !before
-}
-
-// sendProgress sends reports of the progressKeeper. Reports that the server refuses are dropped:
-// the job's next one has newer values. It returns an error if the server is unreachable.
-func (l *workLoop) sendProgress(ctx context.Context, reports []*heldProgress) error {
-	if len(reports) == 0 {
-		return nil
-	}
-	keeper := l.w.progress
-	sent := make([]*progressReport, len(reports))
-	for i, r := range reports {
-		sent[i] = r.progressReport
-	}
-	_, err := l.w.client.sendProgress(ctx, "", sent...)
-	switch {
-	case err != nil && !redisx.IsAnswer(err) && !errors.Is(err, ErrServer):
-		keeper.restore(reports)
-		return err
-	case keeper.isNews(err):
-		l.w.log.progressRefused(err)
-	}
-	return nil
 }

@@ -71,8 +71,7 @@ func (h *hold) setProgress(r *progressReport) {
 }
 
 // newRun returns the run of a job that was reserved by a call sent at the given time.
-func newRun(w *Worker, reserved reservedJob, sent time.Time) *run {
-	job := reserved.job
+func newRun(w *Worker, job *Job, sent time.Time) *run {
 	r := &run{
 		worker:   w,
 		job:      job,
@@ -91,7 +90,7 @@ func newRun(w *Worker, reserved reservedJob, sent time.Time) *run {
 	}
 	r.hold.ID, r.hold.Holder, r.hold.progress = r.jid, r, w.progress
 	job.run = &r.hold
-	r.hold.Extend(sent, reserved.heartbeat)
+	r.hold.Extend(sent, job.Expires.Sub(sent))
 	return r
 }
 
@@ -356,7 +355,7 @@ func (r *run) finish(rep *report) {
 	}
 	w.locks.Left(&r.hold.Lease)
 	w.checkQuiet()
-	w.loop.due.Notify()
+	w.loop.asker.Due.Notify()
 	if ended {
 		w.observer.ended(r, r.hold.outcome, nil)
 	} else if !held {
@@ -438,7 +437,7 @@ func (r *run) retryLate() {
 	rep := r.report(Outcome{Action: ActionRetry})
 	rep.quiet, rep.late, rep.until = true, true, time.Now().Add(unknownLock)
 	r.worker.outbox.add(rep)
-	r.worker.loop.due.Notify()
+	r.worker.loop.asker.Due.Notify()
 }
 
 // newLocks returns the keeper of the locks of a worker's jobs.
@@ -515,7 +514,7 @@ func (r *run) lost() {
 func (r *run) leaveLate() {
 	if r.hold.Expired {
 		r.release(true)
-		r.worker.loop.due.Notify()
+		r.worker.loop.asker.Due.Notify()
 	}
 	r.worker.checkQuiet()
 }
@@ -536,7 +535,7 @@ func (w *Worker) releaseAll() {
 		r.cancel(ErrStopped)
 	}
 	w.checkQuiet()
-	w.loop.due.Notify()
+	w.loop.asker.Due.Notify()
 	for _, r := range all {
 		w.observer.lost(r, ErrStopped)
 	}
@@ -603,7 +602,7 @@ func (w *Worker) releaseAhead(jobs []*run) {
 		}
 	}
 	w.checkQuiet()
-	w.loop.due.Notify()
+	w.loop.asker.Due.Notify()
 }
 
 // dropUnstarted reports whether the handler of a lost job was not called. In this case it never is.

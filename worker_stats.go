@@ -81,7 +81,7 @@ type RunningJob struct {
 func (w *Worker) Stats() WorkerStats {
 	s := w.counters.read()
 	s.Idle, s.Slots = w.isIdle(), w.cfg.Concurrency
-	s.Queues, s.Paused, s.LastAnswer = w.loop.askedQueues(), w.isPaused(), w.health.lastTurn()
+	s.Queues, s.Paused, s.LastAnswer = w.loop.asker.Queues(), w.isPaused(), w.health.lastTurn()
 	s.Running, s.Prefetched = w.running()
 	for _, schedule := range w.schedules {
 		s.Schedules = append(s.Schedules, schedule.status())
@@ -109,7 +109,7 @@ func (w *Worker) running() (running []RunningJob, ahead int) {
 // isIdle reports whether there is nothing to do. A job goes from the worker's active jobs to the
 // ones being finished, and its report to the outbox, so they are checked in that order.
 func (w *Worker) isIdle() bool {
-	if !w.loop.isResting() || w.rates.IsAsked() {
+	if !w.loop.asker.IsResting() || w.rates.IsAsked() {
 		return false
 	}
 	return !w.runsHandlers() && w.finishing.Load() == 0 && w.isQuiet()

@@ -49,7 +49,7 @@ func (w *Worker) startParts() *workerParts {
 	p.all, p.cancel = context.WithCancel(w.base)
 	reporting, stop := context.WithCancel(p.all)
 	p.stopReporters = stop
-	w.listener.begin()
+	w.loop.listen(w.listener, w.listener.channels()...)
 	p.reporters.Go(func() { w.registry.run(reporting) })
 	p.reporters.Go(func() { w.rates.Run(reporting) })
 	p.reporters.Go(func() { w.settleDeferred(reporting) })
@@ -78,7 +78,7 @@ func (w *Worker) drain(p *workerParts) {
 	if !w.isQuiet() {
 		w.registry.again.Notify()
 	}
-	w.loop.due.Notify()
+	w.loop.asker.Due.Notify()
 	select {
 	case <-closedAfter(p.loop.Wait):
 	case <-w.shutdown.drained.c:
@@ -106,10 +106,10 @@ func (w *Worker) leave(p *workerParts, answered bool) {
 	}
 	p.stopReporters()
 	left := closedAfter(func() {
-		relayed := w.listener.end(p.all)
+		relayed := w.loop.unlisten(p.all)
 		p.reporters.Wait()
 		w.rates.Flush(p.all)
-		w.loop.leave(p.all, relayed)
+		w.loop.depart(p.all, relayed)
 		p.schedules.Wait()
 		w.leaveSchedules(p.all)
 		p.cancel()
