@@ -61,7 +61,7 @@ type arena struct {
 
 func newArena(t *testing.T, p plan) *arena {
 	if testing.Short() {
-		p.jobs /= 5
+		p.jobs = min(p.jobs, max(p.jobs/5, 2*lastJobs))
 	}
 	if p.longest == 0 {
 		p.longest = lockTime * 3 / 2
