@@ -3,7 +3,6 @@ package qless
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 
@@ -20,7 +19,6 @@ import (
 type Batch struct {
 	client *Client
 	id     string
-	shards *Shards // nil unless made by shards
 }
 
 // NewBatch puts the callback of a new batch into a queue. The callback waits until the batch is
@@ -36,34 +34,26 @@ type Batch struct {
 //
 // A batch that is never committed stays, with its callback in the state [StateDepends].
 func (c *Client) NewBatch(ctx context.Context, queue string, callback JobSpec) (*Batch, error) {
-	p, err := newBatchPut(queue, callback)
-	if err != nil {
-		return nil, err
-	}
-	_, err = c.put(ctx, p)
-	return c.Batch(p.jid).ifPut(err)
-}
-
-// ifPut returns the batch if its callback was put, even to too few replicas, and err.
-func (b *Batch) ifPut(err error) (*Batch, error) {
-	if err != nil && (!errors.Is(err, ErrNotReplicated) || errors.Is(err, ErrExists)) {
-		return nil, err
-	}
-	return b, err
-}
-
-// newBatchPut checks and encodes the callback of a batch.
-func newBatchPut(queue string, callback JobSpec) (*put, error) {
 	p, err := newPut(queue, callback)
 	if err != nil {
 		return nil, err
 	}
+	return c.openBatch(ctx, p)
+}
+
+// openBatch puts the callback of a new batch. It returns the batch if the callback was put, even to
+// too few replicas.
+func (c *Client) openBatch(ctx context.Context, p *put) (*Batch, error) {
 	if len(p.options.DependsOn) > 0 {
 		return nil, invalid("put", p.jid,
 			"DependsOn can't be used with a batch: add members to it")
 	}
 	p.options.OpensBatch, p.options.Batch = true, &jobopts.Batch{}
-	return p, nil
+	_, err := c.put(ctx, p)
+	if err != nil && (!errors.Is(err, ErrNotReplicated) || errors.Is(err, ErrExists)) {
+		return nil, err
+	}
+	return c.Batch(p.jid), err
 }
 
 // Batch returns a handle to the batch with this id, with which a handler can add members to the
@@ -89,34 +79,19 @@ func (b *Batch) Add(ctx context.Context, queue string, jobs []JobSpec) ([]string
 	if err != nil {
 		return nil, err
 	}
+	return b.add(ctx, puts)
+}
+
+// add puts checked jobs as members.
+func (b *Batch) add(ctx context.Context, puts []*put) ([]string, error) {
 	for i, p := range puts {
-		if err := b.adopt(ctx, p); err != nil {
-			return nil, p.failure(i, err)
+		if p.jid == b.id || slices.Contains(p.options.DependsOn, b.id) {
+			return nil, p.failure(i, invalid("put", p.jid, "the job would wait for its own batch"))
 		}
+		p.options.MemberOf = b.id
 	}
 	jids, err := b.client.putAll(ctx, puts)
 	return jids, b.explain(err)
-}
-
-// adopt makes a job about to be put a member.
-func (b *Batch) adopt(ctx context.Context, p *put) error {
-	if p.jid == b.id || slices.Contains(p.options.DependsOn, b.id) {
-		return invalid("put", p.jid, "the job would wait for its own batch")
-	}
-	p.options.MemberOf = b.id
-	if b.shards == nil {
-		return nil
-	}
-	if p.isNew {
-		p.jid = "{" + shardName(b.id) + "}-" + p.jid
-	}
-	q := b.shards.Queue(p.queue)
-	if at := q.shardOf(p); at != b.client {
-		return &Error{Op: "put", Code: ErrWrongShard, JID: p.jid,
-			Message: fmt.Sprintf("it belongs to the shard %s, but its batch %s is in %s",
-				at.Namespace(), b.id, b.client.Namespace())}
-	}
-	return b.shards.checkDepends(ctx, b.client, p)
 }
 
 // explain adds the id of the batch to an error about it.
@@ -238,27 +213,4 @@ func (b *Batch) Cancel(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// NewBatch makes a batch as [Client.NewBatch] does, in the shard of its callback. All members must
-// be in the same shard, or the error is [ErrWrongShard]. With [ShardByJID], random jids of members
-// are made to fit, and a [JID] must have the id of the batch in braces; with [ShardByQueue], the
-// queues of the members must be in that shard. [Unique] can't be used for the callback.
-func (s *Shards) NewBatch(ctx context.Context, queue string, callback JobSpec) (*Batch, error) {
-	p, err := newBatchPut(queue, callback)
-	if err != nil {
-		return nil, err
-	}
-	if p.options.Claim != nil {
-		return nil, invalid("put", p.jid, "Unique can't be used with a batch of shards")
-	}
-	b := s.Batch(queue, p.jid)
-	_, err = b.client.put(ctx, p)
-	return b.ifPut(err)
-}
-
-// Batch returns a handle to the batch with this id, whose callback was put into the queue. Unlike a
-// handle from [Client.Batch], it keeps new members in the shard of the batch.
-func (s *Shards) Batch(queue, id string) *Batch {
-	return &Batch{client: s.ClientFor(queue, id), id: id, shards: s}
 }

@@ -93,7 +93,7 @@
 //
 // # Shards
 //
-// [Shards] spread jobs over several namespaces, of one server or of many.
+// Package shards spreads jobs over several namespaces, of one server or of many.
 //
 // # Errors
 //

@@ -92,10 +92,6 @@ const (
 
 	// ErrWrongQueue: the job is running in a queue other than the one named.
 	ErrWrongQueue Code = "wrong_queue"
-
-	// ErrWrongShard: a job can't depend on a job of another shard, or be a member of a
-	// batch there. See [Shards].
-	ErrWrongShard Code = "wrong_shard"
 )
 
 // codeTexts describe the codes.
@@ -121,7 +117,6 @@ var codeTexts = map[Code]string{
 	ErrUnavailable:   "no answer from the server",
 	ErrUnfinished:    "the job has not ended",
 	ErrWrongQueue:    "the job is running in another queue",
-	ErrWrongShard:    "the job is in another shard",
 }
 
 // Error returns a short text for the code.

@@ -29,7 +29,7 @@ type (
 	// [Retries] or [Tags].
 	RecurOption interface{ applyRecur(*recurOptions) }
 
-	// A WaitOption is an option for [Client.Wait] and [Shards.Wait]: [OnProgress].
+	// A WaitOption is an option for [Client.Wait]: [AwaitPut] or [OnProgress].
 	WaitOption interface{ applyWait(*waitOptions) }
 )
 

@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/qless/qless-go/internal/batch"
-	"github.com/qless/qless-go/internal/inside"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/script"
@@ -298,40 +297,6 @@ func (c *Client) sendSome(ctx context.Context, checked string, puts []*put) ([]c
 		}
 	}
 	return found, err
-}
-
-func init() { inside.Prepare, inside.PutOnce = prepareFor, putOnce }
-
-func prepareFor(ctx context.Context, client any, queue string, spec any) (inside.Put, error) {
-	none, job := &Client{connection: &connection{maxData: defaultMaxData}}, spec.(JobSpec)
-	c := cmp.Or(client.(*Client), none)
-	p, err := newPut(queue, job)
-	if err == nil {
-		err = c.prepare(ctx, p)
-	}
-	return inside.Put{Queue: queue, JID: p.jid, Klass: p.klass, Data: p.data, Options: p.options}, err
-}
-
-func putOnce(ctx context.Context, client any, jobs []inside.Put) (int, []inside.Found, error) {
-	c, puts := client.(*Client), make([]*put, len(jobs))
-	for i, j := range jobs {
-		puts[i] = &put{queue: j.Queue, jid: j.JID, klass: j.Klass, data: j.Data, options: j.Options}
-		if err := puts[i].check(); err != nil {
-			return 0, nil, puts[i].failure(i, err)
-		}
-	}
-	if err := c.prepareAll(ctx, puts); err != nil {
-		return 0, nil, err
-	}
-	puts = puts[:countTogether(puts)]
-	ctx, done := c.beginPut(ctx, "put.many", puts...)
-	existing, err := c.sendSome(ctx, "once", puts)
-	done("", err)
-	var found []inside.Found
-	for _, f := range existing {
-		found = append(found, inside.Found{At: f.at, JID: f.jid, State: string(f.state)})
-	}
-	return len(puts), found, err
 }
 
 // appendPuts appends the jobs to the arguments of the command put.many. If the jobs differ only in

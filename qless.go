@@ -79,7 +79,7 @@ type connection struct {
 // does not talk to the server. A nil config means the defaults. The error is [ErrInvalid] if a
 // field of the config is invalid, rdb is nil, the namespace has no hash tag on a cluster, or rdb is
 // a [redis.Ring], which would spread one namespace over several servers. To spread jobs over
-// servers, see [NewShards].
+// servers, see package shards.
 func New(rdb redis.UniversalClient, config *ClientConfig) (*Client, error) {
 	full := config.withDefaults()
 	if err := full.check(rdb); err != nil {
@@ -440,8 +440,8 @@ type ClientConfig struct {
 	OldCodecs []Codec
 
 	// PutObserver is called before each call that puts jobs: [Queue.Put], [Queue.PutMany],
-	// [Queue.Call], [Client.NewBatch], [Batch.Add] and [Client.RunSchedule], and the methods of
-	// [Shards], once for each shard. Its argument describes the put: the Command is "put", or
+	// [Queue.Call], [Client.NewBatch], [Batch.Add] and [Client.RunSchedule], and those of package
+	// shards, once for each shard. Its argument describes the put: the Command is "put", or
 	// "put.many" for PutMany and Add.
 	//
 	// The jobs are put with the context that it returns, which is also passed to Headers, so a span
@@ -532,7 +532,7 @@ func (c *ClientConfig) check(rdb redis.UniversalClient) error {
 func checkServers(rdb redis.UniversalClient, namespace string) error {
 	if _, ok := rdb.(*redis.Ring); ok {
 		return invalid("new", "", "a ring sends commands of one namespace to several servers: "+
-			"make a client for each server, and spread jobs over them with NewShards")
+			"make a client for each server, and spread jobs over them with package shards")
 	}
 	cluster, ok := rdb.(*redis.ClusterClient)
 	if !ok {

@@ -210,8 +210,8 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 //   - ctx ends: [ErrUnavailable], which wraps the error of ctx.
 //
 // If there is no such job to begin with, the error is [ErrNotFound], even if it is in another
-// shard, where [Shards.Wait] finds it. [AwaitPut] waits for it. If an outbox will not put it, the
-// error is that of the put. Any number of callers may wait for a job. All waits of a client share
+// shard (see package shards). [AwaitPut] waits for it. If an outbox will not put it, the error is
+// that of the put. Any number of callers may wait for a job. All waits of a client share
 // one subscription with its workers. Without workers, the subscription ends some seconds after the
 // last wait, or with [Client.Close].
 //
@@ -402,24 +402,23 @@ const (
 func (q *Queue) Call(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (Result, error) {
-	p, err := newCall(q.name, JobSpec{klass, data, options})
+	p, err := newPut(q.name, JobSpec{klass, data, options})
 	if err != nil {
+		return Result{}, err
+	}
+	if err := p.makeCall(); err != nil {
 		return Result{}, err
 	}
 	return q.client.putAndWait(ctx, p)
 }
 
-// newCall checks and encodes the arguments of a call.
-func newCall(queue string, job JobSpec) (*put, error) {
-	p, err := newPut(queue, job)
-	if err != nil {
-		return nil, err
-	}
+// makeCall makes a checked job that of a call.
+func (p *put) makeCall() error {
 	if u := p.options.Unique; u != nil && u.Replace {
-		return nil, invalid("call", p.jid, "Unique.Replace can't be used with Call")
+		return invalid("call", p.jid, "Unique.Replace can't be used with Call")
 	}
 	p.options.Waited = true
-	return p, nil
+	return nil
 }
 
 // withdrawTime is how long a call tries to withdraw its job after its context has ended.

@@ -21,6 +21,7 @@ import (
 	"github.com/qless/qless-go/internal/leases"
 	"github.com/qless/qless-go/internal/linger"
 	"github.com/qless/qless-go/internal/queues"
+	"github.com/qless/qless-go/internal/rendezvous"
 	"github.com/qless/qless-go/internal/runs"
 	"github.com/qless/qless-go/internal/together"
 )
@@ -314,11 +315,10 @@ func NewWorkerGroup(clients []*Client, config WorkerConfig) (WorkerGroup, error)
 	}
 	var g WorkerGroup
 	hubs := sharedHubs{}
-	shards := Shards{key: ShardByQueue, clients: clients}
 	for _, c := range clients {
 		own := config
 		own.Schedules = slices.DeleteFunc(slices.Clone(config.Schedules), func(s Schedule) bool {
-			return shards.ClientFor(s.ID, "") != c
+			return rendezvous.Pick(clients, (*Client).Namespace, s.ID) != c
 		})
 		w, err := newWorker(c, hubs.of(c), own)
 		if err != nil {

@@ -38,7 +38,6 @@ var answersByCode = map[qless.Code]answer{
 	qless.ErrNotReplicated: away,
 	qless.ErrServer:        later, // a damaged key, unless the server refuses all
 	qless.ErrUnavailable:   away,
-	qless.ErrWrongShard:    never,
 }
 
 // answerOf sorts an error of a put.

@@ -1,10 +1,11 @@
-// Package inside gives other modules of the project what package qless does not export. Package
-// qless sets its variables. Clients are *qless.Client, and specs are qless.JobSpec, which this
-// package can't import.
+// Package inside gives other packages of the project what package qless does not export. Package
+// qless sets its variables. Clients are *qless.Client, batches are *qless.Batch, results are
+// qless.Result and specs are qless.JobSpec, which this package can't import.
 package inside
 
 import (
 	"context"
+	"time"
 
 	"github.com/qless/qless-go/internal/jobopts"
 )
@@ -14,6 +15,8 @@ type Put struct {
 	Queue, JID, Klass, Data string
 
 	Options jobopts.Options
+
+	At int // its index among several
 }
 
 // A Found is a job that exists in place of a put.
@@ -21,6 +24,12 @@ type Found struct {
 	At    int    // which of the puts
 	JID   string // the job that has its jid or holds its unique key
 	State string // of that job; "replaced", or "put" if the put was done before
+}
+
+// A Part is a client and the jobs that it puts.
+type Part struct {
+	Client any
+	Puts   []Put
 }
 
 // Prepare checks and encodes a job as a put by the client does, or by one with the default config
@@ -31,3 +40,32 @@ var Prepare func(ctx context.Context, client any, queue string, spec any) (Put, 
 // returns the number of jobs put, and the jobs that exist. The server remembers the jids until a
 // command put.settled for a week, and does not put them again.
 var PutOnce func(ctx context.Context, client any, puts []Put) (n int, found []Found, err error)
+
+// Check checks a job to be put, whichever client puts it. The jid is a new one unless the Options
+// have one.
+var Check func(queue string, spec any) (Put, error)
+
+// CheckAll does the same for the specs of a PutMany.
+var CheckAll func(queue string, specs any) ([]Put, error)
+
+// Send puts a checked job. It returns the jid, or that of the existing job.
+var Send func(ctx context.Context, client any, p Put) (jid string, err error)
+
+// SendParts puts checked jobs by several clients at once, after all of them have encoded theirs.
+// It returns the jids of the jobs that were put, in their order, and the error of a PutMany.
+var SendParts func(ctx context.Context, parts []Part) (jids []string, err error)
+
+// Call puts a checked job and waits for its end.
+var Call func(ctx context.Context, client any, p Put) (result any, err error)
+
+// Wait returns the AwaitPut of a wait for a job, and a function that waits for a job that exists.
+var Wait func(jid string, options any) (
+	awaitPut time.Duration, wait func(ctx context.Context, client any) (result any, err error),
+	err error,
+)
+
+// OpenBatch puts a checked job as the callback of a batch, and returns the batch.
+var OpenBatch func(ctx context.Context, client any, p Put) (batch any, err error)
+
+// AddToBatch puts checked jobs as members of a batch, and returns their jids.
+var AddToBatch func(ctx context.Context, batch any, puts []Put) (jids []string, err error)

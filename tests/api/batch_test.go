@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/scripts"
 )
 
@@ -378,44 +379,46 @@ func TestAnAddThatIsSentTwiceLeavesWhatItFinds(t *testing.T) {
 func TestMembersOfABatchOfShardsAreInItsShard(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	shards := e.shards(qless.ShardByJID, 4)
+	sharded := e.sharded(shards.ByJID, 4)
 	for i := range 8 {
 		id := fmt.Sprint("batch-", i)
-		b, err := shards.NewBatch(ctx, "callbacks", qless.NewKlass[any]("Done").Spec(nil, qless.JID(id)))
+		b, err := sharded.NewBatch(ctx, "callbacks", qless.NewKlass[any]("Done").Spec(nil, qless.JID(id)))
 		require.NoError(t, err)
-		jids, err := shards.Batch("callbacks", id).Add(ctx, "q", specs(5))
+		jids, err := sharded.Batch("callbacks", id).Add(ctx, "q", specs(5))
 		require.NoError(t, err)
 		for _, jid := range jids {
-			require.Same(t, shards.ClientFor("q", id), shards.ClientFor("q", jid))
+			require.Same(t, sharded.Client("q", id), sharded.Client("q", jid))
 		}
 		require.NoError(t, errOf(b.Add(ctx, "q", specs(1, qless.JID("{"+id+"}-7")))))
-		require.Equal(t, 6, e.status(b).Total)
+		brief := specs(1, qless.KeepFor(0)) // a put of it is not sent again
+		require.NoError(t, errOf(b.Add(ctx, "q", brief)))
+		require.Equal(t, 7, e.status(b.Batch).Total)
 		require.NoError(t, b.Commit(ctx))
 		require.NoError(t, b.Cancel(ctx))
 	}
-	b, err := shards.NewBatch(ctx, "callbacks", qless.JobSpec{Klass: "Done"})
+	b, err := sharded.NewBatch(ctx, "callbacks", qless.JobSpec{Klass: "Done"})
 	require.NoError(t, err)
 	wrong := 0
 	for i := range 20 {
 		if _, err := b.Add(ctx, "q", specs(1, qless.JID(fmt.Sprint("else-", i)))); err != nil {
-			requireCode(t, qless.ErrWrongShard, err)
+			requireCode(t, shards.ErrWrongShard, err)
 			wrong++
 		}
 	}
 	require.Positive(t, wrong)
-	require.Equal(t, 20-wrong, e.status(b).Total)
-	requireCode(t, qless.ErrInvalid, errOf(shards.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.Unique("k")))))
+	require.Equal(t, 20-wrong, e.status(b.Batch).Total)
+	requireCode(t, qless.ErrInvalid, errOf(sharded.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.Unique("k")))))
 
-	byQueue := e.shards(qless.ShardByQueue, 2)
+	byQueue := e.sharded(shards.ByQueue, 2)
 	b, err = byQueue.NewBatch(ctx, "callbacks", qless.JobSpec{Klass: "Done"})
 	require.NoError(t, err)
 	for i := range 20 {
 		queue := fmt.Sprint("q", i)
 		_, err := b.Add(ctx, queue, specs(1))
-		if byQueue.ClientFor(queue, "") == byQueue.ClientFor("callbacks", "") {
+		if byQueue.Client(queue, "") == byQueue.Client("callbacks", "") {
 			require.NoError(t, err)
 		} else {
-			requireCode(t, qless.ErrWrongShard, err)
+			requireCode(t, shards.ErrWrongShard, err)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -401,21 +402,21 @@ func TestWithdrawingAJob(t *testing.T) {
 
 func TestResultsAndWaitsOfShards(t *testing.T) {
 	e := newEnv(t)
-	shards := e.shards(qless.ShardByJID, 3)
-	for _, c := range shards.Clients() {
+	sharded := e.sharded(shards.ByJID, 3)
+	for _, c := range sharded.Clients() {
 		defer c.Close()
 	}
-	queue, ctx := shards.Queue("q"), t.Context()
+	queue, ctx := sharded.Queue("q"), t.Context()
 	var all []string
 	for i := range 12 {
 		jid, err := queue.Put(ctx, "K", nil, qless.JID(fmt.Sprint("j", i)))
 		require.NoError(t, err)
 		all = append(all, jid)
-		requireCode(t, qless.ErrUnfinished, errOf(shards.Result(ctx, jid)))
+		requireCode(t, qless.ErrUnfinished, errOf(sharded.Result(ctx, jid)))
 	}
 	results := make(chan []qless.Result, 1)
 	go func() {
-		found, err := shards.WaitAll(ctx, all...)
+		found, err := sharded.WaitAll(ctx, all...)
 		if err != nil {
 			t.Error(err)
 		}
@@ -432,47 +433,47 @@ func TestResultsAndWaitsOfShards(t *testing.T) {
 	}
 	for i, result := range <-results {
 		require.Equal(t, `"`+all[i]+`"`, string(result.Data))
-		found, err := shards.Result(ctx, all[i])
+		found, err := sharded.Result(ctx, all[i])
 		require.NoError(t, err)
 		require.Equal(t, result.Data, found.Data)
-		found, err = shards.Wait(ctx, all[i])
+		found, err = sharded.Wait(ctx, all[i])
 		require.NoError(t, err)
 		require.Equal(t, result.Data, found.Data)
 	}
-	requireCode(t, qless.ErrNotFound, errOf(shards.Result(ctx, "unknown")))
-	requireCode(t, qless.ErrNotFound, errOf(shards.Wait(ctx, "unknown")))
-	requireCode(t, qless.ErrNotFound, errOf(shards.WaitAll(ctx, all[0], "unknown")))
+	requireCode(t, qless.ErrNotFound, errOf(sharded.Result(ctx, "unknown")))
+	requireCode(t, qless.ErrNotFound, errOf(sharded.Wait(ctx, "unknown")))
+	requireCode(t, qless.ErrNotFound, errOf(sharded.WaitAll(ctx, all[0], "unknown")))
 	for _, bad := range []string{"", "j-history", "\xff"} {
-		requireCode(t, qless.ErrInvalid, errOf(shards.Result(ctx, bad)))
-		requireCode(t, qless.ErrInvalid, errOf(shards.Wait(ctx, bad)))
-		requireCode(t, qless.ErrInvalid, errOf(shards.WaitAll(ctx, bad)))
+		requireCode(t, qless.ErrInvalid, errOf(sharded.Result(ctx, bad)))
+		requireCode(t, qless.ErrInvalid, errOf(sharded.Wait(ctx, bad)))
+		requireCode(t, qless.ErrInvalid, errOf(sharded.WaitAll(ctx, bad)))
 	}
-	none, err := shards.WaitAll(ctx)
+	none, err := sharded.WaitAll(ctx)
 	require.NoError(t, err)
 	require.Empty(t, none)
 
 	jid, err := queue.Put(ctx, "K", nil)
 	require.NoError(t, err)
-	for _, c := range shards.Clients() {
-		if c != shards.ClientFor("q", jid) {
+	for _, c := range sharded.Clients() {
+		if c != sharded.Client("q", jid) {
 			requireCode(t, qless.ErrNotFound, errOf(c.Wait(ctx, jid)))
 		}
 	}
-	require.NoError(t, shards.ClientFor("q", jid).Cancel(ctx, jid))
-	requireCode(t, qless.ErrNotFound, errOf(shards.Wait(ctx, jid)))
+	require.NoError(t, sharded.Client("q", jid).Cancel(ctx, jid))
+	requireCode(t, qless.ErrNotFound, errOf(sharded.Wait(ctx, jid)))
 }
 
 func TestAWaitOfShardsEndsWithItsJob(t *testing.T) {
 	e := newEnv(t)
-	shards := e.shards(qless.ShardByJID, 3)
-	for _, c := range shards.Clients() {
+	sharded := e.sharded(shards.ByJID, 3)
+	for _, c := range sharded.Clients() {
 		defer c.Close()
 	}
-	jid, err := shards.Queue("q").Put(t.Context(), "K", nil)
+	jid, err := sharded.Queue("q").Put(t.Context(), "K", nil)
 	require.NoError(t, err)
 	ended := make(chan error, 1)
-	go func() { ended <- errOf(shards.Wait(t.Context(), jid)) }()
-	shard := shards.ClientFor("q", jid)
+	go func() { ended <- errOf(sharded.Wait(t.Context(), jid)) }()
+	shard := sharded.Client("q", jid)
 	require.Eventually(t, func() bool {
 		stored := e.Redis.HGet(t.Context(), shard.Namespace()+"j:"+jid, "x:o").Val()
 		return strings.HasPrefix(stored, "w")
@@ -483,11 +484,11 @@ func TestAWaitOfShardsEndsWithItsJob(t *testing.T) {
 
 func TestCallsInShards(t *testing.T) {
 	e := newEnv(t)
-	shards := e.shards(qless.ShardByJID, 3)
-	for _, c := range shards.Clients() {
+	sharded := e.sharded(shards.ByJID, 3)
+	for _, c := range sharded.Clients() {
 		defer c.Close()
 	}
-	queue := shards.Queue("q")
+	queue := sharded.Queue("q")
 	var all sync.WaitGroup
 	for i := range 10 {
 		all.Go(func() {
@@ -525,11 +526,11 @@ func TestCallsInShards(t *testing.T) {
 	require.NoError(t, err)
 	for i := range 10 {
 		jid := fmt.Sprint("child", i)
-		if shards.ClientFor("q", jid) == shards.ClientFor("q", parent) {
+		if sharded.Client("q", jid) == sharded.Client("q", parent) {
 			continue
 		}
 		_, err = queue.Call(t.Context(), "K", nil, qless.JID(jid), qless.DependsOn{parent})
-		own := requireCode(t, qless.ErrWrongShard, err)
+		own := requireCode(t, shards.ErrWrongShard, err)
 		require.Equal(t, jid, own.JID)
 		require.Contains(t, own.Message, parent)
 	}

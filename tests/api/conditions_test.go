@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -197,10 +198,10 @@ func TestJobsThatExistInAPutManyOfSeveralScripts(t *testing.T) {
 
 func TestJobsThatExistInShards(t *testing.T) {
 	e := newEnv(t)
-	shards, err := qless.NewShards(qless.ShardByJID,
+	sharded, err := shards.New(shards.ByJID,
 		e.NewClient(e.Redis, qless.ClientConfig{Namespace: "a:"}), e.NewClient(e.Redis, qless.ClientConfig{Namespace: "b:"}))
 	require.NoError(t, err)
-	q := shards.Queue("q")
+	q := sharded.Queue("q")
 	jobs := someJobs(20)
 	var want []string
 	for i := range jobs {

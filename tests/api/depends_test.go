@@ -11,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -258,7 +259,7 @@ func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 	e.Put("q", qless.JID("running"), qless.Priority(2))
 	running := e.Pop("q")
 	require.Equal(t, "running", running.JID)
-	shards := e.shards(qless.ShardByJID, 2)
+	sharded := e.sharded(shards.ByJID, 2)
 	ctx := t.Context()
 	for _, suffix := range listSuffixes {
 		name := "x" + suffix
@@ -279,11 +280,11 @@ func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 				return "j", err
 			},
 			"Put into shards": func() (string, error) {
-				_, err := shards.Queue("q").Put(ctx, "K", nil, qless.JID("j"), depends)
+				_, err := sharded.Queue("q").Put(ctx, "K", nil, qless.JID("j"), depends)
 				return "j", err
 			},
 			"PutMany into shards": func() (string, error) {
-				_, err := shards.Queue("q").PutMany(ctx, []qless.JobSpec{
+				_, err := sharded.Queue("q").PutMany(ctx, []qless.JobSpec{
 					{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.JID("j"), depends}},
 				})
 				return "j", err

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/shards"
 )
 
 type headers = map[string]string
@@ -163,16 +164,16 @@ func TestHeadersInShards(t *testing.T) {
 			Namespace: name,
 		})
 	}
-	shards, err := qless.NewShards(qless.ShardByJID, shard("a:"), shard("b:"))
+	sharded, err := shards.New(shards.ByJID, shard("a:"), shard("b:"))
 	require.NoError(t, err)
-	jid, err := shards.Queue("q").Put(t.Context(), "K", nil)
+	jid, err := sharded.Queue("q").Put(t.Context(), "K", nil)
 	require.NoError(t, err)
-	many, err := shards.Queue("q").PutMany(t.Context(), someJobs(10))
+	many, err := sharded.Queue("q").PutMany(t.Context(), someJobs(10))
 	require.NoError(t, err)
 	for _, jid := range append(many, jid) {
-		job, err := shards.Job(t.Context(), jid)
+		job, err := sharded.Job(t.Context(), jid)
 		require.NoError(t, err)
-		require.Equal(t, shards.ClientFor("q", jid).Namespace(), job.Headers["shard"])
+		require.Equal(t, sharded.Client("q", jid).Namespace(), job.Headers["shard"])
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/repairs"
 	"github.com/qless/qless-go/tests/scripts"
 )
@@ -901,14 +902,14 @@ func TestTheServerKnowsWhenTheTimeOfAJobHasCome(t *testing.T) {
 
 func TestShardsAreSweptByTheirClients(t *testing.T) {
 	e := newEnv(t)
-	shards := e.shards(qless.ShardByJID, 3)
+	sharded := e.sharded(shards.ByJID, 3)
 	for i := range 20 {
-		require.NoError(t, errOf(shards.Queue("q").Put(t.Context(), "K", nil,
+		require.NoError(t, errOf(sharded.Queue("q").Put(t.Context(), "K", nil,
 			qless.JID(fmt.Sprint("j", i)), qless.TTL(time.Minute))))
 	}
 	e.Clock.Advance(time.Minute)
 	swept := 0
-	for _, client := range shards.Clients() {
+	for _, client := range sharded.Clients() {
 		n, err := client.Sweep(t.Context())
 		require.NoError(t, err)
 		swept += n

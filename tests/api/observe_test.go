@@ -16,6 +16,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -312,15 +313,15 @@ func TestAPutObserverSeesThePutOfEachShard(t *testing.T) {
 	a := newEnvWith(t, config)
 	config.Namespace = "b:"
 	b := a.NewClient(a.Redis, config)
-	shards, err := qless.NewShards(qless.ShardByJID, a.Client, b)
+	sharded, err := shards.New(shards.ByJID, a.Client, b)
 	require.NoError(t, err)
-	jids, err := shards.Queue("q").PutMany(t.Context(), slices.Repeat([]qless.JobSpec{{Klass: "K"}}, 50))
+	jids, err := sharded.Queue("q").PutMany(t.Context(), slices.Repeat([]qless.JobSpec{{Klass: "K"}}, 50))
 	require.NoError(t, err)
 	calls := w.take()
 	require.Len(t, calls, 2)
 	require.Equal(t, 50, calls[0].Count+calls[1].Count)
 	for _, jid := range jids {
-		job, err := shards.ClientFor("q", jid).Job(t.Context(), jid)
+		job, err := sharded.Client("q", jid).Job(t.Context(), jid)
 		require.NoError(t, err)
 		require.Contains(t, job.Headers["span"], "put.many q ")
 	}
@@ -348,13 +349,13 @@ func TestAnObserverThatDoesNotReturnIsLogged(t *testing.T) {
 	a := newEnvWith(t, config)
 	config.Namespace = "b:"
 	b := a.NewClient(a.Redis, config)
-	shards, err := qless.NewShards(qless.ShardByJID, a.Client, b)
+	sharded, err := shards.New(shards.ByJID, a.Client, b)
 	require.NoError(t, err)
 	jobs := slices.Repeat([]qless.JobSpec{{Klass: "K"}}, 50)
 	puts := map[string]func() error{
 		"Put":     func() error { _, err := a.Queue("q").Put(t.Context(), "K", nil); return err },
 		"PutMany": func() error { _, err := a.Queue("q").PutMany(t.Context(), jobs); return err },
-		"shards":  func() error { _, err := shards.Queue("q").PutMany(t.Context(), jobs); return err },
+		"shards":  func() error { _, err := sharded.Queue("q").PutMany(t.Context(), jobs); return err },
 	}
 	for name, put := range puts {
 		for _, broken = range []string{"begin", "end", "call"} {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/scripts"
 )
 
@@ -222,7 +223,7 @@ func (e *env) invalidJobs(jobs []qless.JobSpec, jid, message string) {
 	e.Unchanged(func() {
 		for what, putMany := range map[string]func(context.Context, []qless.JobSpec) ([]string, error){
 			"a queue":         e.Queue("q").PutMany,
-			"a sharded queue": e.shards(qless.ShardByQueue, 3).Queue("q").PutMany,
+			"a sharded queue": e.sharded(shards.ByQueue, 3).Queue("q").PutMany,
 		} {
 			put, err := putMany(e.T.Context(), jobs)
 			failure := requireCode(e.T, qless.ErrInvalid, err)

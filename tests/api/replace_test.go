@@ -10,6 +10,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/repairs"
 	"github.com/qless/qless-go/tests/scripts"
 )
@@ -551,7 +552,7 @@ func TestOptionsThatDoNotGoWithReplace(t *testing.T) {
 // Every put with the key goes to its shard, so that it finds the existing job.
 func TestReplacingInShards(t *testing.T) {
 	e := newEnv(t)
-	queue := e.shards(qless.ShardByJID, 3).Queue("q")
+	queue := e.sharded(shards.ByJID, 3).Queue("q")
 	for i := range 10 {
 		first, err := queue.Put(t.Context(), "K", nil, qless.Unique("k", i).Replace())
 		require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/shards"
 )
 
 func TestPutsThatNoReplicaHas(t *testing.T) {
@@ -130,9 +131,9 @@ func TestARefusalThatTooFewReplicasConfirm(t *testing.T) {
 	requireCode(t, qless.ErrNotReplicated, err)
 	_, err = q.Put(ctx, "K", nil, qless.Unique("key"))
 	refused(err, "b")
-	shards, err := qless.NewShards(qless.ShardByJID, c)
+	sharded, err := shards.New(shards.ByJID, c)
 	require.NoError(t, err)
-	_, err = shards.Queue("q").PutMany(ctx, []qless.JobSpec{{Klass: "K", Options: options}, {Klass: "K"}})
+	_, err = sharded.Queue("q").PutMany(ctx, []qless.JobSpec{{Klass: "K", Options: options}, {Klass: "K"}})
 	refused(err, "a")
 
 	replica := testkit.Start(t)
@@ -151,13 +152,16 @@ func TestABatchThatTooFewReplicasHave(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
 	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
-	shards, err := qless.NewShards(qless.ShardByJID, c)
+	sharded, err := shards.New(shards.ByJID, c)
 	require.NoError(t, err)
 	for _, open := range []func() (*qless.Batch, error){
 		func() (*qless.Batch, error) {
 			return c.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.Unique("key")))
 		},
-		func() (*qless.Batch, error) { return shards.NewBatch(ctx, "q", qless.JobSpec{Klass: "K"}) },
+		func() (*qless.Batch, error) {
+			b, err := sharded.NewBatch(ctx, "q", qless.JobSpec{Klass: "K"})
+			return b.Batch, err
+		},
 	} {
 		b, err := open()
 		require.Equal(t, requireCode(t, qless.ErrNotReplicated, err).JID, b.ID())

@@ -12,18 +12,19 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/shards"
 )
 
 // shards creates n shards on the env's server.
-func (e *env) shards(key qless.ShardBy, n int) *qless.Shards {
+func (e *env) sharded(key shards.By, n int) *shards.Shards {
 	e.T.Helper()
 	var clients []*qless.Client
 	for i := range n {
 		clients = append(clients, e.NewClient(e.Redis, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
 	}
-	shards, err := qless.NewShards(key, clients...)
+	sharded, err := shards.New(key, clients...)
 	require.NoError(e.T, err)
-	return shards
+	return sharded
 }
 
 func TestShardsSpreadJobsEvenly(t *testing.T) {
@@ -31,11 +32,11 @@ func TestShardsSpreadJobsEvenly(t *testing.T) {
 	const names = 20000
 	for _, n := range []int{2, 3, 5, 16} {
 		shares := map[*qless.Client]int{}
-		shards := e.shards(qless.ShardByJID, n)
+		sharded := e.sharded(shards.ByJID, n)
 		for i := range names {
-			shares[shards.ClientFor("q", fmt.Sprintf("%032d", i))]++
+			shares[sharded.Client("q", fmt.Sprintf("%032d", i))]++
 		}
-		for _, c := range shards.Clients() {
+		for _, c := range sharded.Clients() {
 			even := float64(names) / float64(n)
 			require.InDelta(t, even, shares[c], 5*math.Sqrt(even), "%d shards", n)
 		}
@@ -44,12 +45,12 @@ func TestShardsSpreadJobsEvenly(t *testing.T) {
 
 func TestAnAddedShardMovesLittle(t *testing.T) {
 	e := newEnv(t)
-	for _, key := range []qless.ShardBy{qless.ShardByJID, qless.ShardByQueue} {
-		before, after := e.shards(key, 4), e.shards(key, 5)
+	for _, key := range []shards.By{shards.ByJID, shards.ByQueue} {
+		before, after := e.sharded(key, 4), e.sharded(key, 5)
 		moved := 0
 		for i := range 10000 {
 			name := fmt.Sprintf("name-%d", i)
-			was, is := before.ClientFor(name, name).Namespace(), after.ClientFor(name, name).Namespace()
+			was, is := before.Client(name, name).Namespace(), after.Client(name, name).Namespace()
 			if was != is {
 				moved++
 				require.Equal(t, "s4:", is, "jobs that move go to the new shard")
@@ -62,46 +63,46 @@ func TestAnAddedShardMovesLittle(t *testing.T) {
 // Other processes must find the same places, in whatever order they list the shards.
 func TestPlacesStayWhereTheyAre(t *testing.T) {
 	e := newEnv(t)
-	shards := e.shards(qless.ShardByJID, 3)
-	clients := shards.Clients()
-	other, err := qless.NewShards(qless.ShardByJID, clients[2], clients[0], clients[1])
+	sharded := e.sharded(shards.ByJID, 3)
+	clients := sharded.Clients()
+	other, err := shards.New(shards.ByJID, clients[2], clients[0], clients[1])
 	require.NoError(t, err)
 	places := ""
 	for i := range 20 {
 		jid := fmt.Sprint("job-", i)
-		require.Same(t, shards.ClientFor("q", jid), other.ClientFor("q", jid))
-		places += shards.ClientFor("q", jid).Namespace()[1:2]
+		require.Same(t, sharded.Client("q", jid), other.Client("q", jid))
+		places += sharded.Client("q", jid).Namespace()[1:2]
 	}
 	require.Equal(t, "22001011010121222200", places, "known places: a change strands jobs that are put twice")
-	require.Same(t, shards.ClientFor("a", "{order-7}-pack"), shards.ClientFor("b", "{order-7}-pick"))
-	byQueue := e.shards(qless.ShardByQueue, 3)
-	require.Same(t, byQueue.ClientFor("q", "1"), byQueue.ClientFor("q", "2"))
+	require.Same(t, sharded.Client("a", "{order-7}-pack"), sharded.Client("b", "{order-7}-pick"))
+	byQueue := e.sharded(shards.ByQueue, 3)
+	require.Same(t, byQueue.Client("q", "1"), byQueue.Client("q", "2"))
 }
 
 func TestShardsThatCantBe(t *testing.T) {
 	e := newEnv(t)
 	a := e.NewClient(e.Redis, qless.ClientConfig{Namespace: "a:"})
-	_, err := qless.NewShards(qless.ShardByJID)
+	_, err := shards.New(shards.ByJID)
 	requireCode(t, qless.ErrInvalid, err)
-	_, err = qless.NewShards(qless.ShardByJID, a, e.NewClient(e.Redis, qless.ClientConfig{Namespace: "a:"}))
+	_, err = shards.New(shards.ByJID, a, e.NewClient(e.Redis, qless.ClientConfig{Namespace: "a:"}))
 	requireCode(t, qless.ErrInvalid, err)
-	_, err = qless.NewShards("klass", a)
+	_, err = shards.New("klass", a)
 	require.EqualError(t, err, `qless: shard: the key "klass" is unknown`)
-	_, err = qless.NewShards(qless.ShardByJID, a, nil)
+	_, err = shards.New(shards.ByJID, a, nil)
 	require.EqualError(t, err, "qless: shard: clients[1] is nil")
-	shards, err := qless.NewShards("", a)
+	sharded, err := shards.New("", a)
 	require.NoError(t, err, "by jid")
-	require.Same(t, a, shards.ClientFor("q", "j"))
+	require.Same(t, a, sharded.Client("q", "j"))
 	_, err = qless.NewWorkerGroup(nil, qless.WorkerConfig{Queues: []string{"q"}})
 	requireCode(t, qless.ErrInvalid, err)
 }
 
 func TestAShardedQueueIsOneQueue(t *testing.T) {
-	for _, key := range []qless.ShardBy{qless.ShardByJID, qless.ShardByQueue} {
+	for _, key := range []shards.By{shards.ByJID, shards.ByQueue} {
 		e := newEnv(t)
 		ctx := t.Context()
-		shards := e.shards(key, 3)
-		queue := shards.Queue("q")
+		sharded := e.sharded(key, 3)
+		queue := sharded.Queue("q")
 		wanted := map[string]bool{}
 		for range 20 {
 			jid, err := queue.Put(ctx, "K", nil)
@@ -127,7 +128,7 @@ func TestAShardedQueueIsOneQueue(t *testing.T) {
 		counts, err = queue.Counts(ctx)
 		require.NoError(t, err)
 		require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 10, Running: 50}, counts)
-		all, err := shards.Queues(ctx)
+		all, err := sharded.Queues(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []qless.QueueCounts{counts}, all)
 
@@ -137,15 +138,15 @@ func TestAShardedQueueIsOneQueue(t *testing.T) {
 		for _, job := range append(jobs, rest...) {
 			require.True(t, wanted[job.JID])
 			delete(wanted, job.JID)
-			homes[shards.ClientFor("q", job.JID).Namespace()] = true
-			found, err := shards.Job(ctx, job.JID)
+			homes[sharded.Client("q", job.JID).Namespace()] = true
+			found, err := sharded.Job(ctx, job.JID)
 			require.NoError(t, err)
 			require.Equal(t, qless.StateRunning, found.State)
 			require.NoError(t, job.Complete(ctx))
 		}
 		require.Empty(t, wanted)
-		require.Len(t, homes, map[qless.ShardBy]int{qless.ShardByJID: 3, qless.ShardByQueue: 1}[key])
-		_, err = shards.Job(ctx, "nobody")
+		require.Len(t, homes, map[shards.By]int{shards.ByJID: 3, shards.ByQueue: 1}[key])
+		_, err = sharded.Job(ctx, "nobody")
 		requireCode(t, qless.ErrNotFound, err)
 	}
 }
@@ -153,35 +154,35 @@ func TestAShardedQueueIsOneQueue(t *testing.T) {
 func TestDependenciesStayWithinAShard(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	shards := e.shards(qless.ShardByJID, 3)
-	queue := shards.Queue("q")
+	sharded := e.sharded(shards.ByJID, 3)
+	queue := sharded.Queue("q")
 	first, err := queue.Put(ctx, "K", nil, qless.JID("{order-7}-pick"))
 	require.NoError(t, err)
 	second, err := queue.Put(ctx, "K", nil, qless.JID("{order-7}-pack"), qless.DependsOn{first})
 	require.NoError(t, err)
-	job, err := shards.Job(ctx, second)
+	job, err := sharded.Job(ctx, second)
 	require.NoError(t, err)
 	require.Equal(t, qless.StateDepends, job.State)
 
 	elsewhere := ""
 	for i := 0; elsewhere == ""; i++ {
-		if jid := fmt.Sprint("other-", i); shards.ClientFor("q", jid) != shards.ClientFor("q", first) {
+		if jid := fmt.Sprint("other-", i); sharded.Client("q", jid) != sharded.Client("q", first) {
 			elsewhere = jid
 		}
 	}
 	_, err = queue.Put(ctx, "K", nil, qless.JID(elsewhere), qless.DependsOn{first})
-	requireCode(t, qless.ErrWrongShard, err)
-	_, err = shards.Job(ctx, elsewhere)
+	requireCode(t, shards.ErrWrongShard, err)
+	_, err = sharded.Job(ctx, elsewhere)
 	requireCode(t, qless.ErrNotFound, err)
 
 	depending := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(elsewhere), qless.DependsOn{"{order-7}-new"}}}
 	_, err = queue.PutMany(ctx, []qless.JobSpec{
 		{Klass: "K", Options: []qless.PutOption{qless.JID("{order-7}-new")}}, depending,
 	})
-	failure := requireCode(t, qless.ErrWrongShard, err)
+	failure := requireCode(t, shards.ErrWrongShard, err)
 	require.Equal(t, elsewhere, failure.JID)
 	require.Contains(t, failure.Message, "jobs[1]: ")
-	_, err = shards.Job(ctx, "{order-7}-new")
+	_, err = sharded.Job(ctx, "{order-7}-new")
 	requireCode(t, qless.ErrNotFound, err)
 
 	_, err = queue.Put(ctx, "K", nil, qless.JID(elsewhere), qless.DependsOn{"nobody"})
@@ -192,21 +193,21 @@ func TestAShardThatIsAwayFailsWhatNeedsIt(t *testing.T) {
 	e := newEnv(t)
 	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	defer func() { _ = away.Close() }()
-	shards, err := qless.NewShards(qless.ShardByJID,
+	sharded, err := shards.New(shards.ByJID,
 		e.NewClient(e.Redis, qless.ClientConfig{Namespace: "here:"}), e.NewClient(away, qless.ClientConfig{Namespace: "away:"}))
 	require.NoError(t, err)
 	jobs := make([]qless.JobSpec, 50)
 	for i := range jobs {
 		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
 	}
-	put, err := shards.Queue("q").PutMany(t.Context(), jobs)
+	put, err := sharded.Queue("q").PutMany(t.Context(), jobs)
 	requireCode(t, qless.ErrUnavailable, err)
-	counts, countsErr := shards.Clients()[0].Queue("q").Counts(t.Context())
+	counts, countsErr := sharded.Clients()[0].Queue("q").Counts(t.Context())
 	require.NoError(t, countsErr)
 	require.Len(t, put, counts.Waiting)
 	require.NotEmpty(t, put)
 	require.Less(t, len(put), 50)
-	_, err = shards.Queue("q").Counts(t.Context())
+	_, err = sharded.Queue("q").Counts(t.Context())
 	requireCode(t, qless.ErrUnavailable, err)
 }
 
@@ -218,49 +219,49 @@ func TestASilentShardDelaysNoOther(t *testing.T) {
 	options.ReadTimeout = time.Hour
 	patient := redis.NewClient(options)
 	defer func() { _ = patient.Close() }()
-	shards, err := qless.NewShards(qless.ShardByJID,
+	sharded, err := shards.New(shards.ByJID,
 		e.NewClient(patient, qless.ClientConfig{Namespace: "silent:"}), e.NewClient(e.Redis, qless.ClientConfig{Namespace: "living:"}))
 	require.NoError(t, err)
-	living := shards.Clients()[1].Queue("q")
+	living := sharded.Clients()[1].Queue("q")
 	for _, jid := range []string{"done", "later", "called"} {
 		_, err := living.Put(t.Context(), "K", nil, qless.JID(jid), qless.Unique(jid))
 		require.NoError(t, err)
 	}
 	end := func(jid string) {
-		_, err := shards.Clients()[1].End(t.Context(), jid, qless.End{})
+		_, err := sharded.Clients()[1].End(t.Context(), jid, qless.End{})
 		require.NoError(t, err)
 	}
 	end("done")
 	silent.Suspend()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	job, err := shards.Job(ctx, "done")
+	job, err := sharded.Job(ctx, "done")
 	require.NoError(t, err)
 	require.Equal(t, "done", job.JID)
-	_, err = shards.Result(ctx, "done")
+	_, err = sharded.Result(ctx, "done")
 	require.NoError(t, err)
-	holder, err := shards.Holder(ctx, "later")
+	holder, err := sharded.Holder(ctx, "later")
 	require.NoError(t, err)
 	require.Equal(t, "later", holder)
-	_, err = shards.WaitAll(ctx, "done")
+	_, err = sharded.WaitAll(ctx, "done")
 	require.NoError(t, err)
 	waited := make(chan error, 1)
 	go func() {
-		_, err := shards.Wait(ctx, "later")
+		_, err := sharded.Wait(ctx, "later")
 		waited <- err
 	}()
 	end("later")
 	require.NoError(t, testkit.Soon(t, "the end of a job", waited))
-	silentsOwn := jidOf(shards, shards.Clients()[0])
-	_, err = shards.Queue("q").Put(ctx, "K", nil, qless.JID(silentsOwn), qless.DependsOn{"called"})
-	requireCode(t, qless.ErrWrongShard, err)
+	silentsOwn := jidOf(sharded, sharded.Clients()[0])
+	_, err = sharded.Queue("q").Put(ctx, "K", nil, qless.JID(silentsOwn), qless.DependsOn{"called"})
+	requireCode(t, shards.ErrWrongShard, err)
 	require.NoError(t, ctx.Err())
 }
 
 // jidOf returns a jid whose shard is the client's.
-func jidOf(shards *qless.Shards, c *qless.Client) string {
+func jidOf(sharded *shards.Shards, c *qless.Client) string {
 	for i := 0; ; i++ {
-		if jid := fmt.Sprint(i); shards.ClientFor("q", jid) == c {
+		if jid := fmt.Sprint(i); sharded.Client("q", jid) == c {
 			return jid
 		}
 	}

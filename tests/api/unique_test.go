@@ -14,6 +14,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/repairs"
 	"github.com/qless/qless-go/tests/scripts"
 )
@@ -348,7 +349,7 @@ func TestUniqueKeysThatAreRefused(t *testing.T) {
 	for _, parts := range [][]any{nil, {""}, {strings.Repeat("x", 600)}} {
 		_, err := e.Holder(t.Context(), parts...)
 		requireCode(t, qless.ErrInvalid, err)
-		_, err = e.shards(qless.ShardByJID, 2).Holder(t.Context(), parts...)
+		_, err = e.sharded(shards.ByJID, 2).Holder(t.Context(), parts...)
 		requireCode(t, qless.ErrInvalid, err)
 	}
 	for _, text := range []string{`u|{}`, `u|{"u":1}`, `u|{"u":{"k":""}}`, `u|{"u":{"k":"k","m":"for"}}`} {
@@ -361,8 +362,8 @@ func TestUniqueKeysThatAreRefused(t *testing.T) {
 
 func TestAUniqueKeyHoldsInAllShards(t *testing.T) {
 	e := newEnv(t)
-	shards := e.shards(qless.ShardByJID, 3)
-	queue := shards.Queue("q")
+	sharded := e.sharded(shards.ByJID, 3)
+	queue := sharded.Queue("q")
 	for i := range 20 {
 		jid, err := queue.Put(t.Context(), "K", nil, qless.Unique("k", i))
 		require.NoError(t, err)
@@ -374,11 +375,11 @@ func TestAUniqueKeyHoldsInAllShards(t *testing.T) {
 		})
 		requireCode(t, qless.ErrExists, err)
 		require.Equal(t, []string{jid}, jids)
-		holder, err := shards.Holder(t.Context(), "k", i)
+		holder, err := sharded.Holder(t.Context(), "k", i)
 		require.NoError(t, err)
 		require.Equal(t, jid, holder)
 	}
-	free, err := shards.Holder(t.Context(), "free")
+	free, err := sharded.Holder(t.Context(), "free")
 	require.NoError(t, err)
 	require.Empty(t, free)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/shards"
 )
 
 // Fifty tenants are spread over all masters. One group of workers serves each of them separately.
@@ -60,9 +61,9 @@ func TestAQueueSpreadOverAllMasters(t *testing.T) {
 	for _, master := range c.all {
 		clients = append(clients, client(t, rdb, "{"+c.tag(master, 0)+"}:ql:"))
 	}
-	shards, err := qless.NewShards(qless.ShardByJID, clients...)
+	sharded, err := shards.New(shards.ByJID, clients...)
 	require.NoError(t, err)
-	group, err := qless.NewWorkerGroup(shards.Clients(), qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Second})
+	group, err := qless.NewWorkerGroup(sharded.Clients(), qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Second})
 	require.NoError(t, err)
 	worked := make(chan string, 10000)
 	group.Handle("K", func(_ context.Context, job *qless.Job) error { worked <- job.JID; return nil })
@@ -75,7 +76,7 @@ func TestAQueueSpreadOverAllMasters(t *testing.T) {
 		for i := range many {
 			many[i].Klass = "K"
 		}
-		jids, err := shards.Queue("q").PutMany(t.Context(), many)
+		jids, err := sharded.Queue("q").PutMany(t.Context(), many)
 		require.NoError(t, err)
 		for _, jid := range jids {
 			wanted[jid] = true
@@ -89,7 +90,7 @@ func TestAQueueSpreadOverAllMasters(t *testing.T) {
 		delete(wanted, testkit.Soon(t, "a job", worked))
 	}
 	require.NoError(t, group.Drain(t.Context()))
-	counts, err := shards.Queue("q").Counts(t.Context())
+	counts, err := sharded.Queue("q").Counts(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, qless.QueueCounts{Name: "q"}, counts)
 }

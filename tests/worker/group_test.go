@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/shards"
 )
 
 func TestAGroupWorksAllShards(t *testing.T) {
@@ -18,9 +19,9 @@ func TestAGroupWorksAllShards(t *testing.T) {
 	for i := range 3 {
 		clients = append(clients, e.NewLiveClient(e.Redis, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
 	}
-	shards, err := qless.NewShards(qless.ShardByJID, clients...)
+	sharded, err := shards.New(shards.ByJID, clients...)
 	require.NoError(t, err)
-	group, err := qless.NewWorkerGroup(shards.Clients(), qless.WorkerConfig{
+	group, err := qless.NewWorkerGroup(sharded.Clients(), qless.WorkerConfig{
 		Queues: []string{"q"}, PollInterval: time.Hour,
 		Schedules: []qless.Schedule{newSchedule("tick", "@every 1s", "q", "Tick", nil)},
 	})
@@ -35,7 +36,7 @@ func TestAGroupWorksAllShards(t *testing.T) {
 	go func() { done <- group.Run(ctx) }()
 	wanted := map[string]bool{}
 	for i := range 60 {
-		jid, err := shards.Queue("q").Put(ctx, "K", i)
+		jid, err := sharded.Queue("q").Put(ctx, "K", i)
 		require.NoError(t, err)
 		wanted[jid] = true
 	}

@@ -1,0 +1,163 @@
+package qless
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go/internal/inside"
+	"github.com/qless/qless-go/internal/together"
+)
+
+func init() {
+	inside.Prepare, inside.PutOnce = prepareFor, putOnce
+	inside.Check = func(queue string, spec any) (inside.Put, error) {
+		p, err := newPut(queue, spec.(JobSpec))
+		return p.shown(), err
+	}
+	inside.CheckAll = func(queue string, specs any) ([]inside.Put, error) {
+		puts, err := newPuts(queue, specs.([]JobSpec))
+		if err != nil {
+			return nil, err
+		}
+		all := make([]inside.Put, len(puts))
+		for i, p := range puts {
+			all[i] = p.shown()
+		}
+		return all, nil
+	}
+	inside.Send = func(ctx context.Context, client any, p inside.Put) (string, error) {
+		return client.(*Client).put(ctx, checkedPut(p))
+	}
+	inside.SendParts = sendParts
+	inside.Call = func(ctx context.Context, client any, p inside.Put) (any, error) {
+		call := checkedPut(p)
+		if err := call.makeCall(); err != nil {
+			return Result{}, err
+		}
+		return client.(*Client).putAndWait(ctx, call)
+	}
+	inside.Wait = waitFor
+	inside.OpenBatch = func(ctx context.Context, client any, p inside.Put) (any, error) {
+		return client.(*Client).openBatch(ctx, checkedPut(p))
+	}
+	inside.AddToBatch = func(ctx context.Context, b any, puts []inside.Put) ([]string, error) {
+		return b.(*Batch).add(ctx, checkedPuts(puts))
+	}
+}
+
+// shown returns a job to be put for other packages of the project.
+func (p *put) shown() inside.Put {
+	return inside.Put{Queue: p.queue, JID: p.jid, Klass: p.klass, Data: p.data, Options: p.options,
+		At: p.at}
+}
+
+// checkedPut returns a job that newPut has checked.
+func checkedPut(p inside.Put) *put {
+	return &put{queue: p.Queue, jid: p.JID, klass: p.Klass, data: p.Data, options: p.Options,
+		at: p.At, isNew: p.Options.JID == "" && p.Options.Remembered(longestResend)}
+}
+
+func checkedPuts(puts []inside.Put) []*put {
+	checked := make([]*put, len(puts))
+	for i, p := range puts {
+		checked[i] = checkedPut(p)
+	}
+	return checked
+}
+
+func prepareFor(ctx context.Context, client any, queue string, spec any) (inside.Put, error) {
+	none := &Client{connection: &connection{maxData: defaultMaxData}}
+	c := cmp.Or(client.(*Client), none)
+	p, err := newPut(queue, spec.(JobSpec))
+	if err == nil {
+		err = c.prepare(ctx, p)
+	}
+	return p.shown(), err
+}
+
+func putOnce(ctx context.Context, client any, jobs []inside.Put) (int, []inside.Found, error) {
+	c, puts := client.(*Client), checkedPuts(jobs)
+	for i, p := range puts {
+		p.isNew = false
+		if err := p.check(); err != nil {
+			return 0, nil, p.failure(i, err)
+		}
+	}
+	if err := c.prepareAll(ctx, puts); err != nil {
+		return 0, nil, err
+	}
+	puts = puts[:countTogether(puts)]
+	ctx, done := c.beginPut(ctx, "put.many", puts...)
+	existing, err := c.sendSome(ctx, "once", puts)
+	done("", err)
+	var found []inside.Found
+	for _, f := range existing {
+		found = append(found, inside.Found{At: f.at, JID: f.jid, State: string(f.state)})
+	}
+	return len(puts), found, err
+}
+
+// A partOfPut is the part of a put for one client.
+type partOfPut struct {
+	client *Client
+	puts   []*put
+	ctx    context.Context
+	done   func(jid string, err error)
+}
+
+// prepareParts prepares all jobs to be put.
+func prepareParts(ctx context.Context, parts []inside.Part) ([]partOfPut, error) {
+	var all []partOfPut
+	for _, given := range parts {
+		part := partOfPut{client: given.Client.(*Client), puts: checkedPuts(given.Puts)}
+		part.ctx, part.done = part.client.beginPut(ctx, "put.many", part.puts...)
+		all = append(all, part)
+		if err := part.client.prepareAll(part.ctx, part.puts); err != nil {
+			for _, begun := range all {
+				begun.done("", err)
+			}
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func sendParts(ctx context.Context, given []inside.Part) ([]string, error) {
+	parts, err := prepareParts(ctx, given)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	jids := map[int]string{} // of the jobs that were put or exist, by index
+	var existing []conflict
+	err = together.Each(parts, func(part partOfPut) error {
+		put, found, err := part.client.sendAll(part.ctx, part.puts)
+		part.done("", manyError(found, err))
+		mu.Lock()
+		defer mu.Unlock()
+		for i, jid := range put {
+			jids[part.puts[i].at] = jid
+		}
+		existing = append(existing, found...)
+		return err
+	})
+	slices.SortFunc(existing, func(a, b conflict) int { return a.at - b.at })
+	var ordered []string
+	for _, at := range slices.Sorted(maps.Keys(jids)) {
+		ordered = append(ordered, jids[at])
+	}
+	return ordered, manyError(existing, err)
+}
+
+func waitFor(jid string, options any) (
+	time.Duration, func(ctx context.Context, client any) (any, error), error,
+) {
+	o, err := readWaitOptions(jid, options.([]WaitOption))
+	return o.awaitPut, func(ctx context.Context, client any) (any, error) {
+		return client.(*Client).joinAndWait(ctx, jid, true, o)
+	}, err
+}
