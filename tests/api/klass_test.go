@@ -146,6 +146,7 @@ func TestDataOfAKlass(t *testing.T) {
 func TestAKlassInEveryCall(t *testing.T) {
 	e := newEnv(t)
 	client := e.NewLiveClient(e.Redis, qless.ClientConfig{})
+	defer client.Close()
 	ctx, q := t.Context(), client.Queue("q")
 	length := qless.NewFunction[string, int]("Length", qless.Tags{"short"}, qless.Retries(0))
 	group, err := qless.NewWorkerGroup([]*qless.Client{client},
