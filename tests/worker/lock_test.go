@@ -353,13 +353,18 @@ func TestASlowAnswerDoesNotKeepALockFromBeingRenewed(t *testing.T) {
 	e := newLiveEnv(t)
 	e.Set(qless.ConfigHeartbeat, "9")
 	w, jid, end, causes := e.holding(qless.WorkerConfig{})
+	over := make(chan struct{})
 	slowly := func(send func() error) error {
 		err := send()
-		<-time.After(4 * time.Second) // the reply is slow
+		select { // the reply is slow
+		case <-time.After(4 * time.Second):
+		case <-over:
+		}
 		return err
 	}
 	w.instead("renew", slowly)
 	w.await(t, "a renewal", 3, of("renew"))
+	defer close(over) // the worker does not wait for the last one
 	require.Empty(t, causes)
 	end <- nil
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
