@@ -10,8 +10,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Batch is a set of member jobs and a callback job that runs when they have all finished. It is a
-// handle: all its state is on the server, so any program can resume a batch by its id. It is safe
+// A Batch is a set of member jobs and a callback job, to run when all members have finished. It is
+// a handle: all its state is on the server, so any program can resume a batch by its id. It is safe
 // for concurrent use.
 //
 // The callback depends on all members, so it is released by whichever client completes the last
@@ -32,7 +32,7 @@ type Batch struct {
 //
 // If the error is [ErrNotReplicated], the callback was put, and the batch is returned as well.
 //
-// A batch that is never committed stays, with its callback in the state [StateDepends].
+// A batch without a Commit stays, with its callback in the state [StateDepends].
 func (c *Client) NewBatch(ctx context.Context, queue string, callback JobSpec) (*Batch, error) {
 	p, err := newPut(queue, callback)
 	if err != nil {
@@ -146,7 +146,7 @@ func (b *Batch) Status(ctx context.Context) (BatchStatus, error) {
 	}, nil
 }
 
-// Pending iterates over the jids of the members that the callback waits for, each once, in no
+// Pending iterates over the jids of the members yet to end for the callback, each once, in no
 // particular order. It reads about 500 at a time. A member that ends in the meantime may be
 // missing. An error is the last element.
 func (b *Batch) Pending(ctx context.Context) iter.Seq2[string, error] {

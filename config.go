@@ -195,7 +195,7 @@ type QueueSettings struct {
 	// then keep their locks for 60 s each.
 	Heartbeat time.Duration `json:"heartbeat"`
 
-	// MaxConcurrency is the number of jobs that may run at once, or 0 if there is no limit.
+	// MaxConcurrency is the maximum number of running jobs, or 0 if there is no limit.
 	MaxConcurrency int `json:"max_concurrency"`
 
 	// MaxRate is the number of jobs that may start in any period of length Per, or 0 if there is no
@@ -203,7 +203,7 @@ type QueueSettings struct {
 	MaxRate int           `json:"max_rate"`
 	Per     time.Duration `json:"per"`
 
-	// NextStart is when MaxRate allows the next job to start, or zero if that is now.
+	// NextStart is when MaxRate allows the next start, or zero for now.
 	NextStart time.Time `json:"next_start,omitzero"`
 }
 
@@ -213,7 +213,7 @@ func (s QueueSettings) MarshalJSON() ([]byte, error) { return units.Marshal(s) }
 // UnmarshalJSON reads the output of MarshalJSON.
 func (s *QueueSettings) UnmarshalJSON(text []byte) error { return units.Unmarshal(text, s) }
 
-// Settings returns the settings of the queue. Values that the scripts can't use count as unset.
+// Settings returns the settings of the queue. Unusable values count as unset.
 func (q *Queue) Settings(ctx context.Context) (QueueSettings, error) {
 	const op = "queue.settings"
 	if err := q.check(op); err != nil {

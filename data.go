@@ -65,7 +65,7 @@ func unmarshal(jid string, raw json.RawMessage, v any) error {
 // unchanged.
 type storedData json.RawMessage
 
-// dataSeed is the seed of the checksums by which a job detects that its data was changed.
+// dataSeed is the seed of the checksums of data, by which a job detects changes.
 var dataSeed = maphash.MakeSeed()
 
 // stored returns the job's data as an argument of a put.
@@ -150,7 +150,7 @@ func (r *attemptReply) attempt() Attempt {
 	}
 }
 
-// A historyReply is one entry of a history, with the fields that [Job.Log] added.
+// A historyReply is one entry of a history, with the fields of [Job.Log].
 type historyReply map[string]json.RawMessage
 
 func (h *historyReply) UnmarshalJSON(raw []byte) error {
@@ -285,7 +285,7 @@ func (r *failureReply) failure() *Failure {
 	}
 }
 
-// decode reads a JSON reply. A reply that is not JSON is an [ErrServer].
+// decode reads a JSON reply. Any other is an [ErrServer].
 func decode[T any](op string, reply any) (T, error) {
 	value, err := wire.DecodeJSON[T](reply)
 	return value, replyError(op, err)
@@ -326,7 +326,7 @@ func decodeStrings(op string, reply any) ([]string, error) {
 // unexpected returns the error for a reply of the wrong type.
 func unexpected(op string, reply any) error { return replyError(op, wire.Unexpected(reply)) }
 
-// replyError returns the error for a reply that can't be read. It counts as the server's error.
+// replyError returns the error for an unreadable reply. It counts as the server's error.
 func replyError(op string, err error) error {
 	if err == nil {
 		return nil

@@ -30,8 +30,8 @@
 //	})
 //	return worker.Run(ctx) // until the context ends
 //
-// A job whose handler returns nil is complete. One whose handler returns an error is retried, and
-// fails when it has no retries left.
+// A job is complete once its handler has returned nil. After an error, it is retried, and fails
+// when it has no retries left.
 //
 // # Queues and jobs
 //
@@ -96,6 +96,9 @@
 // Package shards spreads jobs over several namespaces, of one server or of many.
 //
 // # Errors
+//
+// Calls for many or large jobs run several scripts, each in bounded time. If a later one fails,
+// they return the results of the others with the error, unless noted otherwise.
 //
 // Every error is an [*Error] with a code; compare it with a [Code] using [errors.Is]. Commands that
 // are not safe to run twice are never sent twice: if the connection breaks before the reply, or the

@@ -131,7 +131,7 @@ func (c *Client) endArgs(jid string, end *End) ([]any, error) {
 //
 // A job that has not ended is left alone, and the error is [ErrRunning] or [ErrUnfinished]: use
 // [Client.Cancel] to delete it. A failed job that others depend on is [ErrHasDependents]. If there
-// is no such job, the error is [ErrNotFound], which a caller that wants it gone may ignore.
+// is no such job, the error is [ErrNotFound].
 func (c *Client) Forget(ctx context.Context, jid string) error {
 	const op = "forget"
 	if err := checkJobName(op, jid); err != nil {
@@ -186,7 +186,7 @@ type endBatcher struct {
 	batch.Batcher[endRequest, endAnswer]
 }
 
-// A waitingEnd is an end that goes out with others.
+// A waitingEnd is an end to be sent with others.
 type waitingEnd = batch.Call[endRequest, endAnswer]
 
 type endRequest struct {
@@ -306,7 +306,7 @@ type completeBatcher struct {
 	batch.Batcher[[]any, completeAnswer]
 }
 
-// A waitingComplete is a call whose jobs are completed with those of others.
+// A waitingComplete is a call with jobs to be completed together with those of others.
 type waitingComplete = batch.Call[[]any, completeAnswer]
 
 // A completeAnswer holds the script's reply for each job, or the error of them all.
@@ -360,7 +360,7 @@ func (c *Client) settleDeferred(ctx context.Context) {
 	}
 }
 
-// settleBatchSize is the minimum number of deferred jobs that a sweep handles if others are left.
+// settleBatchSize is the minimum number of deferred jobs of a sweep if others are left.
 const settleBatchSize = 100
 
 func (c *Client) completeTogether(ctx context.Context, calls []*waitingComplete) {

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Code is the kind of an [Error]: a stable word, which programs such as gateways can translate.
+// A Code is the kind of an [Error]: a stable word for programs such as gateways to translate.
 // It is itself an error: errors.Is(err, qless.ErrNotFound) is true for an *Error with that code.
 type Code string
 

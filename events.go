@@ -25,7 +25,7 @@ const (
 	EventPut         EventKind = "put"          // put into a queue
 )
 
-// Events that the scripts of other clients do not publish. Nor do they publish that a job is out of
+// Events not published by the scripts of other clients. Nor do they publish that a job is out of
 // retries, unless a worker has lost it.
 const (
 	EventPaused   EventKind = "paused"   // a queue was paused
@@ -43,10 +43,10 @@ const (
 )
 
 // EventGap: events may have been lost: the connection broke, and is now restored. A
-// program that mirrors state from events should reload it.
+// program with a copy of the state should reload it.
 const EventGap EventKind = "gap"
 
-// An Event is something that happened in a namespace. Fields that do not apply to its kind are
+// An Event is something that happened in a namespace. Fields of other kinds are
 // empty.
 type Event struct {
 	Kind    EventKind `json:"event"`

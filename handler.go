@@ -171,7 +171,7 @@ func (m *mux) find(klass string) *route {
 // isEmpty reports whether no handler is registered.
 func (m *mux) isEmpty() bool { return len(m.exact)+len(m.prefixes) == 0 }
 
-// klasses returns the klasses and patterns that have a handler, sorted.
+// klasses returns the klasses and patterns with a handler, sorted.
 func (m *mux) klasses() []string {
 	klasses := slices.Collect(maps.Keys(m.exact))
 	for prefix := range m.prefixes {

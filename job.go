@@ -41,13 +41,13 @@ const (
 // if the job now belongs to another worker, with [ErrNotRunning] if it belongs to none, and with
 // [ErrNotFound] if it no longer exists.
 //
-// A Job that a [Worker] passed to a handler is bound to that run. Once the worker has dropped the
+// A Job passed to a handler is bound to that run. Once the worker has dropped the
 // run, because the lock was lost, the job was canceled, or the worker was stopped, Complete, Next,
 // Fail, Retry, Release, Heartbeat and Move fail with [ErrLockLost] and change nothing, even if the
 // same worker runs the job again.
 //
-// A Job that did not come from a client, such as Job{} or one decoded from JSON, has no client: its
-// methods that take a context return [ErrInvalid].
+// A Job from elsewhere, such as Job{} or one decoded from JSON, has no client: its methods with a
+// context return [ErrInvalid].
 type Job struct {
 	// Identity.
 
@@ -63,7 +63,7 @@ type Job struct {
 	// of a Job.
 	Data json.RawMessage `json:"data,omitempty"`
 
-	// Headers are strings that travel with the job.
+	// Headers travel with the job.
 	Headers Headers `json:"headers,omitempty"`
 
 	// Tags are the job's tags, in the order it got them.
@@ -85,7 +85,7 @@ type Job struct {
 	// digits. A value that is not a finite number counts as 0, here and in the queue.
 	Priority int `json:"priority"`
 
-	// Worker is the name of the worker that has the job, or had it when it was timed out.
+	// Worker is the name of the job's worker, or of the last one if the job was timed out.
 	Worker string `json:"worker,omitempty"`
 
 	// Parked is the limit that has no room for the job, or empty if the job does not wait for one. The
@@ -118,7 +118,7 @@ type Job struct {
 
 	// Runs.
 
-	// Retries is the number of retries that the job gets in each queue that it goes through.
+	// Retries is the number of retries that the job gets in each of its queues.
 	Retries int `json:"retries"`
 
 	// Remaining is the number of retries left.
@@ -154,7 +154,7 @@ type Job struct {
 	// [Client.NewBatch].
 	BatchSize *int `json:"batch_size,omitempty"`
 
-	// Dependencies are the jids of the jobs that this one waits for, in no particular order.
+	// Dependencies are the jids of the jobs to wait for, in no particular order.
 	Dependencies []string `json:"dependencies,omitempty"`
 
 	// Dependents are the jids of the jobs that wait for this one, in no particular order. Thousands of
@@ -214,7 +214,7 @@ type HistoryEntry struct {
 	Details map[string]json.RawMessage `json:"details,omitempty"`
 }
 
-// An Attempt is a run of a job that did not complete it.
+// An Attempt is a run that did not complete its job.
 type Attempt struct {
 	// The end of the run: retried, failed, released, lost or timed_out.
 	What string `json:"what"`
@@ -246,7 +246,7 @@ func (a *Attempt) UnmarshalJSON(text []byte) error { return units.Unmarshal(text
 
 // A jobRun is the run of a job by a worker of this process.
 type jobRun interface {
-	// end calls a command that ends the job, and records the outcome if it succeeds.
+	// end calls a command to end the job, and records the outcome if it succeeds.
 	end(outcome Outcome, command func() error) error
 
 	// isLost reports whether the worker has lost the job.
@@ -256,7 +256,7 @@ type jobRun interface {
 	setProgress(r *progressReport)
 }
 
-// endBy runs a command by which the handler ends the job, and records the outcome if it succeeds.
+// endBy runs a command of the handler to end the job, and records the outcome if it succeeds.
 func (j *Job) endBy(outcome Outcome, command func() error) error {
 	if j.run == nil {
 		return command()
@@ -314,7 +314,7 @@ func (j *Job) data(op string) (string, error) {
 	return j.client.encode(op, j.JID, j.Klass, "data", data)
 }
 
-// Complete marks the job complete and saves its data. Jobs that waited only for this one can then
+// Complete marks the job complete and saves its data. Jobs waiting only for this one can then
 // be popped. If there are more than 250, Complete releases them 250 at a time. If ctx ends before
 // that, the job is complete, and a worker or [Client.Sweep] releases the others.
 //
@@ -366,7 +366,7 @@ func (j *Job) complete(ctx context.Context, outcome Outcome, next ...any) error 
 	return err
 }
 
-// finish runs a command that ends the run, and returns the server's answer.
+// finish runs a command to end the run, and returns the server's answer.
 func (j *Job) finish(
 	ctx context.Context, op string, outcome Outcome, args []any,
 ) (reply any, err error) {
@@ -503,7 +503,7 @@ func unfailArgs(op string, options []UnfailOption) ([]string, error) {
 	return args, nil
 }
 
-// Unfail puts a failed job back into its own queue with fresh retries. A job that has not failed is
+// Unfail puts a failed job back into its own queue with fresh retries. A job in another state is
 // [ErrNotFailed].
 func (j *Job) Unfail(ctx context.Context, options ...UnfailOption) error {
 	if err := j.usable("unfail.job"); err != nil {
@@ -563,7 +563,7 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	})
 }
 
-// Tag adds tags to the job. Tags that it already has keep their place.
+// Tag adds tags to the job. Its present tags keep their place.
 func (j *Job) Tag(ctx context.Context, tags ...string) error {
 	return j.changeTags(ctx, "add", tags)
 }
@@ -584,14 +584,14 @@ func (j *Job) changeTags(ctx context.Context, action string, tags []string) erro
 	return err
 }
 
-// Depend adds dependencies to a job that waits for others. Jobs that do not exist or are complete
+// Depend adds dependencies to a job with dependencies. Jobs that do not exist or are complete
 // are not waited for. An impossible jid ([JID]), or a circle ([DependsOn]), is
 // [ErrInvalid]. If the job is in another state, the error is [ErrNotDepending].
 func (j *Job) Depend(ctx context.Context, jids ...string) error {
 	return j.changeDependencies(ctx, "upon", jids)
 }
 
-// Undepend removes dependencies of a job that waits for others. Once none is left, it can be
+// Undepend removes dependencies of a waiting job. Once none is left, it can be
 // popped. If the job is in another state, the error is [ErrNotDepending].
 func (j *Job) Undepend(ctx context.Context, jids ...string) error {
 	return j.changeDependencies(ctx, "off", jids)
@@ -658,7 +658,7 @@ func (j *Job) SetPriority(ctx context.Context, priority int) error {
 // job stays listed until a call of Track or [Client.Sweep] finds it.
 func (j *Job) Track(ctx context.Context) error { return j.track(ctx, "track") }
 
-// Untrack stops tracking the job, which need not exist any more.
+// Untrack stops tracking the job, even if it no longer exists.
 func (j *Job) Untrack(ctx context.Context) error { return j.track(ctx, "untrack") }
 
 func (j *Job) track(ctx context.Context, action string) error {

@@ -37,12 +37,10 @@ func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 // withDue asks for the due times of jobs, which the JSON for other clients lacks.
 const withDue = "x:due"
 
-// readAtOnce is the maximum number of jobs that a script reads by their jids.
+// readAtOnce is the maximum number of jobs for a script to read by their jids.
 const readAtOnce = 150
 
-// Jobs returns the jobs with these jids that exist, in order. Without jids it returns none. Each
-// script reads at most 150 jobs, 2 MiB of data that is larger than 4 KiB, 256 KiB of anything else,
-// and 4,000 jids of jobs that wait for others.
+// Jobs returns the existing jobs with these jids, in order. Without jids it returns none.
 func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	if len(jids) == 0 {
 		return nil, nil
@@ -73,7 +71,7 @@ func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	return jobs, nil
 }
 
-// deferredOf returns the jids of the jobs that did not fit into a reply.
+// deferredOf returns the jids of the jobs without room in a reply.
 func deferredOf(op, rest string) ([]string, error) {
 	if rest == "" {
 		return nil, nil
@@ -82,7 +80,7 @@ func deferredOf(op, rest string) ([]string, error) {
 	return wire.Strings(jids), err
 }
 
-// changeBatchSize is the maximum number of jobs that a call changes together, all or none.
+// changeBatchSize is the maximum number of jobs for a call to change together, all or none.
 const changeBatchSize = 500
 
 // Cancel deletes jobs, whatever their state, and notifies the workers that run them. Completed jobs

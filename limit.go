@@ -20,7 +20,7 @@ import (
 // A job without room is parked: it is scheduled until there is room, and then returns to its place
 // in the queue. That uses up no retry.
 //
-// The limits stay with the job in all queues that it goes through. A put that names others replaces
+// The limits stay with the job in all its queues. A put that names others replaces
 // them. A name has 1 to 200 bytes, without spaces or control characters.
 type Limits []string
 
@@ -48,7 +48,7 @@ type LimitConfig struct {
 	// Per is the period of Rate, from 1 ms to 366 days. It can be set only with Rate.
 	Per time.Duration `json:"per,omitempty"`
 
-	// Rate is the maximum number of jobs that start in any period of length Per, up to 1,000,000. 0
+	// Rate is the maximum number of starts in any period of length Per, up to 1,000,000. 0
 	// means no maximum. The server keeps the time of each start that still counts.
 	Rate int `json:"rate,omitempty"`
 }
@@ -78,8 +78,8 @@ func (c LimitConfig) check(op string) error {
 	return nil
 }
 
-// A Limit is a handle to a named limit, which jobs refer to by [Limits]. It is safe for concurrent
-// use.
+// A Limit is a handle to a named limit, for jobs with the option [Limits]. It is safe for
+// concurrent use.
 type Limit struct {
 	client *Client
 	name   string
@@ -112,7 +112,7 @@ func (l *Limit) Set(ctx context.Context, config LimitConfig) error {
 
 // Unset removes the definition of the limit and ends its hold. A key then has the definition of its
 // family; otherwise its parked jobs can start, 100 at once and others within about a minute.
-// Unsetting a limit that has no definition is not an error.
+// Unsetting a limit without a definition is not an error.
 func (l *Limit) Unset(ctx context.Context) error {
 	const op = "limit.delete"
 	if err := checkLimitName(op, l.name); err != nil {
@@ -139,7 +139,7 @@ func (l *Limit) Hold(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// Throttled is returned by a handler that ran into the limit of another service, for instance a
+// Throttled is returned by a handler at the limit of another service, for instance a
 // "429 Too Many Requests". The job is released: it uses up no retry, its data is saved, and it is
 // the next to start when its limits have room. The named limits of the job, or all of its limits if
 // none are named, are held for the duration d, so that no other job with them starts before that:

@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/internal/script"
 )
 
-// A Call is one command that a client has sent to the server, with its result.
+// A Call is one command of a client to the server, with its result.
 type Call struct {
 	// Command is the qless command, such as "put". It is "subscribe" for [Client.Events], and
 	// "receive" for [Client.Receive]. Commands that set up a connection, such as PING and INFO, and
@@ -20,10 +20,10 @@ type Call struct {
 	// the jobs differ.
 	Queue, Klass string
 
-	// JID is the job that the command is about. It is empty if there is none, or more than one.
+	// JID is the job of the command, or empty if there is none or more than one.
 	JID string
 
-	// Count is the number of jobs that the command named, changed or returned.
+	// Count is the number of jobs named, changed or returned by the command.
 	Count int
 
 	// Duration is the time until the reply. Commands that were sent together have the duration of the

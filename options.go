@@ -109,7 +109,7 @@ func (o Priority) applyPut(given *jobopts.Options)  { given.Priority = (*int)(&o
 func (o Priority) applyNext(given *jobopts.Options) { given.Priority = (*int)(&o) }
 func (o Priority) applyRecur(given *recurOptions)   { given.Priority = (*int)(&o) }
 
-// Retries is the number of times that a job may be retried, or lost by its worker, before it fails.
+// Retries is the number of retries of a job before it fails; the loss of a lock uses up one, too.
 // The default is 5, or the job's present number; 0 means none.
 type Retries int
 
@@ -118,8 +118,8 @@ func (o Retries) applyNext(given *jobopts.Options)   { given.Retries = (*int)(&o
 func (o Retries) applyUnfail(given *jobopts.Options) { given.Retries = (*int)(&o) }
 func (o Retries) applyRecur(given *recurOptions)     { given.Retries = (*int)(&o) }
 
-// Tags are the tags of a job. They replace the tags that it had; an empty list removes them. The
-// default is none, or the job's present ones.
+// Tags are the tags of a job, in place of its present ones. An empty list removes those. The
+// default is none, or the job's present tags.
 type Tags []string
 
 func (o Tags) applyPut(given *jobopts.Options)  { given.Tags = append([]string{}, o...) }
@@ -128,7 +128,7 @@ func (o Tags) applyRecur(given *recurOptions)   { given.Tags = append([]string{}
 
 // Delay is the time until a job can be popped. The default is 0; a negative delay is [ErrInvalid].
 //
-// A job that is also put with [DependsOn] waits for both the other jobs and the delay. When a job
+// With [DependsOn], a job waits for both the other jobs and the delay. When a job
 // moves to another queue ([Next], [Job.Next]), the delay is ignored if there are dependencies and
 // all of them are already complete: the job can be popped at once, as with clients in other
 // languages.
@@ -139,10 +139,10 @@ func (o Delay) applyNext(given *jobopts.Options) { given.Delay = (*time.Duration
 
 // DependsOn makes a job wait until other jobs are complete. If it is used twice, the lists are
 // joined. Jobs that do not exist ([DependsOn.MustExist]) or are already complete are not waited
-// for. If one of them fails, the job keeps waiting until that one is unfailed and completed, or
-// both are canceled together, unless [OnFailure] says otherwise. A jid that no job can have ([JID])
-// is [ErrInvalid], as is a circle, in which a job would wait for itself: each call follows up to
-// 1000 dependencies to find one.
+// for. If one of them fails, the job keeps waiting until the other is unfailed and completed, or
+// both are canceled together, unless [OnFailure] says otherwise. An impossible jid ([JID]) is
+// [ErrInvalid], as is a circle of jobs that wait for one another: each call follows up to 1000
+// dependencies to find one.
 type DependsOn []string
 
 func (o DependsOn) applyPut(given *jobopts.Options) {
@@ -152,8 +152,8 @@ func (o DependsOn) applyPut(given *jobopts.Options) {
 func (o DependsOn) applyNext(given *jobopts.Options) { o.applyPut(given) }
 
 // MustExist refuses the put with [ErrNotFound] if one of the jobs does not exist, for instance
-// because its jid is misspelled. A complete job whose record is no longer kept (see [KeepFor]) does
-// not exist. In a [Queue.PutMany], each script puts all its jobs or none, and a job may depend on
+// because its jid is misspelled. A complete job no longer exists after its record is deleted (see
+// [KeepFor]). In a [Queue.PutMany], each script puts all its jobs or none, and a job may depend on
 // an earlier one.
 func (o DependsOn) MustExist() PutOption { return mustExist(o) }
 
@@ -164,8 +164,8 @@ func (o mustExist) applyPut(given *jobopts.Options) {
 	given.MustExist = true
 }
 
-// Backlog limits the number of missed jobs that a recurring job puts after its queue was not popped
-// for a while. The default, 0, puts all of them.
+// Backlog limits the number of missed jobs of a recurring job, after its queue was not popped for a
+// while. The default, 0, puts all of them.
 type Backlog int
 
 func (o Backlog) applyRecur(given *recurOptions) { given.backlog = int(o) }
@@ -233,16 +233,15 @@ func (c *Client) addHeaders(ctx context.Context, p *put) error {
 	return asInvalid("put", p.jid, jobopts.CheckHeaders(p.options.Headers))
 }
 
-// OnFailure decides what happens to a job when a job that it waits for ([DependsOn]) fails, by
-// [Job.Fail] and the like or because it has no retries left, or has already failed when the job is
-// put. The default is [OnFailureWait], or the job's present policy.
+// OnFailure is the policy of a job for failures of its dependencies ([DependsOn]), including those
+// before the put. The default is [OnFailureWait], or the job's present policy.
 //
-// A put with an OnFailure, even with the default, also records which jobs it waits for: see the
-// Parents of [JobOptions].
+// A put with an OnFailure, even with the default, also records the dependencies: see the Parents of
+// [JobOptions].
 //
 // One call notifies about 200 dependents of a failure. A worker and [Client.End] notify further
-// ones at once. After any other call, they are notified by later calls: every call that completes a
-// job, each running worker once a minute, and [Client.Sweep].
+// ones at once. After any other call, they are notified by later calls: every completion of a job,
+// each running worker once a minute, and [Client.Sweep].
 //
 // If a client with another script fails a job, its dependents keep waiting until [Client.Sweep] is
 // called.
@@ -256,9 +255,8 @@ const (
 	// failed ones in its FailedDependencies. Unfailing one of these later has no effect on this job.
 	OnFailureRun OnFailure = "run"
 
-	// OnFailureFail fails the job too, in the group failed-dependency, and then the jobs that wait for
-	// it, according to their own OnFailure. When the job is unfailed, it runs without waiting for
-	// anything.
+	// OnFailureFail fails the job too, in the group failed-dependency, and then its own dependents,
+	// according to their OnFailure. When the job is unfailed, it runs without waiting for anything.
 	OnFailureFail OnFailure = "fail"
 )
 
@@ -270,13 +268,13 @@ func (o OnFailure) applyPut(given *jobopts.Options) {
 
 func (o OnFailure) applyNext(given *jobopts.Options) { o.applyPut(given) }
 
-// A FailedDependency is a job that another one waited for and that has failed.
+// A FailedDependency is a failed job on which another one depended.
 type FailedDependency struct {
 	JID   string `json:"jid"`
 	Group string `json:"group"`
 }
 
-// failuresOf returns jobs that have failed, with their groups, by jid.
+// failuresOf returns failed jobs, with their groups, by jid.
 func failuresOf(groups map[string]string) []FailedDependency {
 	var failed []FailedDependency
 	for jid, group := range groups {
@@ -286,38 +284,36 @@ func failuresOf(groups map[string]string) []FailedDependency {
 	return failed
 }
 
-// Lifetimes are options of a put that limit how long a job is useful. They count from the put,
-// including its [Delay], by the server's clock or that of a [ClientConfig]. [Forever] removes one
-// from a job that is put again.
+// Lifetimes are options of a put. They limit how long a job is useful, counted from the put,
+// including its [Delay], by the server's clock or the Clock of a [ClientConfig]. [Forever] removes
+// one when a job is put again.
 type (
 	// StartBy is the time after its put within which a job must be popped. After that, no worker gets
-	// it. This includes retries: a job that was popped in time is not popped again later. It is at
-	// least 1 ms, and longer than the [Delay].
+	// it, not even for a retry. It is at least 1 ms, and longer than the [Delay].
 	//
 	// An expired job is deleted as by [Job.Cancel], with the same events, and counted in
 	// [Stats].Expired. If other jobs depend on it, it fails in the group expired-<queue> instead. It
-	// is deleted by the next pop, put with a lifetime or [Client.Sweep] that finds it.
+	// is deleted when a pop, a put with a lifetime or [Client.Sweep] finds it.
 	//
-	// The option stays when the job is retried or moves to another queue, and ends when the job is
-	// complete or has failed: a job that is unfailed or put again has no StartBy unless the call sets
-	// one.
+	// The option survives retries and moves to other queues. It ends when the job is complete or has
+	// failed: a later put or Unfail must set it again.
 	StartBy time.Duration
 
-	// TTL is the time after its put at which a job is deleted, whatever its state. A worker that runs
-	// it is notified, and the context of the handler ends with [ErrCanceled]. For a failed job with a
-	// [KeepFailedFor], that applies instead. It is at least 1 ms, and longer than the [Delay]. See
-	// [StartBy] for when an expired job is deleted, and when the option ends.
+	// TTL is the time after its put at which a job is deleted, whatever its state. The worker of a
+	// running job is notified, and the context of the handler ends with [ErrCanceled]. A
+	// [KeepFailedFor] replaces the TTL of a failed job. It is at least 1 ms, and longer than the
+	// [Delay]. See [StartBy] for when an expired job is deleted, and when the option ends.
 	TTL time.Duration
 
 	// KeepFor is how long the record of a job is kept after it is complete. The default is
 	// [ConfigJobsHistory], or the job's present value. That setting and [ConfigJobsHistoryCount] apply
-	// in any case. With 0, the call that completes the job deletes it.
+	// in any case. With 0, the job is deleted as soon as it is complete.
 	KeepFor time.Duration
 
 	// KeepFailedFor is how long a job is kept after it has failed, or [Forever]. The default is given
 	// by the settings [ConfigJobsFailedHistory] and [ConfigJobsFailedHistoryCount], or is the job's
 	// present value. The settings do not delete a job with this option, though it counts as one of its
-	// group. With 0, the job is deleted as soon as it fails. A job that others depend on is kept.
+	// group. With 0, the job is deleted as soon as it fails. A job with dependents is kept.
 	KeepFailedFor time.Duration
 
 	// MaxRunTime is the time after which the context of a handler ends, with [ErrMaxRunTime]. As an
@@ -379,7 +375,7 @@ type At time.Time
 
 func (o At) applyPut(given *jobopts.Options) { given.At = (*time.Time)(&o) }
 
-// longestResend is longer than the time during which a put may be sent again.
+// longestResend is longer than the time for sending a put again.
 const longestResend = time.Minute
 
 // dropPast removes StartBy and TTL if the history has a later put than theirs, by a script that
@@ -449,25 +445,24 @@ type LockTime time.Duration
 
 func (o LockTime) applyPut(given *jobopts.Options) { given.LockTime = (*jobopts.Span)(&o) }
 
-// An OnLost is the place in its queue to which a job returns when its worker has lost the lock. It
-// is an option of a put. The default is [OnLostFirst], or the job's present value. It does not
-// apply to jobs that were taken from their workers, which always come first. A lost job that waits
-// because of [ConfigBackoffInitialDelay] is put back as other scheduled jobs are.
+// An OnLost is an option of a put: the place in its queue of a job whose lock was lost. The default
+// is [OnLostFirst], or the job's present value. It does not apply to jobs taken from their workers:
+// these always come first. A lost job with a delay, by [ConfigBackoffInitialDelay], is put back as
+// other scheduled jobs are.
 type OnLost string
 
 const (
 	// OnLostFirst makes the job the first of its queue.
 	OnLostFirst OnLost = "first"
 
-	// OnLostLast makes the job the last of its priority, as if it had been put now. Jobs that are lost
-	// together keep the order in which their locks ended. A job with a [Delay] is ordered by its due
+	// OnLostLast makes the job the last of its priority, as if it had been put now. Jobs lost together
+	// keep the order of the ends of their locks. A job with a [Delay] is ordered by its due
 	// time.
 	OnLostLast OnLost = "last"
 
-	// OnLostInPlace puts the job back among those of its priority by when it was put or, with a
-	// delay or an [At], fell due. Such a job also has that place before it is lost: a job with an
-	// At in the past precedes jobs that were put since then. Jobs that were put by one
-	// [Queue.PutMany] may change their order.
+	// OnLostInPlace puts the job back among the jobs of its priority by when it was put or, with a
+	// delay or an [At], fell due. It has this place before a loss, too: a job with an At in the past
+	// precedes jobs put since then. The jobs of one [Queue.PutMany] may change their order.
 	OnLostInPlace OnLost = "place"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// An Action is the way in which a worker ends the run of a job.
+// An Action is how a worker ends the run of a job.
 type Action string
 
 // The actions of outcomes.
@@ -123,7 +123,7 @@ func Next(queue string, options ...NextOption) error {
 	return &o
 }
 
-// nextOutcome returns the outcome for a job that moves to another queue.
+// nextOutcome returns the outcome for a job on its way to another queue.
 func nextOutcome(queue string, given *jobopts.Options) Outcome {
 	o := Outcome{
 		Action: ActionComplete, Queue: queue, DependsOn: given.DependsOn,

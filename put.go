@@ -139,16 +139,16 @@ func (c *Client) sendOne(ctx context.Context, p *put) (string, error) {
 	return p.jid, err
 }
 
-// putBatchSize is the maximum total weight of the jobs that one script puts. That takes the server
+// putBatchSize is the maximum total weight of the jobs of a script. That takes the server
 // up to about 10 ms.
 const putBatchSize = 500
 
-// weight returns the number of small jobs as which the job counts toward putBatchSize.
+// weight returns the job's share of putBatchSize, as a number of small jobs.
 func (p *put) weight() int {
 	return 1 + (3*p.options.Extras()+1)/2 + len(p.data)/4096
 }
 
-// countTogether returns the number of jobs that one script puts: as many of the first ones as fit.
+// countTogether returns the number of jobs for one script: as many of the first ones as fit.
 func countTogether(puts []*put) int {
 	weight := 0
 	for n, p := range puts {
@@ -165,7 +165,7 @@ func countTogether(puts []*put) int {
 // counts as another job, and every two tags, dependencies or other options as three. If a later
 // script fails, PutMany returns the jids of the jobs that were put along with the error.
 //
-// Jobs that are refused because of an [If] or [Unique] do not stop the others. Of several jobs in
+// Jobs refused because of an [If] or [Unique] do not stop the others. Of several jobs in
 // the call with the same key, the first is put; with [UniqueOption.Replace], all become one job,
 // with the data of the last. In place of a refused job's jid, PutMany returns that of the existing
 // job. Unless there is another error, it is [ErrExists], with the Indices of the refused jobs. If
@@ -334,7 +334,7 @@ func (p *put) form(allNew bool) []any {
 	return form
 }
 
-// batchedPuts is the maximum number of puts that share a script.
+// batchedPuts is the maximum number of puts in a script.
 const batchedPuts = 200
 
 // A putBatcher combines the puts of several goroutines in one script. It has one call in flight at
@@ -344,7 +344,7 @@ type putBatcher struct {
 	batch.Batcher[*put, putAnswer]
 }
 
-// A waitingPut is a put that goes out with others.
+// A waitingPut is a put to be sent with others.
 type waitingPut = batch.Call[*put, putAnswer]
 
 // A putAnswer is the result of a put.
@@ -452,7 +452,7 @@ func isSinglePut(err error) bool {
 		errors.Is(err, ErrServer) && !redisx.IsServerWide(err)
 }
 
-// runReplicated runs a command that puts, and waits until the replicas have its writes.
+// runReplicated runs a command with puts, and waits until the replicas have its writes.
 func (c *Client) runReplicated(
 	ctx context.Context, op, jid string, isNew bool, args []any,
 ) (any, error) {

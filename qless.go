@@ -168,7 +168,7 @@ func (c *Client) run(ctx context.Context, op, jid string, args ...any) (any, err
 	return c.call(ctx, op, jid, false, args)
 }
 
-// runNew is like run, for a command that puts only new jobs, so that it may be sent again.
+// runNew is like run, for a command with only new jobs: it may be sent again.
 func (c *Client) runNew(ctx context.Context, op, jid string, args ...any) (any, error) {
 	return c.call(ctx, op, jid, true, args)
 }
@@ -312,7 +312,7 @@ func plainText(arg any) (string, bool) {
 	return "", false
 }
 
-// optionPairs returns the pairs of arguments for the options of a put of a job that exists.
+// optionPairs returns the pairs of arguments for the options of a put of an existing job.
 func optionPairs(op string, options []PutOption) ([]any, error) {
 	var o jobopts.Options
 	if err := applyOptions(op, "", &o, options, PutOption.applyPut); err != nil {
@@ -354,7 +354,7 @@ func hostName() string {
 	return strings.ToValidUTF8(host, "")
 }
 
-// DefaultNamespace is the key prefix that clients in all languages share.
+// DefaultNamespace is the key prefix shared by clients in all languages.
 const DefaultNamespace = "ql:"
 
 // A ClientConfig configures a client, for [New] and [Dial]. No field is required, and the config
@@ -390,7 +390,7 @@ type ClientConfig struct {
 	// Defaults to nil: none are added.
 	Headers func(ctx context.Context) map[string]string
 
-	// Logger receives problems that the client can't return as errors, such as a lost subscription.
+	// Logger receives problems outside of a call, such as a lost subscription.
 	// go-redis logs failed connections by itself: see its SetLogger.
 	//
 	// Defaults to [slog.Default].
@@ -419,10 +419,10 @@ type ClientConfig struct {
 	// Defaults to nil: the headers stay as they are.
 	NextHeaders func(ctx context.Context, headers map[string]string) map[string]string
 
-	// Observer is called once for every command that the client and its workers send to the server,
+	// Observer is called once for every command of the client and its workers to the server,
 	// after the reply. The call waits for it, so it must return quickly.
 	//
-	// Puts of several goroutines that share a script are one call, "put.many", with the values of the
+	// Puts of several goroutines in one script are one call, "put.many", with the values of the
 	// first put's context; PutObserver sees each put. Calls of [Client.Receive] share commands, too:
 	// these ("reserve", "finish") have a context of the client's. Each Receive is also a call of its
 	// own, "receive", when it returns, with its context, its jobs, and the time it waited for them.
@@ -456,7 +456,7 @@ type ClientConfig struct {
 	// Defaults to nil: puts are not reported.
 	PutObserver func(ctx context.Context, put Call) (context.Context, func(put Call))
 
-	// ReplicaTimeout is the maximum time that a put waits for its Replicas.
+	// ReplicaTimeout is the maximum time to wait for the Replicas of a put.
 	//
 	// Defaults to 1 s. It must be at least 1 ms, and can't be disabled.
 	ReplicaTimeout time.Duration
@@ -483,7 +483,7 @@ type ClientConfig struct {
 	// and for those of [Queue.CompleteMany], which share scripts.
 	Unbatched bool
 
-	// WorkerName is the name under which the client pops and runs jobs. A [Worker] has a name of its
+	// WorkerName is the client's name for popping and running jobs. A [Worker] has a name of its
 	// own: see [WorkerConfig].
 	//
 	// Defaults to a unique name of the form host-pid-random.
@@ -571,7 +571,7 @@ func (c *ClientConfig) codecs() []Codec {
 	return slices.Concat([]Codec{c.Codec}, c.OldCodecs)
 }
 
-// replicas returns the replicas that puts wait for, or nil.
+// replicas returns the replicas to wait for after a put, or nil.
 func (c *ClientConfig) replicas() *script.Replicas {
 	if c.Replicas <= 0 {
 		return nil

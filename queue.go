@@ -35,7 +35,7 @@ func (q *Queue) Name() string { return q.name }
 // Put puts a job into the queue and returns its jid. The klass names the work to do.
 //
 // The data is stored as JSON. A [json.RawMessage], or a []byte that is JSON, is stored byte for
-// byte; a []byte that is not JSON is [ErrInvalid]. Anything else is passed to [json.Marshal], so a
+// byte; another []byte is [ErrInvalid]. Anything else is passed to [json.Marshal], so a
 // string becomes a JSON string. Nil becomes an empty object.
 //
 // If a job with the given [JID] exists in any state, it is overwritten and put again. A running job
@@ -43,15 +43,15 @@ func (q *Queue) Name() string { return q.name }
 // [IfFinished] and [IfNotRunning] refuse that with [ErrExists] and the jid of the existing job.
 //
 // A put without a JID is sent again if the connection breaks before the reply: its jid is new and
-// random, so the server knows whether it already has the job. This would fail only if the job were
-// complete and deleted within these seconds (see [ConfigJobsHistory]). A put with a JID is sent
-// once, and so is one with a [TTL], [KeepFor] or [KeepFailedFor] of less than a minute.
+// random, so the server knows whether it already has the job. A duplicate is possible only if the
+// job is completed and deleted within these seconds (see [ConfigJobsHistory]). A put with a JID is
+// sent once, and so is one with a [TTL], [KeepFor] or [KeepFailedFor] of less than a minute.
 //
 // With [UniqueOption.Replace], the jid may be that of the replaced job.
 //
-// Put returns the jid even with an error, unless that is [ErrInvalid]: a call that failed with
-// [ErrUnavailable] may have put the job. Putting it again with this jid and [IfAbsent] is safe:
-// [ErrExists] then means that the job exists.
+// Put returns the jid even with an error other than [ErrInvalid]. After [ErrUnavailable], the job
+// may exist. Putting it again with this jid and [IfAbsent] is safe: [ErrExists] then tells that it
+// does.
 func (q *Queue) Put(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (jid string, err error) {
@@ -74,10 +74,8 @@ const popBatchSize = 100
 // it failed with [ErrUnavailable], it may have locked jobs, which can be popped again when their
 // locks expire. [Client.Receive] can set the lock time.
 //
-// Each script pops at most 100 jobs, fewer if they have long histories, and 2 MiB of data that is
-// larger than 4 KiB, unless one job has more; then Pop runs it again. If that fails, Pop returns
-// the jobs that it has. More than 4,000 Dependents are read in further steps. If one fails, the job
-// is returned without them, and [Job.Refresh] reads them.
+// Pop runs several scripts for many or large jobs. If a later one fails, it returns the jobs of the
+// others. A job with thousands of Dependents may be returned without them: see [Job.Refresh].
 func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("pop", count); err != nil {
 		return nil, err
@@ -104,10 +102,8 @@ func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 }
 
 // Peek returns the next jobs without locking them. Scheduled jobs that are due become waiting. Pop
-// may return fewer: none of a paused queue, no more than max-concurrency allows, and none whose
-// lock has expired until the grace period of its worker is over. Each script reads at most 250
-// jobs, and 2 MiB of data that is larger than 4 KiB, unless one job has more; then Peek runs it
-// again, and may miss jobs that arrive in the meantime.
+// may return fewer: none of a paused queue, no more than max-concurrency allows, and none in its
+// grace period. Peek runs several scripts for many or large jobs, and may then miss new ones.
 func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("peek", count); err != nil {
 		return nil, err
@@ -138,7 +134,7 @@ func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	}
 }
 
-// maxReserve is the maximum number of queues that a call asks, and of jobs that it asks for.
+// maxReserve is the maximum number of queues of a call, and of jobs that it asks for.
 const maxReserve = 1000
 
 // checkCount checks the number of jobs asked for by a call.
@@ -160,8 +156,7 @@ func (q *Queue) check(op string) error {
 	return checkName(op, "queue name", q.name)
 }
 
-// Counts returns the numbers of the queue's jobs, by state. Scheduled jobs that are due count as
-// waiting.
+// Counts returns the numbers of the queue's jobs, by state. Due jobs count as waiting.
 func (q *Queue) Counts(ctx context.Context) (QueueCounts, error) {
 	if err := q.check("queues"); err != nil {
 		return QueueCounts{}, err
@@ -174,7 +169,7 @@ func (q *Queue) Counts(ctx context.Context) (QueueCounts, error) {
 	return counts.counts(), err
 }
 
-// Queues returns the counts of every known queue, in the order in which they were first seen. It
+// Queues returns the counts of every known queue, in the order of their first jobs. It
 // reads 200 queues at a time.
 func (c *Client) Queues(ctx context.Context) ([]QueueCounts, error) {
 	counts := []QueueCounts{}
@@ -305,10 +300,9 @@ func (q *Queue) checkRecur(klass string, every time.Duration, o *recurOptions) e
 // allQueues stands for every known queue.
 const allQueues = "*"
 
-// Sweep deletes and repairs leftovers that no other call has found, and returns the number of jobs
-// affected:
+// Sweep deletes and repairs leftovers of other calls, and returns the number of jobs affected:
 //
-//   - jobs whose lives have ended, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor]: at most 100;
+//   - expired jobs, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor]: at most 100;
 //   - failed jobs of any group that exceed [ConfigJobsFailedHistory] or
 //     [ConfigJobsFailedHistoryCount];
 //   - jobs with an [OnFailure] that wait for a failed job and were not notified, because a client
@@ -318,17 +312,16 @@ const allQueues = "*"
 //
 // For the second and third, a call examines about 100 failed jobs, of at most 100 groups, and the
 // next call continues from there. With nothing to do, it costs the server 3 commands. It also
-// examines 100 tracked jobs and stops tracking the ones that no longer exist, which it does not
-// count.
+// examines 100 tracked jobs, and stops tracking deleted ones without counting them.
 //
 // Given the names of up to 1000 queues, it also moves up to 100 of their jobs to where a pop would
-// find them, so that readers see true counts, states and lists: scheduled jobs that are due,
-// children of recurring jobs, and jobs whose locks have ended, according to [OnLost], with the
-// usual notice, grace period, and loss of a retry. The name "*" stands for all queues: a call
+// find them, so that readers see true counts, states and lists: due jobs, children of recurring
+// jobs, and, according to [OnLost], jobs with expired locks, with the usual notice, grace period,
+// and loss of a retry. The name "*" stands for all queues: a call
 // examines 100 of them, and the next call others. A queue costs 3 commands.
 //
-// No worker gets a job whose life has ended, swept or not, and the next pop finds jobs that are
-// due. A program that relies on the rest, such as on handlers ending at the TTL of their jobs,
+// No worker gets an expired job, swept or not, and the next pop finds due jobs. A program that
+// relies on the rest, such as on handlers ending at the TTL of their jobs,
 // should call Sweep from time to time, for instance every second. Several programs may do so.
 func (c *Client) Sweep(ctx context.Context, queues ...string) (int, error) {
 	if err := checkSwept(queues); err != nil {

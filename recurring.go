@@ -14,16 +14,16 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A RecurringJob is a snapshot of a job that is put into its queue again and again. To change it,
+// A RecurringJob is a snapshot of a job put into its queue again and again. To change it,
 // set fields and call [RecurringJob.Update]. It is not safe for concurrent use.
 //
-// A RecurringJob that did not come from a client, such as RecurringJob{}, has no client: its
+// A RecurringJob from elsewhere, such as RecurringJob{}, has no client: its
 // methods return [ErrInvalid].
 type RecurringJob struct {
 	// Backlog is the maximum number of missed jobs to put; 0 means all of them.
 	Backlog int `json:"backlog"`
 
-	// Count is the number of jobs that it has put.
+	// Count is the number of jobs put so far.
 	Count int `json:"count"`
 
 	// Data is the data of each job.
@@ -41,7 +41,7 @@ type RecurringJob struct {
 	// Priority is the priority of each job, read like [Job.Priority].
 	Priority int `json:"priority"`
 
-	// Queue is the queue that the jobs are put into.
+	// Queue is the queue of the jobs.
 	Queue string `json:"queue"`
 
 	// Retries is the number of retries of each job.
@@ -54,7 +54,7 @@ type RecurringJob struct {
 	was    *RecurringJob // as it was read
 }
 
-// MarshalJSON writes the interval as text, and Data that is not JSON as a string.
+// MarshalJSON writes the interval as text, and Data other than JSON as a string.
 func (r RecurringJob) MarshalJSON() ([]byte, error) {
 	r.Data = shownJSON(r.Data)
 	return units.Marshal(r)
@@ -97,7 +97,7 @@ type recurringReply struct {
 }
 
 func (r *recurringReply) job(c *Client) *RecurringJob {
-	// Data that can't be decoded stays as it is.
+	// Undecodable data stays as it is.
 	data, _ := c.decode(string(r.JID), "data", string(r.Data))
 	job := &RecurringJob{
 		Backlog:  r.Backlog.Int(),
@@ -146,13 +146,13 @@ func (r *RecurringJob) Refresh(ctx context.Context) error {
 	return err
 }
 
-// Cancel deletes the recurring job; jobs that it has put are kept.
+// Cancel deletes the recurring job; the jobs already put are kept.
 func (r *RecurringJob) Cancel(ctx context.Context) error {
 	return r.run(ctx, "unrecur", r.JID)
 }
 
-// Update writes the fields that were changed since the recurring job was read, all or none of them.
-// Other fields keep values that other clients have written in the meantime. Jobs that it has
+// Update writes the fields changed since the recurring job was read, all or none of them.
+// Other fields keep the values written by other clients in the meantime. Jobs that it has
 // already put stay as they are.
 //
 // With a new Interval, the next job is due that long after the last one. Data is encoded as by
@@ -181,7 +181,7 @@ func (r *RecurringJob) remember() {
 	r.was = &was
 }
 
-// changes returns the fields that were changed since they were read, as pairs of arguments.
+// changes returns the fields changed since they were read, as pairs of arguments.
 func (r *RecurringJob) changes(op string) ([]string, error) {
 	if r.JID != r.was.JID || r.Count != r.was.Count {
 		return nil, invalid(op, r.was.JID, "the JID and the Count of a recurring job can't be changed")

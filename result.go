@@ -33,7 +33,7 @@ type Result struct {
 	undecoded error // why Data is still in its envelope; nil if it is not
 }
 
-// Unmarshal decodes Data into v. A result that does not fit, or that the job does not have, is
+// Unmarshal decodes Data into v. A result that does not fit, or is missing, is
 // [ErrInvalid].
 func (r *Result) Unmarshal(v any) error {
 	if r.Data == nil {
@@ -64,7 +64,7 @@ func ResultAs[T any](result Result, err error) (T, error) {
 	return value, err
 }
 
-// failed returns the error for a job that has failed.
+// failed returns the error for a failed job.
 func (r *Result) failed() error {
 	message := "the job has failed"
 	if r.Failure != nil {
@@ -132,7 +132,7 @@ func (c *Client) results(ctx context.Context, op string, jids []string) ([]Resul
 	return results, errs
 }
 
-// resultBatch is the maximum number of results that are read in one round trip.
+// resultBatch is the maximum number of results of one round trip.
 const resultBatch = 500
 
 // resultOf returns the result in a reply.
@@ -187,7 +187,7 @@ func (r *endReply) isFinal() bool {
 	return State(r.State) == StateComplete || State(r.State) == StateFailed
 }
 
-// toResult returns the result of a job that has ended.
+// toResult returns the result of an ended job.
 func (c *Client) toResult(r *endReply, jid string) Result {
 	result := Result{State: State(r.State), jid: jid}
 	if r.Result != nil {
@@ -374,7 +374,7 @@ func (c *Client) endOf(jid, message string) (result Result, err error, over bool
 	return Result{}, canceledError(jid), end.State == "canceled"
 }
 
-// A publishedEnd is the message that is published when a job has ended.
+// A publishedEnd is the message published when a job has ended.
 type publishedEnd struct {
 	endReply
 	Cause string `json:"cause"` // why the job was canceled

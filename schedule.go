@@ -20,7 +20,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Missed is the policy of a [Schedule] for times that passed while no worker was following it.
+// Missed is the policy of a [Schedule] for times without a worker to follow it.
 type Missed string
 
 // The values of Missed.
@@ -35,7 +35,7 @@ const (
 	MissedSkip Missed = "skip"
 )
 
-// maxMissed is the maximum number of missed jobs that MissedAll puts.
+// maxMissed is the maximum number of missed jobs put by MissedAll.
 const maxMissed = 100
 
 // A Schedule puts a job into a queue at certain times, while a worker that has it in
@@ -57,7 +57,7 @@ type Schedule struct {
 	//	"@hourly", "@daily", "@weekly"       and so on
 	//	"@every 90s"                         at whole multiples of 90 s since 1970
 	//
-	// If both day and weekday are restricted, a day that matches either is due, as in POSIX. A time
+	// If both day and weekday are restricted, either may match, as in POSIX. A time
 	// that does not exist, because clocks in the zone are put forward, is due when that happens. One
 	// that occurs twice, because they are put back, is due twice.
 	Spec string
@@ -68,7 +68,7 @@ type Schedule struct {
 	// Job describes the jobs: see [Klass.Spec].
 	Job JobSpec
 
-	// Missed is the policy for times that passed while no worker was following the schedule.
+	// Missed is the policy for times without a worker to follow the schedule.
 	//
 	// Defaults to [MissedOnce].
 	Missed Missed
@@ -161,7 +161,7 @@ func newSchedule(s Schedule) (*schedule, error) {
 }
 
 // due returns the times in (last, now] for which to put a job, oldest first, the next time after
-// now, and the number of times that get no job.
+// now, and the number of times without a job.
 func (s *schedule) due(last, now time.Time) (times []time.Time, next time.Time, missed int) {
 	next = s.times.Next(last)
 	for !next.IsZero() && !next.After(now) {
@@ -186,7 +186,7 @@ func (s *schedule) due(last, now time.Time) (times []time.Time, next time.Time, 
 	return times, next, missed - len(times)
 }
 
-// errNotYet means that a job is not due yet by the server's clock.
+// errNotYet: a job is not due yet by the server's clock.
 var errNotYet = errors.New("not due yet")
 
 // notYetBackoff is how long to wait before trying such a job again.
@@ -440,7 +440,7 @@ func (c *Client) registered(ctx context.Context, id string) ([]string, error) {
 	return fields, nil
 }
 
-// A registration holds the data about a schedule that a worker registers.
+// A registration holds a worker's data about a schedule.
 type registration struct {
 	digest string
 	args   []any // of the script

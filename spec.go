@@ -18,7 +18,7 @@ type JobSpec struct {
 	Options []PutOption
 }
 
-// MarshalJSON writes an object that UnmarshalJSON reads, with the data as it would be stored. A job
+// MarshalJSON writes an object for UnmarshalJSON, with the data as it would be stored. A job
 // that a put would refuse, or one of a batch, is [ErrInvalid].
 func (s JobSpec) MarshalJSON() ([]byte, error) {
 	p, err := newPut("any", s)
@@ -129,7 +129,7 @@ func (j *Job) addDependencies(o *jobopts.Options) {
 	}
 }
 
-// JobOptions holds the options with which a job was put, except for those in fields of [Job]. A
+// JobOptions holds the options of a job, except for those in fields of [Job]. A
 // zero field means that the option was not given; times for which 0 is a value are pointers.
 type JobOptions struct {
 	// GoneBy is when the job is deleted in any state: see [TTL].
@@ -143,10 +143,10 @@ type JobOptions struct {
 	// [KeepFor].
 	KeepFor *time.Duration `json:"keep_for,omitempty"`
 
-	// Limits are the limits in which the job needs room to start: see [Limits].
+	// Limits are the job's limits, of which each must have room for it to start: see [Limits].
 	Limits Limits `json:"limits,omitempty"`
 
-	// LockTime is the duration of each lock on the job. 0 means that of its queue: see [LockTime].
+	// LockTime is the duration of each lock on the job; 0 is its queue's: see [LockTime].
 	LockTime time.Duration `json:"lock_time,omitempty"`
 
 	// MaxRunTime is the maximum time of the handler: then its context ends. 0 means that of the
@@ -170,11 +170,11 @@ type JobOptions struct {
 	// Tenant is the job's tenant among those sharing its queue: see [Fair].
 	Tenant string `json:"tenant,omitempty"`
 
-	// Unique is the key with which the job was put. The job may no longer hold it: see [Unique] and
+	// Unique is the key of the job's put. The job may no longer hold it: see [Unique] and
 	// [Client.Holder].
 	Unique *UniqueClaim `json:"unique,omitempty"`
 
-	// Weight is the number of turns that the Tenant gets, or 0 without one.
+	// Weight is the number of turns of the Tenant, or 0 without one.
 	Weight Weight `json:"weight,omitempty"`
 }
 

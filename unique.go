@@ -20,11 +20,11 @@ type UniqueOption struct{ unique jobopts.Unique }
 // "7") claim different keys. Without any parts, it is made of the job's klass and data. The queue
 // is not part of the key.
 //
-// A put whose key another job holds changes nothing. Its error is [ErrExists], with the jid of the
+// A put with a key of another job changes nothing. Its error is [ErrExists], with the jid of the
 // holder. The server decides, so exactly one of several concurrent puts puts the job. A job never
 // blocks its own put with the same [JID].
 //
-// Only puts check the key. A failed job that is unfailed, or put again without this option, runs
+// Only puts check the key. A failed job, unfailed or put again without this option, runs
 // even if another job has claimed its key by then; otherwise it claims the key again. A job with a
 // key keeps it when it is retried or moves to another queue.
 //
@@ -49,10 +49,10 @@ func (o UniqueOption) For(d time.Duration) UniqueOption {
 	return o
 }
 
-// Replace puts the job in the place of the one that holds the key, instead of refusing the put:
+// Replace puts the job in the place of the holder of the key, instead of refusing the put:
 //
 //   - If the holder is waiting in any way, even after a retry, it becomes the new job, with its
-//     klass, data, queue, delay and options, and defaults for options that the put does not give.
+//     klass, data, queue, delay and options, and defaults for the other options.
 //     It keeps its jid, its history, and its place among dependencies. The put returns that jid.
 //   - If the holder is running, the new job waits until it has completed or failed, as with
 //     [OnFailureRun], and holds the key. Further puts replace the waiting job.
@@ -72,7 +72,7 @@ func (o UniqueOption) Replace() UniqueOption {
 	return o
 }
 
-// KeepDue gives a job that replaces a waiting one the due time of that one, and so its place in the
+// KeepDue gives a job the due time of the waiting one that it replaces, and so its place in the
 // queue. The delay of the put applies only if it replaces none. It needs Replace, and can't be used
 // with Within.
 func (o UniqueOption) KeepDue() UniqueOption {
@@ -90,7 +90,7 @@ func (o UniqueOption) Within(longest time.Duration) UniqueOption {
 
 func (o UniqueOption) applyPut(given *jobopts.Options) { given.Unique = &o.unique }
 
-// Holder returns the jid of the job that holds the [Unique] key of these parts: a put with the same
+// Holder returns the jid of the holder of the [Unique] key of these parts: a put with the same
 // key would be refused. It returns the empty string if the key is free. A key held by
 // [UniqueOption.For] stays held until its time has passed, even if the job is gone.
 func (c *Client) Holder(ctx context.Context, parts ...any) (string, error) {
@@ -117,7 +117,7 @@ func (c *Client) Holder(ctx context.Context, parts ...any) (string, error) {
 // Without one, the put overwrites that job and puts it again, even while it runs. A put takes one
 // condition.
 //
-// A put that is refused changes nothing, and its error is [ErrExists], with the jid of the existing
+// A refused put changes nothing, and its error is [ErrExists], with the jid of the existing
 // job. The server decides, so exactly one of several concurrent puts puts the job. If the client
 // has Replicas, and too few have confirmed the existing job, the error is [ErrNotReplicated] as
 // well.
@@ -141,7 +141,7 @@ const (
 
 func (o If) applyPut(given *jobopts.Options) { given.If = append(given.If, string(o)) }
 
-// A conflict is an existing job that a put left alone or replaced.
+// A conflict is an existing job, left alone or replaced by a put.
 type conflict struct {
 	at    int // which of the puts
 	jid   string
@@ -168,7 +168,7 @@ func (p *put) found(other conflict) conflict {
 	return other
 }
 
-// unconfirmed returns the error of a put that was refused. If err reports that the replicas have
+// unconfirmed returns the error of a refused put. If err reports that the replicas have
 // not confirmed the existing job, the result wraps it.
 func (e *Error) unconfirmed(err error) *Error {
 	if errors.Is(err, ErrNotReplicated) {
@@ -195,7 +195,7 @@ func (c conflict) describe() string {
 	return exists + " and is " + string(c.state)
 }
 
-// conflictIn returns the existing job that the reply of a single put names.
+// conflictIn returns the existing job in the reply of a single put.
 func conflictIn(reply any) (conflict, bool) {
 	parts, ok := reply.([]any)
 	if !ok || len(parts) != 2 {
@@ -228,7 +228,7 @@ func conflictsIn(reply any) ([]conflict, error) {
 const maxListed = 10
 
 // manyError returns the error of a PutMany. found are the jobs that existed, and err is the error
-// of the jobs that were put, or nil.
+// of the other jobs, or nil.
 func manyError(found []conflict, err error) error {
 	if len(found) == 0 || err != nil && !errors.Is(err, ErrNotReplicated) {
 		return err

@@ -129,7 +129,7 @@ func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, 
 	return w, nil
 }
 
-// Name returns the worker's name, under which it holds its locks.
+// Name returns the worker's name, the owner of its locks.
 func (w *Worker) Name() string { return w.client.worker }
 
 // Handle registers a handler for a klass or, with a * at the end, for every klass with that prefix:
@@ -426,7 +426,7 @@ type WorkerConfig struct {
 	// Defaults to 0: never. The value -1 means the same.
 	MaxRunTime time.Duration
 
-	// Name is the worker's name, under which it holds its locks. It must be unique among the live
+	// Name is the worker's name, the owner of its locks. It must be unique among the live
 	// workers of the namespace. Start refuses the name of another worker of this process. It can't
 	// know names in other processes, and workers with the same name share their locks.
 	//
@@ -477,7 +477,7 @@ type WorkerConfig struct {
 	// Defaults to 20 s. The value -1 means no time.
 	ShutdownTimeout time.Duration
 
-	// UnknownKlassDelay is the delay of a job whose klass has no handler in this worker. The job is
+	// UnknownKlassDelay is the delay of a job without a handler in this worker. The job is
 	// released, without using up a retry, for a worker that has one.
 	//
 	// Defaults to 15 s. The value -1 means at once.

@@ -476,7 +476,7 @@ func (c *Client) renew(ctx context.Context, jids []string) ([]leases.Renewal, er
 	return renewals, nil
 }
 
-// causeOfLoss returns the cause for which the server does not renew a lock.
+// causeOfLoss returns the cause of a refused renewal.
 func causeOfLoss(problem error) error {
 	if errors.Is(problem, ErrNotFound) {
 		return ErrCanceled
