@@ -11,7 +11,7 @@ import (
 )
 
 // A Klass is a kind of job: a name, the type T of its data, and the options that its jobs have by
-// default. Declare it once, and use it to put jobs and to handle them:
+// default. Declare it once, to put jobs and to handle them:
 //
 //	var Welcome = qless.NewKlass[Mail]("Welcome", qless.Retries(3), qless.Limits{"smtp"})
 //
