@@ -60,13 +60,19 @@ qless.ClientConfig.OldCodecs          tests/api TestAMisdeedInACallIsAnError
 qless.ClientConfig.PutObserver        tests/api TestAnObserverThatDoesNotReturnIsLogged
 qless.Codec                           tests/worker TestAMisdeedEndsOneJobAtMost
 qless.End.Result                      caller
+qless.Function.Handle(on)             caller
+qless.Function.Handle(work)           handler
 qless.Handler                         tests/worker TestAMisdeedEndsOneJobAtMost
 qless.JobSpec.Data                    caller
+qless.Klass.Handle(on)                caller
+qless.Klass.Handle(work)              handler
+qless.Klass.Put(to)                   caller
 qless.LogJobs(logger)                 caller
 qless.Middleware                      tests/worker TestAMisdeedEndsOneJobAtMost
 qless.OnProgress                      tests/api TestAMisdeedInACallIsLogged
 qless.PanicError.Value                result
-qless.Schedule.Data                   tests/worker TestAScheduleContinuesAfterAMisdeed
+qless.Putter                          caller
+qless.Registry                        caller
 qless.Typed(work)                     handler
 qless.TypedResult(work)               handler
 qless.Worker.Handle(handler)          tests/worker TestAMisdeedEndsOneJobAtMost

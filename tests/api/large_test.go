@@ -207,8 +207,8 @@ func TestManyQueuesAndWorkers(t *testing.T) {
 
 // Each job with a full limit that is ahead of others is parked once, in bounded calls, and is then
 // out of their way.
-func TestAHundredThousandJobsOfAFullLimitHoldUpNoOther(t *testing.T) {
-	const blocked = 100_000
+func TestTheJobsOfAFullLimitHoldUpNoOther(t *testing.T) {
+	const blocked = 20_000
 	e := newEnv(t)
 	e.slots("shop", 1)
 	e.putLimited("q", "holder", "shop/blocked")
