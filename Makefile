@@ -80,7 +80,7 @@ run: ## run the quickstart
 .PHONY: outbox
 outbox: ## check and test the outbox, a module of its own that needs PostgreSQL and MariaDB
 	@.ci/install databases
-	cd outbox && go vet ./... && go run $(STATICCHECK) ./... && go test $(FLAGS) ./...
+	cd outbox && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
 
 .PHONY: examples
 examples: ## check and test the examples that are modules of their own; one needs Sidekiq
