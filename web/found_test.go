@@ -140,3 +140,22 @@ func TestASearchSaysWhatItLeavesOut(t *testing.T) {
 		require.NotContains(t, d.page(target), limit)
 	}
 }
+
+func TestTheOnlyJobOfAnActionIsNamed(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	var jids []string
+	for range 3 {
+		jids = append(jids, d.put("mail", "Send"))
+	}
+	link := func(jid string) string { return `<p><a href="/jobs/` + jid + `">` + jid + `</a>` }
+	priority := func(jids ...string) string {
+		form := url.Values{"priority": {"5"}}
+		for _, jid := range jids {
+			form.Add("job", "waiting:"+jid)
+		}
+		return d.act("job.priority", form)
+	}
+	require.Contains(t, priority(jids[0]), link(jids[0]))
+	require.NotContains(t, priority(jids[1:]...), link(jids[1]))
+	require.NotContains(t, d.act("job.cancel", url.Values{"job": {"waiting:" + jids[0]}}), link(jids[0]))
+}

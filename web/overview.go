@@ -215,8 +215,8 @@ type total struct {
 // totalsAtOnce is the number of namespaces read at a time.
 const totalsAtOnce = 16
 
-// serveSum shows the namespaces and their sum.
-func (h *Handler) serveSum(w http.ResponseWriter, r *http.Request) {
+// sum shows the namespaces and their sum. It is updated while it is open if there are a few.
+func (h *Handler) sum(r *http.Request) (*view, error) {
 	totals, _ := together.AskFew(totalsAtOnce, h.sites, func(s *site) (total, error) {
 		one := total{Name: s.Name, Base: s.Base}
 		status, err := s.status(r.Context())
@@ -228,15 +228,16 @@ func (h *Handler) serveSum(w http.ResponseWriter, r *http.Request) {
 		one.add(status)
 		return one, nil
 	})
-	sum := total{Name: "all"}
+	all := total{Name: "all"}
 	for _, one := range totals {
 		if one.Status != nil {
-			sum.add(one.Status)
+			all.add(one.Status)
 		}
 	}
-	h.sites[0].show(w, r, &view{
-		template: "sum", Title: "Namespaces", Data: append(totals, sum), isStill: true,
-	})
+	return &view{
+		template: "sum", Title: "Namespaces", Section: "namespaces", Data: append(totals, all),
+		isStill: len(h.sites) > sitesShown,
+	}, nil
 }
 
 func (t *total) add(status *doctor.Status) {

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,4 +94,16 @@ func TestTheFirstPageShowsOutboxes(t *testing.T) {
 	for _, text := range []string{">Outboxes</h2>", `<th scope="row">shop</th>`, "invalid 2", "The outbox shop has set 2 jobs aside"} {
 		require.Contains(t, page, text)
 	}
+}
+
+func TestEachQueueOfACauseIsALink(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for _, queue := range []string{"mail", "pay"} {
+		d.put(queue, "Send")
+		d.do(d.Queue(queue).Pause(t.Context()))
+	}
+	_, causes, found := strings.Cut(d.page("/"), `<ul class="problems">`)
+	require.True(t, found)
+	causes, _, _ = strings.Cut(causes, "</ul>")
+	require.Contains(t, causes, `<a href="/queues/mail">mail</a> <a href="/queues/pay">pay</a></p>`)
 }

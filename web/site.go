@@ -113,7 +113,14 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHT
 
 // handle serves a page at a pattern below the base.
 func (s *site) handle(pattern string, read func(*http.Request) (*view, error)) {
-	serve := func(w http.ResponseWriter, r *http.Request) {
+	serve := s.page(read)
+	s.mux.HandleFunc("GET "+s.Base+pattern, serve)
+	s.pages.HandleFunc("GET "+s.Base+pattern, serve)
+}
+
+// page serves a page.
+func (s *site) page(read func(*http.Request) (*view, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := read(r)
 		if to, isLive := w.(*recorder); isLive {
 			to.isPage, to.isStill = true, err == nil && (v.isStill || v.goTo != "")
@@ -125,8 +132,6 @@ func (s *site) handle(pattern string, read func(*http.Request) (*view, error)) {
 		}
 		s.show(w, r, v)
 	}
-	s.mux.HandleFunc("GET "+s.Base+pattern, serve)
-	s.pages.HandleFunc("GET "+s.Base+pattern, serve)
 }
 
 // sample returns a recent reading of a page.

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -111,4 +113,31 @@ func TestManyNamespacesAreAFewLinksAway(t *testing.T) {
 	require.Equal(t, 20, strings.Count(page, `">{mail-`))
 	require.Contains(t, page, `aria-current="true">{mail-30}:ql:</a>`)
 	require.Contains(t, page, `<a href="/">30 more</a>`)
+}
+
+func TestThePageOfAllNamespacesIsUpdated(t *testing.T) {
+	server := testkit.Start(t)
+	rdb := server.Client(t)
+	var sources []web.Source
+	for _, name := range []string{"one:", "two:"} {
+		client, err := qless.New(rdb, &qless.ClientConfig{Logger: testkit.Quiet(), Namespace: name})
+		require.NoError(t, err)
+		sources = append(sources, web.Source{Client: client})
+	}
+	d := &desk{t: t, server: server}
+	d = d.at(web.New(web.Options{Interval: 10 * time.Millisecond, Logger: testkit.Quiet()}, sources...))
+	page := d.page("/")
+	require.Contains(t, page, `<a href="/" aria-current="page">all</a>`)
+	require.NotContains(t, page, `aria-current="true"`)
+	require.Contains(t, d.page("/in/two:/"), `aria-current="true">two:</a>`)
+	require.Contains(t, page, `data-live="/in/one:/live?page=%2F"`)
+
+	served := httptest.NewServer(d.handler)
+	t.Cleanup(served.Close)
+	v, _ := watch(t, served.URL+"/in/one:", "/")
+	v.line("event: content")
+	_, err := sources[1].Client.Queue("mail").Put(t.Context(), "Send", nil)
+	require.NoError(t, err)
+	v.line("event: content")
+	require.Contains(t, v.line("data: "), "two:")
 }

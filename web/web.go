@@ -188,7 +188,9 @@ func (h *Handler) routes() http.Handler {
 		mux.Handle(s.Base+"/", s)
 	}
 	if len(h.sites) > 1 {
-		mux.HandleFunc("GET "+h.options.Prefix+"/{$}", h.serveSum)
+		first, all := h.sites[0], "GET "+h.options.Prefix+"/{$}"
+		mux.HandleFunc(all, first.page(h.sum))
+		first.pages.HandleFunc(all, first.page(h.sum))
 	}
 	if h.options.Prefix != "" {
 		first := http.RedirectHandler(h.options.Prefix+"/", http.StatusSeeOther)

@@ -19,7 +19,7 @@ type Outcome struct {
 	Left    int               `json:"left"`                // of unchanged jobs
 	Why     map[string]string `json:"why,omitempty"`       // the reasons for unchanged jobs, by jid
 	Error   string            `json:"error,omitempty"`     // the error that ended it early
-	JIDs    []string          `json:"jids,omitempty"`      // of new jobs
+	JIDs    []string          `json:"jids,omitempty"`      // of new jobs, or of the only one
 	Recur   string            `json:"recurring,omitempty"` // the jid of a new recurring job
 	Receipt string            `json:"receipt,omitempty"`   // the ID of the receipt of canceled jobs
 

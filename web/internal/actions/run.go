@@ -54,6 +54,7 @@ type Run struct {
 	now      Progress
 	done     *Outcome
 	selected int      // the number of its jobs
+	only     string   // the jid, if there is a single one
 	logged   []string // the jids of some of them
 }
 
@@ -99,6 +100,8 @@ func (r *Run) do() {
 		r.now.Phase, done.Time, done.Err, done.Error = "done", time.Now(), err, reasonOf(err)
 		if r.receipt != nil && r.receipt.size().Jobs > 0 {
 			done.Receipt = r.ID
+		} else if r.only != "" && done.Count == 1 && len(done.JIDs) == 0 {
+			done.put(r.only)
 		}
 	})
 	r.Form, r.target = nil, nil // they may be long
@@ -383,6 +386,9 @@ func Short(text string) string {
 // selects records the jobs of a run for the log.
 func (r *Run) selects(jids []string) {
 	r.selected = len(jids)
+	if len(jids) == 1 {
+		r.only = jids[0]
+	}
 	for _, jid := range jids[:min(len(jids), loggedJobs)] {
 		r.logged = append(r.logged, Short(jid))
 	}
