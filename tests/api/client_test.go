@@ -69,7 +69,7 @@ func TestNewRefusesARing(t *testing.T) {
 	defer ring.Close()
 	for _, config := range []*qless.ClientConfig{nil, {Namespace: "{tenant}:ql:"}} {
 		_, err := qless.New(ring, config)
-		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "Shard")
+		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "package shards")
 	}
 }
 
