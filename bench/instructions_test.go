@@ -237,6 +237,10 @@ func TestTheTotalIsRead(t *testing.T) {
 	total, err := readTotal([]byte("summary: 7\n\nfn=(1) totals\n0 7\n\ntotals: 1234\n"))
 	require.NoError(t, err)
 	require.EqualValues(t, 1234, total)
+	total, err = readCount([]byte("fn=(1) main\n0 7\ncfn=(23) serverCron\ncalls=2 0 \n0 200\n" +
+		"fn=(1)\ncfn=(23)\ncalls=1 0 \n0 30\ncfn=(2) call\ncalls=1 0 \n0 5\n\ntotals: 1234\n"))
+	require.NoError(t, err)
+	require.Equal(t, int64(1004), total, "without housekeeping")
 	_, err = readTotal([]byte("events: Ir\n"))
 	require.ErrorContains(t, err, "no totals")
 }
