@@ -31,8 +31,8 @@ const (
 	OrderShuffled Order = "shuffled"
 )
 
-// checkAsking returns what is wrong with the fields of a config that say how to ask for jobs, or
-// the empty string.
+// checkAsking describes a problem of an Order or a PollInterval. Without one, it returns the empty
+// string.
 func checkAsking(order Order, poll time.Duration) string {
 	switch order {
 	case "", OrderStrict, OrderRoundRobin, OrderShuffled:
@@ -110,7 +110,7 @@ func (x *exchanger) depart(ctx context.Context, relayed bool) {
 	}
 }
 
-// asks reports whether an exchange asks for jobs, or says that no more are wanted.
+// asks reports whether an exchange includes the script reserve.
 func (x *exchanger) asks(e exchange) bool {
 	return (e.wants() > 0 || e.leave) && x.asker.HasQueues(e.room)
 }

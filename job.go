@@ -41,10 +41,10 @@ const (
 // if the job now belongs to another worker, with [ErrNotRunning] if it belongs to none, and with
 // [ErrNotFound] if it no longer exists.
 //
-// A Job passed to a handler is bound to that run. Once the worker has dropped the
-// run, because the lock was lost, the job was canceled, or the worker was stopped, Complete, Next,
-// Fail, Retry, Release, Heartbeat and Move fail with [ErrLockLost] and change nothing, even if the
-// same worker runs the job again.
+// A Job passed to a handler is bound to that run. Once the worker has dropped the run, because the
+// lock was lost, the job was canceled, or the worker was stopped, Complete, Next, Fail, Retry,
+// Release, Heartbeat and Move fail with [ErrLockLost] and change nothing, even if the same worker
+// runs the job again.
 //
 // A Job from elsewhere, such as Job{} or one decoded from JSON, has no client: its methods with a
 // context return [ErrInvalid].
@@ -584,14 +584,14 @@ func (j *Job) changeTags(ctx context.Context, action string, tags []string) erro
 	return err
 }
 
-// Depend adds dependencies to a job with dependencies. Jobs that do not exist or are complete
-// are not waited for. An impossible jid ([JID]), or a circle ([DependsOn]), is
+// Depend adds dependencies to a job in the state [StateDepends]. Jobs that do not exist or are
+// complete are not waited for. An impossible jid ([JID]), or a circle ([DependsOn]), is
 // [ErrInvalid]. If the job is in another state, the error is [ErrNotDepending].
 func (j *Job) Depend(ctx context.Context, jids ...string) error {
 	return j.changeDependencies(ctx, "upon", jids)
 }
 
-// Undepend removes dependencies of a waiting job. Once none is left, it can be
+// Undepend removes dependencies of a job in the state [StateDepends]. Once none is left, it can be
 // popped. If the job is in another state, the error is [ErrNotDepending].
 func (j *Job) Undepend(ctx context.Context, jids ...string) error {
 	return j.changeDependencies(ctx, "off", jids)

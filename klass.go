@@ -25,8 +25,8 @@ type Klass[T any] struct {
 // NewKlass returns a klass. The name may be that of a class in another language, such as
 // "Mail::Welcome". A klass without data is a Klass[struct{}].
 //
-// An option of a single put replaces the default of the same type, but [Headers] are merged, unless
-// those of the put are empty. An [At] replaces a default [Delay].
+// Options of a put replace defaults of the same type. [Headers] are merged; empty ones remove the
+// defaults. An [At] replaces a default [Delay].
 //
 // NewKlass panics if the name is empty, is not UTF-8 or has a *, or if an option is nil, is invalid
 // or describes a single job: [JID], [At] and [DependsOn].

@@ -102,8 +102,8 @@ func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 }
 
 // Peek returns the next jobs without locking them. Scheduled jobs that are due become waiting. Pop
-// may return fewer: none of a paused queue, no more than max-concurrency allows, and none in its
-// grace period. Peek runs several scripts for many or large jobs, and may then miss new ones.
+// may return fewer: none of a paused queue, no more than max-concurrency allows, and no job in
+// its grace period. Peek runs several scripts for many or large jobs, and may then miss new ones.
 func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("peek", count); err != nil {
 		return nil, err

@@ -160,8 +160,8 @@ func (s *server) mark(ctx context.Context, phase string) (int64, error) {
 	return readCount(text)
 }
 
-// readCount returns the instructions in callgrind's output without those of the server's own
-// housekeeping: a busy machine has more of it in a phase.
+// readCount returns the instructions in callgrind's output. Housekeeping is left out: on a busy
+// machine, more of it falls into a phase.
 func readCount(text []byte) (int64, error) {
 	total, err := readTotal(text)
 	if err != nil {

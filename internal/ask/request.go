@@ -32,7 +32,7 @@ func (a *Asker) queuesFor(room int) []string {
 }
 
 // Ask returns the arguments of a request for up to room jobs, and some more ahead if no idle worker
-// could take them. A request for none says that the asker is no longer idle.
+// could take them. With room 0, the request only ends the time as an idle worker.
 func (a *Asker) Ask(room, ahead int) []any {
 	a.room, a.ahead = a.appetite.limit(room, ahead)
 	a.asked = time.Now()

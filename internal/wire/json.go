@@ -170,8 +170,7 @@ func (c *checker) quoted() {
 }
 
 // plainBytes counts the bytes at the beginning of text that stand for themselves in a string. It
-// looks at eight at a time: a byte of the difference of two words has its highest bit if that of
-// the first was less.
+// looks at eight at a time: subtracting a character from each sets the highest bit of smaller ones.
 func plainBytes(text []byte) int {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	n := 0
@@ -191,7 +190,7 @@ func plainBytes(text []byte) int {
 // escape reads the rest of an escape such as \n, or of a pair such as \ud83d\ude00.
 func (c *checker) escape() {
 	if !c.skip('u') {
-		if b := c.next(); b == 0 || strings.IndexByte(`"\/bfnrt`, b) < 0 {
+		if strings.IndexByte(`"\/bfnrt`, c.next()) < 0 {
 			c.fail(NotJSON)
 			return
 		}
