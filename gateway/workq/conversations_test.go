@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The conversations were recorded with Workq 0.2.0; testdata/workq.py replays them.
+// The conversations were recorded with Workq 0.2.0; testdata/workq.py replays them. Some have waits
+// of 50 ms, which a busy machine can miss, so a failed one is tried twice more.
 func TestConversationsWithWorkq(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -17,7 +18,7 @@ func TestConversationsWithWorkq(t *testing.T) {
 	}
 	e := newEnv(t)
 	command := exec.CommandContext(t.Context(), python, "workq.py", "replay", "--addr", e.addr,
-		"--jobs", "8", "--slack", "1000", "--patience", "20000",
+		"--jobs", "8", "--retries", "2", "--slack", "1000", "--patience", "20000",
 		"--restart", fmt.Sprintf("%s -c 'import socket; "+
 			"socket.create_connection((\"127.0.0.1\", %d)).recv(1)'", python, e.restarts()),
 		"workq-public.jsonl.gz")
