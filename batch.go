@@ -10,12 +10,9 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Batch is a set of member jobs and a callback job, to run when all members have finished. It is
-// a handle: all its state is on the server, so any program can resume a batch by its id. It is safe
-// for concurrent use.
-//
-// The callback depends on all members, so it is released by whichever client completes the last
-// one, in any language.
+// A Batch is a set of member jobs and a callback job, to run when all members have finished,
+// whichever client completes the last one. It is a handle: all its state is on the server, so any
+// program can resume a batch by its id. It is safe for concurrent use.
 type Batch struct {
 	client *Client
 	id     string
@@ -25,14 +22,12 @@ type Batch struct {
 // committed and no members are pending, and then runs once, after its [Delay] if it has one. Its
 // jid is the id of the batch.
 //
-// It takes the options of [Queue.Put] except [DependsOn]. An [OnFailure] decides what happens when
-// a member has failed. With [OnFailureWait], the default, the callback runs when all members are
-// complete, perhaps after some were unfailed. With [OnFailureRun], it runs when all have ended, and
-// has the failed ones in its FailedDependencies. With [OnFailureFail], it fails with the first.
+// It takes the options of [Queue.Put] except [DependsOn]. With [OnFailureWait], the default, the
+// callback runs when all members are complete, perhaps after some were unfailed. With
+// [OnFailureRun], it runs when all have ended, and has the failed ones in its FailedDependencies.
+// With [OnFailureFail], it fails with the first.
 //
-// If the error is [ErrNotReplicated], the callback was put, and the batch is returned as well.
-//
-// A batch without a Commit stays, with its callback in the state [StateDepends].
+// If the error is [ErrNotReplicated], the batch is returned as well.
 func (c *Client) NewBatch(ctx context.Context, queue string, callback JobSpec) (*Batch, error) {
 	p, err := newPut(queue, callback)
 	if err != nil {
@@ -63,10 +58,8 @@ func (c *Client) Batch(id string) *Batch { return &Batch{client: c, id: id} }
 // ID returns the id of the batch: the jid of its callback.
 func (b *Batch) ID() string { return b.id }
 
-// Add puts jobs into a queue as members of the batch, and returns their jids in order. Each script
-// puts up to 500 jobs, as in [Queue.PutMany], and makes the callback wait for them, so none is lost
-// or counted twice. Its errors are those of PutMany, and it is sent again in the same cases. A job
-// that is refused because it exists does not become a member.
+// Add puts jobs into a queue as members of the batch, and returns their jids in order, like
+// [Queue.PutMany]. A job that is refused because it exists does not become a member.
 //
 // Jobs can be added until the batch is committed, and then as long as members are pending, so a
 // running member can add more. Otherwise the error is [ErrNotDepending], or [ErrNotFound] if the
@@ -147,8 +140,8 @@ func (b *Batch) Status(ctx context.Context) (BatchStatus, error) {
 }
 
 // Pending iterates over the jids of the members yet to end for the callback, each once, in no
-// particular order. It reads about 500 at a time. A member that ends in the meantime may be
-// missing. An error is the last element.
+// particular order. A member that ends in the meantime may be missing. An error is the last
+// element.
 func (b *Batch) Pending(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		seen := map[string]bool{}
@@ -196,9 +189,8 @@ func (b *Batch) read(ctx context.Context, cursor ...any) (batchReply, error) {
 }
 
 // Cancel cancels the callback and the pending members, including running ones, as [Client.Cancel]
-// does: first the callback with up to 499 members, then up to 500 members at a time. Members that
-// have ended are left alone. A member that a job outside the batch depends on is not canceled, and
-// the error is [ErrHasDependents].
+// does. A member that a job outside the batch depends on is not canceled, and the error is
+// [ErrHasDependents].
 func (b *Batch) Cancel(ctx context.Context) error {
 	jids := []string{b.id}
 	for jid, err := range b.Pending(ctx) {

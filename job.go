@@ -39,12 +39,8 @@ const (
 //
 // Methods that end a run or renew its lock act as the client's worker. They fail with [ErrLockLost]
 // if the job now belongs to another worker, with [ErrNotRunning] if it belongs to none, and with
-// [ErrNotFound] if it no longer exists.
-//
-// A Job passed to a handler is bound to that run. Once the worker has dropped the run, because the
-// lock was lost, the job was canceled, or the worker was stopped, Complete, Next, Fail, Retry,
-// Release, Heartbeat and Move fail with [ErrLockLost] and change nothing, even if the same worker
-// runs the job again.
+// [ErrNotFound] if it no longer exists. In a handler, they and Move also fail with [ErrLockLost]
+// once the worker has dropped the run, even if it runs the job again.
 //
 // A Job from elsewhere, such as Job{} or one decoded from JSON, has no client: its methods with a
 // context return [ErrInvalid].
@@ -58,9 +54,8 @@ type Job struct {
 	Klass string `json:"klass"`
 
 	// Data is the job's data as JSON, byte for byte as it was put. A change made here is saved by
-	// Complete, Next, Fail, Retry, Release, Heartbeat and Move. Clients in other languages may put
-	// data that is not JSON to Go, such as NaN: it is kept as it is, and becomes a string in the JSON
-	// of a Job.
+	// Complete, Next, Fail, Retry, Release, Heartbeat and Move. Data that is not JSON to Go, such as
+	// the NaN of other languages, is a string in the JSON of a Job.
 	Data json.RawMessage `json:"data,omitempty"`
 
 	// Headers travel with the job.
@@ -80,16 +75,15 @@ type Job struct {
 	// Queue is the job's queue, or empty if the job is complete.
 	Queue string `json:"queue,omitempty"`
 
-	// Priority orders the jobs of a queue: higher priorities are popped first. Other clients may store
-	// any number. It is rounded down and limited to the range of an int, and the server keeps about 16
-	// digits. A value that is not a finite number counts as 0, here and in the queue.
+	// Priority orders the jobs of a queue: higher priorities are popped first. A fraction, which
+	// other clients may store, is rounded down.
 	Priority int `json:"priority"`
 
 	// Worker is the name of the job's worker, or of the last one if the job was timed out.
 	Worker string `json:"worker,omitempty"`
 
-	// Parked is the limit that has no room for the job, or empty if the job does not wait for one. The
-	// State of a parked job is [StateScheduled].
+	// Parked is the limit that has no room for the job, or empty if the job does not wait for one.
+	// The State of a parked job is [StateScheduled].
 	Parked string `json:"parked,omitempty"`
 
 	// Tracked reports whether the job is tracked ([Job.Track]).
@@ -97,8 +91,8 @@ type Job struct {
 
 	// Times.
 
-	// Due is when a scheduled job falls due, or when the delay of a job that waits for others ends. It
-	// is zero for other jobs, in a handler, and in all lists except that of [Client.Jobs].
+	// Due is when a scheduled job falls due, or when the delay of a job that waits for others ends.
+	// It is zero in a handler, and in lists other than that of [Client.Jobs].
 	Due time.Time `json:"due,omitzero"`
 
 	// Expires is when the lock of a running job ends, or zero if it has none.
@@ -108,12 +102,11 @@ type Job struct {
 	PoppedAt time.Time `json:"popped_at,omitzero"`
 
 	// Until is when the job's life ends, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor], whichever
-	// applies in its State, or zero if it does not end. [StartBy] does not apply while the job runs.
+	// applies in its State, or zero if it does not end.
 	Until time.Time `json:"until,omitzero"`
 
-	// Waited is the time from the job's put to its pop, to the microsecond, including its delay. If
-	// the job was retried, released or unfailed since the put, it counts from the pop before. It is 0
-	// if the job did not come from a pop or a worker. It is not part of the JSON.
+	// Waited is the time from the job's put, or its pop before, to its pop, including its delay. It
+	// is 0 if the job did not come from a pop or a worker. It is not part of the JSON.
 	Waited time.Duration `json:"-"`
 
 	// Runs.
@@ -124,8 +117,8 @@ type Job struct {
 	// Remaining is the number of retries left.
 	Remaining int `json:"remaining"`
 
-	// Attempt is the number of this attempt to run the job in its queue: 1 for the first, and one more
-	// for each retry used.
+	// Attempt is the number of this attempt to run the job in its queue: 1 for the first, and one
+	// more for each retry used.
 	Attempt int `json:"attempt"`
 
 	// Ends is the number of calls of [Client.End] with a TryAgain, since the job was last put or
@@ -136,13 +129,12 @@ type Job struct {
 	// it was last complete.
 	Failure *Failure `json:"failure,omitempty"`
 
-	// Progress is the latest progress of the job ([Job.SetProgress]), or nil. In a handler it is nil
-	// until [Job.Refresh] is called.
+	// Progress is the latest progress of the job ([Job.SetProgress]), or nil. In a handler,
+	// [Job.Refresh] reads it.
 	Progress *Progress `json:"progress,omitempty"`
 
-	// Attempts are the last 25 runs of the job that did not complete it, oldest first, including runs
-	// in earlier queues and before it was put again. In a handler, and in all lists except that of
-	// [Client.Jobs], they are empty until [Job.Refresh] is called.
+	// Attempts are the last 25 runs of the job that did not complete it, oldest first. In a handler,
+	// and in lists other than that of [Client.Jobs], [Job.Refresh] reads them.
 	Attempts []Attempt `json:"attempts,omitempty"`
 
 	// History holds the events of the job, oldest first.
@@ -157,8 +149,8 @@ type Job struct {
 	// Dependencies are the jids of the jobs to wait for, in no particular order.
 	Dependencies []string `json:"dependencies,omitempty"`
 
-	// Dependents are the jids of the jobs that wait for this one, in no particular order. Thousands of
-	// them are read in steps, so some that change in the meantime may be missing.
+	// Dependents are the jids of the jobs that wait for this one, in no particular order. Of
+	// thousands, some that change in the meantime may be missing.
 	Dependents []string `json:"dependents,omitempty"`
 
 	// FailedDependencies are the failed jobs that this one waited for, sorted by jid, if it was put
@@ -315,19 +307,16 @@ func (j *Job) data(op string) (string, error) {
 }
 
 // Complete marks the job complete and saves its data. Jobs waiting only for this one can then
-// be popped. If there are more than 250, Complete releases them 250 at a time. If ctx ends before
-// that, the job is complete, and a worker or [Client.Sweep] releases the others.
+// be popped, 250 at a time. If ctx ends meanwhile, workers release the others.
 //
 // Completed jobs are kept for a time ([ConfigJobsHistory], [KeepFor]) and up to a number
-// ([ConfigJobsHistoryCount]). Each call deletes at most 100 jobs beyond these.
+// ([ConfigJobsHistoryCount]).
 func (j *Job) Complete(ctx context.Context) error {
 	return j.complete(ctx, Outcome{Action: ActionComplete})
 }
 
 // Next completes the job, saves its data, and puts it into another queue as the same job with fresh
-// retries. The options can make it wait there for a [Delay] or for other jobs ([DependsOn]), and
-// give it a new [Priority], [Retries], [Tags], headers or [OnFailure]. Anything else stays as it
-// was.
+// retries. Fields that the options do not set stay as they were.
 func (j *Job) Next(ctx context.Context, queue string, options ...NextOption) error {
 	if err := j.held("complete"); err != nil {
 		return err
@@ -382,8 +371,8 @@ func (j *Job) finish(
 
 // Fail marks the job failed and saves its data. The job is kept in a failure group until it is
 // moved, unfailed or canceled, unless [KeepFailedFor] or [ConfigJobsFailedHistory] limits that. The
-// group names a kind of failure, such as an error type; the message describes this one. Each is
-// stored up to 16 KiB: the end of a longer group and the middle of a longer message are left out.
+// group names a kind of failure, such as an error type; the message describes this one. Each is cut
+// to 16 KiB.
 func (j *Job) Fail(ctx context.Context, group, message string) error {
 	if err := j.held("fail"); err != nil {
 		return err
@@ -438,8 +427,8 @@ func (j *Job) Retry(
 }
 
 // Release puts the job back into its queue without using up a retry, and saves its data, as
-// [Snooze] does for handlers. The job can be popped after the delay. With a delay of 0 it can be
-// popped at once, before others of its priority. A negative delay is [ErrInvalid].
+// [Snooze] does for handlers. It can be popped after the delay: with 0 at once, before others of
+// its priority. A negative delay is [ErrInvalid].
 func (j *Job) Release(ctx context.Context, delay time.Duration) error {
 	if err := j.held("release"); err != nil {
 		return err
@@ -517,9 +506,8 @@ func (j *Job) Unfail(ctx context.Context, options ...UnfailOption) error {
 	return err
 }
 
-// Cancel deletes the job and notifies a worker that runs it. A completed job is left alone. If
-// other jobs depend on it, the error is [ErrHasDependents]; [Client.Cancel] cancels several jobs at
-// once.
+// Cancel cancels the job like [Client.Cancel]. If other jobs depend on it, the error is
+// [ErrHasDependents].
 func (j *Job) Cancel(ctx context.Context) error {
 	if err := j.usable("cancel"); err != nil {
 		return err
@@ -529,8 +517,7 @@ func (j *Job) Cancel(ctx context.Context) error {
 
 // Move puts the job into a queue, whatever its state, and saves its data. A worker that runs it
 // loses it; a failed or completed job runs again. Fields that the options do not set stay as they
-// were. If the job no longer exists, the error is [ErrNotFound]. If [IfFinished] or [IfNotRunning]
-// leaves it where it is, the error is [ErrExists].
+// were. If [IfFinished] or [IfNotRunning] leaves it where it is, the error is [ErrExists].
 func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) error {
 	if err := j.held("requeue"); err != nil {
 		return err
@@ -584,24 +571,20 @@ func (j *Job) changeTags(ctx context.Context, action string, tags []string) erro
 	return err
 }
 
-// Depend adds dependencies to a job in the state [StateDepends]. Jobs that do not exist or are
-// complete are not waited for. An impossible jid ([JID]), or a circle ([DependsOn]), is
-// [ErrInvalid]. If the job is in another state, the error is [ErrNotDepending].
+// Depend adds dependencies, like [DependsOn], to a job in the state [StateDepends]. If the job is
+// in another state, the error is [ErrNotDepending].
 func (j *Job) Depend(ctx context.Context, jids ...string) error {
 	return j.changeDependencies(ctx, "upon", jids)
 }
 
 // Undepend removes dependencies of a job in the state [StateDepends]. Once none is left, it can be
-// popped. If the job is in another state, the error is [ErrNotDepending].
+// popped. The errors are those of Depend.
 func (j *Job) Undepend(ctx context.Context, jids ...string) error {
 	return j.changeDependencies(ctx, "off", jids)
 }
 
-// UndependAll removes all dependencies of a job that waits for others, so that it can be popped. If
-// the job is in another state, the error is [ErrNotDepending].
-//
-// A script removes at most 1,000; then UndependAll runs it again. If that fails, the job waits for
-// the remaining ones: call UndependAll again.
+// UndependAll removes all dependencies of a job that waits for others, so that it can be popped.
+// The errors are those of Depend.
 func (j *Job) UndependAll(ctx context.Context) error {
 	if err := j.usable("depends"); err != nil {
 		return err
@@ -654,8 +637,7 @@ func (j *Job) SetPriority(ctx context.Context, priority int) error {
 	return err
 }
 
-// Track starts tracking the job: its events are published, and package inspect lists it. A deleted
-// job stays listed until a call of Track or [Client.Sweep] finds it.
+// Track starts tracking the job: its events are published, and package inspect lists it.
 func (j *Job) Track(ctx context.Context) error { return j.track(ctx, "track") }
 
 // Untrack stops tracking the job, even if it no longer exists.

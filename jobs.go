@@ -89,11 +89,8 @@ const changeBatchSize = 500
 // with them; otherwise nothing is changed, and the error is [ErrHasDependents]. If there are more
 // than 20,000 dependencies among several jobs, it is [ErrInvalid]: cancel the dependents first.
 //
-// Each script cancels at most 100 jobs, or fewer failed ones if it has to search long groups for
-// them, and removes at most 1,000 dependencies; Cancel runs as many scripts as needed. If one
-// fails, because the connection breaks or a new job depends on a remaining one, the jobs of earlier
-// ones are canceled. No remaining job waits for one of them, but one that waited for more than
-// 1,000 jobs may wait for fewer, forever: cancel it again.
+// Each script cancels at most 100 jobs. After an error, cancel all jobs again: some may be gone,
+// and one that waited for many others may wait for fewer, forever.
 func (c *Client) Cancel(ctx context.Context, jids ...string) error {
 	const op = "cancel"
 	jids = wire.Distinct(jids)

@@ -18,10 +18,9 @@ import (
 // one definition serves many keys.
 //
 // A job without room is parked: it is scheduled until there is room, and then returns to its place
-// in the queue. That uses up no retry.
+// in the queue, which uses up no retry. The limits stay with the job in all its queues.
 //
-// The limits stay with the job in all its queues. A put that names others replaces
-// them. A name has 1 to 200 bytes, without spaces or control characters.
+// A name has 1 to 200 bytes, without spaces or control characters.
 type Limits []string
 
 func (o Limits) applyPut(given *jobopts.Options) {
@@ -93,10 +92,8 @@ func (l *Limit) Name() string { return l.name }
 
 // Set defines the limit or changes its definition. If that makes room, parked jobs can start at
 // once; running jobs are left alone. Jobs that started while the limit had no Concurrency, or no
-// Rate, do not count toward it.
-//
-// The definition of a family also applies to its keys: see [Limits]. A change affects their parked
-// jobs when a job of the same key ends, or within about a minute.
+// Rate, do not count toward it. Parked jobs with the limit as their family, as in [Limits], may
+// notice a change a minute later.
 func (l *Limit) Set(ctx context.Context, config LimitConfig) error {
 	const op = "limit.set"
 	if err := checkLimitName(op, l.name); err != nil {
@@ -111,8 +108,7 @@ func (l *Limit) Set(ctx context.Context, config LimitConfig) error {
 }
 
 // Unset removes the definition of the limit and ends its hold. A key then has the definition of its
-// family; otherwise its parked jobs can start, 100 at once and others within about a minute.
-// Unsetting a limit without a definition is not an error.
+// family; otherwise its parked jobs can start, some within about a minute.
 func (l *Limit) Unset(ctx context.Context) error {
 	const op = "limit.delete"
 	if err := checkLimitName(op, l.name); err != nil {
@@ -123,10 +119,8 @@ func (l *Limit) Unset(ctx context.Context) error {
 }
 
 // Hold keeps all jobs with the limit from starting for the duration d, whether or not the limit has
-// a definition. It replaces an earlier hold; 0 ends it. It is meant for services that ask their
-// callers to wait, for instance by "429 Too Many Requests"; in a handler, see [Throttled].
-//
-// Only the limit with this name is held, not the keys of a family.
+// a definition. It replaces an earlier hold; 0 ends it. The keys of a family are not held. In a
+// handler, see [Throttled].
 func (l *Limit) Hold(ctx context.Context, d time.Duration) error {
 	const op = "limit.hold"
 	if err := checkLimitName(op, l.name); err != nil {
@@ -139,11 +133,10 @@ func (l *Limit) Hold(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// Throttled is returned by a handler at the limit of another service, for instance a
-// "429 Too Many Requests". The job is released: it uses up no retry, its data is saved, and it is
-// the next to start when its limits have room. The named limits of the job, or all of its limits if
-// none are named, are held for the duration d, so that no other job with them starts before that:
-// see [Limit.Hold]. A longer hold stays in place.
+// Throttled is returned by a handler at the limit of another service, for instance a "429 Too Many
+// Requests". The job is released: it uses up no retry, its data is saved, and it is the next to
+// start when its limits have room. The named limits of the job, or all of its limits, are held for
+// the duration d, as by [Limit.Hold]. A longer hold stays in place.
 //
 // A job without such a limit is put back for d, as by [Snooze]. A d of 0 or less means 1 s.
 func Throttled(d time.Duration, names ...string) error {
@@ -167,13 +160,9 @@ type Weight float64
 // whichever tenant put its jobs first or put more of them. The jobs of a tenant keep their order.
 //
 // Priorities come first: tenants take turns among the jobs of one priority, which must be from
-// -10000 to 10000, or the error is [ErrInvalid]. Jobs of that priority without the option precede
-// them, and so do jobs that are retried or released. A job with a [Delay], or one that waits for
-// others, gets its turn when it is ready. It keeps its tenant in all queues that it goes through;
-// each queue shares independently.
-//
-// The option only determines the job's place in the queue, so clients in other languages pop jobs
-// in the same order.
+// -10000 to 10000, or the error is [ErrInvalid]. Jobs without the option precede them, and so do
+// jobs that are retried or released. A job gets its turn when it is ready, and keeps its tenant in
+// all its queues. Clients in other languages pop jobs in the same order.
 func Fair(tenant string, weight ...Weight) FairOption {
 	o := FairOption{tenant, 1}
 	for _, w := range weight {

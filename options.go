@@ -13,8 +13,8 @@ import (
 // Options of calls. The type of an option determines which calls accept it.
 type (
 	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Queue.Call], [Client.NewBatch],
-	// [Job.Move] or [Schedule]. The package comment lists them. A job that is put again keeps the
-	// options that the new put does not give, unless an option's comment says otherwise.
+	// [Job.Move] or [Schedule]. A job that is put again keeps the options that the new put does not
+	// give.
 	PutOption interface{ applyPut(*jobopts.Options) }
 
 	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Headers],
@@ -73,15 +73,13 @@ func asInvalid(op, jid string, err error) error {
 // JID is the id of a job. The default is a new random one. A jid can't be empty, nor end in
 // -history, -dependents or -dependencies, which are names of a job's lists.
 //
-// If a job with this jid exists in any state, even running or complete, it is overwritten and put
-// again. A waiting job stays one job. A running job is taken from its worker and may run a second
-// time at once, while the first run continues until it notices. A complete or failed job runs
-// again. So reusing a jid prevents a second run only until the first has begun. [IfAbsent],
-// [IfFinished] and [IfNotRunning] refuse the put instead.
+// An existing job with this jid is overwritten and put again, whatever its state. A running one is
+// taken from its worker, and may run a second time before the first run notices. So reusing a jid
+// prevents a second run only until the first has begun. [IfAbsent], [IfFinished] and
+// [IfNotRunning] refuse the put instead.
 //
 // To put a follow-up job once, return [Next], or make the follow-up depend on this job
-// ([DependsOn]), so that it can't begin before this one is complete. In any case it should be
-// idempotent.
+// ([DependsOn]).
 type JID string
 
 func (o JID) applyPut(given *jobopts.Options) { given.SetJID(string(o)) }
@@ -91,18 +89,9 @@ func (o JID) applyRecur(given *recurOptions)  { given.JID = string(o) }
 // 0, or the job's present priority.
 //
 // Among jobs with the same priority, the oldest is popped first. A queue stores both in one
-// floating-point number, so a large priority leaves less precision for the age. Jobs that were put
-// closer together than this may be popped in any order:
-//
-//	      0  0.3 µs
-//	      1  1.1 µs
-//	     10  18 µs
-//	    100  142 µs
-//	   1000  1.1 ms
-//	 100000  146 ms
-//	1000000  1.2 s
-//
-// Negative priorities behave the same, except for -1, with 2.2 µs.
+// floating-point number, so a large priority leaves less precision for the age: with priority 100,
+// jobs put within 142 µs may be popped in any order, with 1000 within 1.1 ms, and with 1000000
+// within 1.2 s.
 type Priority int
 
 func (o Priority) applyPut(given *jobopts.Options)  { given.Priority = (*int)(&o) }
@@ -128,10 +117,9 @@ func (o Tags) applyRecur(given *recurOptions)   { given.Tags = append([]string{}
 
 // Delay is the time until a job can be popped. The default is 0; a negative delay is [ErrInvalid].
 //
-// With [DependsOn], a job waits for both the other jobs and the delay. When a job
-// moves to another queue ([Next], [Job.Next]), the delay is ignored if there are dependencies and
-// all of them are already complete: the job can be popped at once, as with clients in other
-// languages.
+// With [DependsOn], a job waits for both the other jobs and the delay. When a job moves to another
+// queue ([Next], [Job.Next]), dependencies that are all complete end the delay, as with clients in
+// other languages.
 type Delay time.Duration
 
 func (o Delay) applyPut(given *jobopts.Options)  { given.Delay = (*time.Duration)(&o) }
@@ -139,10 +127,9 @@ func (o Delay) applyNext(given *jobopts.Options) { given.Delay = (*time.Duration
 
 // DependsOn makes a job wait until other jobs are complete. If it is used twice, the lists are
 // joined. Jobs that do not exist ([DependsOn.MustExist]) or are already complete are not waited
-// for. If one of them fails, the job keeps waiting until the other is unfailed and completed, or
-// both are canceled together, unless [OnFailure] says otherwise. An impossible jid ([JID]) is
-// [ErrInvalid], as is a circle of jobs that wait for one another: each call follows up to 1000
-// dependencies to find one.
+// for. If one of them fails, the job keeps waiting until that one is unfailed and completed,
+// unless [OnFailure] says otherwise. A circle of jobs that wait for one another is [ErrInvalid]:
+// each call follows up to 1000 dependencies to find one.
 type DependsOn []string
 
 func (o DependsOn) applyPut(given *jobopts.Options) {
@@ -151,10 +138,9 @@ func (o DependsOn) applyPut(given *jobopts.Options) {
 
 func (o DependsOn) applyNext(given *jobopts.Options) { o.applyPut(given) }
 
-// MustExist refuses the put with [ErrNotFound] if one of the jobs does not exist, for instance
-// because its jid is misspelled. A complete job no longer exists after its record is deleted (see
-// [KeepFor]). In a [Queue.PutMany], each script puts all its jobs or none, and a job may depend on
-// an earlier one.
+// MustExist refuses the put with [ErrNotFound] if one of the jobs does not exist. A complete job
+// exists until its record is deleted (see [KeepFor]). In a [Queue.PutMany], each script puts all
+// its jobs or none, and a job may depend on an earlier one.
 func (o DependsOn) MustExist() PutOption { return mustExist(o) }
 
 type mustExist DependsOn
@@ -185,9 +171,9 @@ func checkNumber(op, jid, what string, n, least int) error {
 // times, the maps are merged.
 //
 // The default is none, or the job's present ones. Headers that a put or [Next] gives to an existing
-// job replace all that it had. An empty map removes the headers of an existing job, and those of a
-// [ClientConfig] or an earlier option. Keys and values must be UTF-8, no key may be empty, and all
-// of them together may have at most 8 KiB; otherwise the error is [ErrInvalid].
+// job replace all others. An empty map removes the headers of an existing job, and those of a
+// [ClientConfig] or an earlier option. Keys and values must be UTF-8, no key may be empty, and
+// together they may have at most 8 KiB.
 type Headers map[string]string
 
 func (o Headers) applyPut(given *jobopts.Options) {
@@ -237,14 +223,7 @@ func (c *Client) addHeaders(ctx context.Context, p *put) error {
 // before the put. The default is [OnFailureWait], or the job's present policy.
 //
 // A put with an OnFailure, even with the default, also records the dependencies: see the Parents of
-// [JobOptions].
-//
-// One call notifies about 200 dependents of a failure. A worker and [Client.End] notify further
-// ones at once. After any other call, they are notified by later calls: every completion of a job,
-// each running worker once a minute, and [Client.Sweep].
-//
-// If a client with another script fails a job, its dependents keep waiting until [Client.Sweep] is
-// called.
+// [JobOptions]. Beyond some 200, dependents may learn of a failure a minute later.
 type OnFailure string
 
 const (
@@ -291,35 +270,33 @@ type (
 	// StartBy is the time after its put within which a job must be popped. After that, no worker gets
 	// it, not even for a retry. It is at least 1 ms, and longer than the [Delay].
 	//
-	// An expired job is deleted as by [Job.Cancel], with the same events, and counted in
-	// [Stats].Expired. If other jobs depend on it, it fails in the group expired-<queue> instead. It
-	// is deleted when a pop, a put with a lifetime or [Client.Sweep] finds it.
+	// A pop or a put with a lifetime deletes expired jobs as [Job.Cancel] does, and counts them in
+	// [Stats].Expired. A job on which others depend fails in the group expired-<queue> instead.
 	//
-	// The option survives retries and moves to other queues. It ends when the job is complete or has
-	// failed: a later put or Unfail must set it again.
+	// The option survives retries and moves to other queues, and ends when the job is complete or has
+	// failed.
 	StartBy time.Duration
 
-	// TTL is the time after its put at which a job is deleted, whatever its state. The worker of a
-	// running job is notified, and the context of the handler ends with [ErrCanceled]. A
-	// [KeepFailedFor] replaces the TTL of a failed job. It is at least 1 ms, and longer than the
-	// [Delay]. See [StartBy] for when an expired job is deleted, and when the option ends.
+	// TTL is the time after its put at which a job is deleted like with [StartBy], but in any state.
+	// The context of a running handler ends with [ErrCanceled]. A failed job with a [KeepFailedFor]
+	// is kept for that time instead.
 	TTL time.Duration
 
-	// KeepFor is how long the record of a job is kept after it is complete. The default is
-	// [ConfigJobsHistory], or the job's present value. That setting and [ConfigJobsHistoryCount] apply
-	// in any case. With 0, the job is deleted as soon as it is complete.
+	// KeepFor is how long the record of a job is kept after it is complete, within the settings
+	// [ConfigJobsHistory] and [ConfigJobsHistoryCount]. The default is the former, or the job's
+	// present value. With 0, the job is deleted as soon as it is complete.
 	KeepFor time.Duration
 
-	// KeepFailedFor is how long a job is kept after it has failed, or [Forever]. The default is given
-	// by the settings [ConfigJobsFailedHistory] and [ConfigJobsFailedHistoryCount], or is the job's
-	// present value. The settings do not delete a job with this option, though it counts as one of its
-	// group. With 0, the job is deleted as soon as it fails. A job with dependents is kept.
+	// KeepFailedFor is how long a job is kept after it has failed, in place of the settings
+	// [ConfigJobsFailedHistory] and [ConfigJobsFailedHistoryCount], or [Forever]. The default is
+	// given by these, or is the job's present value. With 0, the job is deleted as soon as it fails.
+	// A job with dependents is kept.
 	KeepFailedFor time.Duration
 
 	// MaxRunTime is the time after which the context of a handler ends, with [ErrMaxRunTime]. As an
-	// option of a put, it is at least 1 ms, and only workers of this package apply it. As an option of
-	// [Worker.Handle], it applies to one klass: 0, the default, means the worker's, and -1 means
-	// never. If the job has one, too, the shorter time applies.
+	// option of a put, it is at least 1 ms, and only workers of this package apply it. As an option
+	// of [Worker.Handle], 0, the default, means the worker's, and -1 means never. The shorter of the
+	// two applies.
 	MaxRunTime time.Duration
 )
 
@@ -368,9 +345,8 @@ func span(given *jobopts.Options, name string, d time.Duration) *jobopts.Span {
 }
 
 // At is the time from which a job can be popped, by the server's clock or that of a [ClientConfig].
-// If it has passed, the job can be popped at once. Like [Delay], with which it can't be combined,
-// it also applies to a job that waits for others. The zero time, and times after the year 9999, are
-// [ErrInvalid].
+// If it has passed, the job can be popped at once. It can't be combined with [Delay]. The zero
+// time, and times after the year 9999, are [ErrInvalid].
 type At time.Time
 
 func (o At) applyPut(given *jobopts.Options) { given.At = (*time.Time)(&o) }
@@ -433,36 +409,27 @@ func (j *Job) ended() time.Time {
 }
 
 // LockTime is the duration of each lock on a job, from 1 ms to 24 h. The default is the heartbeat
-// time of the queue ([Queue.SetHeartbeat]), or the job's present value. [Job.Heartbeat] and the
-// renewals of a [Worker] extend the lock by the same duration.
+// time of the queue ([Queue.SetHeartbeat]), or the job's present value. A [Worker] renews locks
+// after a third of this time, so a slow network is enough to lose one of less than a second.
 //
-// Such a lock has no grace period: when it ends, the next worker can get the job at once, and only
-// then is the old worker notified. [ReceiveConfig] has a LockTime for a single call.
-//
-// A worker renews the locks of its jobs after a third of their time. If a lock lasts for less than
-// a second, a slow network or a pause of the process is enough to lose it.
+// Such a lock has no grace period: when it ends, the next worker can get the job at once.
 type LockTime time.Duration
 
 func (o LockTime) applyPut(given *jobopts.Options) { given.LockTime = (*jobopts.Span)(&o) }
 
 // An OnLost is an option of a put: the place in its queue of a job whose lock was lost. The default
-// is [OnLostFirst], or the job's present value. It does not apply to jobs taken from their workers:
-// these always come first. A lost job with a delay, by [ConfigBackoffInitialDelay], is put back as
-// other scheduled jobs are.
+// is [OnLostFirst], or the job's present value. Jobs taken from their workers always come first.
 type OnLost string
 
 const (
 	// OnLostFirst makes the job the first of its queue.
 	OnLostFirst OnLost = "first"
 
-	// OnLostLast makes the job the last of its priority, as if it had been put now. Jobs lost together
-	// keep the order of the ends of their locks. A job with a [Delay] is ordered by its due
-	// time.
+	// OnLostLast makes the job the last of its priority, as if it had been put now.
 	OnLostLast OnLost = "last"
 
-	// OnLostInPlace puts the job back among the jobs of its priority by when it was put or, with a
-	// delay or an [At], fell due. It has this place before a loss, too: a job with an At in the past
-	// precedes jobs put since then. The jobs of one [Queue.PutMany] may change their order.
+	// OnLostInPlace puts the job back among the jobs of its priority by when it was put or fell due.
+	// The jobs of one [Queue.PutMany] may change their order.
 	OnLostInPlace OnLost = "place"
 )
 

@@ -35,18 +35,12 @@ const (
 )
 
 // SetProgress records the progress of the job: the amount done, the total or 0 if that is not
-// known, and a note of at most 1 KiB. It replaces earlier progress. Other programs find it in the
-// Progress of [Job], and [OnProgress] is called with it. The job's data and history are not
-// changed.
+// known, and a note of at most 1 KiB. Other programs find the last one in the Progress of [Job],
+// and [OnProgress] is called with it. Negative amounts are [ErrInvalid].
 //
-// In a handler, SetProgress does not talk to the server. The worker sends the first progress of a
-// run, and one that is complete (done is the total), at once. It sends others at most once a
-// second, and the last before the outcome of the job. Progress that it can't send is dropped. For a
-// job popped without a worker, each call runs a script.
-//
-// Progress stays with the job when it is retried, moves to another queue or ends, until it is set
-// again or the job is put again. Only the holder of the lock can set it. Negative amounts are
-// [ErrInvalid].
+// In a handler, SetProgress does not talk to the server: the worker sends progress at most once a
+// second, but the first of a run, and one whose done is the total, at once. Elsewhere, the caller
+// must hold the job's lock.
 func (j *Job) SetProgress(ctx context.Context, done, total int, note string) error {
 	if err := j.held("progress"); err != nil {
 		return err

@@ -161,19 +161,15 @@ func countTogether(puts []*put) int {
 }
 
 // PutMany puts jobs into the queue as [Queue.Put] does, at a fraction of the cost, and returns
-// their jids in order. Each script puts up to 500 jobs, all or none of them. Each 4 KiB of data
-// counts as another job, and every two tags, dependencies or other options as three. If a later
-// script fails, PutMany returns the jids of the jobs that were put along with the error.
+// their jids in order. Each script puts up to 500 jobs, all or none of them.
 //
-// Jobs refused because of an [If] or [Unique] do not stop the others. Of several jobs in
-// the call with the same key, the first is put; with [UniqueOption.Replace], all become one job,
-// with the data of the last. In place of a refused job's jid, PutMany returns that of the existing
-// job. Unless there is another error, it is [ErrExists], with the Indices of the refused jobs. If
-// the connection breaks, a script is sent again if [Queue.Put] would send each of its jobs again.
+// Jobs refused because of an [If] or [Unique] do not stop the others. In place of their jids,
+// PutMany returns those of the existing jobs, and the error is [ErrExists], with the Indices of the
+// refused jobs.
 //
 // All jobs are checked before the first is put. No two may have the same jid, and a job that
-// depends on another job in the call must come after it. An [ErrInvalid] about one of the jobs has
-// its jid, and a message that begins with its index, as in "jobs[3]: the klass is empty".
+// depends on another job in the call must come after it. The message of an [ErrInvalid] about one
+// of the jobs begins with its index, as in "jobs[3]: the klass is empty".
 func (q *Queue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, error) {
 	puts, err := newPuts(q.name, jobs)
 	if err != nil {

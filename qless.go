@@ -77,9 +77,8 @@ type connection struct {
 
 // New returns a client that uses a go-redis client for a single server, a sentinel or a cluster. It
 // does not talk to the server. A nil config means the defaults. The error is [ErrInvalid] if a
-// field of the config is invalid, rdb is nil, the namespace has no hash tag on a cluster, or rdb is
-// a [redis.Ring], which would spread one namespace over several servers. To spread jobs over
-// servers, see package shards.
+// field of the config is invalid, rdb is nil or a [redis.Ring], or the namespace has no hash tag on
+// a cluster.
 func New(rdb redis.UniversalClient, config *ClientConfig) (*Client, error) {
 	full := config.withDefaults()
 	if err := full.check(rdb); err != nil {
@@ -370,35 +369,32 @@ type ClientConfig struct {
 	Clock func() time.Time
 
 	// Codec encodes the data and results that the client stores, and decodes them when it reads them.
-	// Data without an envelope, such as that of another client, is read as it is.
+	// Data without an envelope, such as that of another client, is read as it is. [Unique] and
+	// MaxData apply to the data before it is encoded.
 	//
-	// Data is encoded by puts, by [Queue.Recur], and when a handler has changed it. [Job.Data] has it
-	// decoded. [Unique] and MaxData apply to the data before it is encoded. If data can't be decoded,
-	// Job.Data is the envelope, and [Job.Unmarshal] returns the reason. A worker then does not call
-	// the handler: a job with an unknown codec fails in the group <klass>:data, and one for which
-	// Decode returns an error is retried.
+	// If data can't be decoded, Job.Data is the envelope, and [Job.Unmarshal] returns the reason. A
+	// worker does not call the handler: a job with an unknown codec fails in the group <klass>:data,
+	// and one for which Decode returns an error is retried.
 	//
 	// Defaults to nil: data is stored as JSON.
 	Codec Codec
 
-	// Headers returns headers for each job that the client puts, alone, with others or for a
-	// [Schedule]. It is called with the context of the put, and its result is copied. Headers of
-	// the put take precedence over those with the same key, and Headers(nil) leaves the job without
-	// any. [Job.Next] and [Job.Move] don't call it, as the job already has its headers: see
-	// NextHeaders. If it panics, the put is [ErrInvalid].
+	// Headers returns headers for each job that the client puts. It is called with the context of the
+	// put. [Headers] of the put take precedence over those with the same key, and Headers(nil) leaves
+	// the job without any. [Job.Next] and [Job.Move] don't call it: see NextHeaders. If it panics,
+	// the put is [ErrInvalid].
 	//
 	// Defaults to nil: none are added.
 	Headers func(ctx context.Context) map[string]string
 
-	// Logger receives problems outside of a call, such as a lost subscription.
-	// go-redis logs failed connections by itself: see its SetLogger.
+	// Logger receives problems outside of a call, such as a lost subscription. go-redis logs failed
+	// connections by itself: see its SetLogger.
 	//
 	// Defaults to [slog.Default].
 	Logger *slog.Logger
 
 	// MaxData is the maximum size in bytes of the data or the result of a job, as JSON. Larger ones
-	// are [ErrInvalid]. Redis has one thread, and each byte is copied several times on its way, so it
-	// is better to store large values elsewhere, and their names in the jobs.
+	// are [ErrInvalid]. Large values are better stored elsewhere, and their names in the jobs.
 	//
 	// Defaults to 8 MiB. The value -1 means no limit.
 	MaxData int
@@ -411,10 +407,9 @@ type ClientConfig struct {
 
 	// NextHeaders returns the headers of a job that [Job.Next] moves to its next queue, such as the
 	// trace context of the run that moves it. It is called with the context of the call and a copy of
-	// the job's headers. If the call has headers, it is passed nil instead, and those are added to its
-	// result and take precedence. It is not called if the call has Headers(nil), nor for a handler
-	// that returns [Next], to which a middleware can add headers. If the job would have more than 8
-	// KiB of headers, its result is ignored. A panic is logged, and leaves the headers as they are.
+	// the job's headers. [Headers] of the call replace these, and take precedence over the result. It
+	// is not called for Headers(nil), nor for a handler that returns [Next], to which a middleware
+	// can add headers. A result of more than 8 KiB, or a panic, leaves the headers as they are.
 	//
 	// Defaults to nil: the headers stay as they are.
 	NextHeaders func(ctx context.Context, headers map[string]string) map[string]string
@@ -423,12 +418,10 @@ type ClientConfig struct {
 	// after the reply. The call waits for it, so it must return quickly.
 	//
 	// Puts of several goroutines in one script are one call, "put.many", with the values of the
-	// first put's context; PutObserver sees each put. Calls of [Client.Receive] share commands, too:
-	// these ("reserve", "finish") have a context of the client's. Each Receive is also a call of its
-	// own, "receive", when it returns, with its context, its jobs, and the time it waited for them.
+	// first put's context; PutObserver sees each put. Calls of [Client.Receive] share commands, too;
+	// each is also a call of its own, "receive", with its jobs and the time it waited for them.
 	//
-	// A panic is logged. A call that takes a second is logged, and no longer waited for. While it
-	// blocks, others are waited for only for 10 ms, and while 100 block, no further ones are made.
+	// A panic is logged. A call that takes a second is logged, and no longer waited for.
 	//
 	// Defaults to nil: commands are not reported.
 	Observer func(ctx context.Context, call Call)
@@ -439,19 +432,14 @@ type ClientConfig struct {
 	// Defaults to none.
 	OldCodecs []Codec
 
-	// PutObserver is called before each call that puts jobs: [Queue.Put], [Queue.PutMany],
-	// [Queue.Call], [Client.NewBatch], [Batch.Add] and [Client.RunSchedule], and those of package
-	// shards, once for each shard. Its argument describes the put: the Command is "put", or
-	// "put.many" for PutMany and Add.
+	// PutObserver is called before each call that puts jobs, such as [Queue.Put] and [Batch.Add], but
+	// not for the schedules of a worker. Unlike Observer, it sees each put even if several share a
+	// script. Its argument describes the put: the Command is "put", or "put.many" for several jobs.
 	//
 	// The jobs are put with the context that it returns, which is also passed to Headers, so a span
 	// that begins here can go into the headers of the jobs. The function that it returns, unless nil,
-	// is called when the put is over, with the JID, the Duration and the Err. Arguments that are
-	// invalid by themselves are refused earlier.
-	//
-	// Unlike Observer, it sees each put even if several share a script. It does not see the puts of a
-	// worker's schedules. If it panics or blocks, that is logged as for Observer, and the jobs are put
-	// with the context of the call.
+	// is called when the put is over, with the JID, the Duration and the Err. A panic is logged, and
+	// the jobs are put with the context of the call.
 	//
 	// Defaults to nil: puts are not reported.
 	PutObserver func(ctx context.Context, put Call) (context.Context, func(put Call))
@@ -461,26 +449,22 @@ type ClientConfig struct {
 	// Defaults to 1 s. It must be at least 1 ms, and can't be disabled.
 	ReplicaTimeout time.Duration
 
-	// Replicas is the number of replicas that must have a job before a call that puts it (Put,
-	// PutMany, Recur) returns, so that the job outlives the loss of the master. If fewer have
-	// confirmed it by the ReplicaTimeout, the job is put anyway, and the error is [ErrNotReplicated].
-	// A put that is refused because the job exists waits in the same way, so repeat it with [IfAbsent]
-	// to learn when the job is safe.
+	// Replicas is the number of replicas that must have a job before a call that puts it returns, so
+	// that the job outlives the loss of the master. If fewer have confirmed it by the ReplicaTimeout,
+	// the job is put anyway, and the error is [ErrNotReplicated]. Repeat the put with [IfAbsent] to
+	// learn when the job is safe.
 	//
 	// It should be the number of all replicas: with fewer, a replica without the job may become the
-	// master. Each such call also runs WAIT, which takes a round trip from the master to its replicas;
-	// [Queue.PutMany] waits once for each script.
+	// master. Each script of a put is followed by a WAIT, with a round trip to the replicas.
 	//
 	// Defaults to 0: none. The value -1 means the same.
 	Replicas int
 
 	// Unbatched sends each put by itself. By default, concurrent puts share scripts: while one is in
-	// flight, the others wait, and the next one takes them together. That saves most of the server's
-	// time, and makes no difference to a single goroutine. A put may have to wait for the one in
-	// flight, and one whose context ends while it is in flight may have been made.
+	// flight, the others wait, and the next one takes them together, which saves most of the server's
+	// time. A put whose context ends while it is in flight may have been made.
 	//
-	// The same holds for calls of [Client.End] with results of up to 16 KiB, which share round trips,
-	// and for those of [Queue.CompleteMany], which share scripts.
+	// The same holds for calls of [Client.End] and [Queue.CompleteMany].
 	Unbatched bool
 
 	// WorkerName is the client's name for popping and running jobs. A [Worker] has a name of its

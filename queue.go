@@ -38,20 +38,14 @@ func (q *Queue) Name() string { return q.name }
 // byte; another []byte is [ErrInvalid]. Anything else is passed to [json.Marshal], so a
 // string becomes a JSON string. Nil becomes an empty object.
 //
-// If a job with the given [JID] exists in any state, it is overwritten and put again. A running job
-// is taken from its worker and may run twice at once; a complete job runs again. [IfAbsent],
-// [IfFinished] and [IfNotRunning] refuse that with [ErrExists] and the jid of the existing job.
+// An existing job with the given [JID] is overwritten and put again, unless an [If] refuses that.
 //
-// A put without a JID is sent again if the connection breaks before the reply: its jid is new and
-// random, so the server knows whether it already has the job. A duplicate is possible only if the
-// job is completed and deleted within these seconds (see [ConfigJobsHistory]). A put with a JID is
-// sent once, and so is one with a [TTL], [KeepFor] or [KeepFailedFor] of less than a minute.
-//
-// With [UniqueOption.Replace], the jid may be that of the replaced job.
+// A put without a JID is sent again if the connection breaks before the reply, as the server knows
+// whether it already has the job. A put with a JID is sent once, and so is one with a [TTL],
+// [KeepFor] or [KeepFailedFor] of less than a minute.
 //
 // Put returns the jid even with an error other than [ErrInvalid]. After [ErrUnavailable], the job
-// may exist. Putting it again with this jid and [IfAbsent] is safe: [ErrExists] then tells that it
-// does.
+// may exist. Put it again with this jid and [IfAbsent]: [ErrExists] then tells that it does.
 func (q *Queue) Put(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (jid string, err error) {
@@ -70,12 +64,9 @@ const popBatchSize = 100
 // is paused, or has reached its max-concurrency.
 //
 // The lock lasts for the queue's heartbeat time (60 s by default), unless the job has a [LockTime],
-// and must be renewed with [Job.Heartbeat] until the job is ended. The call is never sent twice: if
-// it failed with [ErrUnavailable], it may have locked jobs, which can be popped again when their
-// locks expire. [Client.Receive] can set the lock time.
-//
-// Pop runs several scripts for many or large jobs. If a later one fails, it returns the jobs of the
-// others. A job with thousands of Dependents may be returned without them: see [Job.Refresh].
+// and must be renewed with [Job.Heartbeat] until the job is ended. After [ErrUnavailable], there
+// may be locked jobs, which can be popped again when their locks expire. A job with thousands of
+// Dependents may be returned without them: see [Job.Refresh].
 func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("pop", count); err != nil {
 		return nil, err
@@ -101,9 +92,8 @@ func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 	return jobs, nil
 }
 
-// Peek returns the next jobs without locking them. Scheduled jobs that are due become waiting. Pop
-// may return fewer: none of a paused queue, no more than max-concurrency allows, and no job in
-// its grace period. Peek runs several scripts for many or large jobs, and may then miss new ones.
+// Peek returns the next jobs without locking them, also those of a paused queue. Scheduled jobs
+// that are due become waiting.
 func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("peek", count); err != nil {
 		return nil, err
@@ -169,8 +159,8 @@ func (q *Queue) Counts(ctx context.Context) (QueueCounts, error) {
 	return counts.counts(), err
 }
 
-// Queues returns the counts of every known queue, in the order of their first jobs. It
-// reads 200 queues at a time.
+// Queues returns the counts of every known queue, in the order of their first jobs. It reads 200
+// queues at a time.
 func (c *Client) Queues(ctx context.Context) ([]QueueCounts, error) {
 	counts := []QueueCounts{}
 	for cursor := ""; ; {
@@ -239,13 +229,11 @@ func (q *Queue) do(ctx context.Context, op string, before ...any) error {
 // Recur puts a job of this klass and data into the queue at regular intervals, the first after its
 // [Offset]. It returns the jid of the recurring job, even with an error unless that is
 // [ErrInvalid]. Jobs are put when the queue is popped, including all that were missed unless
-// [Backlog] limits them. Their jids are <jid>-1, <jid>-2 and so on. The data is encoded as by
-// [Queue.Put]. Retries default to 5.
+// [Backlog] limits them. Their jids are <jid>-1, <jid>-2 and so on. Retries default to 5.
 //
-// If a recurring job with the given [JID] exists, it is changed, and options that are not given are
-// reset to their defaults. As long as its queue and interval stay the same, it keeps its schedule
-// and ignores the offset, so a program can call Recur each time it starts. With another queue or
-// interval, it starts over.
+// A recurring job with the given [JID] is changed, and options that are not given are reset to
+// their defaults. It keeps its schedule and ignores the offset as long as its queue and interval
+// stay the same, so a program can call Recur each time it starts.
 func (q *Queue) Recur(
 	ctx context.Context, klass string, data any, every time.Duration, options ...RecurOption,
 ) (jid string, err error) {
@@ -317,12 +305,12 @@ const allQueues = "*"
 // Given the names of up to 1000 queues, it also moves up to 100 of their jobs to where a pop would
 // find them, so that readers see true counts, states and lists: due jobs, children of recurring
 // jobs, and, according to [OnLost], jobs with expired locks, with the usual notice, grace period,
-// and loss of a retry. The name "*" stands for all queues: a call
-// examines 100 of them, and the next call others. A queue costs 3 commands.
+// and loss of a retry. The name "*" stands for all queues: a call examines 100 of them, and the
+// next call others. A queue costs 3 commands.
 //
 // No worker gets an expired job, swept or not, and the next pop finds due jobs. A program that
-// relies on the rest, such as on handlers ending at the TTL of their jobs,
-// should call Sweep from time to time, for instance every second. Several programs may do so.
+// relies on the rest, such as on handlers ending at the TTL of their jobs, should call Sweep from
+// time to time, for instance every second. Several programs may do so.
 func (c *Client) Sweep(ctx context.Context, queues ...string) (int, error) {
 	if err := checkSwept(queues); err != nil {
 		return 0, err

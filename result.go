@@ -33,8 +33,7 @@ type Result struct {
 	undecoded error // why Data is still in its envelope; nil if it is not
 }
 
-// Unmarshal decodes Data into v. A result that does not fit, or is missing, is
-// [ErrInvalid].
+// Unmarshal decodes Data into v. A result that does not fit, or is missing, is [ErrInvalid].
 func (r *Result) Unmarshal(v any) error {
 	if r.Data == nil {
 		return invalid("unmarshal", r.jid, "the job has no result")
@@ -74,13 +73,11 @@ func (r *Result) failed() error {
 }
 
 // SetResult sets the result that [Client.Result] returns once the job has ended. It is encoded as
-// by [Queue.Put], but nil as null. Complete, Next, Fail and Retry store it in the same step that
-// ends the job, and so does the worker when the handler returns. A value that can't be JSON is
-// [ErrInvalid].
+// by [Queue.Put], but nil as null. It is stored by Complete, Next, Fail and Retry, and by the
+// worker when the handler returns. A value that can't be JSON is [ErrInvalid].
 //
 // A job has one result, the last one set. It is dropped if the job is retried, released or lost by
-// its worker. If the job moves to another queue, the result is kept until its end, unless another
-// one is set.
+// its worker, and kept if the job moves to another queue.
 func (j *Job) SetResult(v any) error {
 	result, err := encodeJSON("set result", j.JID, "result", v, "null")
 	if err == nil && j.client != nil {
@@ -103,10 +100,7 @@ func (j *Job) withResult(args ...any) []any {
 
 // Result returns how a job has ended. If it is neither complete nor failed, the error is
 // [ErrUnfinished]; if there is no such job, or its record is no longer kept, [ErrNotFound].
-// [Client.Wait] waits for the end.
-//
-// The result describes the job's last end. It is kept as long as the job's record, and a job that
-// is put again has none until it has ended again.
+// [Client.Wait] waits for the end. A job that is put again has no result until it has ended again.
 func (c *Client) Result(ctx context.Context, jid string) (Result, error) {
 	if err := checkJobName("result", jid); err != nil {
 		return Result{}, err
@@ -209,14 +203,12 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 //   - the job is canceled, or its record is deleted: [ErrCanceled];
 //   - ctx ends: [ErrUnavailable], which wraps the error of ctx.
 //
-// If there is no such job to begin with, the error is [ErrNotFound], even if it is in another
-// shard (see package shards). [AwaitPut] waits for it. If an outbox will not put it, the error is
-// that of the put. Any number of callers may wait for a job. All waits of a client share
-// one subscription with its workers. Without workers, the subscription ends some seconds after the
-// last wait, or with [Client.Close].
+// If there is no such job to begin with, the error is [ErrNotFound], unless [AwaitPut] waits for
+// it. If an outbox will not put it, the error is that of the put. Meanwhile, [OnProgress] is called
+// with the job's progress.
 //
-// Meanwhile, [OnProgress] is called with the job's progress. A wait costs the server 3 commands
-// when it begins, and 2 when the job ends; it also asks again after 1, 2, 4 and at most 15 seconds.
+// A wait costs the server 3 commands when it begins, and 2 when the job ends; it also asks again
+// after 1, 2, 4 and at most 15 seconds. All waits of a client share one subscription.
 //
 // A handler that waits for a job keeps its slot in the worker: if all handlers wait, no slot is
 // left to run the jobs that they wait for.
@@ -393,8 +385,7 @@ const (
 //
 // If ctx ends first, the error is [ErrUnavailable], and wraps the error of ctx. The job is then
 // withdrawn, unless a worker runs it: see [Client.Withdraw]. The Withdrawn field of the [Error]
-// reports whether it was. If the server does not answer, that may take a few seconds after ctx has
-// ended.
+// reports whether it was. That may take a few seconds if the server does not answer.
 //
 // If the put is refused because of an [If] or [Unique], the error is [ErrExists], and Call does not
 // wait. [UniqueOption.Replace] can't be used, because the job would belong to other callers, too.
@@ -489,9 +480,6 @@ func callError(jid string, err error, withdrawn bool, what string) error {
 // error is [ErrRunning] or [ErrFinished]. A job whose lock has ended counts as running until
 // another worker gets it. If other jobs depend on it, the error is [ErrHasDependents]; if it does
 // not exist, [ErrNotFound]. [Client.Cancel] cancels running and failed jobs too.
-//
-// A script removes at most 1,000 dependencies of a job that waits for others; then Withdraw runs it
-// again. If that fails, the job waits for the others forever: withdraw or cancel it again.
 func (c *Client) Withdraw(ctx context.Context, jid string) error {
 	const op = "withdraw"
 	if err := checkJobName(op, jid); err != nil {

@@ -74,19 +74,12 @@ func specOptions(o jobopts.Options) []PutOption {
 
 // Spec returns the spec with which [Queue.PutMany] puts the job as it is now, for instance after it
 // was canceled: its jid, klass, data and options. Put it into the job's Queue. The spec is complete
-// for a Job that was read by [Client.Job] or [Client.Jobs], or decoded from the JSON of such a Job,
-// which makes that JSON a receipt for a deleted job.
+// for a Job that was read by [Client.Job] or [Client.Jobs], or decoded from the JSON of such a Job.
 //
-// A job that is scheduled, or waits for others, falls due when it would have. [StartBy] and [TTL]
-// keep their ends: if one has passed, the put is [ErrInvalid]. They are left out for a failed or
-// complete job, which no longer has them. A job with an [OnFailure] depends on its Parents and
-// Dependencies, any other on its Dependencies.
-//
-// The past of a job is not restored: its history, its failure, the retries that it has used, its
-// result, its place among jobs of its priority, and whether it is tracked or was put by a recurring
-// job. It gets exactly the headers that it had, and none from the Headers of a [ClientConfig]. If a
-// job with the jid exists, it is put again ([JID]): append [IfAbsent] to the Options to leave it
-// alone.
+// Due times, [StartBy] and [TTL] keep their ends; a put after the end of a life is [ErrInvalid].
+// The job gets exactly the headers that it had. Its past is not restored, such as its history, its
+// result and the retries that it has used. An existing job with the jid is put again ([JID]),
+// unless [IfAbsent] is appended to the Options.
 func (j *Job) Spec() JobSpec {
 	o := j.Options.given()
 	o.JID, o.Priority, o.Retries = j.JID, &j.Priority, &j.Retries
@@ -129,8 +122,8 @@ func (j *Job) addDependencies(o *jobopts.Options) {
 	}
 }
 
-// JobOptions holds the options of a job, except for those in fields of [Job]. A
-// zero field means that the option was not given; times for which 0 is a value are pointers.
+// JobOptions holds the options of a job, except for those in fields of [Job]. A zero field means
+// that the option was not given; times for which 0 is a value are pointers.
 type JobOptions struct {
 	// GoneBy is when the job is deleted in any state: see [TTL].
 	GoneBy time.Time `json:"gone_by,omitzero"`
@@ -139,8 +132,8 @@ type JobOptions struct {
 	// settings apply: see [KeepFailedFor].
 	KeepFailedFor *time.Duration `json:"keep_failed_for,omitempty"`
 
-	// KeepFor is how long the job is kept after it is complete. Nil means that the settings apply: see
-	// [KeepFor].
+	// KeepFor is how long the job is kept after it is complete. Nil means that the settings apply:
+	// see [KeepFor].
 	KeepFor *time.Duration `json:"keep_for,omitempty"`
 
 	// Limits are the job's limits, of which each must have room for it to start: see [Limits].
@@ -160,8 +153,8 @@ type JobOptions struct {
 	// [OnLostFirst].
 	OnLost OnLost `json:"on_lost,omitempty"`
 
-	// Parents are the jids of [DependsOn], in their order, complete or not, if the job was put with an
-	// OnFailure. Jobs added by [Job.Depend] are not included.
+	// Parents are the jids of [DependsOn], in their order, complete or not, if the job was put with
+	// an OnFailure. Jobs added by [Job.Depend] are not included.
 	Parents []string `json:"parents,omitempty"`
 
 	// StartBy is when the job is deleted unless a worker has taken it: see [StartBy].

@@ -16,17 +16,16 @@ type UniqueOption struct{ unique jobopts.Unique }
 
 // Unique claims a key for a job, so that no other job of the namespace can be put with the same key
 // until the job has completed without a next queue, has failed, or was canceled. The key is made of
-// the parts, which are compared as JSON, in their order: Unique("invoice", 7) and Unique("invoice",
-// "7") claim different keys. Without any parts, it is made of the job's klass and data. The queue
-// is not part of the key.
+// the parts, compared as JSON: Unique("invoice", 7) and Unique("invoice", "7") claim different
+// keys. Without any parts, it is made of the job's klass and data. The queue is not part of the
+// key.
 //
 // A put with a key of another job changes nothing. Its error is [ErrExists], with the jid of the
-// holder. The server decides, so exactly one of several concurrent puts puts the job. A job never
-// blocks its own put with the same [JID].
+// holder. Exactly one of several concurrent puts puts the job. A job never blocks its own put with
+// the same [JID].
 //
-// Only puts check the key. A failed job, unfailed or put again without this option, runs
-// even if another job has claimed its key by then; otherwise it claims the key again. A job with a
-// key keeps it when it is retried or moves to another queue.
+// A retried job, or one that moves to another queue, keeps its key. An unfailed job claims its key
+// again, but runs even if another job has claimed that by then.
 //
 // A part that is nil or an empty string, one that can't be JSON, or a key of more than 512 bytes is
 // [ErrInvalid].
@@ -34,9 +33,8 @@ func Unique(parts ...any) UniqueOption {
 	return UniqueOption{jobopts.Unique{Parts: parts, Data: len(parts) == 0}}
 }
 
-// UntilStarted lets another job with the same key be put while the job runs, for instance by its
-// own handler. If the job is retried, it holds the key again while it waits, unless another job
-// has claimed the key. It can't be used with For.
+// UntilStarted lets another job with the same key be put while the job runs. A retried job holds
+// the key again while it waits, unless another job has claimed the key. It can't be used with For.
 func (o UniqueOption) UntilStarted() UniqueOption {
 	o.unique.UntilStarted = true
 	return o
@@ -51,9 +49,9 @@ func (o UniqueOption) For(d time.Duration) UniqueOption {
 
 // Replace puts the job in the place of the holder of the key, instead of refusing the put:
 //
-//   - If the holder is waiting in any way, even after a retry, it becomes the new job, with its
-//     klass, data, queue, delay and options, and defaults for the other options.
-//     It keeps its jid, its history, and its place among dependencies. The put returns that jid.
+//   - If the holder is waiting in any way, even after a retry, it becomes the new job, with the
+//     klass, data, queue, delay and options of the put, and defaults for the other options. It
+//     keeps its jid, its history and its dependents. The put returns that jid.
 //   - If the holder is running, the new job waits until it has completed or failed, as with
 //     [OnFailureRun], and holds the key. Further puts replace the waiting job.
 //
@@ -61,28 +59,24 @@ func (o UniqueOption) For(d time.Duration) UniqueOption {
 // run. With a [Delay], each put restarts the delay: see KeepDue and Within. A job without a delay
 // becomes the last of its priority.
 //
-// A key that is held by For refuses the put as without Replace. A job that holds its key
-// UntilStarted is replaced while it waits, and is not waited for. Replace can't be used with For,
-// [JID], [DependsOn], [OnFailure], an [If] or [Job.Move].
-//
-// If the connection breaks, the put is sent again, as it has no JID. If another put has replaced
-// the job in the meantime, this one replaces it again; if the job has run, it is put once more.
+// A key that is held by For refuses the put as without Replace. A running job that holds its key
+// UntilStarted is not waited for. Replace can't be used with For, [JID], [DependsOn], [OnFailure],
+// an [If] or [Job.Move].
 func (o UniqueOption) Replace() UniqueOption {
 	o.unique.Replace = true
 	return o
 }
 
-// KeepDue gives a job the due time of the waiting one that it replaces, and so its place in the
-// queue. The delay of the put applies only if it replaces none. It needs Replace, and can't be used
-// with Within.
+// KeepDue gives a job the due time of the waiting one that it replaces. It needs Replace, and can't
+// be used with Within.
 func (o UniqueOption) KeepDue() UniqueOption {
 	o.unique.KeepDue = true
 	return o
 }
 
 // Within limits the time from the first put of the waiting job until it falls due, however often it
-// is replaced. For a job that was popped before, the time counts from then. It is at least 1 ms and
-// no shorter than the [Delay]. It needs Replace, and can't be used with KeepDue.
+// is replaced. It is at least 1 ms and no shorter than the [Delay]. It needs Replace, and can't be
+// used with KeepDue.
 func (o UniqueOption) Within(longest time.Duration) UniqueOption {
 	o.unique.Within = &longest
 	return o
@@ -117,10 +111,8 @@ func (c *Client) Holder(ctx context.Context, parts ...any) (string, error) {
 // Without one, the put overwrites that job and puts it again, even while it runs. A put takes one
 // condition.
 //
-// A refused put changes nothing, and its error is [ErrExists], with the jid of the existing
-// job. The server decides, so exactly one of several concurrent puts puts the job. If the client
-// has Replicas, and too few have confirmed the existing job, the error is [ErrNotReplicated] as
-// well.
+// A refused put changes nothing, and its error is [ErrExists], with the jid of the existing job.
+// Exactly one of several concurrent puts puts the job.
 type If string
 
 const (
@@ -133,9 +125,8 @@ const (
 	// failed, in which case it is put again.
 	IfFinished If = "finished"
 
-	// IfNotRunning refuses the put if a worker runs the job with its [JID]. In any other state,
-	// that job is overwritten and put again. A job whose lock has ended counts as running until
-	// another worker gets it.
+	// IfNotRunning refuses the put if a worker runs the job with its [JID], even without a lock. In
+	// any other state, that job is overwritten and put again.
 	IfNotRunning If = "not_running"
 )
 
