@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -102,6 +103,50 @@ func ExampleWorker_Handle() {
 	// Mail::Welcome is handled by Mail::Welcome
 	// Mail::Reminder is handled by Mail::*
 	// Report is handled by *
+}
+
+// Encodings need much memory: a worker runs two at a time, beside jobs of other queues.
+func ExampleConcurrency() {
+	ctx := context.Background()
+	server, err := qlesstest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	queue := server.Client().Queue("encode")
+	encode := qless.NewKlass[string]("Encode")
+	for _, film := range []string{"Alphaville", "Brazil", "Casablanca", "Duel"} {
+		if _, err := encode.Put(ctx, queue, film); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	worker, err := qless.NewWorker(server.Client(), qless.WorkerConfig{
+		Queues: []string{"encode", "mail"}, Concurrency: 20,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	begun, goOn := make(chan string), make(chan bool)
+	encode.Handle(worker, func(ctx context.Context, job *qless.Job, film string) error {
+		begun <- film
+		<-goOn
+		return nil
+	}, qless.Concurrency(2))
+	if err := worker.Start(ctx); err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		fmt.Println("two run:", strings.Join(slices.Sorted(slices.Values([]string{<-begun, <-begun})), ", "))
+		goOn <- true
+		goOn <- true
+	}
+	if err := worker.Stop(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// two run: Alphaville, Brazil
+	// two run: Casablanca, Duel
 }
 
 // Middleware runs around every handler. OutcomeOf maps the handler's error to an outcome.

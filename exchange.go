@@ -112,7 +112,7 @@ func (x *exchanger) depart(ctx context.Context, relayed bool) {
 
 // asks reports whether an exchange includes the script reserve.
 func (x *exchanger) asks(e exchange) bool {
-	return (e.wants() > 0 || e.leave) && x.asker.HasQueues(e.room)
+	return (e.wants() > 0 || e.leave) && x.asker.HasQueues(e.wants())
 }
 
 // send makes an exchange, in one round trip. got is nil if it did not ask for jobs, or there was no

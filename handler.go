@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/qless/qless-go/internal/slots"
 )
 
 // A Handler does the work of a job. Its result decides what happens to the job:
@@ -91,17 +93,31 @@ func (c chain) wraps() bool {
 	return !slices.ContainsFunc(c, func(m Middleware) bool { return m(next) == nil })
 }
 
-// A HandleOption changes how the jobs of one klass are run: [MaxRunTime] or [Backoff].
+// A HandleOption changes how the jobs of one klass are run: [MaxRunTime], [Backoff] or
+// [Concurrency].
 type HandleOption interface{ applyHandle(*route) }
 
-func (d MaxRunTime) applyHandle(r *route) { r.maxRunTime = time.Duration(d) }
-func (b Backoff) applyHandle(r *route)    { r.backoff = b }
+// Concurrency is an option of [Worker.Handle]: the maximum number of jobs of the klass that the
+// worker runs at once, to protect the memory or the processors of its machine. 0 is the default:
+// as many as the Concurrency of the [WorkerConfig] allows. A pattern has one number for all klasses
+// that it matches.
+//
+// Further jobs are handed back to the front of their queues, without using up a retry, for other
+// workers. The worker takes no job from these queues until one of the klass has ended. Jobs of
+// other klasses wait there as long, so give the klass a queue of its own. To limit all workers
+// together, use [Limits].
+type Concurrency int
+
+func (d MaxRunTime) applyHandle(r *route)  { r.maxRunTime = time.Duration(d) }
+func (b Backoff) applyHandle(r *route)     { r.backoff = b }
+func (n Concurrency) applyHandle(r *route) { r.kind.Most = int(n) }
 
 // A route is a handler with its options.
 type route struct {
 	handler    Handler
 	backoff    Backoff       // nil for the worker's
 	maxRunTime time.Duration // 0 for the worker's, -1 for never
+	kind       slots.Kind    // guarded by the worker's mutex
 }
 
 // newRoute returns the route of a klass. It panics if the arguments are invalid.
@@ -130,7 +146,18 @@ func newRoute(klass string, handler Handler, options []HandleOption) *route {
 	if r.maxRunTime < 0 && r.maxRunTime != none {
 		refuse(fmt.Sprintf("negative MaxRunTime %v", r.maxRunTime))
 	}
+	if r.kind.Most < 0 {
+		refuse(fmt.Sprintf("negative Concurrency %d", r.kind.Most))
+	}
 	return r
+}
+
+// kindOf returns the kind of the jobs of a route, which may be nil.
+func kindOf(r *route) *slots.Kind {
+	if r == nil {
+		return nil
+	}
+	return &r.kind
 }
 
 // A mux finds the handler of a klass.

@@ -286,7 +286,7 @@ func newReceiver(all *receiverSet, c *Client, config ReceiveConfig) *receiver {
 		Name: r.name, Order: string(config.Order), Poll: config.PollInterval,
 		Lock: lockPairs(c.worker, config.LockTime),
 	}, nil)
-	r.asker.SetQueues(config.Queues, "")
+	r.asker.SetQueues(config.Queues, nil)
 	r.calls = line.New[*Job](r.asker.Due.Notify)
 	return r
 }

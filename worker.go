@@ -23,6 +23,7 @@ import (
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/rendezvous"
 	"github.com/qless/qless-go/internal/runs"
+	"github.com/qless/qless-go/internal/slots"
 	"github.com/qless/qless-go/internal/together"
 )
 
@@ -70,6 +71,7 @@ type Worker struct {
 	state      workerState
 	paused     bool
 	active     map[*run]bool      // jobs whose handlers have not returned, held or not
+	slots      *slots.Table       // of the active jobs
 	ahead      *ahead.Queue[*run] // jobs that wait for a free slot
 	unfinished []string           // jids of jobs whose handlers may outlive the worker
 	cutShort   error              // the error of the context that cut them short
@@ -115,6 +117,7 @@ func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, 
 		log:       &workerLog{logger: cfg.Logger.With("worker", own.worker)},
 		observer:  newObserver(own.worker, cfg),
 		active:    map[*run]bool{},
+		slots:     slots.New(cfg.Concurrency),
 		shutdown:  newShutdown(),
 	}
 	w.locks = newLocks(own, w.log)
@@ -265,18 +268,24 @@ func (w *Worker) takesJobs() bool {
 
 // A workload is the state needed by the loop.
 type workload struct {
-	state   workerState
-	paused  bool
-	active  int
-	ahead   int // the number of jobs to take ahead
-	reports []*report
+	state    workerState
+	paused   bool
+	room     int      // the number of jobs to take
+	ahead    int      // the number of further ones to take ahead
+	leaveOut []string // the queues to take none of
+	reports  []*report
 }
 
 // load returns the state that the loop needs, and takes the reports from the outbox.
 func (w *Worker) load() workload {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return workload{w.state, w.paused, len(w.active), w.wantedAhead(), w.outbox.take()}
+	room, leaveOut, few := w.slots.Ask()
+	ahead := 0
+	if !few {
+		ahead = w.wantedAhead()
+	}
+	return workload{w.state, w.paused, room, ahead, leaveOut, w.outbox.take()}
 }
 
 // settleDeferred releases or fails dependent jobs that were too many for one script.

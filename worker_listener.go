@@ -82,7 +82,7 @@ func (l *listener) wake(payload string) {
 	if payload == "" {
 		l.asker.JobsReady()
 	} else {
-		l.asker.Woken()
+		l.asker.WokenFor(payload)
 	}
 }
 

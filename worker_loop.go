@@ -3,10 +3,8 @@ package qless
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,6 +13,7 @@ import (
 	"github.com/qless/qless-go/internal/linger"
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/slots"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -87,14 +86,17 @@ func (l *workLoop) next() exchange {
 	load := w.load()
 	e := exchange{reports: load.reports, progress: w.progress.take(load.reports)}
 	stopping := load.state == workerStopping
+	l.asker.LeaveOut(load.leaveOut)
 	switch {
 	case stopping && quiet && len(e.reports) == 0:
 		e.done, e.leave = true, l.asker.IsIdle()
 		return e
 	case stopping || load.paused:
-		e.leave = l.asker.IsIdle()
+		e.leave = l.asker.IsIdle() || l.asker.MustLeave()
+	case l.asker.MustLeave():
+		e.leave = true
 	case l.asker.IsWanting():
-		e.room = max(0, w.cfg.Concurrency-load.active)
+		e.room = load.room
 		if e.room > 0 || l.plenty {
 			e.ahead = load.ahead
 		}
@@ -163,8 +165,17 @@ func (l *workLoop) reportOnly(ctx context.Context, reports []*report, err error)
 func (l *workLoop) begin(got *reserved) {
 	l.plenty, l.backlog = got.IsPlenty(), got.IsBacklog()
 	l.w.health.answered() // before a handler can ask for the worker's health
-	for _, job := range got.jobs {
-		newRun(l.w, job, got.sent).begin()
+	runs := make([]*run, len(got.jobs))
+	jobs := make([]slots.Job, len(got.jobs))
+	for i, job := range got.jobs {
+		runs[i] = newRun(l.w, job, got.sent)
+		jobs[i] = slots.Job{Queue: job.Queue, Kind: kindOf(runs[i].route)}
+	}
+	l.w.mu.Lock()
+	l.w.slots.Answered(jobs, got.IsPlenty())
+	l.w.mu.Unlock()
+	for _, r := range runs {
+		r.begin()
 	}
 	l.settle(got)
 }
@@ -275,11 +286,11 @@ func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
 
 // setAsked sets the queues to ask.
 func (l *workLoop) setAsked() {
-	asked, weights := l.watch.Choice.Asked, ""
+	asked, weights := l.watch.Choice.Asked, []int(nil)
 	if l.weights != nil {
-		weights = fmt.Sprint(l.watch.Choice.Patterns.Weights(asked, l.weights))
+		weights = l.watch.Choice.Patterns.Weights(asked, l.weights)
 	}
-	l.asker.SetQueues(asked, strings.Trim(weights, "[]"))
+	l.asker.SetQueues(asked, weights)
 	l.warnOfTooMany()
 }
 

@@ -121,6 +121,7 @@ func (r *run) start() {
 	ctx, cancel := context.WithCancelCause(r.worker.base)
 	r.cancel, r.started = cancel, time.Now()
 	r.worker.active[r] = true
+	r.worker.slots.Take(kindOf(r.route))
 	go r.work(ctx)
 }
 
@@ -369,13 +370,15 @@ func (r *run) finish(rep *report) {
 func (r *run) retire(reports ...*report) {
 	w := r.worker
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	delete(w.active, r)
+	w.slots.Give(kindOf(r.route))
 	w.outbox.add(reports...)
 	if r.route != nil {
 		w.ahead.Ran(r.ran)
 	}
-	w.startNext()
+	over := w.startNext()
+	w.mu.Unlock()
+	w.releaseAhead(over)
 }
 
 // count counts the run, and how it ended.
@@ -541,15 +544,15 @@ func (w *Worker) releaseAll() {
 	}
 }
 
-// admit starts a job whose lock is kept, or holds it if no slot is free. It releases the job if the
-// worker no longer wants jobs.
+// admit starts a job whose lock is kept, or holds it if no slot is free. It releases the job if its
+// klass has no room or the worker no longer wants jobs.
 func (r *run) admit() {
 	w := r.worker
 	w.mu.Lock()
-	wanted := w.state == workerRunning && !w.paused
+	wanted := w.state == workerRunning && !w.paused && r.hasRoom()
 	switch {
 	case r.dropped || !wanted:
-	case len(w.active) < w.cfg.Concurrency:
+	case w.slots.Free() > 0:
 		r.start()
 	default:
 		w.ahead.Push(r)
@@ -560,15 +563,32 @@ func (r *run) admit() {
 	}
 }
 
-// startNext starts the first job that was taken ahead, unless it was lost. The mutex is held.
-func (w *Worker) startNext() {
-	for r, ok := w.ahead.Pop(); ok; r, ok = w.ahead.Pop() {
-		if !r.hold.Lost.Load() {
-			r.start()
-			return
-		}
-		r.dropped = true
+// hasRoom reports whether the klass of a job has room for it. If not, the job must be handed back,
+// and its queue is left alone until there is room. The worker's mutex is held.
+func (r *run) hasRoom() bool {
+	kind := kindOf(r.route)
+	if r.worker.slots.Room(kind) > 0 {
+		return true
 	}
+	r.worker.slots.HandBack(r.queue, kind)
+	return false
+}
+
+// startNext starts the first job that was taken ahead, unless it was lost. It returns the jobs
+// before it whose klasses have no room, to be released. The mutex is held.
+func (w *Worker) startNext() (over []*run) {
+	for r, ok := w.ahead.Pop(); ok; r, ok = w.ahead.Pop() {
+		switch {
+		case r.hold.Lost.Load():
+			r.dropped = true
+		case r.hasRoom():
+			r.start()
+			return over
+		default:
+			over = append(over, r)
+		}
+	}
+	return over
 }
 
 // wantedAhead returns the number of jobs to take ahead. The mutex is held.

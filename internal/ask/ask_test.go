@@ -20,7 +20,7 @@ func newAsker(order string) *Asker {
 		Name: "w", Order: order, Poll: 10 * time.Second,
 		InStep: func(wait, _ time.Duration) time.Duration { return wait },
 	})
-	a.SetQueues([]string{"q", "r"}, "")
+	a.SetQueues([]string{"q", "r"}, nil)
 	return a
 }
 
@@ -88,17 +88,17 @@ func TestRequests(t *testing.T) {
 	a = newAsker("shuffled")
 	require.Equal(t, []string{"order", "shuffled", "cursor"}, words(a.Ask(1, 0))[4:7])
 
-	a.SetQueues([]string{"q", "r"}, "6 1")
+	a.SetQueues([]string{"q", "r"}, []int{6, 1})
 	answer(t, a, reply("9 1", "5", "", 2), 0)
 	require.Equal(t, []string{"order", "weighted", "weights", "6 1", "cursor", "9 1"},
 		words(a.Ask(1, 0))[4:10])
-	a.SetQueues([]string{"q", "s"}, "6 1")
+	a.SetQueues([]string{"q", "s"}, []int{6, 1})
 	require.NotEqual(t, "9 1", words(a.Ask(1, 0))[9], "the cursor has numbers of other queues")
 }
 
 func TestWithoutQueuesItLeavesTheLastOnes(t *testing.T) {
 	in(t, func(t *testing.T, a *Asker) {
-		a.SetQueues(nil, "")
+		a.SetQueues(nil, nil)
 		require.False(t, a.HasQueues(1))
 		require.True(t, a.HasQueues(0))
 		require.Equal(t, "w 0 10 0 q r", strings.Join(strings.Fields(fmt.Sprintln(a.Ask(0, 0)...)), " "))
@@ -295,5 +295,47 @@ func TestFailuresDelayTheNextExchange(t *testing.T) {
 		require.True(t, a.Succeeded())
 		require.False(t, a.Succeeded())
 		require.True(t, a.Failed(redisError("OOM")))
+	})
+}
+
+func TestAQueueThatIsLeftOutIsAskedAgain(t *testing.T) {
+	in(t, func(t *testing.T, a *Asker) {
+		a.SetQueues([]string{"q", "r"}, []int{6, 1})
+		a.LeaveOut([]string{"q"})
+		require.Contains(t, a.request(1, 0), "weights1cursor")
+		require.NotContains(t, a.request(0, 1), "q", "nor are jobs taken ahead")
+		require.True(t, strings.HasSuffix(a.request(0, 0), "qr"), "it leaves both")
+		a.Begin()
+		a.rest()
+		a.LeaveOut(nil)
+		require.True(t, a.IsWanting())
+		require.Contains(t, a.request(1, 0), "weights6 1cursor")
+	})
+}
+
+func TestAWakeUpForAQueueLeftOutIsPassedOn(t *testing.T) {
+	in(t, func(t *testing.T, a *Asker) {
+		a.WokenFor("q")
+		require.False(t, a.MustLeave(), "it asks the queue")
+		a.LeaveOut([]string{"q"})
+		require.True(t, a.MustLeave())
+		a.Ask(0, 0)
+		require.False(t, a.MustLeave())
+		a.Unanswered()
+		require.True(t, a.MustLeave())
+		a.Ask(0, 0)
+		a.WokenFor("r")
+		require.False(t, a.MustLeave())
+	})
+}
+
+func TestAnIdleAskerWithoutQueuesLeaves(t *testing.T) {
+	in(t, func(t *testing.T, a *Asker) {
+		answer(t, a, reply(int64(0), "10", "", 2), 0)
+		require.True(t, a.IsIdle())
+		a.LeaveOut([]string{"r"})
+		require.False(t, a.MustLeave())
+		a.LeaveOut([]string{"q", "r"})
+		require.True(t, a.MustLeave())
 	})
 }

@@ -30,7 +30,7 @@ type Config struct {
 //
 //	Begin, Ask -> the server -> Answered, Settle    or Lost, Unanswered
 //
-// Woken, JobsReady, IsResting, Queues and Depart are safe for concurrent use.
+// Woken, WokenFor, JobsReady, IsResting, Queues and Depart are safe for concurrent use.
 type Asker struct {
 	Due   hub.Signal // there may be something to do
 	Polls bool       // the next request is made only because the alarm rang
@@ -38,7 +38,8 @@ type Asker struct {
 	config    Config
 	cursor    string    // of the last answer
 	left      []string  // the queues asked last, if there are none now
-	weights   string    // of the queues, in order, instead of Config.Order; or empty
+	weights   []int     // of the queues, in order, instead of Config.Order; or nil
+	leftOut   []string  // the queues that are not asked for jobs
 	room      int       // the number of jobs that the last request asked for
 	ahead     int       // the number of further ones
 	brief     bool      // the last request did not count relays
@@ -56,8 +57,9 @@ type Asker struct {
 	counts atomic.Bool // the next request must count relays
 
 	mu     sync.Mutex
-	queues []string // to be asked
+	queues []string // to be asked, or left out
 	claim  string   // the queue for whose next due job it waits
+	woken  []string // the queues for which it was woken since the last request
 }
 
 // The demand for jobs:
@@ -90,6 +92,16 @@ func (a *Asker) Woken() {
 	a.Due.Notify()
 }
 
+// WokenFor makes it ask for the jobs of a queue.
+func (a *Asker) WokenFor(queue string) {
+	a.mu.Lock()
+	if !slices.Contains(a.woken, queue) {
+		a.woken = append(a.woken, queue)
+	}
+	a.mu.Unlock()
+	a.Woken()
+}
+
 // IsWanting reports whether there may be jobs.
 func (a *Asker) IsWanting() bool { return a.demand.Load() == wanting }
 
@@ -107,16 +119,47 @@ func (a *Asker) rest() { a.demand.CompareAndSwap(asking, resting) }
 
 // SetQueues sets the queues. If they have weights, in their order, these replace the order: the
 // cursor then has numbers of the queues before.
-func (a *Asker) SetQueues(queues []string, weights string) {
+func (a *Asker) SetQueues(queues []string, weights []int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if weights != "" && !slices.Equal(queues, a.queues) {
+	if weights != nil && !slices.Equal(queues, a.queues) {
 		a.cursor = ""
 	}
 	if len(queues) == 0 && len(a.queues) > 0 {
 		a.left = a.queues
 	}
 	a.queues, a.weights = slices.Clone(queues), weights
+}
+
+// LeaveOut sets the queues that are not asked for jobs. It wants the jobs of one that is asked
+// again.
+func (a *Asker) LeaveOut(queues []string) {
+	slices.Sort(queues)
+	if slices.Equal(queues, a.leftOut) {
+		return
+	}
+	for _, queue := range a.leftOut {
+		if !slices.Contains(queues, queue) {
+			a.Woken()
+		}
+	}
+	a.leftOut = queues
+	if a.weights != nil {
+		a.cursor = ""
+	}
+}
+
+// MustLeave reports whether the asker must make a request without room, so that others are woken in
+// its place: it was woken for a queue that is left out, or counts as idle with no queue to ask.
+func (a *Asker) MustLeave() bool {
+	if len(a.leftOut) == 0 {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.idle && !a.HasQueues(1) || slices.ContainsFunc(a.woken, func(queue string) bool {
+		return slices.Contains(a.leftOut, queue)
+	})
 }
 
 // Queues returns the queues.
@@ -182,6 +225,9 @@ func (a *Asker) Lost(err error) (asked, next int) {
 // Unanswered makes it ask again: the last request got no answer that can be read.
 func (a *Asker) Unanswered() {
 	a.idle = a.idle || a.room > 0 // perhaps: if it must take no more jobs, it says so
+	a.mu.Lock()
+	a.woken = append(a.woken, a.leftOut...) // perhaps, before that request
+	a.mu.Unlock()
 	a.counts.Store(true)
 	a.demand.Store(wanting)
 }
@@ -189,7 +235,9 @@ func (a *Asker) Unanswered() {
 // Answered records the answer to the last request, with a number of jobs.
 func (a *Asker) Answered(answer *Answer, jobs int) {
 	answer.room, answer.ahead, answer.jobs = a.room, a.ahead, jobs
-	a.cursor = answer.cursor
+	if answer.Wants() > 0 {
+		a.cursor = answer.cursor
+	}
 	a.idle = answer.room > 0 && !answer.MayBeMore()
 	a.appetite.succeeded(jobs)
 	a.mu.Lock()

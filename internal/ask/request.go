@@ -2,6 +2,7 @@ package ask
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -19,16 +20,33 @@ const AtOnce = 250
 // countsAgain is the maximum time between two requests that count relays.
 const countsAgain = time.Second
 
-// HasQueues reports whether there are queues to ask for jobs or, with no room, to leave.
-func (a *Asker) HasQueues(room int) bool { return len(a.queuesFor(room)) > 0 }
+// HasQueues reports whether there are queues to ask for a number of jobs or, if it is 0, to leave.
+func (a *Asker) HasQueues(wants int) bool {
+	queues, _ := a.queuesFor(wants)
+	return len(queues) > 0
+}
 
-// queuesFor returns the queues to ask for jobs. If no jobs are wanted and there are no queues any
-// more, it returns the ones asked last.
-func (a *Asker) queuesFor(room int) []string {
-	if room == 0 && len(a.queues) == 0 {
-		return a.left
+// queuesFor returns the queues to ask for a number of jobs, with their weights. If no jobs are
+// wanted, no queue is left out; if there are none any more, these are the ones asked last.
+func (a *Asker) queuesFor(wants int) (queues []string, weights []int) {
+	switch {
+	case wants == 0 && len(a.queues) == 0:
+		return a.left, nil
+	case wants == 0:
+		return a.queues, nil
+	case len(a.leftOut) == 0:
+		return a.queues, a.weights
 	}
-	return a.queues
+	for i, queue := range a.queues {
+		if slices.Contains(a.leftOut, queue) {
+			continue
+		}
+		queues = append(queues, queue)
+		if a.weights != nil {
+			weights = append(weights, a.weights[i])
+		}
+	}
+	return queues, weights
 }
 
 // Ask returns the arguments of a request for up to room jobs, and some more ahead if no idle worker
@@ -37,8 +55,12 @@ func (a *Asker) Ask(room, ahead int) []any {
 	a.room, a.ahead = a.appetite.limit(room, ahead)
 	a.asked = time.Now()
 	a.brief = !a.counts.Swap(false) && a.room > 0 && a.asked.Sub(a.countedAt) < countsAgain
-	count := min(a.room, AtOnce)
-	pairs := append(slices.Clone(a.config.Lock), a.order()...)
+	count, wants := min(a.room, AtOnce), a.room+a.ahead
+	queues, weights := a.queuesFor(wants)
+	pairs := slices.Clone(a.config.Lock)
+	if wants > 0 {
+		pairs = append(pairs, a.order(weights)...)
+	}
 	if a.claim != "" {
 		pairs = append(pairs, "claim", a.claim)
 	}
@@ -52,7 +74,7 @@ func (a *Asker) Ask(room, ahead int) []any {
 		pairs = append(pairs, "ahead", strconv.Itoa(ahead))
 	}
 	a.Polls = false // if the answer is lost, the next request must repeat its claim
-	queues := a.queuesFor(count)
+	a.forgetWoken()
 	args := make([]any, 0, calls.ReserveArgs+len(pairs)+len(queues))
 	args = append(args, a.config.Name, strconv.Itoa(count), wire.FormatSeconds(a.config.Poll),
 		strconv.Itoa(len(pairs)))
@@ -78,13 +100,20 @@ func anys(args []any, texts []string) []any {
 	return args
 }
 
-// order returns the pairs with the order of the queues.
-func (a *Asker) order() []string {
+// forgetWoken forgets the queues for which it was woken: a request asks them, or leaves all.
+func (a *Asker) forgetWoken() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.woken = nil
+}
+
+// order returns the pairs with the order of the queues, which may have weights.
+func (a *Asker) order(weights []int) []string {
 	random := strconv.Itoa(1 + rand.IntN(math.MaxInt32-1))
 	switch {
-	case a.weights != "":
-		cursor := cmp.Or(a.cursor, random)
-		return []string{"order", "weighted", "weights", a.weights, "cursor", cursor}
+	case weights != nil:
+		texts := strings.Trim(fmt.Sprint(weights), "[]")
+		return []string{"order", "weighted", "weights", texts, "cursor", cmp.Or(a.cursor, random)}
 	case a.config.Order == "round-robin":
 		return []string{"order", "round-robin", "cursor", cmp.Or(a.cursor, "0")}
 	case a.config.Order == "shuffled":

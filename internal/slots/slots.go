@@ -1,0 +1,87 @@
+// Package slots counts the slots of a worker, and remembers of which queues it asks for fewer jobs
+// than it has free slots. It knows no job.
+package slots
+
+import "slices"
+
+// A Kind is a kind of jobs of which only some may run at once.
+type Kind struct {
+	Most int // 0 for as many as there are slots
+
+	running int
+}
+
+// A Table counts the slots of a worker. It is not safe for concurrent use.
+//
+// A queue is crowded once a job of it was handed back because its kind had no room. Such a queue is
+// left out of requests until there is room, and then the next request asks for no more jobs than
+// that. It stays crowded while these are all of the kind and of the queue.
+type Table struct {
+	size    int
+	used    int
+	crowded map[string]*Kind
+	asked   []string // the crowded queues that the last request asked
+}
+
+// New returns a table with a number of free slots.
+func New(size int) *Table { return &Table{size: size, crowded: map[string]*Kind{}} }
+
+// Free returns the number of free slots.
+func (t *Table) Free() int { return max(0, t.size-t.used) }
+
+// Room returns how many jobs of a kind, which may be nil, the kind itself lets run now.
+func (t *Table) Room(k *Kind) int {
+	if k == nil || k.Most == 0 {
+		return t.size
+	}
+	return max(0, k.Most-k.running)
+}
+
+// Take takes a slot for a job of a kind, which may be nil.
+func (t *Table) Take(k *Kind) { t.count(k, 1) }
+
+// Give gives a slot back.
+func (t *Table) Give(k *Kind) { t.count(k, -1) }
+
+func (t *Table) count(k *Kind, n int) {
+	t.used += n
+	if k != nil {
+		k.running += n
+	}
+}
+
+// HandBack records that a job of a queue is handed back, because its kind has no room.
+func (t *Table) HandBack(queue string, k *Kind) { t.crowded[queue] = k }
+
+// Ask returns the number of jobs to ask for, and the queues to leave out. Few is set if the number
+// is bounded by the room of a kind.
+func (t *Table) Ask() (room int, leaveOut []string, few bool) {
+	room, t.asked = t.Free(), nil
+	for queue, k := range t.crowded {
+		if r := t.Room(k); r > 0 {
+			room, few = min(room, r), true
+			t.asked = append(t.asked, queue)
+		} else {
+			leaveOut = append(leaveOut, queue)
+		}
+	}
+	return room, leaveOut, few
+}
+
+// A Job is a job of an answer.
+type Job struct {
+	Queue string
+	Kind  *Kind
+}
+
+// Answered takes the answer to the last request into account, before its jobs take slots. Full is
+// set if there were as many as it asked for.
+func (t *Table) Answered(jobs []Job, full bool) {
+	for _, queue := range t.asked {
+		crowd := Job{queue, t.crowded[queue]}
+		if !full || slices.ContainsFunc(jobs, func(j Job) bool { return j != crowd }) {
+			delete(t.crowded, queue)
+		}
+	}
+	t.asked = nil
+}
