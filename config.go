@@ -10,60 +10,27 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// The settings of a namespace. Times are in seconds. A queue has three settings of its own: see
+// A Config gives access to the settings of a namespace, shared by all its clients. Times are in
+// seconds.
+//
+//	name                       default
+//	heartbeat                  60       duration of a lock; whole seconds if there are Python clients
+//	grace-period               10       how long a worker may still report after its lock has expired
+//	max-worker-age             86400    how long a silent worker is listed
+//	backoff-initial-delay      0        delay of a lost job, before the factor
+//	backoff-factor             3        factor of that delay for each loss, including the first
+//	jobs-history               604800   how long completed jobs are kept
+//	jobs-history-count         50000    number of completed jobs to keep
+//	jobs-failed-history        -        how long failed jobs are kept
+//	jobs-failed-history-count  -        number of failed jobs to keep in each failure group
+//	max-job-history            100      entries of a job's history to keep; 0 for all
+//	stats-history              30       days to keep statistics
+//	histogram-history          7        days to keep histograms
+//
+// Failed jobs are kept until they are unfailed or canceled unless a setting limits that. When a job
+// fails, up to 100 jobs beyond jobs-failed-history and 10 of its group are deleted, except for jobs
+// that others depend on or that have a [KeepFailedFor]. A queue has three settings of its own: see
 // [Queue.SetHeartbeat], [Queue.SetMaxConcurrency] and [Queue.SetMaxRate].
-const (
-	// ConfigBackoffFactor multiplies the delay of [ConfigBackoffInitialDelay] each time a job is lost.
-	// Defaults to 3.
-	ConfigBackoffFactor = "backoff-factor"
-
-	// ConfigBackoffInitialDelay is the base of the delay before a job that its worker lost runs again.
-	// The first time, the job waits for this delay times [ConfigBackoffFactor]. Jobs put by PHP
-	// clients may have a delay and a factor of their own. Defaults to 0 s: lost jobs run again at
-	// once.
-	ConfigBackoffInitialDelay = "backoff-initial-delay"
-
-	// ConfigGracePeriod is how long a worker may still report after its lock has expired. Defaults to
-	// 10 s.
-	ConfigGracePeriod = "grace-period"
-
-	// ConfigHeartbeat is the duration of a lock. Use whole seconds if there are Python clients.
-	// Defaults to 60 s.
-	ConfigHeartbeat = "heartbeat"
-
-	// ConfigHistogramHistory is the number of days to keep histograms. Defaults to 7.
-	ConfigHistogramHistory = "histogram-history"
-
-	// ConfigJobsFailedHistory is how long failed jobs are kept. When a job fails, up to 100 jobs that
-	// failed longer ago are deleted, except for jobs that others depend on or that have a
-	// [KeepFailedFor]. Jobs that failed while this was not set, or by a script of another client, are
-	// deleted when another job fails in their group, or by [Client.Sweep]. It has no default: if it is
-	// not set, failed jobs are kept until they are unfailed or canceled.
-	ConfigJobsFailedHistory = "jobs-failed-history"
-
-	// ConfigJobsFailedHistoryCount is the number of failed jobs to keep in each failure group. When a
-	// job fails, up to 10 of the oldest beyond that are deleted from its group, with the same
-	// exceptions as for ConfigJobsFailedHistory. It has no default: if it is not set, all are kept.
-	ConfigJobsFailedHistoryCount = "jobs-failed-history-count"
-
-	// ConfigJobsHistory is how long completed jobs are kept. Defaults to 604800 s, a week.
-	ConfigJobsHistory = "jobs-history"
-
-	// ConfigJobsHistoryCount is the number of completed jobs to keep. Defaults to 50000.
-	ConfigJobsHistoryCount = "jobs-history-count"
-
-	// ConfigMaxJobHistory is the number of entries to keep in the history of a job; 0 means all.
-	// Defaults to 100.
-	ConfigMaxJobHistory = "max-job-history"
-
-	// ConfigMaxWorkerAge is how long a silent worker stays listed. Defaults to 86400 s, a day.
-	ConfigMaxWorkerAge = "max-worker-age"
-
-	// ConfigStatsHistory is the number of days to keep statistics. Defaults to 30.
-	ConfigStatsHistory = "stats-history"
-)
-
-// A Config gives access to the settings of a namespace, shared by all its clients.
 type Config struct {
 	client *Client
 }

@@ -106,10 +106,10 @@ func ExampleConfig_Set() {
 	defer server.Close()
 	config := server.Client().Config()
 
-	if err := config.Set(ctx, qless.ConfigJobsHistory, 24*time.Hour); err != nil {
+	if err := config.Set(ctx, "jobs-history", 24*time.Hour); err != nil {
 		log.Fatal(err)
 	}
-	seconds, err := config.Get(ctx, qless.ConfigJobsHistory)
+	seconds, err := config.Get(ctx, "jobs-history")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -309,8 +309,8 @@ func (j *Job) data(op string) (string, error) {
 // Complete marks the job complete and saves its data. Jobs waiting only for this one can then
 // be popped, 250 at a time. If ctx ends meanwhile, workers release the others.
 //
-// Completed jobs are kept for a time ([ConfigJobsHistory], [KeepFor]) and up to a number
-// ([ConfigJobsHistoryCount]).
+// Completed jobs are kept for a time (jobs-history, [KeepFor]) and up to a number
+// (jobs-history-count).
 func (j *Job) Complete(ctx context.Context) error {
 	return j.complete(ctx, Outcome{Action: ActionComplete})
 }
@@ -370,7 +370,7 @@ func (j *Job) finish(
 }
 
 // Fail marks the job failed and saves its data. The job is kept in a failure group until it is
-// moved, unfailed or canceled, unless [KeepFailedFor] or [ConfigJobsFailedHistory] limits that. The
+// moved, unfailed or canceled, unless [KeepFailedFor] or jobs-failed-history limits that. The
 // group names a kind of failure, such as an error type; the message describes this one. Each is cut
 // to 16 KiB.
 func (j *Job) Fail(ctx context.Context, group, message string) error {

@@ -283,14 +283,14 @@ type (
 	TTL time.Duration
 
 	// KeepFor is how long the record of a job is kept after it is complete, within the settings
-	// [ConfigJobsHistory] and [ConfigJobsHistoryCount]. The default is the former, or the job's
-	// present value. With 0, the job is deleted as soon as it is complete.
+	// jobs-history and jobs-history-count. The default is the former, or the job's present value.
+	// With 0, the job is deleted as soon as it is complete.
 	KeepFor time.Duration
 
 	// KeepFailedFor is how long a job is kept after it has failed, in place of the settings
-	// [ConfigJobsFailedHistory] and [ConfigJobsFailedHistoryCount], or [Forever]. The default is
-	// given by these, or is the job's present value. With 0, the job is deleted as soon as it fails.
-	// A job with dependents is kept.
+	// jobs-failed-history and jobs-failed-history-count, or [Forever]. The default is given by these,
+	// or is the job's present value. With 0, the job is deleted as soon as it fails. A job with
+	// dependents is kept.
 	KeepFailedFor time.Duration
 
 	// MaxRunTime is the time after which the context of a handler ends, with [ErrMaxRunTime]. As an

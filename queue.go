@@ -291,8 +291,8 @@ const allQueues = "*"
 // Sweep deletes and repairs leftovers of other calls, and returns the number of jobs affected:
 //
 //   - expired jobs, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor]: at most 100;
-//   - failed jobs of any group that exceed [ConfigJobsFailedHistory] or
-//     [ConfigJobsFailedHistoryCount];
+//   - failed jobs of any group that exceed jobs-failed-history or
+//     jobs-failed-history-count;
 //   - jobs with an [OnFailure] that wait for a failed job and were not notified, because a client
 //     in another language failed it, or there were too many for one call: about 200;
 //   - jobs that wait for a complete job with more than 250 dependents, if the program that

@@ -62,8 +62,8 @@ func (s *Summary) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Stats returns the queue's statistics for the day (UTC) of a time. [ConfigStatsHistory] sets how
-// long they are kept, and [ConfigHistogramHistory] how long their histograms are kept.
+// Stats returns the queue's statistics for the day (UTC) of a time. stats-history sets how
+// long they are kept, and histogram-history how long their histograms are kept.
 func (q *Queue) Stats(ctx context.Context, day time.Time) (Stats, error) {
 	if err := q.check("stats"); err != nil {
 		return Stats{}, err

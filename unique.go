@@ -117,8 +117,7 @@ type If string
 
 const (
 	// IfAbsent refuses the put if there is a job with its [JID], in any state: a complete or failed
-	// job counts as long as its record is kept ([ConfigJobsHistory]). It can't be used with
-	// [Job.Move].
+	// job counts as long as its record is kept (jobs-history). It can't be used with [Job.Move].
 	IfAbsent If = "absent"
 
 	// IfFinished refuses the put if there is a job with its [JID], unless that job is complete or

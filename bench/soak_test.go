@@ -124,8 +124,8 @@ func soak(ctx context.Context, b *bench, r *report) (failed error) {
 
 func (e *endurance) start(ctx context.Context, c *crowd) error {
 	failed := errors.Join(
-		e.client.Config().Set(ctx, qless.ConfigJobsHistoryCount, 100),
-		e.client.Config().Set(ctx, qless.ConfigHeartbeat, 5),
+		e.client.Config().Set(ctx, "jobs-history-count", 100),
+		e.client.Config().Set(ctx, "heartbeat", 5),
 	)
 	for name, config := range soakLimits {
 		failed = errors.Join(failed, e.client.Limit(name).Set(ctx, config))

@@ -37,7 +37,7 @@ func (l *pageLoad) put(ctx context.Context, kind, queue, group string, jobs int)
 // first queue gets half of the waiting and of the scheduled jobs.
 func (l *pageLoad) fillQueues(ctx context.Context) error {
 	quarter := l.jobs / 4
-	err := l.client.Config().Set(ctx, qless.ConfigJobsHistoryCount, 2*l.jobs)
+	err := l.client.Config().Set(ctx, "jobs-history-count", 2*l.jobs)
 	for i, name := range l.names {
 		live := quarter / 2 / len(l.names)
 		if i == 0 {

@@ -66,8 +66,8 @@ func (b *bench) weigh(ctx context.Context, client *qless.Client, state state) (i
 		return 0, err
 	}
 	err := errors.Join(
-		client.Config().Set(ctx, qless.ConfigJobsHistoryCount, 2*b.jobs),
-		client.Config().Set(ctx, qless.ConfigHeartbeat, time.Hour.Seconds()),
+		client.Config().Set(ctx, "jobs-history-count", 2*b.jobs),
+		client.Config().Set(ctx, "heartbeat", time.Hour.Seconds()),
 	)
 	if err != nil {
 		return 0, err

@@ -26,7 +26,7 @@ type Overview struct {
 	Queues        []QueueOverview        `json:"queues"`            // earliest seen first
 	Total         int                    `json:"total"`             // the number of all queues
 	Stats         map[string]qless.Stats `json:"stats"`             // of today (UTC), by queue
-	Workers       int                    `json:"workers"`           // seen within ConfigMaxWorkerAge
+	Workers       int                    `json:"workers"`           // seen within max-worker-age
 	FailureGroups map[string]int         `json:"failure_groups"`    // sizes of up to 1000 groups
 	Limits        []LimitOverview        `json:"limits"`            // the first 100, by name
 	Damaged       []DamagedKey           `json:"damaged,omitempty"` // keys that could not be read

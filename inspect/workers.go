@@ -76,8 +76,8 @@ func parseWorkerInfo(text string) *WorkerInfo {
 }
 
 // Workers returns the workers that were seen recently, latest first. It reads 500 workers at a
-// time. A dead worker is listed until [qless.ConfigMaxWorkerAge] has passed. A job that was taken
-// from a worker is counted until that worker takes another one or stops.
+// time. A dead worker is listed until max-worker-age has passed. A job that was taken from a worker
+// is counted until that worker takes another one or stops.
 func (in *Inspector) Workers(ctx context.Context) ([]Worker, error) {
 	var all []Worker // latest last; a worker seen in the meantime twice
 	known := map[string]bool{}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/web"
 )
 
@@ -26,7 +25,7 @@ func TestSettingsHaveTheirDefaultsUntilTheyAreSet(t *testing.T) {
 	require.Equal(t, values, defaults, "the page knows all defaults")
 	require.Len(t, known, 14)
 
-	d.do(d.Config().Set(t.Context(), qless.ConfigHeartbeat, 90))
+	d.do(d.Config().Set(t.Context(), "heartbeat", 90))
 	d.do(d.Queue("ma/il").SetMaxConcurrency(t.Context(), 7))
 	_, err = d.Client.Do(t.Context(), "config.set", "unheard-of", "<b>")
 	d.do(err)

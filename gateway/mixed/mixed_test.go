@@ -58,9 +58,9 @@ func (s settings) as(kind, addr string) settings {
 // configure makes locks end soon, and keeps the records of jobs until they have been checked.
 func configure(t *testing.T, client *qless.Client) {
 	for option, value := range map[string]any{
-		qless.ConfigHeartbeat:        lockSeconds * time.Second,
-		qless.ConfigGracePeriod:      100 * time.Millisecond,
-		qless.ConfigJobsHistoryCount: 10_000_000,
+		"heartbeat":          lockSeconds * time.Second,
+		"grace-period":       100 * time.Millisecond,
+		"jobs-history-count": 10_000_000,
 	} {
 		require.NoError(t, client.Config().Set(t.Context(), option, value))
 	}

@@ -23,7 +23,7 @@ func attemptsOf(job *qless.Job) []qless.Attempt {
 func TestAJobKeepsItsAttempts(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		e.Set(qless.ConfigGracePeriod, 0)
+		e.Set("grace-period", 0)
 		jid := e.Put("q", qless.Retries(3))
 		var want []qless.Attempt
 		// run pops the job, and ends the run after the attempt's time.
@@ -87,7 +87,7 @@ func TestAJobKeepsItsAttempts(t *testing.T) {
 
 func TestAttemptsOfJobsWithoutRetriesLeft(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.Set(qless.ConfigGracePeriod, 0)
+		e.Set("grace-period", 0)
 		for queue, end := range map[string]func(job *qless.Job) error{
 			"retried": func(job *qless.Job) error { return errOf(job.Retry(t.Context(), time.Minute, "g", "m")) },
 			"lost": func(*qless.Job) error {
@@ -108,8 +108,8 @@ func TestAttemptsOfJobsWithoutRetriesLeft(t *testing.T) {
 
 func TestABackOffAfterALostLock(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigGracePeriod, 0)
-	e.Set(qless.ConfigBackoffInitialDelay, 30)
+	e.Set("grace-period", 0)
+	e.Set("backoff-initial-delay", 30)
 	jid := e.Put("q")
 	e.Pop("q")
 	e.Clock.Advance(time.Hour)

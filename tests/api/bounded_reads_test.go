@@ -187,7 +187,7 @@ func TestAPeekPassesOverFewJobsInAStep(t *testing.T) {
 // Jobs leave, move and arrive while others are read.
 func TestAQueueChangesWhileItIsPeekedInto(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigGracePeriod, 0)
+	e.Set("grace-period", 0)
 	lost := e.fill("q", 300)
 	e.Pops("q", 300)
 	e.Clock.Advance(time.Hour)
@@ -214,7 +214,7 @@ func TestAQueueChangesWhileItIsPeekedInto(t *testing.T) {
 func TestAPopOfManyLostJobsHasThemFirst(t *testing.T) {
 	for _, lost := range []int{30, 80, 120} {
 		e := newEnv(t)
-		e.Set(qless.ConfigGracePeriod, 0)
+		e.Set("grace-period", 0)
 		gone := e.fill("q", lost)
 		e.Pops("q", lost)
 		e.Clock.Advance(time.Hour)
@@ -337,7 +337,7 @@ func TestARepliesTextIsBounded(t *testing.T) {
 func TestAPopOfLargeJobsThatAreDueIsBounded(t *testing.T) {
 	for what, prepare := range map[string]func(e *env){
 		"lost": func(e *env) {
-			e.Set(qless.ConfigGracePeriod, 0)
+			e.Set("grace-period", 0)
 			e.putLarge(20)
 			e.Pops("q", 20)
 		},

@@ -157,8 +157,8 @@ func TestManySettingsAreReadInSteps(t *testing.T) {
 		want[name] = fmt.Sprint(i)
 		p.HSet(t.Context(), "ql:config", name, i)
 	})
-	e.Set(qless.ConfigHeartbeat, 75)
-	want[qless.ConfigHeartbeat] = "75"
+	e.Set("heartbeat", 75)
+	want["heartbeat"] = "75"
 	for _, script := range e.scriptsOf(func() {
 		all, err := e.Config().All(t.Context())
 		require.NoError(t, err)

@@ -467,7 +467,7 @@ var waysToFail = map[string]func(e *env, job *qless.Job) error{
 	},
 	"a lost lock": func(e *env, job *qless.Job) error {
 		e.Redis.HSet(e.T.Context(), "ql:j:"+job.JID, "remaining", "0")
-		e.Set(qless.ConfigGracePeriod, "0")
+		e.Set("grace-period", "0")
 		e.Clock.Advance(2 * time.Minute)
 		return errOf(e.Queue("base").Pop(e.T.Context(), 1))
 	},
@@ -781,7 +781,7 @@ func TestLargeDataIsReadInSteps(t *testing.T) {
 		"pop":  func(e *env) ([]*qless.Job, error) { return e.Queue("q").Pop(t.Context(), 25) },
 		"peek": func(e *env) ([]*qless.Job, error) { return e.Queue("q").Peek(t.Context(), 25) },
 		"pop lost jobs": func(e *env) ([]*qless.Job, error) {
-			e.Set(qless.ConfigGracePeriod, "0")
+			e.Set("grace-period", "0")
 			require.Len(t, e.Pops("q", 25), 20)
 			e.Clock.Advance(time.Hour)
 			return e.Queue("q").Pop(t.Context(), 25)

@@ -72,7 +72,7 @@ func TestACallReturnsHowItsJobHasEnded(t *testing.T) {
 	}{
 		"complete": {func(e *env) error { return e.popWith(7).Complete(e.T.Context()) }, qless.StateComplete, "7", nil},
 		"deleted at once": {func(e *env) error {
-			e.Set(qless.ConfigJobsHistory, 0)
+			e.Set("jobs-history", 0)
 			return e.popWith(7).Complete(e.T.Context())
 		}, qless.StateComplete, "7", nil},
 		"failed":   {func(e *env) error { return e.popWith(7).Fail(e.T.Context(), "g", "m") }, qless.StateFailed, "7", nil},

@@ -55,7 +55,7 @@ func TestManyNumbersThatAreTakenAreSkippedInLongerSteps(t *testing.T) {
 
 func TestACleanupDeletesCompleteJobsOnly(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigJobsHistoryCount, 0)
+	e.Set("jobs-history-count", 0)
 	e.Put("q", qless.JID("waiting"))
 	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:completed", zmember(1, "waiting")).Err())
 	e.Put("q", qless.JID("done"), qless.Priority(1))

@@ -20,7 +20,7 @@ func TestNamespacesDoNotSeeOneAnother(t *testing.T) {
 
 	_, err := one.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.Tags{"a"})
 	require.NoError(t, err)
-	require.NoError(t, one.Config().Set(t.Context(), qless.ConfigHeartbeat, 5))
+	require.NoError(t, one.Config().Set(t.Context(), "heartbeat", 5))
 	events, err := two.Events(t.Context())
 	require.NoError(t, err)
 	jobs, err := one.Queue("q").Pop(t.Context(), 1)
@@ -42,7 +42,7 @@ func TestNamespacesDoNotSeeOneAnother(t *testing.T) {
 		groups, err := inspect.New(other).FailureGroups(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, groups)
-		heartbeat, err := other.Config().Get(t.Context(), qless.ConfigHeartbeat)
+		heartbeat, err := other.Config().Get(t.Context(), "heartbeat")
 		require.NoError(t, err)
 		require.Equal(t, "60", heartbeat)
 	}

@@ -121,7 +121,7 @@ func TestCompletedJobsAreListedTheLatestFirst(t *testing.T) {
 
 func TestCompletedJobsAreKeptForATime(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigJobsHistory, time.Hour)
+	e.Set("jobs-history", time.Hour)
 	e.Put("q", qless.JID("old"), qless.Tags{"a"})
 	require.NoError(t, e.Pop("q").Complete(t.Context()))
 	e.Clock.Advance(59 * time.Minute)
@@ -152,7 +152,7 @@ func TestCompletedJobsAreKeptUpToANumber(t *testing.T) {
 	for _, job := range e.Pops("q", 150) {
 		require.NoError(t, job.Complete(t.Context()))
 	}
-	e.Set(qless.ConfigJobsHistoryCount, 3)
+	e.Set("jobs-history-count", 3)
 	e.Put("q", qless.JID("x"))
 	require.NoError(t, e.Pop("q").Complete(t.Context()))
 	completed, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{Limit: 200})

@@ -12,17 +12,17 @@ import (
 func TestEachSettingHasItsDefault(t *testing.T) {
 	e := newEnv(t)
 	defaults := map[string]string{
-		"application":                   "qless",
-		qless.ConfigBackoffFactor:       "3",
-		qless.ConfigBackoffInitialDelay: "0",
-		qless.ConfigGracePeriod:         "10",
-		qless.ConfigHeartbeat:           "60",
-		qless.ConfigHistogramHistory:    "7",
-		qless.ConfigJobsHistory:         "604800",
-		qless.ConfigJobsHistoryCount:    "50000",
-		qless.ConfigMaxJobHistory:       "100",
-		qless.ConfigMaxWorkerAge:        "86400",
-		qless.ConfigStatsHistory:        "30",
+		"application":           "qless",
+		"backoff-factor":        "3",
+		"backoff-initial-delay": "0",
+		"grace-period":          "10",
+		"heartbeat":             "60",
+		"histogram-history":     "7",
+		"jobs-history":          "604800",
+		"jobs-history-count":    "50000",
+		"max-job-history":       "100",
+		"max-worker-age":        "86400",
+		"stats-history":         "30",
 	}
 	all, err := e.Config().All(t.Context())
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestEachSettingHasItsDefault(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	for _, name := range []string{"unknown", qless.ConfigJobsFailedHistory, "sync-enabled"} {
+	for _, name := range []string{"unknown", "jobs-failed-history", "sync-enabled"} {
 		got, err := e.Config().Get(t.Context(), name)
 		require.NoError(t, err)
 		require.Empty(t, got)
@@ -46,19 +46,19 @@ func TestSettingsAreSetAndUnset(t *testing.T) {
 		value any
 		want  string
 	}{
-		{qless.ConfigHeartbeat, 90 * time.Second, "90"},
-		{qless.ConfigHeartbeat, 1500 * time.Millisecond, "1.5"},
-		{qless.ConfigHeartbeat, "75", "75"},
-		{qless.ConfigGracePeriod, 0, "0"},
-		{qless.ConfigJobsHistoryCount, int64(7), "7"},
-		{qless.ConfigJobsHistoryCount, "7", "7"},
-		{qless.ConfigMaxJobHistory, uint8(7), "7"},
-		{qless.ConfigMaxJobHistory, 7.0, "7"},
+		{"heartbeat", 90 * time.Second, "90"},
+		{"heartbeat", 1500 * time.Millisecond, "1.5"},
+		{"heartbeat", "75", "75"},
+		{"grace-period", 0, "0"},
+		{"jobs-history-count", int64(7), "7"},
+		{"jobs-history-count", "7", "7"},
+		{"max-job-history", uint8(7), "7"},
+		{"max-job-history", 7.0, "7"},
 		{"application", "mine é \"x\"", "mine é \"x\""},
-		{qless.ConfigBackoffFactor, 1.5, "1.5"},
-		{qless.ConfigBackoffInitialDelay, 2 * time.Minute, "120"},
-		{qless.ConfigJobsFailedHistory, 7 * 24 * time.Hour, "604800"},
-		{qless.ConfigJobsFailedHistory, 0, "0"},
+		{"backoff-factor", 1.5, "1.5"},
+		{"backoff-initial-delay", 2 * time.Minute, "120"},
+		{"jobs-failed-history", 7 * 24 * time.Hour, "604800"},
+		{"jobs-failed-history", 0, "0"},
 		{"sync-enabled", true, "1"},
 		{"sync-enabled", "0", "0"},
 		{"a queue-max-concurrency", 3, "3"},
@@ -72,13 +72,13 @@ func TestSettingsAreSetAndUnset(t *testing.T) {
 	require.NoError(t, errOf(e.Do(t.Context(), "config.set", "anything", "at all")))
 	all, err := e.Config().All(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "75", all[qless.ConfigHeartbeat])
+	require.Equal(t, "75", all["heartbeat"])
 	require.Equal(t, "at all", all["anything"])
-	require.Equal(t, "604800", all[qless.ConfigJobsHistory])
+	require.Equal(t, "604800", all["jobs-history"])
 
-	require.NoError(t, e.Config().Unset(t.Context(), qless.ConfigHeartbeat))
+	require.NoError(t, e.Config().Unset(t.Context(), "heartbeat"))
 	require.NoError(t, e.Config().Unset(t.Context(), "unknown"))
-	got, err := e.Config().Get(t.Context(), qless.ConfigHeartbeat)
+	got, err := e.Config().Get(t.Context(), "heartbeat")
 	require.NoError(t, err)
 	require.Equal(t, "60", got)
 }
@@ -86,21 +86,21 @@ func TestSettingsAreSetAndUnset(t *testing.T) {
 func TestSetRefusesWhatASettingCannotBe(t *testing.T) {
 	e := newEnv(t)
 	bad := map[string][]any{
-		"application":                   {"", "\xff", 5, true, nil},
-		qless.ConfigBackoffFactor:       {"", "x", -1, time.Second},
-		qless.ConfigBackoffInitialDelay: {"", "x", -1, -time.Second},
-		qless.ConfigGracePeriod:         {"", "x", "nan", "inf", "1e400", true, nil, -1, []byte("1")},
-		qless.ConfigHeartbeat:           {"", "x", "+Inf", 0, -1, time.Duration(0), -time.Second, "1,5"},
-		"q-heartbeat":                   {"", "x", 0, -1},
-		"q-max-concurrency":             {"", "many", -1, -3.5, 2.5, "2.5", 1e10, time.Second},
-		qless.ConfigHistogramHistory:    {"x", -1, 0.5, time.Hour},
-		qless.ConfigJobsFailedHistory:   {"", "x", -1, true},
-		qless.ConfigJobsHistory:         {"x", -1},
-		qless.ConfigJobsHistoryCount:    {"x", -1, 0.5},
-		qless.ConfigMaxJobHistory:       {"x", -1, 0.5},
-		qless.ConfigMaxWorkerAge:        {"x", -1},
-		qless.ConfigStatsHistory:        {"x", -1, 0.5},
-		"sync-enabled":                  {"", "yes", 2, nil},
+		"application":           {"", "\xff", 5, true, nil},
+		"backoff-factor":        {"", "x", -1, time.Second},
+		"backoff-initial-delay": {"", "x", -1, -time.Second},
+		"grace-period":          {"", "x", "nan", "inf", "1e400", true, nil, -1, []byte("1")},
+		"heartbeat":             {"", "x", "+Inf", 0, -1, time.Duration(0), -time.Second, "1,5"},
+		"q-heartbeat":           {"", "x", 0, -1},
+		"q-max-concurrency":     {"", "many", -1, -3.5, 2.5, "2.5", 1e10, time.Second},
+		"histogram-history":     {"x", -1, 0.5, time.Hour},
+		"jobs-failed-history":   {"", "x", -1, true},
+		"jobs-history":          {"x", -1},
+		"jobs-history-count":    {"x", -1, 0.5},
+		"max-job-history":       {"x", -1, 0.5},
+		"max-worker-age":        {"x", -1},
+		"stats-history":         {"x", -1, 0.5},
+		"sync-enabled":          {"", "yes", 2, nil},
 	}
 	e.Unchanged(func() {
 		for name, values := range bad {
@@ -142,7 +142,7 @@ func TestAQueuesHeartbeat(t *testing.T) {
 		require.WithinDuration(t, e.Clock.Now().Add(want), e.Pop("q").Expires, time.Second)
 	}
 	requireHeartbeat(time.Minute)
-	e.Set(qless.ConfigHeartbeat, 90)
+	e.Set("heartbeat", 90)
 	requireHeartbeat(90 * time.Second)
 	require.NoError(t, q.SetHeartbeat(ctx, 2500*time.Millisecond))
 	requireHeartbeat(2500 * time.Millisecond)
@@ -152,7 +152,7 @@ func TestAQueuesHeartbeat(t *testing.T) {
 	requireHeartbeat(90 * time.Second)
 	require.NoError(t, q.SetHeartbeat(ctx, 0))
 	requireHeartbeat(90 * time.Second)
-	require.NoError(t, errOf(e.Do(ctx, "config.set", qless.ConfigHeartbeat, "soon")))
+	require.NoError(t, errOf(e.Do(ctx, "config.set", "heartbeat", "soon")))
 	requireHeartbeat(time.Minute)
 	requireCode(t, qless.ErrInvalid, q.SetHeartbeat(ctx, -1))
 	require.NotContains(t, e.Dump()["ql:config"], "q-heartbeat")

@@ -23,7 +23,7 @@ func (e *env) lose(jids ...string) {
 
 func TestJIDsOfLostJobsDoNotWedgeAQueue(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigGracePeriod, 0)
+	e.Set("grace-period", 0)
 	e.Put("q", qless.JID("locked"))
 	e.Pop("q")
 	e.Put("q", qless.JID("locked too"))
@@ -94,7 +94,7 @@ func TestLostJobsElsewhere(t *testing.T) {
 	e.Put("q", qless.JID("done"))
 	require.NoError(t, e.Pop("q").Complete(t.Context()))
 	e.lose("done")
-	e.Set(qless.ConfigJobsHistoryCount, 0)
+	e.Set("jobs-history-count", 0)
 	e.Put("q", qless.JID("last"))
 	require.NoError(t, e.Pop("q").Complete(t.Context()), "it deletes old complete jobs")
 	require.NoError(t, e.Cancel(t.Context(), "a", "b"))
@@ -137,7 +137,7 @@ func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 				require.NoError(t, e.Redis.HSet(ctx, "ql:j:"+jid, field, value).Err())
 			}
 			require.NoError(t, e.Redis.FlushDB(ctx).Err())
-			e.Set(qless.ConfigGracePeriod, 0)
+			e.Set("grace-period", 0)
 
 			e.Put("q", qless.JID("j"), qless.Tags{"a"})
 			spoil("j")

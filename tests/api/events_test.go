@@ -72,7 +72,7 @@ func requireEnd(t *testing.T, events <-chan qless.Event) {
 
 func TestEventsOfAnyJob(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigGracePeriod, 0)
+	e.Set("grace-period", 0)
 	events := listen(t, e.Client)
 	ctx := t.Context()
 

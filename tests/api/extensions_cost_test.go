@@ -62,12 +62,12 @@ func TestCommandsThatKeepingFewFailedJobsCosts(t *testing.T) {
 	require.Equal(t, plain+1, fail("keep", qless.KeepFailedFor(time.Hour)))
 	require.Equal(t, plain+7, fail("none", qless.KeepFailedFor(0)))
 
-	e.Set(qless.ConfigJobsFailedHistoryCount, 5)
+	e.Set("jobs-failed-history-count", 5)
 	require.Equal(t, plain+3, fail("count"))
-	e.Set(qless.ConfigJobsFailedHistory, 3600)
+	e.Set("jobs-failed-history", 3600)
 	require.Equal(t, plain+5, fail("both"))
 	require.Equal(t, plain+5+8, fail("sixth"), "one is deleted")
-	require.NoError(t, e.Config().Unset(t.Context(), qless.ConfigJobsFailedHistoryCount))
+	require.NoError(t, e.Config().Unset(t.Context(), "jobs-failed-history-count"))
 	require.Equal(t, plain+4, fail("history"))
 }
 

@@ -18,7 +18,7 @@ func TestAForgottenJobLeavesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.Set(qless.ConfigJobsFailedHistory, 3600)
+				e.Set("jobs-failed-history", 3600)
 				e.Put("q", qless.JID("j"), qless.Tags{"a"}, qless.TTL(time.Hour), qless.KeepFailedFor(time.Minute),
 					qless.Headers{"k": "v"})
 				require.NoError(t, e.Read("j").Track(t.Context()))

@@ -137,7 +137,7 @@ func TestManyDependents(t *testing.T) {
 
 func TestManyJobsAtOnce(t *testing.T) {
 	e := newLargeEnv(t)
-	e.Set(qless.ConfigGracePeriod, 0)
+	e.Set("grace-period", 0)
 	all := e.putMany("q")
 	require.Equal(t, all, jids(e.Pops("q", many)))
 	require.Equal(t, many, e.Counts("q").Running)

@@ -320,7 +320,7 @@ func TestACompleteJobIsKeptForItsTime(t *testing.T) {
 
 func TestKeepForOnlyShortens(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.Set(qless.ConfigJobsHistory, time.Minute)
+		e.Set("jobs-history", time.Minute)
 		e.Put("q", qless.JID("j"), qless.KeepFor(time.Hour))
 		require.NoError(t, e.Pop("q").Complete(t.Context()))
 		e.Clock.Advance(2 * time.Minute)
@@ -962,7 +962,7 @@ func TestCommandsThatLifetimesCost(t *testing.T) {
 // A history that is kept short lacks the last put, but has the first one.
 func TestALifetimeHoldsThoughTheHistoryIsShort(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.Set(qless.ConfigMaxJobHistory, 2)
+		e.Set("max-job-history", 2)
 		e.Put("q", qless.JID("j"))
 		e.Clock.Advance(time.Minute)
 		e.Put("q", qless.JID("j"), qless.StartBy(time.Minute), qless.TTL(time.Hour))

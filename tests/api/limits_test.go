@@ -243,7 +243,7 @@ func TestAtMostRateJobsAreStartedInAnyInterval(t *testing.T) {
 
 func TestTheNextStartIsDueWhenTheRateAllowsIt(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.Set(qless.ConfigHeartbeat, 3600)
+		e.Set("heartbeat", 3600)
 		e.limit("api", qless.LimitConfig{Rate: 2, Per: time.Minute})
 		e.putLimited("q", "a b c d", "api")
 		require.Equal(t, "a", e.popped("q", 1))
@@ -743,7 +743,7 @@ func TestPopByJidObeysLimits(t *testing.T) {
 func TestAQueueStartsNoMoreThanItsMaxRate(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		queue := e.Queue("q")
-		e.Set(qless.ConfigHeartbeat, 3600)
+		e.Set("heartbeat", 3600)
 		require.NoError(t, queue.SetMaxRate(t.Context(), 3, time.Minute))
 		settings, err := queue.Settings(t.Context())
 		require.NoError(t, err)

@@ -91,7 +91,7 @@ func TestAWorkerMayAnswerInTheGracePeriod(t *testing.T) {
 func TestWithoutAGracePeriodALostLockIsHandedOutAtOnce(t *testing.T) {
 	for _, grace := range []string{"0", "-1"} {
 		e := newEnv(t)
-		require.NoError(t, errOf(e.Do(t.Context(), "config.set", qless.ConfigGracePeriod, grace)))
+		require.NoError(t, errOf(e.Do(t.Context(), "config.set", "grace-period", grace)))
 		jid := e.Put("q")
 		e.Pop("q")
 		e.Clock.Advance(61 * time.Second)
@@ -103,7 +103,7 @@ func TestWithoutAGracePeriodALostLockIsHandedOutAtOnce(t *testing.T) {
 
 func TestLostJobsArePoppedBeforeAnyPriority(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigGracePeriod, 0)
+	e.Set("grace-period", 0)
 	lost := e.Put("q", qless.Priority(-5))
 	e.Pop("q")
 	e.Put("q", qless.Priority(100))
@@ -113,7 +113,7 @@ func TestLostJobsArePoppedBeforeAnyPriority(t *testing.T) {
 
 func TestAJobLostTooOftenFails(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigGracePeriod, 0)
+	e.Set("grace-period", 0)
 	jid := e.Put("q", qless.Retries(1))
 	for range 2 {
 		require.Equal(t, jid, e.Pop("q").JID)
@@ -218,7 +218,7 @@ func TestSilentWorkersAreForgotten(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, workers)
 
-	e.Set(qless.ConfigMaxWorkerAge, time.Minute)
+	e.Set("max-worker-age", time.Minute)
 	e.Pops("q", 1)
 	e.Clock.Advance(61 * time.Second)
 	workers, err = inspect.New(e.Client).Workers(t.Context())

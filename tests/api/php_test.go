@@ -81,7 +81,7 @@ func TestOnlyJobsWaitingInTheQueueArePoppedByID(t *testing.T) {
 
 func TestTrackedLeavesOutWhatWasTrackedLongAgo(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigJobsHistory, time.Minute)
+	e.Set("jobs-history", time.Minute)
 	for i := range 3 {
 		e.Put("q", qless.JID(fmt.Sprint(i)))
 		require.NoError(t, e.Read(fmt.Sprint(i)).Track(t.Context()))
@@ -279,7 +279,7 @@ func TestALostJobWaitsForItsBackoff(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s %v", how, c), func(t *testing.T) {
 				e := newEnv(t)
-				e.Set(qless.ConfigGracePeriod, 0)
+				e.Set("grace-period", 0)
 				for name, value := range map[string]string{"backoff-initial-delay": c.initial, "backoff-factor": c.factor} {
 					if value != "" {
 						require.NoError(t, errOf(e.Do(t.Context(), "config.set", name, value)))
@@ -317,7 +317,7 @@ func TestALostJobWaitsForItsBackoff(t *testing.T) {
 // Another job is handed out instead of one that waits for its backoff.
 func TestABackoffLeavesRoomForOtherJobs(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigGracePeriod, 0)
+	e.Set("grace-period", 0)
 	e.asPHP(`put||q|lost|K|{}|0|backoff|{"initial_delay":10}`)
 	e.Pop("q")
 	e.Put("q", qless.JID("next"))
@@ -376,14 +376,14 @@ func TestFailedJobsAreDeletedWhenTheirTimeIsOver(t *testing.T) {
 	for how, fail := range failing {
 		t.Run(how, func(t *testing.T) {
 			e := newEnv(t)
-			e.Set(qless.ConfigGracePeriod, 0)
+			e.Set("grace-period", 0)
 			one := func(jid string) {
 				e.Put("q", qless.JID(jid), qless.Retries(0), qless.Tags{"t"})
 				fail(e, e.Pop("q"))
 			}
 			one("before")
 			e.Clock.Advance(30 * 24 * time.Hour)
-			e.Set(qless.ConfigJobsFailedHistory, 24*time.Hour)
+			e.Set("jobs-failed-history", 24*time.Hour)
 			require.True(t, e.exists("before"))
 			one("old")
 			require.False(t, e.exists("before"), "it failed before there was a limit, in the same group")
@@ -411,7 +411,7 @@ func TestFailedJobsAreDeletedWhenTheirTimeIsOver(t *testing.T) {
 			tagged, err := inspect.New(e.Client).Tagged("t").JIDs(t.Context(), inspect.Range{})
 			require.NoError(t, err)
 			require.Equal(t, 2, tagged.Total)
-			e.Set(qless.ConfigJobsFailedHistory, 0)
+			e.Set("jobs-failed-history", 0)
 			one("at once")
 			require.False(t, e.exists("at once"))
 			require.False(t, e.exists("last"))
@@ -422,7 +422,7 @@ func TestFailedJobsAreDeletedWhenTheirTimeIsOver(t *testing.T) {
 func TestFailedJobsAreKeptWithoutALimit(t *testing.T) {
 	for _, value := range []string{"", "x", "-1"} {
 		e := newEnv(t)
-		require.NoError(t, errOf(e.Do(t.Context(), "config.set", qless.ConfigJobsFailedHistory, value)))
+		require.NoError(t, errOf(e.Do(t.Context(), "config.set", "jobs-failed-history", value)))
 		e.Put("q", qless.JID("j"))
 		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 		e.Clock.Advance(1000 * time.Hour)
@@ -445,7 +445,7 @@ func TestAJobThatIsNoLongerFailedIsNotDeleted(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			e := newEnv(t)
-			e.Set(qless.ConfigJobsFailedHistory, time.Minute)
+			e.Set("jobs-failed-history", time.Minute)
 			e.Put("q", qless.JID("j"))
 			require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 			revive(e)
@@ -460,7 +460,7 @@ func TestAJobThatIsNoLongerFailedIsNotDeleted(t *testing.T) {
 
 func TestAFailedJobThatOthersDependOnIsKept(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigJobsFailedHistory, time.Minute)
+	e.Set("jobs-failed-history", time.Minute)
 	fail := func(jid string) {
 		e.Put("q", qless.JID(jid))
 		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
@@ -479,7 +479,7 @@ func TestAFailedJobThatOthersDependOnIsKept(t *testing.T) {
 
 func TestAFailureDeletesNoMoreThanAHundredJobs(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigJobsFailedHistory, time.Hour)
+	e.Set("jobs-failed-history", time.Hour)
 	for range 250 {
 		e.Put("q")
 	}

@@ -181,7 +181,7 @@ func TestMaxConcurrencyLimitsRunningJobs(t *testing.T) {
 func TestMaxConcurrencyDoesNotCountLostLocks(t *testing.T) {
 	e := newEnv(t)
 	e.Set("q-max-concurrency", 1)
-	e.Set(qless.ConfigGracePeriod, 0)
+	e.Set("grace-period", 0)
 	lost := e.Put("q")
 	e.Put("q")
 	e.Pop("q")
@@ -191,7 +191,7 @@ func TestMaxConcurrencyDoesNotCountLostLocks(t *testing.T) {
 
 func TestQueueHasItsOwnHeartbeat(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigHeartbeat, 30*time.Second)
+	e.Set("heartbeat", 30*time.Second)
 	e.Set("fast-heartbeat", 1500*time.Millisecond)
 	for queue, lasts := range map[string]time.Duration{"q": 30 * time.Second, "fast": 1500 * time.Millisecond} {
 		e.Put(queue)
@@ -230,7 +230,7 @@ func TestServerClockIsUsedByDefault(t *testing.T) {
 
 func TestHistoryKeepsTheFirstAndTheNewestEntries(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigMaxJobHistory, 4)
+	e.Set("max-job-history", 4)
 	jid := e.Put("q")
 	job := e.Read(jid)
 	for _, message := range []string{"a", "b", "c", "d", "e"} {
@@ -238,7 +238,7 @@ func TestHistoryKeepsTheFirstAndTheNewestEntries(t *testing.T) {
 	}
 	require.Equal(t, []string{"put", "c", "d", "e"}, whats(e.Read(jid).History))
 
-	e.Set(qless.ConfigMaxJobHistory, 0)
+	e.Set("max-job-history", 0)
 	require.NoError(t, job.Log(t.Context(), "f", nil))
 	require.Equal(t, []string{"put", "c", "d", "e", "f"}, whats(e.Read(jid).History), "0 keeps all")
 }

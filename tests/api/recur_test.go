@@ -99,7 +99,7 @@ func TestRecurWaitsForItsOffset(t *testing.T) {
 // workers, wait until it has caught up.
 func TestAClockThatIsSetBackDelaysJobs(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigGracePeriod, 0)
+	e.Set("grace-period", 0)
 	e.recur(time.Minute)
 	e.Pop("q") // by a worker that dies
 	e.Clock.Advance(-time.Hour)

@@ -64,7 +64,7 @@ func TestFailedJobsAreKeptUnlessASettingSaysOtherwise(t *testing.T) {
 func TestEachFailureGroupKeepsSoManyJobs(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.fails("g", numbered("old", 15)...)
-		e.Set(qless.ConfigJobsFailedHistoryCount, 3)
+		e.Set("jobs-failed-history-count", 3)
 		e.fails("other", "x", "y", "z")
 		require.Len(t, e.failed("g"), 15)
 		e.fails("g", "new")
@@ -77,7 +77,7 @@ func TestEachFailureGroupKeepsSoManyJobs(t *testing.T) {
 		require.Equal(t, 20, e.stats("q", noon).Failures)
 		require.Zero(t, e.stats("q", noon).Expired)
 
-		e.Set(qless.ConfigJobsFailedHistoryCount, 0)
+		e.Set("jobs-failed-history-count", 0)
 		e.fails("g", "none")
 		require.Empty(t, e.failed("g"))
 		groups, err := inspect.New(e.Client).FailureGroups(t.Context())
@@ -90,7 +90,7 @@ func TestEveryWayToFailCounts(t *testing.T) {
 	for what, fail := range failures {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
-				e.Set(qless.ConfigJobsFailedHistoryCount, 1)
+				e.Set("jobs-failed-history-count", 1)
 				for _, jid := range []string{"a", "b"} {
 					e.Put("q", qless.JID(jid), qless.Retries(0))
 					fail(t, e)
@@ -104,7 +104,7 @@ func TestEveryWayToFailCounts(t *testing.T) {
 
 func TestFailureClearsJobsThatOtherScriptsFailed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.Set(qless.ConfigJobsFailedHistory, time.Hour)
+		e.Set("jobs-failed-history", time.Hour)
 		for _, jid := range []string{"a", "b"} {
 			e.Put("q", qless.JID(jid), qless.Tags{"red"})
 			e.Pop("q")
@@ -122,8 +122,8 @@ func TestFailureClearsJobsThatOtherScriptsFailed(t *testing.T) {
 
 func TestJobsToKeepAreSkipped(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.Set(qless.ConfigJobsFailedHistoryCount, 3)
-		e.Set(qless.ConfigJobsFailedHistory, time.Hour)
+		e.Set("jobs-failed-history-count", 3)
+		e.Set("jobs-failed-history", time.Hour)
 		e.Put("q", qless.JID("own"), qless.KeepFailedFor(qless.Forever))
 		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 		e.fails("g", "needed")
@@ -135,7 +135,7 @@ func TestJobsToKeepAreSkipped(t *testing.T) {
 		require.Equal(t, []string{"newest", "needed", "own"}, e.failed("g"))
 		require.Zero(t, e.sweep())
 
-		e.Set(qless.ConfigJobsFailedHistoryCount, 1)
+		e.Set("jobs-failed-history-count", 1)
 		e.fails("g", "very last")
 		require.Equal(t, []string{"needed", "own"}, e.failed("g"), "they count")
 	})
@@ -148,7 +148,7 @@ func TestJobsLeftBehindInAGroupAreOnlyTakenOut(t *testing.T) {
 		require.NoError(t, e.Read("unfailed").Move(t.Context(), "q2"))
 		e.Put("q2", qless.JID("put"))
 		require.NoError(t, e.Redis.RPush(t.Context(), "ql:f:g", "unfailed", "nowhere").Err(), "as if left behind")
-		e.Set(qless.ConfigJobsFailedHistoryCount, 1)
+		e.Set("jobs-failed-history-count", 1)
 		e.Clock.Advance(time.Hour)
 		e.fails("g", "new")
 		require.Equal(t, []string{"new"}, e.failed("g"))
@@ -162,7 +162,7 @@ func TestASweepClearsAllGroups(t *testing.T) {
 		for _, group := range []string{"a", "b", "c"} {
 			e.fails(group, numbered(group, 60)...)
 		}
-		e.Set(qless.ConfigJobsFailedHistoryCount, 5)
+		e.Set("jobs-failed-history-count", 5)
 		left := 180
 		for left > 15 {
 			n := e.sweep()
@@ -174,7 +174,7 @@ func TestASweepClearsAllGroups(t *testing.T) {
 			require.Len(t, e.failed(group), 5)
 		}
 		require.Equal(t, 15, e.stats("q", noon).Failed)
-		e.Set(qless.ConfigJobsFailedHistory, time.Hour)
+		e.Set("jobs-failed-history", time.Hour)
 		e.Clock.Advance(2 * time.Hour)
 		require.Equal(t, 15, e.sweep())
 		groups, err := inspect.New(e.Client).FailureGroups(t.Context())

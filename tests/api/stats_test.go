@@ -79,7 +79,7 @@ func TestBatchesHaveTheStatisticsOfSingleJobs(t *testing.T) {
 
 func TestHistogramBuckets(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigHeartbeat, 30*day)
+	e.Set("heartbeat", 30*day)
 	for _, c := range []struct{ waits, from, to time.Duration }{
 		{0, 0, time.Second},
 		{59*time.Second + 900*time.Millisecond, 59 * time.Second, time.Minute},
@@ -101,7 +101,7 @@ func TestHistogramBuckets(t *testing.T) {
 
 func TestFailuresAndRetriesAreCounted(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigGracePeriod, 0)
+	e.Set("grace-period", 0)
 	e.Put("q", qless.JID("a"))
 	e.Put("q", qless.JID("b"))
 	for _, job := range e.Pops("q", 2) {
@@ -138,7 +138,7 @@ func TestAFailureIsUncountedWhenTheJobIsMoved(t *testing.T) {
 
 func TestStatisticsExpire(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigStatsHistory, 3)
+	e.Set("stats-history", 3)
 	e.work("q", 0, 0)
 	e.Put("q")
 	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
@@ -153,7 +153,7 @@ func TestStatisticsExpire(t *testing.T) {
 
 func TestHistogramsEndBeforeTheirSummaries(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigHistogramHistory, 2)
+	e.Set("histogram-history", 2)
 	e.work("q", time.Second, time.Second)
 	e.Clock.Advance(2 * day)
 	e.work("q", time.Second, time.Second)

@@ -34,7 +34,7 @@ func TestASweepMovesWhatIsDueInQueues(t *testing.T) {
 			e.Pop("q")
 		}, time.Minute, 1, qless.StateRunning, 5},
 		"a lost lock": {func(e *env) {
-			e.Set(qless.ConfigGracePeriod, 0)
+			e.Set("grace-period", 0)
 			e.Put("q", qless.JID("j"))
 			e.Pop("q")
 		}, time.Minute, 1, qless.StateWaiting, 4},
@@ -71,7 +71,7 @@ func TestASweepMovesWhatIsDueInQueues(t *testing.T) {
 
 func TestALostJobThatWasSweptComesFirst(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.Set(qless.ConfigGracePeriod, 0)
+		e.Set("grace-period", 0)
 		e.Put("q", qless.JID("j"))
 		held := e.Pop("q")
 		e.Put("q", qless.JID("urgent"), qless.Priority(9))

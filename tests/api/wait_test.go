@@ -59,7 +59,7 @@ func TestAWaitEndsWithItsJob(t *testing.T) {
 		"without a result": {func(e *env) error { return e.Pop("q").Complete(e.T.Context()) },
 			qless.StateComplete, "", nil},
 		"deleted at once": {func(e *env) error {
-			e.Set(qless.ConfigJobsHistory, 0)
+			e.Set("jobs-history", 0)
 			return e.popWith(7).Complete(e.T.Context())
 		}, qless.StateComplete, "7", nil},
 		"failed": {func(e *env) error { return e.popWith(7).Fail(e.T.Context(), "g", "m") }, qless.StateFailed, "7", nil},

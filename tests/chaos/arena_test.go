@@ -84,8 +84,8 @@ func newArena(t *testing.T, p plan) *arena {
 	a.client, err = qless.New(a.rdb, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = a.client.Close() })
-	require.NoError(t, a.client.Config().Set(ctx, qless.ConfigHeartbeat, lockTime))
-	require.NoError(t, a.client.Config().Set(ctx, qless.ConfigGracePeriod, p.grace))
+	require.NoError(t, a.client.Config().Set(ctx, "heartbeat", lockTime))
+	require.NoError(t, a.client.Config().Set(ctx, "grace-period", p.grace))
 	a.events, err = a.client.Events(ctx)
 	require.NoError(t, err)
 

@@ -6,8 +6,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/qless/qless-go"
 )
 
 // Killed processes do not outlive their locks, so no grace period is needed.
@@ -35,7 +33,7 @@ func TestKilledReceivers(t *testing.T) {
 // Stopped processes finish or release their running jobs, and nothing is lost.
 func TestTerminatedWorkers(t *testing.T) {
 	a := newArena(t, plan{jobs: 5_000, work: 60 * time.Millisecond, concurrency: 10, shutdown: 200 * time.Millisecond})
-	require.NoError(t, a.client.Config().Set(a.ctx, qless.ConfigHeartbeat, time.Minute))
+	require.NoError(t, a.client.Config().Set(a.ctx, "heartbeat", time.Minute))
 	a.begin(a.server.Addr())
 	a.disturb(25, func(int) { a.replaceAny(a.terminate) })
 	cost := a.verify()

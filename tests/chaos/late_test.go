@@ -46,7 +46,7 @@ func TestLateReservation(t *testing.T) {
 	rdb := server.Client(t)
 	client, err := qless.New(rdb, nil)
 	require.NoError(t, err)
-	require.NoError(t, client.Config().Set(ctx, qless.ConfigHeartbeat, heartbeat))
+	require.NoError(t, client.Config().Set(ctx, "heartbeat", heartbeat))
 	jid, err := client.Queue(queueName).Put(ctx, "Late", nil)
 	require.NoError(t, err)
 

@@ -31,8 +31,8 @@ type crew struct {
 func startCrew(t testing.TB, client *qless.Client) *crew {
 	t.Helper()
 	k := &crew{t: t, client: client, worked: map[string]int{}, signal: make(chan struct{})}
-	require.NoError(t, client.Config().Set(t.Context(), qless.ConfigHeartbeat, 2*time.Second))
-	require.NoError(t, client.Config().Set(t.Context(), qless.ConfigGracePeriod, 0))
+	require.NoError(t, client.Config().Set(t.Context(), "heartbeat", 2*time.Second))
+	require.NoError(t, client.Config().Set(t.Context(), "grace-period", 0))
 	var err error
 	k.worker, err = qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Second})
 	require.NoError(t, err)

@@ -36,7 +36,7 @@ func TestOurWorkerKeepsToABackoffOfPHP(t *testing.T) {
 	us, them := &ours{rdb: server.Client(t)}, startPHP(t, server)
 	must(t, us, "begin", args{"worker": "ours"})
 	must(t, them, "begin", args{"worker": "theirs"})
-	must(t, us, "set", args{"option": qless.ConfigGracePeriod, "value": 0})
+	must(t, us, "set", args{"option": "grace-period", "value": 0})
 	must(t, us, "set", args{"option": "q-heartbeat", "value": 1})
 	backoff := map[string]any{"initial_delay": 1800, "factor": 2}
 	must(t, them, "put_backoff", args{"queue": "q", "jid": "j", "backoff": backoff})

@@ -71,8 +71,8 @@ func (d *dice) action() *action {
 // clearing draws a step that reduces the number of jobs.
 func (d *dice) clearing() step {
 	if len(d.m.completed()) > crowd/2 {
-		if d.m.setting(qless.ConfigJobsHistoryCount, crowd) > 5 {
-			return step{Do: "Config.Set", Option: qless.ConfigJobsHistoryCount, Value: "2"}
+		if d.m.setting("jobs-history-count", crowd) > 5 {
+			return step{Do: "Config.Set", Option: "jobs-history-count", Value: "2"}
 		}
 		return d.onHeld(step{Do: "Complete"})
 	}
@@ -365,26 +365,26 @@ func (d *dice) due() time.Duration {
 // setting draws a setting and a value.
 func (d *dice) setting() (option, value string) {
 	values := [][]string{
-		{qless.ConfigHeartbeat, "10", "60", "1.5", "0"},
+		{"heartbeat", "10", "60", "1.5", "0"},
 		{"q1-heartbeat", "5", "120"},
-		{qless.ConfigGracePeriod, "0", "10", "10", "0.5", "-1"},
+		{"grace-period", "0", "10", "10", "0.5", "-1"},
 		{pick(d, queueNames) + "-max-concurrency", "0", "0", "1", "2", "3"},
-		{qless.ConfigJobsHistoryCount, "0", "2", "5", "10"},
-		{qless.ConfigJobsHistory, "0", "3600", "604800"},
-		{qless.ConfigMaxJobHistory, "0", "1", "2", "5", "10", "10"},
-		{qless.ConfigMaxWorkerAge, "60", "86400"},
-		{qless.ConfigBackoffInitialDelay, "0", "0", "0.5", "5", "-1"},
-		{qless.ConfigBackoffFactor, "1", "2", "0.5"},
-		{qless.ConfigJobsFailedHistory, "0", "60", "3600", "86400"},
-		{qless.ConfigJobsFailedHistoryCount, "0", "1", "3", "10"},
+		{"jobs-history-count", "0", "2", "5", "10"},
+		{"jobs-history", "0", "3600", "604800"},
+		{"max-job-history", "0", "1", "2", "5", "10", "10"},
+		{"max-worker-age", "60", "86400"},
+		{"backoff-initial-delay", "0", "0", "0.5", "5", "-1"},
+		{"backoff-factor", "1", "2", "0.5"},
+		{"jobs-failed-history", "0", "60", "3600", "86400"},
+		{"jobs-failed-history-count", "0", "1", "3", "10"},
 	}
 	drawn := pick(d, values)
 	option, value = drawn[0], pick(d, drawn[1:])
 	if d.m.hasPolicies() { // drawPolicy has the reason
 		switch option {
-		case qless.ConfigJobsFailedHistory:
+		case "jobs-failed-history":
 			value = "60"
-		case qless.ConfigJobsFailedHistoryCount:
+		case "jobs-failed-history-count":
 			value = "1000"
 		}
 	}

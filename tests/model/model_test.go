@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -82,7 +81,7 @@ func (w *world) walk(seed uint64, steps int, back bool) (*violation, []step) {
 	w.reset()
 	d := newDice(seed, w.m, back)
 	// Short histories make a run much faster. Other settings lead to longer ones.
-	s := step{Do: "Config.Set", Worker: "a", Option: qless.ConfigMaxJobHistory, Value: "10"}
+	s := step{Do: "Config.Set", Worker: "a", Option: "max-job-history", Value: "10"}
 	var taken []step
 	for ; steps > 0; steps, s = steps-1, d.step() {
 		taken = append(taken, s)

@@ -203,8 +203,8 @@ func (d *dice) drawPolicy(s *step) {
 
 // knowsFailures reports whether the order in which a job would be notified of failures is known.
 func (d *dice) knowsFailures(jid string) bool {
-	if d.m.setting(qless.ConfigJobsFailedHistory, -1) == 0 ||
-		d.m.setting(qless.ConfigJobsFailedHistoryCount, 1000) != 1000 {
+	if d.m.setting("jobs-failed-history", -1) == 0 ||
+		d.m.setting("jobs-failed-history-count", 1000) != 1000 {
 		return false
 	}
 	j := d.m.jobs[jid]

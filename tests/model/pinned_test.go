@@ -3,8 +3,6 @@ package model
 import (
 	"testing"
 	"time"
-
-	"github.com/qless/qless-go"
 )
 
 // These are leftovers of the layout that a reader would not expect. Clients in all languages live
@@ -60,7 +58,7 @@ var pinned = []struct {
 		{Do: "Heartbeat", Worker: "b", JID: "j1"},
 	}},
 	{"a lost job is popped once, although the life of another is over", []step{
-		{Do: "Config.Set", Worker: "a", Option: qless.ConfigGracePeriod, Value: "0"},
+		{Do: "Config.Set", Worker: "a", Option: "grace-period", Value: "0"},
 		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}"},
 		{Do: "Put", Worker: "a", Queue: "q1", JID: "j2", Data: "{}", TTL: ptr(time.Minute)},
 		{Do: "Pop", Worker: "a", Queue: "q1", Count: 2},
@@ -88,7 +86,7 @@ var pinned = []struct {
 		}},
 	}},
 	{"a life that did not hold, as the clock went back, holds again after Next", []step{
-		{Do: "Config.Set", Worker: "a", Option: qless.ConfigMaxJobHistory, Value: "1"},
+		{Do: "Config.Set", Worker: "a", Option: "max-job-history", Value: "1"},
 		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}", Tick: 2 * time.Minute},
 		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}", Tick: -2 * time.Minute, StartBy: ptr(time.Minute)},
 		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},

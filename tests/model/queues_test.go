@@ -264,8 +264,8 @@ func (m *queues) file(j *job, why failure) {
 // failureLimits returns the seconds for which failed jobs are kept, and the number kept of a group;
 // below 0 for no limit.
 func (m *queues) failureLimits() (seconds, count float64) {
-	seconds = m.setting(qless.ConfigJobsFailedHistory, -1)
-	return seconds, m.setting(qless.ConfigJobsFailedHistoryCount, -1)
+	seconds = m.setting("jobs-failed-history", -1)
+	return seconds, m.setting("jobs-failed-history-count", -1)
 }
 
 // limitFailures applies the limits, if there are any: it notes when a job failed, and deletes jobs

@@ -87,7 +87,7 @@ var settingActions = []action{
 			return ended(w.by(s).Config().Set(w.ctx, s.Option, s.Value))
 		},
 		predict: func(m *queues, s step) outcome {
-			if n, _ := strconv.ParseFloat(s.Value, 64); n < 0 || s.Option == qless.ConfigHeartbeat && n <= 0 {
+			if n, _ := strconv.ParseFloat(s.Value, 64); n < 0 || s.Option == "heartbeat" && n <= 0 {
 				return refused(qless.ErrInvalid)
 			}
 			m.config[s.Option] = s.Value

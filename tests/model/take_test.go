@@ -190,7 +190,7 @@ func (m *queues) expire(queue string, limit int) []*job {
 		}
 		j.remaining--
 		j.grace = false
-		switch initial := m.setting(qless.ConfigBackoffInitialDelay, 0); {
+		switch initial := m.setting("backoff-initial-delay", 0); {
 		case j.remaining < 0:
 			m.file(j, m.exhausted(j))
 			m.end(j, qless.StateFailed)
@@ -198,7 +198,7 @@ func (m *queues) expire(queue string, limit int) []*job {
 		case m.dropDead(j, qless.StateWaiting):
 			limit++
 		case initial > 0:
-			factor := m.setting(qless.ConfigBackoffFactor, 3)
+			factor := m.setting("backoff-factor", 3)
 			delay := initial * math.Pow(factor, float64(j.retries-j.remaining))
 			j.state, j.score = qless.StateScheduled, m.now+delay
 		case j.options.onLost == "last" || j.options.onLost == "place":

@@ -41,8 +41,8 @@ const (
 func startCrew(t testing.TB, l *lab) *crew {
 	t.Helper()
 	k := &crew{t: t, lab: l, steady: l.client(l.here), runs: map[string][]*run{}}
-	require.NoError(t, k.steady.Config().Set(t.Context(), qless.ConfigHeartbeat, 2*time.Second))
-	require.NoError(t, k.steady.Config().Set(t.Context(), qless.ConfigGracePeriod, time.Second))
+	require.NoError(t, k.steady.Config().Set(t.Context(), "heartbeat", 2*time.Second))
+	require.NoError(t, k.steady.Config().Set(t.Context(), "grace-period", time.Second))
 	for name, client := range map[string]*qless.Client{beside: k.steady, beyond: l.client(l.beyond)} {
 		w, err := qless.NewWorker(client, qless.WorkerConfig{
 			Name: name, Queues: []string{"q"}, Concurrency: 4, PollInterval: time.Second,

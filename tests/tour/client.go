@@ -23,7 +23,7 @@ func Client(t testing.TB, c *qless.Client) {
 	events, err := c.Events(ctx)
 	do(err)
 
-	do(c.Config().Set(ctx, qless.ConfigGracePeriod, 0))
+	do(c.Config().Set(ctx, "grace-period", 0))
 	do(c.Config().Set(ctx, "odd-max-concurrency", 5))
 	require.Equal(t, qless.EventConfigSet, soon(ctx, t, events).Kind)
 	do(c.Config().Unset(ctx, "odd-max-concurrency"))

@@ -44,7 +44,7 @@ func Furnish(t testing.TB, c *qless.Client) {
 		_, err = c.Queue("later").PutMany(ctx, specs)
 		do(err)
 	}
-	do(c.Config().Set(ctx, qless.ConfigMaxWorkerAge, time.Nanosecond))
+	do(c.Config().Set(ctx, "max-worker-age", time.Nanosecond))
 }
 
 // dependents is the number of jobs that wait for one: too many for a script to read at once.
@@ -133,7 +133,7 @@ func Dashboard(t testing.TB, c *qless.Client) {
 	do(err)
 	_, err = c.RecurringJob(ctx, "recurring")
 	do(err)
-	_, err = c.Config().Get(ctx, qless.ConfigHeartbeat)
+	_, err = c.Config().Get(ctx, "heartbeat")
 	do(err)
 	_, err = c.Config().All(ctx)
 	do(err)

@@ -23,7 +23,7 @@ func Worker(t testing.TB, c, other *qless.Client) {
 	const lock = 500 * time.Millisecond // on a busy machine it may end early: then the job runs again
 	require.NoError(t, other.Config().Set(ctx, "work-a-heartbeat", lock))
 	require.NoError(t, other.Config().Set(ctx, "work-a-max-concurrency", 50))
-	require.NoError(t, other.Config().Set(ctx, qless.ConfigGracePeriod, 0))
+	require.NoError(t, other.Config().Set(ctx, "grace-period", 0))
 	queue := other.Queue("work-a")
 	_, err := queue.Put(ctx, "Lost", nil)
 	require.NoError(t, err)

@@ -39,7 +39,7 @@ func newEnv(t *testing.T, server *testkit.Server, namespace string) *env {
 	e := &env{testbed.NewOn(t, server), make(chan string, 100)}
 	e.Live = true
 	e.Client = e.client(namespace)
-	e.Set(qless.ConfigHeartbeat, int(2*poll/time.Second)) // a queue is quiet if no lock ends before the poll
+	e.Set("heartbeat", int(2*poll/time.Second)) // a queue is quiet if no lock ends before the poll
 	return e
 }
 

@@ -185,12 +185,12 @@ func ways() []way {
 		{"cancel that frees a slot", h.full, func(e *env) { must(e, h.job.Cancel(e.T.Context())) }},
 		{"timeout", h.hold("q", "j"), func(e *env) { must(e, repairs.TimeOut(e.T.Context(), e.Client, "j")) }},
 		{"the end of a lock", func(e *env) {
-			e.Set(qless.ConfigGracePeriod, 0)
+			e.Set("grace-period", 0)
 			e.Set("q-heartbeat", 5)
 			h.hold("q", "j")(e)
 		}, func(*env) {}},
 		{"the end of a lock and of its grace period", func(e *env) {
-			e.Set(qless.ConfigGracePeriod, 1)
+			e.Set("grace-period", 1)
 			e.Set("q-heartbeat", 5)
 			h.hold("q", "j")(e)
 		}, func(*env) {}},

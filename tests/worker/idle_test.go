@@ -192,7 +192,7 @@ func TestFullWorkerWakesAnotherForTheRest(t *testing.T) {
 			}
 		},
 		"lost": func(e *env) {
-			e.Set(qless.ConfigGracePeriod, 0)
+			e.Set("grace-period", 0)
 			e.Set("q-heartbeat", 1)
 			e.Put("q")
 			e.Put("q")
@@ -256,7 +256,7 @@ func TestAnotherWorkerWaitsWhenTheFirstLeaves(t *testing.T) {
 
 func TestAWorkerWaitsForTheEndOfLocks(t *testing.T) {
 	e := newEnv(t)
-	e.Set(qless.ConfigGracePeriod, 5)
+	e.Set("grace-period", 5)
 	e.Put("q")
 	e.Pop("q")
 	r := e.reserve("one", 1, "ordered", "0", "", "q")

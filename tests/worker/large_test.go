@@ -37,7 +37,7 @@ func TestAReserveStopsAtTwoMebibytesOfData(t *testing.T) {
 	}
 	for order, want := range wanted {
 		e := newEnv(t)
-		e.Set(qless.ConfigGracePeriod, "0")
+		e.Set("grace-period", "0")
 		for i := range 6 {
 			jid := fmt.Sprint("j", i)
 			e.putLarge("q", jid, sizes[jid])
@@ -64,7 +64,7 @@ func TestAReserveStopsAtTwoMebibytesOfData(t *testing.T) {
 func TestAReserveHandsOutLostJobsFirst(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
-		e.Set(qless.ConfigGracePeriod, "0")
+		e.Set("grace-period", "0")
 		for i := range 3 {
 			e.putLarge("q", fmt.Sprint("large", i), 3*mebibyte/2)
 		}

@@ -36,7 +36,7 @@ func (e *env) holding(config qless.WorkerConfig) (w *testWorker, jid string, end
 func TestLocksAreRenewedWhileTheHandlerWorks(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)
-	e.Set(qless.ConfigHeartbeat, "6")
+	e.Set("heartbeat", "6")
 	w, jid, end, causes := e.holding(qless.WorkerConfig{})
 	expires := e.Read(jid).Expires
 	first := w.await(t, "a renewal", 1, of("renew"))
@@ -52,7 +52,7 @@ func TestLocksAreRenewedWhileTheHandlerWorks(t *testing.T) {
 func TestLocksOfManyJobsAreRenewedTogether(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)
-	e.Set(qless.ConfigHeartbeat, "6")
+	e.Set("heartbeat", "6")
 	for range 8 {
 		e.Put("q")
 	}
@@ -71,7 +71,7 @@ func TestLocksOfManyJobsAreRenewedTogether(t *testing.T) {
 func TestOneDamagedJobDoesNotKeepOthersFromBeingRenewed(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)
-	e.Set(qless.ConfigHeartbeat, "6")
+	e.Set("heartbeat", "6")
 	e.Put("q", qless.JID("damaged"))
 	w, jid, _, causes := e.holding(qless.WorkerConfig{})
 	until(t, "both run", func() bool { return len(w.Stats().Running) == 2 })
@@ -211,7 +211,7 @@ func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 // end of the job.
 func TestAHandlerThatFailsToEndItsJobLosesIt(t *testing.T) {
 	e := newLiveEnv(t)
-	e.Set(qless.ConfigHeartbeat, "20")
+	e.Set("heartbeat", "20")
 	require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 	w := e.worker(qless.WorkerConfig{Concurrency: 1})
 	causes := make(chan error, 1)
@@ -249,8 +249,8 @@ func TestALockEndsWhenItCannotBeRenewed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
-			e.Set(qless.ConfigHeartbeat, "0.6")
-			e.Set(qless.ConfigGracePeriod, "0")
+			e.Set("heartbeat", "0.6")
+			e.Set("grace-period", "0")
 			w := e.worker(qless.WorkerConfig{})
 			w.instead("renew", renewing(t))
 			handler, running, _ := hold()
@@ -278,7 +278,7 @@ func TestALockEndsWhenItCannotBeRenewed(t *testing.T) {
 
 func TestALockEndsWhenTheServerHangs(t *testing.T) {
 	e := newLiveEnv(t)
-	e.Set(qless.ConfigHeartbeat, "0.6")
+	e.Set("heartbeat", "0.6")
 	w, _, _, causes := e.holding(qless.WorkerConfig{})
 	e.Server.Suspend()
 	defer e.Server.Resume()
@@ -290,14 +290,14 @@ func TestALockEndsWhenTheServerHangs(t *testing.T) {
 // Once a job is given up, a renewal on its way does not lock it.
 func TestALateRenewalDoesNotKeepAJobFromBeingWorked(t *testing.T) {
 	e := newLiveEnv(t)
-	e.Set(qless.ConfigHeartbeat, "0.6")
+	e.Set("heartbeat", "0.6")
 	w := e.worker(qless.WorkerConfig{Concurrency: 1})
 	givenUp, renewed := make(chan bool), make(chan bool)
 	w.instead("renew", func(send func() error) error {
 		<-givenUp
 		defer close(renewed)
 		w.instead("renew", nil)
-		return errors.Join(e.Config().Set(t.Context(), qless.ConfigHeartbeat, 3600), send())
+		return errors.Join(e.Config().Set(t.Context(), "heartbeat", 3600), send())
 	})
 	runs := 0
 	w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
@@ -318,8 +318,8 @@ func TestALateRenewalDoesNotKeepAJobFromBeingWorked(t *testing.T) {
 
 func TestAJobThatWasGivenUpMayBeAnotherWorkers(t *testing.T) {
 	e := newLiveEnv(t)
-	e.Set(qless.ConfigHeartbeat, "0.6")
-	e.Set(qless.ConfigGracePeriod, "0")
+	e.Set("heartbeat", "0.6")
+	e.Set("grace-period", "0")
 	w := e.worker(qless.WorkerConfig{Concurrency: 1})
 	w.instead("renew", func(func() error) error { return errors.New("no") })
 	givenUp, taken := make(chan bool), make(chan bool)
@@ -332,7 +332,7 @@ func TestAJobThatWasGivenUpMayBeAnotherWorkers(t *testing.T) {
 	w.start()
 	jid := e.Put("q")
 	soon(t, "the end of the lock", givenUp)
-	e.Set(qless.ConfigHeartbeat, "60")
+	e.Set("heartbeat", "60")
 	var jobs []*qless.Job
 	until(t, "another worker takes the job", func() bool {
 		jobs, _ = e.Queue("q").Pop(t.Context(), 1)
@@ -351,7 +351,7 @@ func TestAJobThatWasGivenUpMayBeAnotherWorkers(t *testing.T) {
 func TestASlowAnswerDoesNotKeepALockFromBeingRenewed(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)
-	e.Set(qless.ConfigHeartbeat, "9")
+	e.Set("heartbeat", "9")
 	w, jid, end, causes := e.holding(qless.WorkerConfig{})
 	over := make(chan struct{})
 	slowly := func(send func() error) error {

@@ -31,7 +31,7 @@ func TestLocksWithATimeOfTheirOwnAreRenewedInTime(t *testing.T) {
 func TestALongLockTimeIsRenewedSeldom(t *testing.T) {
 	t.Parallel()
 	e := newLiveEnv(t)
-	e.Set(qless.ConfigHeartbeat, "6")
+	e.Set("heartbeat", "6")
 	e.Put("q", qless.JID("long"), qless.LockTime(time.Hour))
 	w, plain, end, _ := e.holding(qless.WorkerConfig{})
 	until(t, "both run", func() bool { return len(w.Stats().Running) == 2 })

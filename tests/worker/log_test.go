@@ -92,7 +92,7 @@ func TestLoggerMayAskTheWorkerAboutALostReservation(t *testing.T) {
 
 func TestALoggerMayAskTheWorkerAboutRenewalsThatFail(t *testing.T) {
 	e := newLiveEnv(t)
-	e.Set(qless.ConfigHeartbeat, "0.6")
+	e.Set("heartbeat", "0.6")
 	w := e.askedWorker(qless.WorkerConfig{})
 	w.instead("renew", func(func() error) error { return errOffline })
 	handler, running, _ := hold()

@@ -60,8 +60,8 @@ func TestAnOutcomeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
 
 func TestAReservationWhoseAnswerIsTooLateIsNotRun(t *testing.T) {
 	e := newLiveEnv(t)
-	e.Set(qless.ConfigHeartbeat, "0.6")
-	e.Set(qless.ConfigGracePeriod, "0")
+	e.Set("heartbeat", "0.6")
+	e.Set("grace-period", "0")
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", func(context.Context, *qless.Job) error { panic("it is another worker's") })
 	reserved, answer := make(chan bool), make(chan bool)
@@ -69,7 +69,7 @@ func TestAReservationWhoseAnswerIsTooLateIsNotRun(t *testing.T) {
 	w.start()
 	e.Put("q", qless.JID("j"))
 	soon(t, "a reservation", reserved)
-	e.Set(qless.ConfigHeartbeat, "60")
+	e.Set("heartbeat", "60")
 	until(t, "another worker takes the job", func() bool { return len(e.Pops("q", 1)) == 1 })
 	close(answer)
 	require.Contains(t, w.outcome("j").answer, "handed out to another worker")
@@ -85,9 +85,9 @@ func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 		"named": {"put", "popped", "timed-out", "popped", "done"},
 	} {
 		e := newLiveEnv(t)
-		e.Set(qless.ConfigGracePeriod, "0")
+		e.Set("grace-period", "0")
 		if name != "" {
-			e.Set(qless.ConfigHeartbeat, "3")
+			e.Set("heartbeat", "3")
 		}
 		w := e.worker(qless.WorkerConfig{Name: name})
 		w.Handle("K", nothing)

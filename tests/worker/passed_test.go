@@ -16,7 +16,7 @@ func TestReserveThatFailsAJobFindsItsOnFailureRun(t *testing.T) {
 		for _, between := range []int{0, 300} {
 			t.Run(fmt.Sprint(order, " ", between), func(t *testing.T) {
 				e := newLiveEnv(t)
-				e.Set(qless.ConfigGracePeriod, "0")
+				e.Set("grace-period", "0")
 				e.Set("last-heartbeat", "0.3")
 				lost := e.Put("last", qless.Retries(0))
 				require.Len(t, e.Pops("last", 1), 1)

@@ -163,7 +163,7 @@ func TestAnOutcomeIsKeptWhileTheServerRefusesEverything(t *testing.T) {
 
 func TestAnOutcomeIsGivenUpWhenItsLockHasEnded(t *testing.T) {
 	e := newLiveEnv(t)
-	e.Set(qless.ConfigHeartbeat, "0.6")
+	e.Set("heartbeat", "0.6")
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", nothing)
 	w.start()

@@ -180,7 +180,7 @@ func TestPriorityDecidesInsideAQueue(t *testing.T) {
 func TestExpiredLocksComeFirst(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
-		e.Set(qless.ConfigGracePeriod, 0)
+		e.Set("grace-period", 0)
 		e.Put("b", qless.JID("lost"))
 		e.reserve("dead", 1, "ordered", "0", "", "b")
 		e.Put("a", qless.JID("a1"))

@@ -58,8 +58,8 @@ func TestIdleWorkerWakesForAnEarlierLongDelay(t *testing.T) {
 func TestAnIdleWorkerWakesForTheLockOfADeadOne(t *testing.T) {
 	for _, grace := range []string{"0", "0.2"} {
 		e := newLiveEnv(t)
-		e.Set(qless.ConfigGracePeriod, grace)
-		e.Set(qless.ConfigHeartbeat, "0.3")
+		e.Set("grace-period", grace)
+		e.Set("heartbeat", "0.3")
 		jid := e.Put("q")
 		e.Pop("q")
 		w := e.idleWorker()

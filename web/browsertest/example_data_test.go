@@ -79,7 +79,7 @@ func (e *example) pop(c *qless.Client, queue string) *qless.Job {
 
 func (e *example) settings() {
 	ctx := e.t.Context()
-	e.must(e.now.Config().Set(ctx, qless.ConfigJobsHistoryCount, 2000))
+	e.must(e.now.Config().Set(ctx, "jobs-history-count", 2000))
 	e.must(e.now.Limit("card-gateway").Set(ctx, qless.LimitConfig{Concurrency: 2, Rate: 100, Per: time.Minute}))
 	e.must(e.now.Limit("geocoder").Set(ctx, qless.LimitConfig{Rate: 10, Per: time.Second}))
 	e.must(e.now.Queue("images").SetMaxConcurrency(ctx, 3))

@@ -51,7 +51,7 @@ func TestInvalidSettingIsRefusedBeforeConfirmation(t *testing.T) {
 // filled returns a client of a namespace with settings, paused queues and limits.
 func filled(t *testing.T, client *qless.Client) {
 	ctx := t.Context()
-	require.NoError(t, client.Config().Set(ctx, qless.ConfigHeartbeat, 30))
+	require.NoError(t, client.Config().Set(ctx, "heartbeat", 30))
 	require.NoError(t, client.Queue("mail").SetMaxRate(ctx, 10, time.Minute))
 	for _, queue := range []string{"mail", "sms", "push"} {
 		_, err := client.Queue(queue).Put(ctx, "Welcome", nil)

@@ -185,7 +185,7 @@ func TestANamespaceMovesWhileItWorks(t *testing.T) {
 	from, old := newReal(t)
 	to, fresh := newReal(t)
 	all := &tally{done: map[string]int{}, tried: map[string]bool{}}
-	require.NoError(t, old.Config().Set(t.Context(), qless.ConfigGracePeriod, 0))
+	require.NoError(t, old.Config().Set(t.Context(), "grace-period", 0))
 	require.NoError(t, old.Limit("shop").Set(t.Context(), qless.LimitConfig{Concurrency: 2}))
 	for jid, option := range map[string]qless.PutOption{
 		"lost": qless.Priority(0), "failed": qless.Priority(1), "later": qless.Delay(time.Hour),
