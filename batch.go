@@ -14,8 +14,8 @@ import (
 // whichever client completes the last one. It is a handle: all its state is on the server, so any
 // program can resume a batch by its id. It is safe for concurrent use.
 type Batch struct {
+	ID     string // the jid of the callback; it never changes
 	client *Client
-	id     string
 }
 
 // NewBatch puts the callback of a new batch into a queue. The callback waits until the batch is
@@ -53,10 +53,7 @@ func (c *Client) openBatch(ctx context.Context, p *put) (*Batch, error) {
 
 // Batch returns a handle to the batch with this id, with which a handler can add members to the
 // batch of its job.
-func (c *Client) Batch(id string) *Batch { return &Batch{client: c, id: id} }
-
-// ID returns the id of the batch: the jid of its callback.
-func (b *Batch) ID() string { return b.id }
+func (c *Client) Batch(id string) *Batch { return &Batch{client: c, ID: id} }
 
 // Add puts jobs into a queue as members of the batch, and returns their jids in order, like
 // [Queue.PutMany]. A job that is refused because it exists does not become a member.
@@ -65,7 +62,7 @@ func (b *Batch) ID() string { return b.id }
 // running member can add more. Otherwise the error is [ErrNotDepending], or [ErrNotFound] if the
 // batch was canceled.
 func (b *Batch) Add(ctx context.Context, queue string, jobs []JobSpec) ([]string, error) {
-	if err := checkJobName("batch", b.id); err != nil {
+	if err := checkJobName("batch", b.ID); err != nil {
 		return nil, err
 	}
 	puts, err := newPuts(queue, jobs)
@@ -78,10 +75,10 @@ func (b *Batch) Add(ctx context.Context, queue string, jobs []JobSpec) ([]string
 // add puts checked jobs as members.
 func (b *Batch) add(ctx context.Context, puts []*put) ([]string, error) {
 	for i, p := range puts {
-		if p.jid == b.id || slices.Contains(p.options.DependsOn, b.id) {
+		if p.jid == b.ID || slices.Contains(p.options.DependsOn, b.ID) {
 			return nil, p.failure(i, invalid("put", p.jid, "the job would wait for its own batch"))
 		}
-		p.options.MemberOf = b.id
+		p.options.MemberOf = b.ID
 	}
 	jids, err := b.client.putAll(ctx, puts)
 	return jids, b.explain(err)
@@ -94,16 +91,16 @@ func (b *Batch) explain(err error) error {
 		cause.Code != ErrNotDepending && cause.Code != ErrNotFound {
 		return err
 	}
-	return errorOfOne(cause.Op, b.id, cause)
+	return errorOfOne(cause.Op, b.ID, cause)
 }
 
 // Commit closes the batch: from then on, members can be added only while others are pending. If
 // none are pending, the callback is released at once. Committing a batch again has no effect.
 func (b *Batch) Commit(ctx context.Context) error {
-	if err := checkJobName("batch", b.id); err != nil {
+	if err := checkJobName("batch", b.ID); err != nil {
 		return err
 	}
-	_, err := b.client.run(ctx, "batch.commit", b.id, b.id)
+	_, err := b.client.run(ctx, "batch.commit", b.ID, b.ID)
 	return err
 }
 
@@ -178,10 +175,10 @@ type batchReply struct {
 // read reads the batch, and with a cursor some of its pending members.
 func (b *Batch) read(ctx context.Context, cursor ...any) (batchReply, error) {
 	const op = "batch.status"
-	if err := checkJobName(op, b.id); err != nil {
+	if err := checkJobName(op, b.ID); err != nil {
 		return batchReply{}, err
 	}
-	reply, err := b.client.run(ctx, op, b.id, append([]any{b.id}, cursor...)...)
+	reply, err := b.client.run(ctx, op, b.ID, append([]any{b.ID}, cursor...)...)
 	if err != nil {
 		return batchReply{}, err
 	}
@@ -192,7 +189,7 @@ func (b *Batch) read(ctx context.Context, cursor ...any) (batchReply, error) {
 // does. A member that a job outside the batch depends on is not canceled, and the error is
 // [ErrHasDependents].
 func (b *Batch) Cancel(ctx context.Context) error {
-	jids := []string{b.id}
+	jids := []string{b.ID}
 	for jid, err := range b.Pending(ctx) {
 		if err != nil {
 			return err

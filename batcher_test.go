@@ -771,10 +771,10 @@ func TestEndsThatDidNotRunAreSentAgainAndOthersAreNot(t *testing.T) {
 func TestTheObserverIsToldOfEachEndThatSharesARoundTrip(t *testing.T) {
 	var mu sync.Mutex
 	var told []string
-	e := newEndsTest(t, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
+	e := newEndsTest(t, qless.ClientConfig{Observer: func(_ context.Context, call qless.Command) {
 		mu.Lock()
 		defer mu.Unlock()
-		if call.Command == "end" {
+		if call.Name == "end" {
 			told = append(told, call.JID)
 		}
 	}})
@@ -807,8 +807,8 @@ func TestWithoutBatchingEndsAreSentAlone(t *testing.T) {
 // the program, or hold up all later puts.
 func TestAnObserverOfABatchMayNotReturn(t *testing.T) {
 	for _, misdeed := range []func(){func() { panic("the observer's") }, runtime.Goexit} {
-		observer := func(_ context.Context, call qless.Call) {
-			if call.Command == "put.many" {
+		observer := func(_ context.Context, call qless.Command) {
+			if call.Name == "put.many" {
 				misdeed()
 			}
 		}

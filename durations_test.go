@@ -19,13 +19,13 @@ func TestDurationsOfStructsAreTextsInJSON(t *testing.T) {
 		want  string
 	}{
 		{qless.JobOptions{
-			GoneBy: at, KeepFailedFor: &ever, KeepFor: &keep, Limits: qless.Limits{"<l>"},
+			KeepFailedFor: &ever, KeepFor: &keep, Limits: qless.Limits{"<l>"},
 			LockTime: 90 * time.Second, MaxRunTime: time.Minute, OnFailure: qless.OnFailureRun,
-			OnLost: qless.OnLostLast, Parents: []string{"p"}, StartBy: at, Tenant: "ann",
+			OnLost: qless.OnLostLast, Parents: []string{"p"}, StartBy: at, Fair: "ann", TTL: at,
 			Unique: &qless.UniqueClaim{Key: "k", UntilStarted: true, For: time.Hour}, Weight: 2,
-		}, `{"gone_by":"2026-01-02T03:04:05Z","limits":["\u003cl\u003e"],"on_failure":"run",` +
-			`"on_lost":"last","parents":["p"],"start_by":"2026-01-02T03:04:05Z","tenant":"ann",` +
-			`"weight":2,"keep_failed_for":"forever","keep_for":"1h","lock_time":"1m30s",` +
+		}, `{"fair":"ann","limits":["\u003cl\u003e"],"on_failure":"run",` +
+			`"on_lost":"last","parents":["p"],"start_by":"2026-01-02T03:04:05Z",` +
+			`"ttl":"2026-01-02T03:04:05Z","weight":2,"keep_failed_for":"forever","keep_for":"1h","lock_time":"1m30s",` +
 			`"max_run_time":"1m","unique":{"key":"k","until_started":true,"for":"1h"}}`},
 		{qless.JobOptions{}, `{}`},
 		{qless.Attempt{

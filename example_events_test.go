@@ -62,9 +62,9 @@ func ExampleClientConfig_observer() {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	observe := func(ctx context.Context, call qless.Call) {
+	observe := func(ctx context.Context, call qless.Command) {
 		notRunning := errors.Is(call.Err, qless.ErrNotRunning)
-		fmt.Println(call.Command, call.Queue, call.Count, notRunning)
+		fmt.Println(call.Name, call.Queue, call.Count, notRunning)
 	}
 	client, err := qless.New(server.Redis(), &qless.ClientConfig{Observer: observe})
 	if err != nil {

@@ -344,7 +344,7 @@ func ExampleFair() {
 	}
 	served := map[string]bool{}
 	for _, job := range jobs {
-		served[job.Options.Tenant] = true
+		served[job.Options.Fair] = true
 	}
 	fmt.Println(len(served), "customers were served")
 	// Output:

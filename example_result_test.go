@@ -245,7 +245,7 @@ func ExampleClient_NewBatch() {
 	if err := batch.Commit(ctx); err != nil {
 		log.Fatal(err)
 	}
-	result, err := client.Wait(ctx, batch.ID())
+	result, err := client.Wait(ctx, batch.ID)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -339,7 +339,7 @@ func ExampleSchedule() {
 		Queues: []string{"reports"},
 		Schedules: []qless.Schedule{{
 			ID:     "sales",
-			Spec:   "@every 1s",
+			When:   "@every 1s",
 			Queue:  "reports",
 			Job:    qless.JobSpec{Klass: "Report", Data: "sales"},
 			Missed: qless.MissedSkip,

@@ -9,12 +9,12 @@ import (
 	"github.com/qless/qless-go/internal/script"
 )
 
-// A Call is one command of a client to the server, with its result.
-type Call struct {
-	// Command is the qless command, such as "put". It is "subscribe" for [Client.Events], and
+// A Command is one command of a client to the server, with its result.
+type Command struct {
+	// Name is the qless command, such as "put". It is "subscribe" for [Client.Events], and
 	// "receive" for [Client.Receive]. Commands that set up a connection, such as PING and INFO, and
 	// the subscription that workers and waits share are not observed.
-	Command string
+	Name string
 
 	// Queue and Klass describe the job or jobs. Each is empty if the command names none, or if
 	// the jobs differ.
@@ -39,7 +39,7 @@ type Call struct {
 func (c *Client) beginPut(
 	ctx context.Context, command string, puts ...*put,
 ) (context.Context, func(jid string, err error)) {
-	call := Call{Command: command, Count: len(puts)}
+	call := Command{Name: command, Count: len(puts)}
 	if len(puts) > 0 {
 		call.Queue, call.Klass = puts[0].queue, puts[0].klass
 	}
@@ -54,7 +54,7 @@ func (c *Client) beginPut(
 
 // beginCall calls the put observer for a call.
 func (c *Client) beginCall(
-	ctx context.Context, call Call,
+	ctx context.Context, call Command,
 ) (context.Context, func(jid string, err error)) {
 	if c.putObserver == nil {
 		return ctx, notObserved
@@ -80,8 +80,8 @@ func (c *Client) observed(
 	ctx context.Context, op, jid string, args []any, reply any, sent time.Time, err error,
 ) {
 	about := calls.Describe(op, jid, args, reply)
-	c.observe(ctx, Call{
-		Command: op, Queue: about.Queue, Klass: about.Klass, JID: about.JID, Count: about.Count,
+	c.observe(ctx, Command{
+		Name: op, Queue: about.Queue, Klass: about.Klass, JID: about.JID, Count: about.Count,
 		Duration: time.Since(sent), Err: err,
 	})
 }
@@ -91,7 +91,7 @@ func (c *ClientConfig) guard() {
 	c.Logger = guard.Logger(c.Logger)
 	c.Clock = guard.Clock(c.Clock, c.Logger)
 	if observe, g := c.Observer, guard.New("ClientConfig.Observer", c.Logger); observe != nil {
-		c.Observer = func(ctx context.Context, call Call) {
+		c.Observer = func(ctx context.Context, call Command) {
 			_ = g.Call(func() { observe(ctx, call) })
 		}
 	}
@@ -108,13 +108,13 @@ func (c *ClientConfig) guard() {
 func (c *ClientConfig) guardPutObserver() {
 	type span struct {
 		ctx context.Context
-		end func(Call)
+		end func(Command)
 	}
 	observe, g := c.PutObserver, guard.New("ClientConfig.PutObserver", c.Logger)
 	if observe == nil {
 		return
 	}
-	c.PutObserver = func(ctx context.Context, put Call) (context.Context, func(Call)) {
+	c.PutObserver = func(ctx context.Context, put Command) (context.Context, func(Command)) {
 		s, _ := guard.Value(g.Call, func() (s span) {
 			s.ctx, s.end = observe(ctx, put)
 			return s
@@ -125,7 +125,7 @@ func (c *ClientConfig) guardPutObserver() {
 		if s.end == nil {
 			return s.ctx, nil
 		}
-		return s.ctx, func(put Call) { _ = g.Call(func() { s.end(put) }) }
+		return s.ctx, func(put Command) { _ = g.Call(func() { s.end(put) }) }
 	}
 }
 

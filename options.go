@@ -373,13 +373,13 @@ func (j *Job) until() time.Time {
 	o := &j.Options
 	switch {
 	case j.State == StateComplete && o.KeepFor != nil:
-		return earliest(o.GoneBy, laterBy(j.ended(), *o.KeepFor))
+		return earliest(o.TTL, laterBy(j.ended(), *o.KeepFor))
 	case j.State == StateFailed && o.KeepFailedFor != nil && j.Failure != nil:
 		return laterBy(j.Failure.When, *o.KeepFailedFor)
 	case j.State == StateRunning || j.State == StateComplete || j.State == StateFailed:
-		return o.GoneBy
+		return o.TTL
 	}
-	return earliest(o.GoneBy, o.StartBy)
+	return earliest(o.TTL, o.StartBy)
 }
 
 // laterBy returns the time d after t, or the zero time if t is zero or d is [Forever].

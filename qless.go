@@ -37,8 +37,8 @@ import (
 type Client struct {
 	*connection
 	worker  string
-	hub     *hub.Hub                             // another client's hub for a worker of a group
-	observe func(ctx context.Context, call Call) // nil if the config has none
+	hub     *hub.Hub                                // another client's hub for a worker of a group
+	observe func(ctx context.Context, call Command) // nil if the config has none
 
 	// These are nil if unbatched; endBatcher also if each end waits for replicas.
 	batcher         *putBatcher
@@ -68,7 +68,7 @@ type connection struct {
 	// These are nil if the config has none.
 	headers     func(ctx context.Context) (map[string]string, error)
 	nextHeaders func(ctx context.Context, headers map[string]string) map[string]string
-	putObserver func(ctx context.Context, put Call) (context.Context, func(put Call))
+	putObserver func(ctx context.Context, put Command) (context.Context, func(put Command))
 
 	codec   Codec   // encodes, unless nil
 	codecs  []Codec // decode
@@ -424,7 +424,7 @@ type ClientConfig struct {
 	// A panic is logged. A call that takes a second is logged, and no longer waited for.
 	//
 	// Defaults to nil: commands are not reported.
-	Observer func(ctx context.Context, call Call)
+	Observer func(ctx context.Context, call Command)
 
 	// OldCodecs are codecs that only decode, for jobs that were stored before Codec was used. No two
 	// codecs of a client may have the same name.
@@ -442,7 +442,7 @@ type ClientConfig struct {
 	// the jobs are put with the context of the call.
 	//
 	// Defaults to nil: puts are not reported.
-	PutObserver func(ctx context.Context, put Call) (context.Context, func(put Call))
+	PutObserver func(ctx context.Context, put Command) (context.Context, func(put Command))
 
 	// ReplicaTimeout is the maximum time to wait for the Replicas of a put.
 	//

@@ -79,8 +79,8 @@ func (c *Client) Receive(ctx context.Context, config ReceiveConfig) ([]*Job, err
 }
 
 // received describes a call of Receive for the observer.
-func received(queues []string, jobs []*Job, took time.Duration, err error) Call {
-	call := Call{Command: "receive", Count: len(jobs), Duration: took, Err: err}
+func received(queues []string, jobs []*Job, took time.Duration, err error) Command {
+	call := Command{Name: "receive", Count: len(jobs), Duration: took, Err: err}
 	if len(jobs) == 0 {
 		if len(queues) == 1 {
 			call.Queue = queues[0]

@@ -50,7 +50,7 @@ type Schedule struct {
 	// each job is <ID>@<time>, unless the Job has a [JID].
 	ID string
 
-	// Spec determines when the schedule is due. It is one of:
+	// When determines when the schedule is due. It is one of:
 	//
 	//	"30 6 * * 1-5"                       minute, hour, day, month, weekday
 	//	"CRON_TZ=Europe/Berlin 30 6 * * *"   in a time zone; else in UTC
@@ -60,7 +60,7 @@ type Schedule struct {
 	// If both day and weekday are restricted, either may match, as in POSIX. A time
 	// that does not exist, because clocks in the zone are put forward, is due when that happens. One
 	// that occurs twice, because they are put back, is due twice.
-	Spec string
+	When string
 
 	// Queue is the queue of the jobs.
 	Queue string
@@ -138,7 +138,7 @@ func newSchedules(given []Schedule) ([]*schedule, error) {
 
 // newSchedule checks a schedule. Its errors begin with the schedule's ID.
 func newSchedule(s Schedule) (*schedule, error) {
-	times, err := cron.Parse(s.Spec)
+	times, err := cron.Parse(s.When)
 	if err == nil {
 		err = checkName("schedule", "ID", s.ID)
 	}
@@ -364,7 +364,7 @@ func (c *Client) RunSchedule(ctx context.Context, id string) (jid string, err er
 	}
 	queue, klass := fields[fieldQueue], fields[fieldKlass]
 	args := []any{c.worker, queue, jid, klass, fields[fieldData], "0", "checked", "1"}
-	call := Call{Command: "put", Queue: queue, Klass: klass, JID: jid, Count: 1}
+	call := Command{Name: "put", Queue: queue, Klass: klass, JID: jid, Count: 1}
 	ctx, done := c.beginCall(ctx, call)
 	defer func() { done(jid, err) }()
 	if pairs, err = c.addHeadersTo(ctx, pairs); err != nil {
@@ -460,7 +460,7 @@ func (c *Client) registrationOf(s *schedule) *registration {
 	if err != nil {
 		return nil
 	}
-	fields := []string{s.Spec, string(onMissed), s.Queue, s.Job.Klass, p.options.JID}
+	fields := []string{s.When, string(onMissed), s.Queue, s.Job.Klass, p.options.JID}
 	digest := wire.Digest(append(fields, p.data, string(pairs))...)
 	if err := c.encodePut(p); err != nil {
 		return nil

@@ -90,7 +90,7 @@ func (j *Job) Spec() JobSpec {
 		o.At = &j.Due
 	}
 	if j.State != StateComplete && j.State != StateFailed {
-		o.StartBy, o.TTL = jobopts.At(j.Options.StartBy), jobopts.At(j.Options.GoneBy)
+		o.StartBy, o.TTL = jobopts.At(j.Options.StartBy), jobopts.At(j.Options.TTL)
 	}
 	j.addDependencies(&o)
 	spec := JobSpec{Klass: j.Klass, Options: specOptions(o)}
@@ -125,8 +125,8 @@ func (j *Job) addDependencies(o *jobopts.Options) {
 // JobOptions holds the options of a job, except for those in fields of [Job]. A zero field means
 // that the option was not given; times for which 0 is a value are pointers.
 type JobOptions struct {
-	// GoneBy is when the job is deleted in any state: see [TTL].
-	GoneBy time.Time `json:"gone_by,omitzero"`
+	// Fair is the job's tenant among all that share its queue: see the option [Fair].
+	Fair string `json:"fair,omitempty"`
 
 	// KeepFailedFor is how long the job is kept after it has failed, or [Forever]. Nil means that the
 	// settings apply: see [KeepFailedFor].
@@ -160,14 +160,14 @@ type JobOptions struct {
 	// StartBy is when the job is deleted unless a worker has taken it: see [StartBy].
 	StartBy time.Time `json:"start_by,omitzero"`
 
-	// Tenant is the job's tenant among those sharing its queue: see [Fair].
-	Tenant string `json:"tenant,omitempty"`
+	// TTL is when the job is deleted in any state: see [TTL].
+	TTL time.Time `json:"ttl,omitzero"`
 
 	// Unique is the key of the job's put. The job may no longer hold it: see [Unique] and
 	// [Client.Holder].
 	Unique *UniqueClaim `json:"unique,omitempty"`
 
-	// Weight is the number of turns of the Tenant, or 0 without one.
+	// Weight is the number of turns of the tenant, or 0 without one.
 	Weight Weight `json:"weight,omitempty"`
 }
 
@@ -211,13 +211,13 @@ func (j *Job) applyStored(o *jobopts.Options) {
 // shownOptions returns stored options as a job shows them.
 func shownOptions(o *jobopts.Options) JobOptions {
 	shown := JobOptions{
-		GoneBy: o.TTL.Time(), StartBy: o.StartBy.Time(),
+		TTL: o.TTL.Time(), StartBy: o.StartBy.Time(),
 		KeepFor: (*time.Duration)(o.KeepFor), KeepFailedFor: (*time.Duration)(o.KeepFailedFor),
 		LockTime: storedTime(o.LockTime), MaxRunTime: storedTime(o.MaxRunTime),
 		Limits: wire.Strings(o.Limits), OnLost: OnLost(o.OnLost),
 	}
 	if o.Fair != nil {
-		shown.Tenant, shown.Weight = string(o.Fair.Tenant), Weight(cmp.Or(o.Fair.Weight, 1))
+		shown.Fair, shown.Weight = string(o.Fair.Tenant), Weight(cmp.Or(o.Fair.Weight, 1))
 	}
 	if o.OnFailure != nil {
 		shown.OnFailure, shown.Parents = OnFailure(o.OnFailure.Do), o.OnFailure.Of
@@ -254,8 +254,8 @@ func (o *JobOptions) given() jobopts.Options {
 	if len(o.Limits) > 0 {
 		o.Limits.applyPut(&given)
 	}
-	if o.Tenant != "" {
-		Fair(o.Tenant, cmp.Or(o.Weight, 1)).applyPut(&given)
+	if o.Fair != "" {
+		Fair(o.Fair, cmp.Or(o.Weight, 1)).applyPut(&given)
 	}
 	if u := o.Unique; u != nil {
 		given.Unique = &jobopts.Unique{Key: u.Key, UntilStarted: u.UntilStarted}

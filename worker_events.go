@@ -170,7 +170,7 @@ func (l *workerLog) cantFollow(s *schedule, err error) {
 
 func (l *workerLog) followedDifferently(s *schedule) {
 	l.logger.Warn("qless: another worker follows another schedule with the same ID",
-		"schedule", s.ID, "spec", s.Spec)
+		"schedule", s.ID, "when", s.When)
 }
 
 func (l *workerLog) cantPut(s *schedule, due time.Time, err error) {

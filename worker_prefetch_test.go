@@ -64,10 +64,10 @@ func emptyAheadEnv(t *testing.T) *aheadEnv {
 	return e
 }
 
-func (e *aheadEnv) observeCall(_ context.Context, call qless.Call) {
+func (e *aheadEnv) observeCall(_ context.Context, call qless.Command) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if call.Command == "reserve" && call.Count > 0 {
+	if call.Name == "reserve" && call.Count > 0 {
 		e.counts = append(e.counts, call.Count)
 	}
 }
@@ -400,10 +400,10 @@ func worksOff(
 	t.Helper()
 	const jobs = 200
 	var mu sync.Mutex
-	observer := func(_ context.Context, call qless.Call) {
+	observer := func(_ context.Context, call qless.Command) {
 		mu.Lock()
 		defer mu.Unlock()
-		if call.Command == "reserve" && call.Count > 0 {
+		if call.Name == "reserve" && call.Count > 0 {
 			counts = append(counts, call.Count)
 		}
 	}

@@ -291,7 +291,7 @@ func TestRunAllPutsAHundredAtTheMost(t *testing.T) {
 func scheduleOf(t *testing.T, spec string, missed Missed) *schedule {
 	t.Helper()
 	s, err := newSchedule(Schedule{
-		ID: "s", Spec: spec, Queue: "jobs", Job: JobSpec{Klass: "K"}, Missed: missed,
+		ID: "s", When: spec, Queue: "jobs", Job: JobSpec{Klass: "K"}, Missed: missed,
 	})
 	require.NoError(t, err)
 	return s

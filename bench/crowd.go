@@ -50,8 +50,8 @@ func (c *crowd) connect(rdb *redis.Client, config qless.ClientConfig) error {
 	return err
 }
 
-func (c *crowd) observe(_ context.Context, call qless.Call) {
-	if call.Command == "reserve" {
+func (c *crowd) observe(_ context.Context, call qless.Command) {
+	if call.Name == "reserve" {
 		c.reserves.Add(1)
 	}
 }

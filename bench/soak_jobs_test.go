@@ -82,7 +82,7 @@ func soakWorker(client *qless.Client) (*qless.Worker, error) {
 		PollInterval: 2 * time.Second,
 		Backoff:      qless.ExponentialBackoff(100*time.Millisecond, 100*time.Millisecond),
 		Schedules: []qless.Schedule{
-			{ID: "soak-every", Spec: "@every 2s", Queue: "soak-b",
+			{ID: "soak-every", When: "@every 2s", Queue: "soak-b",
 				Job: qless.NewKlass[any](klassRecurs).Spec(nil, qless.Unique("schedule").Replace())},
 		},
 	})

@@ -311,7 +311,7 @@ var leftover = regexp.MustCompile(`^ql:(config|queues|workers|completed|` +
 
 // wellFindings are the findings that the doctor may report: the server was started without
 // persistence, and the turns of tenants are kept until their next put.
-var wellFindings = []doctor.Code{doctor.CodeNoPersistence, doctor.CodeShareLeft}
+var wellFindings = []doctor.ReasonCode{doctor.ReasonNoPersistence, doctor.ReasonTurnLeft}
 
 // examine checks for leftovers until the last lives have ended.
 func (e *endurance) examine(ctx context.Context) error {

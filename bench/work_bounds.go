@@ -100,7 +100,7 @@ func batched(ctx context.Context, l *boundLoad) (err error) {
 		}
 	}
 	if err == nil {
-		l.jids = []string{l.batch.ID()}
+		l.jids = []string{l.batch.ID}
 	}
 	return err
 }
@@ -141,7 +141,7 @@ func popAfter(wait time.Duration) func(context.Context, *boundLoad) error {
 
 // repairing repairs the jobs of the call, all of which can be repaired.
 func repairing(
-	repair func(ctx context.Context, s inspect.Selection) (inspect.Result, error),
+	repair func(ctx context.Context, s inspect.Selection) (inspect.Repair, error),
 ) func(context.Context, *boundLoad) error {
 	return func(ctx context.Context, l *boundLoad) error {
 		result, err := repair(ctx, l.selected())
@@ -149,11 +149,11 @@ func repairing(
 	}
 }
 
-func cancelSelected(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+func cancelSelected(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 	return s.Cancel(ctx)
 }
 
-func moveSelected(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+func moveSelected(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 	return s.Move(ctx, "elsewhere")
 }
 
@@ -212,15 +212,15 @@ var boundedCalls = []boundedCall{
 	{"Cancel of a job that waits, selected", batched, repairing(cancelSelected)},
 	{"Move", filled(everything), repairing(moveSelected)},
 	{"SetPriority", filled(everything), repairing(
-		func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+		func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 			return s.SetPriority(ctx, 7)
 		})},
 	{"Promote", filled(scheduled), repairing(
-		func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+		func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 			return s.Promote(ctx)
 		})},
 	{"Tag", filled(none), repairing(
-		func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+		func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 			return s.Tag(ctx, "red", "green", "blue")
 		})},
 	{"Jobs", filled(everything), func(ctx context.Context, l *boundLoad) error {
@@ -259,7 +259,7 @@ var amidCalls = []boundedCall{
 	{"Cancel amid a failure group, selected", amid, repairing(cancelSelected)},
 	{"Move amid a failure group", amid, repairing(moveSelected)},
 	{"Unfail amid a failure group", amid, repairing(
-		func(ctx context.Context, s inspect.Selection) (inspect.Result, error) { return s.Unfail(ctx) })},
+		func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) { return s.Unfail(ctx) })},
 }
 
 // passed is the longest that such a scan takes, in milliseconds per 1,000,000 jobs of the group.

@@ -20,9 +20,9 @@ func (l *look) causes() []Reason {
 // found returns the causes without their sentences.
 func (l *look) found() []Reason {
 	if l.isEmpty() {
-		code := CodeEmpty
+		code := ReasonEmpty
 		if !l.known {
-			code = CodeUnknown
+			code = ReasonUnknown
 		}
 		return append([]Reason{{Code: code, Certain: true, details: l.meant}}, l.unhandled()...)
 	}
@@ -32,7 +32,7 @@ func (l *look) found() []Reason {
 	}
 	workers := [][]Reason{l.noTakers(), l.workersBusy()}
 	own := [][]Reason{
-		l.untold(), l.unswept(), l.failedDependencies(), l.circle(), l.openBatches(),
+		l.notNotified(), l.expiredUnswept(), l.failedDependencies(), l.circle(), l.openBatches(),
 		l.dependencies(),
 		l.scheduledOnly(), l.recurring(),
 	}
@@ -55,8 +55,8 @@ func (l *look) found() []Reason {
 // worker asks the queue for jobs.
 func holdsWaiting(r Reason) bool {
 	switch r.Code {
-	case CodePaused, CodeMaxConcurrency, CodeMaxRate, CodeWorkersPaused, CodeNoWorkers,
-		CodeWorkersBusy, CodeNoHandler, CodeStalled, CodeNoCompletions:
+	case ReasonPaused, ReasonMaxConcurrency, ReasonMaxRate, ReasonWorkersPaused, ReasonNoWorkers,
+		ReasonWorkersBusy, ReasonNoHandler, ReasonStalled, ReasonNoCompletions:
 		return true
 	}
 	return false
@@ -92,7 +92,7 @@ func (l *look) fullLimits() []Reason {
 
 func (l *look) fullLimit(limit *inspect.LimitInfo) Reason {
 	r := Reason{
-		Code: CodeLimit, Certain: true, Limit: limit.Name,
+		Code: ReasonLimit, Certain: true, Limit: limit.Name,
 		Sampled: l.counts.Scheduled > len(l.scheduled), Until: limit.Next,
 	}
 	for i := range l.scheduled {
@@ -121,7 +121,7 @@ func (l *look) noTakers() []Reason {
 	for i := range found {
 		r := &found[i]
 		switch {
-		case r.Code == CodeWorkersPaused:
+		case r.Code == ReasonWorkersPaused:
 			r.Workers = namesOf(l.workers.idle)
 		case len(l.silentAtWork()) > 0:
 			return nil
@@ -146,13 +146,13 @@ func (l *look) workersBusy() []Reason {
 	switch {
 	case l.counts.Waiting == 0:
 	case len(l.workers.takers) > 0 && l.workers.isBusy():
-		r := l.state().ofWorkers(CodeWorkersBusy)
+		r := l.state().ofWorkers(ReasonWorkersBusy)
 		r.Workers = namesOf(l.workers.takers)
 		r.Slots, r.Busy = l.workers.slots()
 		r.details = verb(len(l.workers.takers), "worker", "takes", "take")
 		return []Reason{r}
 	case len(l.workers.takers) == 0 && len(atWork) > 0:
-		r := l.state().ofWorkers(CodeWorkersBusy)
+		r := l.state().ofWorkers(ReasonWorkersBusy)
 		r.Certain, r.Workers, r.Busy = false, atWork, len(l.running)
 		r.details = verb(len(atWork), "worker", "runs", "run")
 		return []Reason{r}
@@ -172,7 +172,7 @@ func (l *look) noHandler() []Reason {
 			continue
 		}
 		jobs := withKlass(klass, l.waiting, l.scheduled)
-		r := l.state().ofWorkers(CodeNoHandler)
+		r := l.state().ofWorkers(ReasonNoHandler)
 		r.Workers = namesOf(l.workers.takers)
 		r.Klass, r.Jobs, r.Sampled, r.JIDs = klass, len(jobs), l.isSampled(), first(jobs)
 		found = append(found, r)
@@ -197,7 +197,7 @@ func (l *look) scheduledOnly() []Reason {
 			due = at
 		}
 	}
-	return []Reason{{Code: CodeScheduled, Certain: true, Jobs: n - l.parked(), Until: due}}
+	return []Reason{{Code: ReasonScheduled, Certain: true, Jobs: n - l.parked(), Until: due}}
 }
 
 // recurring reports when the next job is due if the queue has only recurring ones.
@@ -207,7 +207,7 @@ func (l *look) recurring() []Reason {
 		return nil
 	}
 	return []Reason{{
-		Code: CodeRecurring, Certain: true, Jobs: c.Recurring, Until: l.latency.NextDue,
+		Code: ReasonRecurring, Certain: true, Jobs: c.Recurring, Until: l.latency.NextDue,
 	}}
 }
 
@@ -220,10 +220,10 @@ func (l *look) noCause() Reason {
 		r.Retried += rates.Retried
 	}
 	if r.Jobs == 0 {
-		r.Code, r.Jobs, r.Certain = CodeRunning, l.counts.Running, true
+		r.Code, r.Jobs, r.Certain = ReasonRunning, l.counts.Running, true
 		return r
 	}
-	r.Code, r.details = CodeFlowing, verb(len(l.workers.takers), "worker", "takes", "take")
+	r.Code, r.details = ReasonFlowing, verb(len(l.workers.takers), "worker", "takes", "take")
 	r.Slots, r.Busy = l.workers.slots()
 	return r
 }

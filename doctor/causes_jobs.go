@@ -51,9 +51,9 @@ func (l *look) isSampledDepends() bool { return l.counts.Depends > len(l.followe
 // failedDependencies reports the jobs that wait for failed ones.
 func (l *look) failedDependencies() []Reason {
 	failed := l.blockers(hasFailed)
-	untold := l.untoldJobs()
+	notNotified := l.notNotifiedJobs()
 	waiting := slices.DeleteFunc(l.dependents(l.isFailed), func(jid string) bool {
-		return slices.Contains(untold, jid)
+		return slices.Contains(notNotified, jid)
 	})
 	if len(waiting) == 0 {
 		return nil
@@ -64,15 +64,15 @@ func (l *look) failedDependencies() []Reason {
 	}
 	slices.Sort(groups)
 	return []Reason{{
-		Code: CodeFailedDependency, Certain: true, Jobs: len(waiting), Sampled: l.isSampledDepends(),
+		Code: ReasonFailedDependency, Certain: true, Jobs: len(waiting), Sampled: l.isSampledDepends(),
 		JIDs: first(waiting), Blockers: first(failed), Groups: first(slices.Compact(groups)),
 		details: ofThem(len(failed), "has", "have") + " failed",
 	}}
 }
 
-// untoldJobs returns the jobs that would act on the failure of a dependency, but were not notified
-// of it.
-func (l *look) untoldJobs() (jids []string) {
+// notNotifiedJobs returns the jobs that would act on the failure of a dependency, but were not
+// notified of it.
+func (l *look) notNotifiedJobs() (jids []string) {
 	for _, job := range l.followed {
 		do := job.Options.OnFailure
 		acts := do == qless.OnFailureRun || do == qless.OnFailureFail
@@ -89,14 +89,14 @@ func (l *look) isFailed(jid string) bool {
 	return job != nil && hasFailed(job)
 }
 
-// untold reports the jobs that were not notified of failed dependencies.
-func (l *look) untold() []Reason {
-	jids := l.untoldJobs()
+// notNotified reports the jobs that were not notified of failed dependencies.
+func (l *look) notNotified() []Reason {
+	jids := l.notNotifiedJobs()
 	if len(jids) == 0 {
 		return nil
 	}
 	return []Reason{{
-		Code: CodeUntold, Certain: true, Jobs: len(jids), Sampled: l.isSampledDepends(),
+		Code: ReasonNotNotified, Certain: true, Jobs: len(jids), Sampled: l.isSampledDepends(),
 		JIDs: first(jids),
 	}}
 }
@@ -112,8 +112,8 @@ func (l *look) hasEnded(jid string) bool {
 	return job != nil && !hasFailed(job) && (job.State == qless.StateComplete || l.isOver(job))
 }
 
-// unswept reports jobs whose lives are over, and jobs that wait for others that have ended.
-func (l *look) unswept() []Reason {
+// expiredUnswept reports jobs whose lives are over, and jobs that wait for others that have ended.
+func (l *look) expiredUnswept() []Reason {
 	var over []string
 	for _, job := range slices.Concat(l.ready, l.followed) {
 		if l.isOver(job) {
@@ -136,7 +136,7 @@ func (l *look) unswept() []Reason {
 	slices.Sort(jids)
 	jids = slices.Compact(jids)
 	return []Reason{{
-		Code: CodeUnswept, Certain: true, Jobs: len(jids), Sampled: true, JIDs: first(jids),
+		Code: ReasonExpiredUnswept, Certain: true, Jobs: len(jids), Sampled: true, JIDs: first(jids),
 		Blockers: first(l.blockers(func(job *qless.Job) bool { return l.hasEnded(job.JID) })),
 		details:  strings.Join(parts, ", and "),
 	}}
@@ -161,7 +161,7 @@ func (l *look) openBatches() []Reason {
 		return nil
 	}
 	return []Reason{{
-		Code: CodeOpenBatch, Certain: true, Jobs: len(open), Sampled: l.isSampledDepends(),
+		Code: ReasonOpenBatch, Certain: true, Jobs: len(open), Sampled: l.isSampledDepends(),
 		JIDs: first(open),
 	}}
 }
@@ -189,7 +189,7 @@ func (l *look) circle() []Reason {
 		if path := pathBack(needs, []string{job.JID}, map[string]bool{}); path != nil {
 			next := Blocker{JID: path[1%len(path)], State: qless.StateDepends}
 			return []Reason{{
-				Code: CodeCircle, Certain: true, Jobs: len(path), JID: path[0], JIDs: first(path),
+				Code: ReasonCircle, Certain: true, Jobs: len(path), JID: path[0], JIDs: first(path),
 				Blockers: []Blocker{next},
 			}}
 		}
@@ -220,7 +220,7 @@ func (l *look) dependencies() []Reason {
 		return nil
 	}
 	open := l.blockers(func(job *qless.Job) bool { return !hasFailed(job) && !l.hasEnded(job.JID) })
-	return []Reason{{Code: CodeDepends, Certain: true, Jobs: waiting, Blockers: first(open)}}
+	return []Reason{{Code: ReasonDepends, Certain: true, Jobs: waiting, Blockers: first(open)}}
 }
 
 // grace reports running jobs whose locks were lost, and which other workers get when their grace
@@ -230,7 +230,7 @@ func (l *look) grace() []Reason {
 		return nil
 	}
 	c := Reason{
-		Code: CodeGrace, Certain: true, Jobs: len(l.graced),
+		Code: ReasonGrace, Certain: true, Jobs: len(l.graced),
 		Sampled: l.counts.Running > len(l.running),
 	}
 	for _, job := range l.graced {
@@ -263,7 +263,7 @@ func (l *look) stalledLocks() []Reason {
 	}
 	workers := workersOf(l.stalled)
 	r := Reason{
-		Code: CodeStalled, Certain: true, Jobs: l.counts.Stalled, JIDs: first(jidsOf(l.stalled)),
+		Code: ReasonStalled, Certain: true, Jobs: l.counts.Stalled, JIDs: first(jidsOf(l.stalled)),
 		Workers: first(workers),
 	}
 	gone := slices.DeleteFunc(slices.Clone(workers), func(name string) bool {
@@ -293,7 +293,7 @@ func (l *look) unhandledGroups() []string {
 
 // unhandled reports the jobs in these groups.
 func (l *look) unhandled() []Reason {
-	c := Reason{Code: CodeUnhandled}
+	c := Reason{Code: ReasonUnhandled}
 	for _, group := range slices.Sorted(maps.Keys(l.groups)) {
 		c.Groups = append(c.Groups, group)
 		c.Jobs += l.groups[group]
@@ -328,7 +328,7 @@ func (l *look) noCompletions() (futile, untried []Reason) {
 		}
 		jobs := withKlass(klass, runnable)
 		c := Reason{
-			Code: CodeNoCompletions, Klass: klass, Jobs: len(jobs),
+			Code: ReasonNoCompletions, Klass: klass, Jobs: len(jobs),
 			Sampled: isSampled, JIDs: first(jobs), Failed: rates.Failed, Retried: rates.Retried,
 		}
 		if last := lastFailure(klass, runnable); last != nil {

@@ -167,10 +167,10 @@ var damages = []damage{
 		"rates are of no queue", "HSET x:rates:60 9:q:K 1,2,3|| 1:q:K 1,2,3|4:1|\nEXPIRE x:rates:60 1000",
 		"rates_damaged x:rates:60 9:q:K", "x:rates:60",
 	},
-	{"a turn ends before it begins", "ZADD x:fair:3:fair -1 tenant", "share_damaged x:fair:3:fair tenant", ""},
-	{"a turn never ends", "ZADD x:fair:3:fair 7 tenant", "share_damaged x:fair:3:fair tenant", ""},
-	{"turns of a queue are left", "ZADD x:fair:3:q 0.1 tenant", "share_left x:fair:3:q", ""},
-	{"turns of a queue that is gone are left", "ZADD x:fair:-1.5:gone 0 tenant", "share_left x:fair:-1.5:gone", ""},
+	{"a turn ends before it begins", "ZADD x:fair:3:fair -1 tenant", "turn_damaged x:fair:3:fair tenant", ""},
+	{"a turn never ends", "ZADD x:fair:3:fair 7 tenant", "turn_damaged x:fair:3:fair tenant", ""},
+	{"turns of a queue are left", "ZADD x:fair:3:q 0.1 tenant", "turn_left x:fair:3:q", ""},
+	{"turns of a queue that is gone are left", "ZADD x:fair:-1.5:gone 0 tenant", "turn_left x:fair:-1.5:gone", ""},
 	{"a worker is registered for ever", "SET x:worker:w 1|1|{}", "no_expiry x:worker:w", "x:worker:w"},
 }
 
@@ -268,7 +268,7 @@ func TestDamageThatIsOnlyTold(t *testing.T) {
 			findings := e.examine()
 			requireFound(t, d.found, findings)
 			told := slices.DeleteFunc(findings, func(f doctor.Reason) bool {
-				return f.Fixable && f.Code != doctor.CodeLost
+				return f.Fixable && f.Code != doctor.ReasonLost
 			})
 			for i := range told {
 				told[i].Fixable = d.found != "wrong_type completed, lost j:complete"

@@ -888,7 +888,7 @@ if command == 'notes' then
   end, ['x:rest'] = function(key, jid)
 		local since = lib.score_at(key, jid)
 		if since and since <= now - 60 then
-			lib.diagnose('unsettled', key, jid, lib.state_of(jid) or 'gone', false)
+			lib.diagnose('dependents_pending', key, jid, lib.state_of(jid) or 'gone', false)
 		end
   end, ['failed-jobs-list'] = function(key, jid)
 		if lib.score_at(key, jid) and lib.state_of(jid) ~= 'failed' then
@@ -1064,7 +1064,7 @@ if command == 'depends' then
 				call('sadd', dependents_key(other), jid)
       end, dependents_key(other), 'set')
 		elseif theirs == 'failed' and member == other and not lib.is_there(lib.rest_key(other)) and acts_on_failure(jid) then
-			lib.diagnose('untold', lib.job_key(jid), '', other, false)
+			lib.diagnose('not_notified', lib.job_key(jid), '', other, false)
 		end
 	end
 	return lib.each(function(name, member, key)
@@ -1106,7 +1106,7 @@ elseif command == 'figures' then
 		priority = lib.finite(priority)
 		local work = queue and try('type', lib.queue_key(queue, 'work')).ok
 		if priority and (work == 'none' or work == 'zset') and lib.is_there(key) and not waits(priority, queue) then
-			lib.diagnose('share_left', key, '', '', function()
+			lib.diagnose('turn_left', key, '', '', function()
 				call('del', key)
       end)
 		end
@@ -1114,7 +1114,7 @@ elseif command == 'figures' then
 	local function check_share(key, tenant)
 		local ends = lib.score_at(key, tenant)
 		if ends and not (ends >= 0 and ends < 0.5) then
-			lib.diagnose('share_damaged', key, tenant, tostring(ends), function()
+			lib.diagnose('turn_damaged', key, tenant, tostring(ends), function()
 				call('zrem', key, tenant)
       end)
 		end

@@ -19,7 +19,7 @@ func TestWrongOptionsAreInvalid(t *testing.T) {
 	}
 	_, err := doctor.Examine(t.Context(), nil, doctor.Options{})
 	require.ErrorIs(t, err, qless.ErrInvalid)
-	_, err = doctor.Why(t.Context(), nil, "q")
+	_, err = doctor.Explain(t.Context(), nil, "q")
 	require.ErrorIs(t, err, qless.ErrInvalid)
 }
 
@@ -31,7 +31,7 @@ func TestAServerThatIsAwayIsUnavailable(t *testing.T) {
 	_, err = doctor.EstimateExam(t.Context(), rdb, doctor.Options{})
 	require.ErrorIs(t, err, qless.ErrUnavailable)
 	_, err = doctor.Fix(t.Context(), rdb, doctor.Options{}, doctor.Reason{
-		Code: doctor.CodeGhost, Key: "ql:q:q-work", Member: "j", Fixable: true,
+		Code: doctor.ReasonGhost, Key: "ql:q:q-work", Member: "j", Fixable: true,
 	})
 	require.ErrorIs(t, err, qless.ErrUnavailable)
 }

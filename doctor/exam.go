@@ -73,10 +73,10 @@ func (e *exam) lookAtKey(ctx context.Context, key, kind string) error {
 	case kind == "none":
 		return nil // by now
 	case c.Kind == nil:
-		e.record(newFinding(e.Namespace, CodeUnknownKey, name, "", "", false))
+		e.record(newFinding(e.Namespace, ReasonUnknownKey, name, "", "", false))
 		return nil
 	case c.Type != kind:
-		e.record(newFinding(e.Namespace, CodeWrongType, name, "", "a "+kind+", not a "+c.Type, false))
+		e.record(newFinding(e.Namespace, ReasonWrongType, name, "", "a "+kind+", not a "+c.Type, false))
 		return nil
 	}
 	if c.itself == checkJob {
@@ -99,7 +99,7 @@ func (e *exam) lookAtKey(ctx context.Context, key, kind string) error {
 func (e *exam) hasInner(rest string) {
 	if !e.inner[rest] && !e.report.Truncated {
 		e.inner[rest] = true
-		e.record(newFinding(e.Namespace, CodeInnerNamespace, rest, "", "", false))
+		e.record(newFinding(e.Namespace, ReasonInnerNamespace, rest, "", "", false))
 	}
 }
 

@@ -128,7 +128,7 @@ func (r *Report) With(severity Gravity) []Reason {
 }
 
 // codeFailed is the result of the check of a failed job.
-const codeFailed Code = "?failed"
+const codeFailed ReasonCode = "?failed"
 
 // Examine reads a whole namespace and reports damage and dangers: misplaced jobs, members of sets
 // whose jobs are gone, inconsistent locks, dependencies, tags and failure groups, leftovers of

@@ -104,7 +104,7 @@ func TestRecordsThatOthersCompletedAreWell(t *testing.T) {
 	e.do(e.rdb.ZRem(t.Context(), "ql:x:until", "kept").Err())
 	found := e.examine()
 	require.Len(t, found, 1)
-	require.Equal(t, doctor.CodeDeadlineLacking, found[0].Code)
+	require.Equal(t, doctor.ReasonDeadlineLacking, found[0].Code)
 	require.Equal(t, doctor.Leftover, found[0].Gravity)
 }
 
@@ -127,7 +127,7 @@ func TestOnlyTheNamespaceIsLookedAt(t *testing.T) {
 	e.do(err)
 	require.Zero(t, report.Keys)
 	for _, f := range report.Findings {
-		require.Equal(t, doctor.CodeNoPersistence, f.Code)
+		require.Equal(t, doctor.ReasonNoPersistence, f.Code)
 	}
 	other, err := qless.New(e.rdb, &qless.ClientConfig{Namespace: "q*:"})
 	e.do(err)
@@ -137,7 +137,7 @@ func TestOnlyTheNamespaceIsLookedAt(t *testing.T) {
 	e.do(err)
 	broken := report.With(doctor.Broken)
 	require.Len(t, broken, 1)
-	require.Equal(t, doctor.CodeLost, broken[0].Code)
+	require.Equal(t, doctor.ReasonLost, broken[0].Code)
 }
 
 // Jobs run while everything is examined, again and again.

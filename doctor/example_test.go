@@ -11,7 +11,7 @@ import (
 )
 
 // A queue has jobs, and no workers.
-func ExampleWhy() {
+func ExampleExplain() {
 	server, err := qlesstest.Start()
 	if err != nil {
 		log.Fatal(err)
@@ -25,7 +25,7 @@ func ExampleWhy() {
 	if err := queue.Pause(ctx); err != nil {
 		log.Fatal(err)
 	}
-	found, err := doctor.Why(ctx, server.Client(), "mail")
+	found, err := doctor.Explain(ctx, server.Client(), "mail")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func ExampleWhy() {
 		fmt.Printf("%s: %s\n", cause.Code, cause.Sentence)
 	}
 	// Output:
-	// paused: The queue is paused: workers get no jobs until it is unpaused.
+	// paused: The queue is paused: workers get no jobs until it is resumed.
 	// no_workers: No known worker takes jobs from the queue.
 }
 

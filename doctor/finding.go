@@ -7,11 +7,11 @@ import (
 )
 
 // newFinding returns a finding about a key, without the prefix, and perhaps a member.
-func newFinding(prefix string, code Code, key, member, details string, fixable bool) Reason {
+func newFinding(prefix string, code ReasonCode, key, member, details string, fixable bool) Reason {
 	switch code {
-	case CodeDuplicate:
+	case ReasonDuplicate:
 		member = strings.TrimPrefix(member, twice)
-	case CodeNoExpiry, CodeLost:
+	case ReasonNoExpiry, ReasonLost:
 		member = ""
 	}
 	f := Reason{
@@ -21,7 +21,7 @@ func newFinding(prefix string, code Code, key, member, details string, fixable b
 	if key != "" {
 		f.Key = prefix + key
 	}
-	if code == CodeLost {
+	if code == ReasonLost {
 		f.Queue = queueOfKey(prefix, details)
 	}
 	return f.explained()
@@ -31,9 +31,9 @@ func newFinding(prefix string, code Code, key, member, details string, fixable b
 func (f *Reason) item(prefix string) item {
 	i := item{strings.TrimPrefix(f.Key, prefix), f.Member}
 	switch f.Code {
-	case CodeDuplicate:
+	case ReasonDuplicate:
 		i.member = twice + i.member
-	case CodeNoExpiry:
+	case ReasonNoExpiry:
 		i.member = classOf(i.key, "").seconds
 	}
 	return i
@@ -41,20 +41,20 @@ func (f *Reason) item(prefix string) item {
 
 // keyType returns the type of the keys of findings of a kind, as far as it tells a job from its
 // lists.
-func (c Code) keyType() string {
+func (c ReasonCode) keyType() string {
 	switch c {
-	case CodeOrphan:
+	case ReasonOrphan:
 		return keys.List
-	case CodeDependencyOneSided, CodeDependencyOver, CodeDependencyLeft:
+	case ReasonDependencyOneSided, ReasonDependencyOver, ReasonDependencyLeft:
 		return keys.Set
-	case CodeWrongType:
+	case ReasonWrongType:
 		return ""
 	}
 	return keys.Hash
 }
 
 // jidIn returns the jid that a key, without the prefix, or its member names, or the empty string.
-func (c Code) jidIn(key, member string) string {
+func (c ReasonCode) jidIn(key, member string) string {
 	found, _ := keys.Of(key, c.keyType())
 	jid := found.Name("jid")
 	if jid == "" && found.Kind != nil && found.Members == "jid" {

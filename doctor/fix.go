@@ -50,14 +50,14 @@ func Fix(
 }
 
 // order is the order of repairs. Repairs that others need come first, and kinds not listed last.
-var order = []Code{
-	CodeClaimDead, CodeClaimLacking,
-	CodeDependencyOneSided, CodeDependencyLeft, CodeDependencyOver, CodeWaitsForNothing,
-	CodeLost, CodeMisplaced, CodeGhost, CodeTagLacking, CodeTagExtra, CodeTagCount,
+var order = []ReasonCode{
+	ReasonClaimDead, ReasonClaimLacking,
+	ReasonDependencyOneSided, ReasonDependencyLeft, ReasonDependencyOver, ReasonWaitsForNothing,
+	ReasonLost, ReasonMisplaced, ReasonGhost, ReasonTagLacking, ReasonTagExtra, ReasonTagCount,
 }
 
 // rank returns the place of a kind in the order of repairs.
-func rank(code Code) int {
+func rank(code ReasonCode) int {
 	if i := slices.Index(order, code); i >= 0 {
 		return i
 	}

@@ -6,129 +6,129 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A Code is the kind of a [Reason]. Programs may rely on it: it does not change.
-type Code string
+// A ReasonCode is the kind of a [Reason]. Programs may rely on it: it does not change.
+type ReasonCode string
 
 // Problems that a status tells, the gravest first.
 const (
-	CodeMemoryFull         Code = "memory_full"
-	CodeRefused            Code = "refused"
-	CodeDamaged            Code = "damaged"
-	CodeLost               Code = "lost"
-	CodeNoWorkers          Code = "no_workers"
-	CodeNoHandler          Code = "no_handler"
-	CodeStalled            Code = "stalled"
-	CodeOld                Code = "old"
-	CodeFailing            Code = "failing"
-	CodeRetrying           Code = "retrying"
-	CodeFailedDependency   Code = "failed_dependency"
-	CodeOpenBatch          Code = "open_batch"
-	CodeDeadly             Code = "deadly"
-	CodeLongRun            Code = "long_run"
-	CodeCircle             Code = "circle"
-	CodeScheduleMissed     Code = "schedule_missed"
-	CodeScheduleUnfollowed Code = "schedule_unfollowed"
-	CodeOutbox             Code = "outbox"
-	CodeMemoryLow          Code = "memory_low"
-	CodeEvicts             Code = "evicts"
-	CodeLimitFull          Code = "limit_full"
-	CodeMaxRate            Code = "max_rate"
-	CodeMaxConcurrency     Code = "max_concurrency"
-	CodePaused             Code = "paused"
-	CodeWorkersPaused      Code = "workers_paused"
-	CodeFailed             Code = "failed"
-	CodeUniqueHeld         Code = "unique_held"
-	CodeDistant            Code = "distant"
+	ReasonMemoryFull         ReasonCode = "memory_full"
+	ReasonRefused            ReasonCode = "refused"
+	ReasonDamaged            ReasonCode = "damaged"
+	ReasonLost               ReasonCode = "lost"
+	ReasonNoWorkers          ReasonCode = "no_workers"
+	ReasonNoHandler          ReasonCode = "no_handler"
+	ReasonStalled            ReasonCode = "stalled"
+	ReasonOld                ReasonCode = "old"
+	ReasonFailing            ReasonCode = "failing"
+	ReasonRetrying           ReasonCode = "retrying"
+	ReasonFailedDependency   ReasonCode = "failed_dependency"
+	ReasonOpenBatch          ReasonCode = "open_batch"
+	ReasonDeadly             ReasonCode = "deadly"
+	ReasonLongRun            ReasonCode = "long_run"
+	ReasonCircle             ReasonCode = "circle"
+	ReasonScheduleMissed     ReasonCode = "schedule_missed"
+	ReasonScheduleUnfollowed ReasonCode = "schedule_unfollowed"
+	ReasonOutbox             ReasonCode = "outbox"
+	ReasonMemoryLow          ReasonCode = "memory_low"
+	ReasonEvicts             ReasonCode = "evicts"
+	ReasonLimitFull          ReasonCode = "limit_full"
+	ReasonMaxRate            ReasonCode = "max_rate"
+	ReasonMaxConcurrency     ReasonCode = "max_concurrency"
+	ReasonPaused             ReasonCode = "paused"
+	ReasonWorkersPaused      ReasonCode = "workers_paused"
+	ReasonFailed             ReasonCode = "failed"
+	ReasonUniqueHeld         ReasonCode = "unique_held"
+	ReasonDistant            ReasonCode = "distant"
 )
 
 // Remarks of a status.
 const (
-	CodeNoPersistence Code = "no_persistence"
+	ReasonNoPersistence ReasonCode = "no_persistence"
 )
 
 // Further reasons for the jobs of a queue to wait.
 const (
-	CodeUnknown       Code = "unknown"
-	CodeEmpty         Code = "empty"
-	CodeLimit         Code = "limit"
-	CodeWorkersBusy   Code = "workers_busy"
-	CodeScheduled     Code = "scheduled"
-	CodeRecurring     Code = "recurring"
-	CodeDepends       Code = "depends"
-	CodeUntold        Code = "untold"
-	CodeUnswept       Code = "unswept"
-	CodeGrace         Code = "grace"
-	CodeUnhandled     Code = "unhandled"
-	CodeNoCompletions Code = "no_completions"
-	CodeRunning       Code = "running"
-	CodeFlowing       Code = "flowing"
+	ReasonUnknown        ReasonCode = "unknown"
+	ReasonEmpty          ReasonCode = "empty"
+	ReasonLimit          ReasonCode = "limit"
+	ReasonWorkersBusy    ReasonCode = "workers_busy"
+	ReasonScheduled      ReasonCode = "scheduled"
+	ReasonRecurring      ReasonCode = "recurring"
+	ReasonDepends        ReasonCode = "depends"
+	ReasonNotNotified    ReasonCode = "not_notified"
+	ReasonExpiredUnswept ReasonCode = "expired_unswept"
+	ReasonGrace          ReasonCode = "grace"
+	ReasonUnhandled      ReasonCode = "unhandled"
+	ReasonNoCompletions  ReasonCode = "no_completions"
+	ReasonRunning        ReasonCode = "running"
+	ReasonFlowing        ReasonCode = "flowing"
 )
 
 // Damage and danger.
 const (
-	CodeMisplaced          Code = "misplaced"
-	CodeGhost              Code = "ghost"
-	CodeDuplicate          Code = "duplicate"
-	CodeIncomplete         Code = "incomplete"
-	CodeNoHistory          Code = "no_history"
-	CodeOrphan             Code = "orphan"
-	CodeNoWorker           Code = "no_worker"
-	CodeLockDiffers        Code = "lock_differs"
-	CodeLockUnlisted       Code = "lock_unlisted"
-	CodeLockLeft           Code = "lock_left"
-	CodeDependencyOneSided Code = "dependency_one_sided"
-	CodeDependencyOver     Code = "dependency_over"
-	CodeDependencyLeft     Code = "dependency_left"
-	CodeWaitsForNothing    Code = "waits_for_nothing"
-	CodeTagLacking         Code = "tag_lacking"
-	CodeTagExtra           Code = "tag_extra"
-	CodeTagCount           Code = "tag_count"
-	CodeQueueUnlisted      Code = "queue_unlisted"
-	CodeTimeImpossible     Code = "time_impossible"
-	CodeOptionsDamaged     Code = "options_damaged"
-	CodeGroupUnlisted      Code = "group_unlisted"
-	CodeGroupEmpty         Code = "group_empty"
-	CodeDeadlineLacking    Code = "deadline_lacking"
-	CodeClaimLacking       Code = "claim_lacking"
-	CodeSlotLacking        Code = "slot_lacking"
-	CodeParkedLacking      Code = "parked_lacking"
-	CodeLimitDamaged       Code = "limit_damaged"
-	CodeStatsDamaged       Code = "stats_damaged"
-	CodeRatesDamaged       Code = "rates_damaged"
-	CodeShareDamaged       Code = "share_damaged"
-	CodeNoExpiry           Code = "no_expiry"
-	CodeScheduleEmpty      Code = "schedule_empty"
-	CodeWrongType          Code = "wrong_type"
-	CodeUnknownKey         Code = "unknown_key"
-	CodeInnerNamespace     Code = "inner_namespace"
-	CodeLifeOver           Code = "life_over"
-	CodeOverdue            Code = "overdue"
-	CodeFailedUnkept       Code = "failed_unkept"
-	CodeUnsettled          Code = "unsettled"
-	CodeTrackedGone        Code = "tracked_gone"
-	CodeDeadlineLeft       Code = "deadline_left"
-	CodeFiledLeft          Code = "filed_left"
-	CodeClaimLeft          Code = "claim_left"
-	CodeSlotLeft           Code = "slot_left"
-	CodeParkedLeft         Code = "parked_left"
-	CodeShareLeft          Code = "share_left"
-	CodeIdleDead           Code = "idle_dead"
-	CodeClaimDead          Code = "claim_dead"
-	CodeSettingUnknown     Code = "setting_unknown"
-	CodeSettingInvalid     Code = "setting_invalid"
-	CodeSettingDangerous   Code = "setting_dangerous"
-	CodePersistenceFailed  Code = "persistence_failed"
-	CodeOldServer          Code = "old_server"
-	CodeNewServer          Code = "new_server"
-	CodeClockSkew          Code = "clock_skew"
+	ReasonMisplaced          ReasonCode = "misplaced"
+	ReasonGhost              ReasonCode = "ghost"
+	ReasonDuplicate          ReasonCode = "duplicate"
+	ReasonIncomplete         ReasonCode = "incomplete"
+	ReasonNoHistory          ReasonCode = "no_history"
+	ReasonOrphan             ReasonCode = "orphan"
+	ReasonNoWorker           ReasonCode = "no_worker"
+	ReasonLockDiffers        ReasonCode = "lock_differs"
+	ReasonLockUnlisted       ReasonCode = "lock_unlisted"
+	ReasonLockLeft           ReasonCode = "lock_left"
+	ReasonDependencyOneSided ReasonCode = "dependency_one_sided"
+	ReasonDependencyOver     ReasonCode = "dependency_over"
+	ReasonDependencyLeft     ReasonCode = "dependency_left"
+	ReasonWaitsForNothing    ReasonCode = "waits_for_nothing"
+	ReasonTagLacking         ReasonCode = "tag_lacking"
+	ReasonTagExtra           ReasonCode = "tag_extra"
+	ReasonTagCount           ReasonCode = "tag_count"
+	ReasonQueueUnlisted      ReasonCode = "queue_unlisted"
+	ReasonTimeImpossible     ReasonCode = "time_impossible"
+	ReasonOptionsDamaged     ReasonCode = "options_damaged"
+	ReasonGroupUnlisted      ReasonCode = "group_unlisted"
+	ReasonGroupEmpty         ReasonCode = "group_empty"
+	ReasonDeadlineLacking    ReasonCode = "deadline_lacking"
+	ReasonClaimLacking       ReasonCode = "claim_lacking"
+	ReasonSlotLacking        ReasonCode = "slot_lacking"
+	ReasonParkedLacking      ReasonCode = "parked_lacking"
+	ReasonLimitDamaged       ReasonCode = "limit_damaged"
+	ReasonStatsDamaged       ReasonCode = "stats_damaged"
+	ReasonRatesDamaged       ReasonCode = "rates_damaged"
+	ReasonTurnDamaged        ReasonCode = "turn_damaged"
+	ReasonNoExpiry           ReasonCode = "no_expiry"
+	ReasonScheduleEmpty      ReasonCode = "schedule_empty"
+	ReasonWrongType          ReasonCode = "wrong_type"
+	ReasonUnknownKey         ReasonCode = "unknown_key"
+	ReasonInnerNamespace     ReasonCode = "inner_namespace"
+	ReasonLifeOver           ReasonCode = "life_over"
+	ReasonOverdue            ReasonCode = "overdue"
+	ReasonFailedUnkept       ReasonCode = "failed_unkept"
+	ReasonDependentsPending  ReasonCode = "dependents_pending"
+	ReasonTrackedGone        ReasonCode = "tracked_gone"
+	ReasonDeadlineLeft       ReasonCode = "deadline_left"
+	ReasonFiledLeft          ReasonCode = "filed_left"
+	ReasonClaimLeft          ReasonCode = "claim_left"
+	ReasonSlotLeft           ReasonCode = "slot_left"
+	ReasonParkedLeft         ReasonCode = "parked_left"
+	ReasonTurnLeft           ReasonCode = "turn_left"
+	ReasonIdleDead           ReasonCode = "idle_dead"
+	ReasonClaimDead          ReasonCode = "claim_dead"
+	ReasonSettingUnknown     ReasonCode = "setting_unknown"
+	ReasonSettingInvalid     ReasonCode = "setting_invalid"
+	ReasonSettingDangerous   ReasonCode = "setting_dangerous"
+	ReasonPersistenceFailed  ReasonCode = "persistence_failed"
+	ReasonOldServer          ReasonCode = "old_server"
+	ReasonNewServer          ReasonCode = "new_server"
+	ReasonClockSkew          ReasonCode = "clock_skew"
 )
 
 // A Kind describes the reasons of a code. Its texts are templates over the fields of the reason.
 type Kind struct {
-	Code    Code
+	Code    ReasonCode
 	Gravity Gravity // the usual one
 
-	Text  string // the sentence of [Why] or [Examine]
+	Text  string // the sentence of [Explain] or [Examine]
 	Line  string // the sentence of a status; if there are Lines, after the word queue and its name
 	Lines string // the same for several queues, after their number and names
 
@@ -142,9 +142,9 @@ type Kind struct {
 func Kinds() []Kind { return slices.Clone(kinds) }
 
 // ProblemCodes returns the codes of the problems of a status, the gravest first.
-func ProblemCodes() []Code {
-	var codes []Code
-	for _, k := range kinds[:placeOf(CodeNoPersistence)] {
+func ProblemCodes() []ReasonCode {
+	var codes []ReasonCode
+	for _, k := range kinds[:placeOf(ReasonNoPersistence)] {
 		codes = append(codes, k.Code)
 	}
 	return codes
@@ -158,38 +158,38 @@ const whyQueue = "qless why {queue}"
 
 var kinds = []Kind{
 	// Problems that a status tells, the gravest first.
-	{Code: CodeMemoryFull, Gravity: Broken,
+	{Code: ReasonMemoryFull, Gravity: Broken,
 		Text: `The server's memory is full: {{with .Details}}it deletes jobs by its policy ` +
 			`{{.}}{{else}}puts are refused{{end}}.`,
 		Line: `the server's memory is full ({{printf "%.0f" .Rate}} %): {{with .Details}}it ` +
 			`deletes jobs by its policy {{.}}{{else}}puts are refused{{end}}`,
 		Advice: "Free memory or raise maxmemory.", Command: "qless check server"},
-	{Code: CodeRefused, Gravity: Broken, Text: "The server takes no writes: {{.Details}}.",
+	{Code: ReasonRefused, Gravity: Broken, Text: "The server takes no writes: {{.Details}}.",
 		Line:    "{{.Details}}: it refuses puts, and workers get no jobs",
 		Command: "qless check server"},
-	{Code: CodeDamaged, Gravity: Urgent,
+	{Code: ReasonDamaged, Gravity: Urgent,
 		Line: "the key {{.Key}} is damaged: it is a {{.Details}}", Command: "qless doctor"},
-	{Code: CodeLost, Gravity: Broken,
+	{Code: ReasonLost, Gravity: Broken,
 		Text: "By its record, the job {{.Name}} belongs in {{.Details}}, but it is not there.",
 		Line: `{{verb .Jobs "job" "is" "are"}} running without a lock, which was deleted or ` +
 			`evicted, such as {{.JID}}: if its worker dies, it never runs again`,
 		Advice: "Move it to its queue: it is then due now.", Look: "qless doctor --fix",
 		Command: "qless job move {jid} --to {queue} | qless job move {jid} --to QUEUE"},
-	{Code: CodeNoWorkers, Gravity: Urgent,
+	{Code: ReasonNoWorkers, Gravity: Urgent,
 		Text: "No known worker takes jobs from the queue.{{with .Details}} {{.}}{{end}}" +
 			"{{silence .Silent}}",
 		Line:   "has no workers: {{.Wait}}{{with .Details}}. {{.}}{{end}}",
 		Lines:  "have no workers: {{.Wait}}",
 		Advice: "Start a worker for the queue.", Command: "qless worker ls", Look: whyQueue,
 		Alert: "QlessNobodyWorks"},
-	{Code: CodeNoHandler, Gravity: Urgent,
+	{Code: ReasonNoHandler, Gravity: Urgent,
 		Text: `No worker that takes jobs from the queue has a handler for the klass {{printf ` +
 			`"%q" .Klass}}, which {{verb .Jobs "job" "has" "have"}}.`,
 		Line:   "has jobs of the klass {{.Klass}}, for which no worker has a handler",
 		Lines:  "have jobs of klasses for which no worker has a handler",
 		Advice: "Deploy workers that have a handler for it.", Command: "qless job show {jid}",
 		Look: whyQueue},
-	{Code: CodeStalled, Gravity: Urgent,
+	{Code: ReasonStalled, Gravity: Urgent,
 		Text: `The locks on {{count .Jobs "job"}}, held by {{list .Workers}}, have expired, and ` +
 			`no worker has asked the queue for jobs since.{{with .Details}} No longer listed: ` +
 			`{{.}}.{{end}}`,
@@ -197,123 +197,123 @@ var kinds = []Kind{
 		Lines:  "have {{expired .Jobs}}: did workers die?",
 		Advice: "Start another worker: it takes over the jobs.", Command: "qless worker ls",
 		Look: whyQueue, Alert: "QlessStalledLocks"},
-	{Code: CodeOld, Gravity: Urgent, Line: "is late: {{.Wait}}", Lines: "are late: {{.Wait}}",
+	{Code: ReasonOld, Gravity: Urgent, Line: "is late: {{.Wait}}", Lines: "are late: {{.Wait}}",
 		Look: whyQueue, Alert: "QlessJobsLate"},
-	{Code: CodeFailing, Gravity: Attention,
+	{Code: ReasonFailing, Gravity: Attention,
 		Line: `fails {{printf "%.0f" .Rate}} % of its jobs, {{.Details}} a minute{{with ` +
 			`.Group}}, most in {{.}}{{end}}`,
 		Lines: "fail more than 10 % of their jobs, {{.Jobs}} a minute{{with .Group}}, most in " +
 			"{{.}}{{end}}",
 		Look: "qless failed show {group} | qless failed ls", Alert: "QlessFailures"},
-	{Code: CodeRetrying, Gravity: Attention,
+	{Code: ReasonRetrying, Gravity: Attention,
 		Line:  `retries {{printf "%.0f" .Rate}} % of its runs, {{.Details}} a minute`,
 		Lines: "retry more than half of their runs, {{.Jobs}} a minute", Look: whyQueue},
-	{Code: CodeFailedDependency, Gravity: Urgent,
+	{Code: ReasonFailedDependency, Gravity: Urgent,
 		Text: `{{verb .Jobs "job" "waits" "wait"}} for others, of which {{.Details}}, in {{list ` +
 			`.Groups}}: nothing happens until the failed ones are retried or the waiting ones ` +
 			`canceled.`,
 		Line:    `has {{count .Jobs "job"}} waiting for failed ones, such as {{.JID}}`,
 		Lines:   `have {{count .Jobs "job"}} waiting for failed ones`,
 		Advice:  "Retry the failed jobs, or cancel the waiting ones.",
-		Command: "qless job retry {blocker}", Look: "qless job show {jid}"},
-	{Code: CodeOpenBatch, Gravity: Attention,
+		Command: "qless job unfail {blocker}", Look: "qless job show {jid}"},
+	{Code: ReasonOpenBatch, Gravity: Attention,
 		Text: `{{verb .Jobs "callback" "waits" "wait"}} for a batch to be committed.`,
 		Line: "has a batch that has been open for {{.Details}}, with the callback {{.JID}}: will it " +
 			"be committed?",
 		Lines:  "have batches that have been open for over a day, such as that of {{.JID}}",
 		Advice: "Commit the batch, or cancel its callback.", Command: "qless job show {jid}"},
-	{Code: CodeDeadly, Gravity: Attention,
+	{Code: ReasonDeadly, Gravity: Attention,
 		Line: "job {{.JID}}, a {{.Klass}}, has failed after its worker died or lost it at each of " +
 			"{{.Details}} runs",
 		Command: "qless job show {jid}"},
-	{Code: CodeLongRun, Gravity: Attention,
+	{Code: ReasonLongRun, Gravity: Attention,
 		Line: "has a job that has been running for {{.Details}}, much longer than usual: {{.JID}}, " +
 			"a {{.Klass}}, on {{list .Workers}}",
 		Lines:   "have jobs that have been running for much longer than usual, such as {{.JID}}",
 		Command: "qless job show {jid}", Alert: "QlessJobHangs"},
-	{Code: CodeCircle, Gravity: Urgent,
+	{Code: ReasonCircle, Gravity: Urgent,
 		Text:    "The jobs {{list .JIDs}} wait for each other: none of them ever runs.",
 		Line:    "has jobs that wait for each other, and never run: {{list .JIDs}}",
 		Lines:   "have jobs that wait for each other, and never run, such as {{.JID}}",
 		Advice:  "Remove a dependency, or cancel one of them.",
 		Command: "qless job undepend {jid} --on {blocker}"},
-	{Code: CodeScheduleMissed, Gravity: Urgent,
+	{Code: ReasonScheduleMissed, Gravity: Urgent,
 		Line:    "schedule {{.Schedule}} is overdue: it missed {{.Details}}",
 		Command: "qless schedule ls", Alert: "QlessScheduleMissed"},
-	{Code: CodeScheduleUnfollowed, Gravity: Attention,
+	{Code: ReasonScheduleUnfollowed, Gravity: Attention,
 		Line: "no worker follows schedule {{.Schedule}}{{if not .Until.IsZero}}, whose next job is " +
 			"due at {{clock .Until}}{{end}}",
 		Command: "qless schedule ls"},
-	{Code: CodeOutbox, Gravity: Attention, Line: "the outbox {{.Details}}",
+	{Code: ReasonOutbox, Gravity: Attention, Line: "the outbox {{.Details}}",
 		Alert: "QlessOutboxLate"},
-	{Code: CodeMemoryLow, Gravity: Warning,
+	{Code: ReasonMemoryLow, Gravity: Warning,
 		Text:   `{{printf "%.0f" .Rate}} % of the server's memory is used.`,
 		Line:   `{{printf "%.0f" .Rate}} % of the server's memory is used`,
 		Advice: "Free memory or raise maxmemory.", Command: "qless check server",
 		Alert: "QlessRedisNearlyFull"},
-	{Code: CodeEvicts, Gravity: Warning,
+	{Code: ReasonEvicts, Gravity: Warning,
 		Text: "The server may delete any key when it is full: its maxmemory-policy is " +
 			"{{.Details}}, not noeviction.",
 		Line: "the server deletes jobs when its memory is full: its policy is {{.Details}}, not " +
 			"noeviction",
 		Advice:  "Set its maxmemory-policy to noeviction.",
 		Command: "redis-cli CONFIG SET maxmemory-policy noeviction", Look: "qless doctor"},
-	{Code: CodeLimitFull, Gravity: Attention,
+	{Code: ReasonLimitFull, Gravity: Attention,
 		Line: "limit {{.Limit}} is full: {{waits .Jobs}} for it{{.Details}}",
 		Look: "qless job show {jid} | qless limit show {limit}", Alert: "QlessLimitFull"},
-	{Code: CodeMaxRate, Gravity: Attention,
+	{Code: ReasonMaxRate, Gravity: Attention,
 		Text: `No more than {{count .Max "job"}} may start in {{.Details}}, the next one at ` +
 			`{{clock .Until}}.`,
 		Line: "is at its max-rate: {{.Wait}}", Lines: "are at their max-rate: {{waits .Jobs}}",
 		Advice: "Wait, or raise the rate.", Command: "qless config get {queue}-max-rate",
 		Look: whyQueue},
-	{Code: CodeMaxConcurrency, Gravity: Attention,
+	{Code: ReasonMaxConcurrency, Gravity: Attention,
 		Text: `No more than {{count .Max "job"}} of the queue may run at once, and {{verb .Busy ` +
 			`"job" "runs" "run"}}: {{list .JIDs}}.`,
 		Line:    "is at its max-concurrency of {{.Max}}: {{.Wait}}",
 		Lines:   "are at their max-concurrency: {{waits .Jobs}}",
 		Advice:  "Raise the limit, or find out why those jobs take so long.",
 		Command: "qless config set {queue}-max-concurrency {max}", Look: whyQueue},
-	{Code: CodePaused, Gravity: Attention,
-		Text: "The queue is paused: workers get no jobs until it is unpaused.",
-		Line: "is paused: {{.Wait}}", Lines: "are paused: {{.Wait}}", Advice: "Unpause it.",
-		Command: "qless queue unpause {queue}", Alert: "QlessQueuePaused"},
-	{Code: CodeWorkersPaused, Gravity: Attention,
+	{Code: ReasonPaused, Gravity: Attention,
+		Text: "The queue is paused: workers get no jobs until it is resumed.",
+		Line: "is paused: {{.Wait}}", Lines: "are paused: {{.Wait}}", Advice: "Resume it.",
+		Command: "qless queue resume {queue}", Alert: "QlessQueuePaused"},
+	{Code: ReasonWorkersPaused, Gravity: Attention,
 		Text: "All workers that take jobs from the queue are paused or stopping: {{list " +
 			".Workers}}.{{silence .Silent}}",
 		Line:   "has only workers that are paused or stopping: {{.Wait}}",
 		Lines:  "have only workers that are paused or stopping: {{.Wait}}",
 		Advice: "Resume the workers, or start others.", Command: "qless worker ls", Look: whyQueue},
-	{Code: CodeFailed, Gravity: Attention,
+	{Code: ReasonFailed, Gravity: Attention,
 		Line: "{{.Jobs}} jobs have failed and wait to be retried or canceled, {{.Details}} of " +
 			"them in {{.Group}}",
 		Command: "qless failed ls", Alert: "QlessFailureGroupGrows"},
-	{Code: CodeUniqueHeld, Gravity: Attention,
+	{Code: ReasonUniqueHeld, Gravity: Attention,
 		Line: "puts with the unique key{{if .Details}}s of {{.Details}} jobs are refused until " +
 			"these are due, the last{{else}} of job {{.JID}} are refused until it is due{{end}} " +
 			"at {{clock .Until}}",
 		Command: "qless job show {jid}"},
-	{Code: CodeDistant, Gravity: Attention,
+	{Code: ReasonDistant, Gravity: Attention,
 		Line: `has a job that is not due until {{.Until.UTC.Format "2006-01-02"}}: is that ` +
 			`intended?`,
 		Lines:   "have jobs that are not due for a long time, such as {{.JID}}",
 		Command: "qless job show {jid}"},
 
 	// Remarks of a status.
-	{Code: CodeNoPersistence, Gravity: Warning,
+	{Code: ReasonNoPersistence, Gravity: Warning,
 		Text:   "The server keeps nothing on disk: a restart loses all jobs.",
 		Line:   "the server keeps nothing on disk: a restart loses all jobs",
 		Advice: "Set appendonly to yes.", Command: "redis-cli CONFIG SET appendonly yes",
 		Look: "qless doctor"},
 
 	// Further reasons for the jobs of a queue to wait.
-	{Code: CodeUnknown, Gravity: Attention,
+	{Code: ReasonUnknown, Gravity: Attention,
 		Text: `No queue {{printf "%q" .Queue}} is known: it never had a job, or it was forgotten.` +
 			`{{with .Details}} Did you mean {{.}}?{{end}}`,
 		Advice: "Compare the name with those of the queues.", Command: "qless queue ls"},
-	{Code: CodeEmpty, Gravity: Calm, Text: "The queue has no jobs.",
+	{Code: ReasonEmpty, Gravity: Calm, Text: "The queue has no jobs.",
 		Advice: "Check whether the jobs have failed or are complete.", Command: "qless failed ls"},
-	{Code: CodeLimit, Gravity: Attention,
+	{Code: ReasonLimit, Gravity: Attention,
 		Text: `{{verb .Jobs "job" "waits" "wait"}} for the limit {{printf "%q" .Limit}}{{if not ` +
 			`.Certain}}, which has free slots now: each job is tried again within about a ` +
 			`minute{{else if .Details}}: no more than {{count .Max "job"}} may start in ` +
@@ -323,193 +323,194 @@ var kinds = []Kind{
 		Advice: "{{if not .Certain}}Wait a minute.{{else if .JIDs}}Look at a job that holds a " +
 			"slot, or raise the limit.{{else}}Wait, or raise the limit.{{end}}",
 		Command: "qless job show {jid}"},
-	{Code: CodeWorkersBusy, Gravity: Attention,
+	{Code: ReasonWorkersBusy, Gravity: Attention,
 		Text: `{{if .Slots}}{{.Details}} jobs from the queue, and none has a free slot: {{count ` +
 			`.Busy "job"}} in {{count .Slots "slot"}}.{{else}}No registered worker takes jobs ` +
 			`from the queue. {{.Details}} its jobs with an unknown number of slots, which may ` +
 			`all be busy: {{list .Workers}}.{{end}}`,
 		Advice:  "Start more workers, or find out which jobs take so long.",
 		Command: "qless worker ls"},
-	{Code: CodeScheduled, Gravity: Calm,
+	{Code: ReasonScheduled, Gravity: Calm,
 		Text: `{{verb .Jobs "job" "is scheduled" "are scheduled"}}{{if not .Until.IsZero}}, the ` +
 			`next for {{clock .Until}}{{end}}.`,
 		Advice:  "Wait, or check when they are due.",
 		Command: "qless job ls -q {queue} -s scheduled"},
-	{Code: CodeRecurring, Gravity: Calm,
+	{Code: ReasonRecurring, Gravity: Calm,
 		Text:   `The queue has only {{count .Jobs "recurring job"}}, due next at {{clock .Until}}.`,
 		Advice: "Wait, or check when it is due.", Command: "qless recur ls"},
-	{Code: CodeDepends, Gravity: Attention,
+	{Code: ReasonDepends, Gravity: Attention,
 		Text: `{{verb .Jobs "job" "waits" "wait"}} for others to complete{{with ` +
 			`.Blockers}}{{with index . 0}}, such as {{.JID}}, which {{if eq .State ` +
 			`"depends"}}waits for others{{else}}is {{.State}}{{end}} in {{printf "%q" ` +
 			`.Queue}}{{end}}{{end}}.`,
 		Advice:  "{{if .Blockers}}Look at the jobs that they wait for.{{end}}",
 		Command: "qless job graph {blocker}"},
-	{Code: CodeUntold, Gravity: Leftover,
+	{Code: ReasonNotNotified, Gravity: Leftover,
 		Text: `{{if .Key}}The job {{.Name}} was not notified that {{.Details}}, which it waits ` +
 			`for, has failed: a sweep notifies it.{{else}}{{verb .Jobs "job" "was" "were"}} not ` +
 			`notified that others failed: the script of another client, or an old one, failed ` +
 			`those.{{end}}`,
 		Advice:  "Notify them, or wait: a Go worker does so every 5 minutes.",
 		Command: "qless sweep"},
-	{Code: CodeUnswept, Gravity: Attention, Text: "{{.Details}}: nothing has noticed that yet.",
+	{Code: ReasonExpiredUnswept, Gravity: Attention,
+		Text:   "{{.Details}}: nothing has noticed that yet.",
 		Advice: "Sweep. If that does not help, qless doctor --fix does.", Command: "qless sweep"},
-	{Code: CodeGrace, Gravity: Attention,
+	{Code: ReasonGrace, Gravity: Attention,
 		Text: `The locks on {{count .Jobs "job"}}, held by {{list .Workers}}, have expired. The ` +
 			`first grace period ends at {{clock .Until}}.`,
 		Advice:  "Wait for the end of the grace period. Did a worker die?",
 		Command: "qless worker ls"},
-	{Code: CodeUnhandled, Gravity: Urgent,
+	{Code: ReasonUnhandled, Gravity: Urgent,
 		Text: `{{verb .Jobs "job" "has" "have"}} failed in {{list .Groups}}: workers in other ` +
 			`languages fail jobs this way when they can't find the code for a klass.`,
-		Advice: "Deploy the code, then retry the jobs.", Command: "qless failed retry {group}"},
-	{Code: CodeNoCompletions, Gravity: Urgent,
+		Advice: "Deploy the code, then retry the jobs.", Command: "qless failed unfail {group}"},
+	{Code: ReasonNoCompletions, Gravity: Urgent,
 		Text: `No Go worker has completed a job of the klass {{printf "%q" .Klass}} from this ` +
 			`queue in the last hour: {{.Failed}} failed and {{.Retried}} were retried{{with ` +
 			`.Details}}, the last in {{.}}{{end}}.`,
 		Advice:  "Look at how its jobs fail, and read the workers' logs.",
 		Command: "qless job show {jid}"},
-	{Code: CodeRunning, Gravity: Calm, Text: `{{verb .Jobs "job" "runs" "run"}}, and none waits.`},
-	{Code: CodeFlowing, Gravity: Calm,
+	{Code: ReasonRunning, Gravity: Calm, Text: `{{verb .Jobs "job" "runs" "run"}}, and none waits.`},
+	{Code: ReasonFlowing, Gravity: Calm,
 		Text: `Nothing seems to keep {{count .Jobs "job"}} waiting: {{.Details}} jobs from the ` +
 			`queue, with {{.Busy}} of {{count .Slots "slot"}} in use, and {{verb .Completed ` +
 			`"run" "was" "were"}} completed in the last hour.`,
 		Advice: "Check whether the counts go down.", Command: "qless top --queue {queue}"},
 
 	// Damage and danger.
-	{Code: CodeMisplaced, Gravity: Broken,
+	{Code: ReasonMisplaced, Gravity: Broken,
 		Text: "{{.Key}} has the job {{.Name}}, which by its record belongs in {{.Details}}."},
-	{Code: CodeGhost, Gravity: Broken,
+	{Code: ReasonGhost, Gravity: Broken,
 		Text: "{{.Key}} has the job {{.Name}}, which has no record."},
-	{Code: CodeDuplicate, Gravity: Broken,
+	{Code: ReasonDuplicate, Gravity: Broken,
 		Text: "The failure group {{.Key}} has the job {{.Name}} more than once."},
-	{Code: CodeIncomplete, Gravity: Broken,
+	{Code: ReasonIncomplete, Gravity: Broken,
 		Text: "The record {{.Key}} is incomplete: it has {{.Details}}.",
 		Advice: "Move it to a queue, where it is then due, or read it by its key, put it again, " +
 			"and delete the key.",
 		Command: "qless job move {record} --to QUEUE | redis-cli HGETALL {key}"},
-	{Code: CodeNoHistory, Gravity: Broken, Text: "The job {{.Name}} has no history."},
-	{Code: CodeOrphan, Gravity: Broken,
+	{Code: ReasonNoHistory, Gravity: Broken, Text: "The job {{.Name}} has no history."},
+	{Code: ReasonOrphan, Gravity: Broken,
 		Text: "{{.Key}} is the history of a job that has no record."},
-	{Code: CodeNoWorker, Gravity: Broken,
+	{Code: ReasonNoWorker, Gravity: Broken,
 		Text: "The job {{.Name}} is running but names no worker."},
-	{Code: CodeLockDiffers, Gravity: Broken,
+	{Code: ReasonLockDiffers, Gravity: Broken,
 		Text: "The job {{.Name}}, its queue and its worker disagree on when its lock expires."},
-	{Code: CodeLockUnlisted, Gravity: Leftover,
+	{Code: ReasonLockUnlisted, Gravity: Leftover,
 		Text: "The job {{.Name}} is running but is not among the jobs of its worker {{.Details}}."},
-	{Code: CodeLockLeft, Gravity: Leftover,
+	{Code: ReasonLockLeft, Gravity: Leftover,
 		Text: "{{.Key}} has the job {{.Name}} ({{.Details}}), which the worker does not hold."},
-	{Code: CodeDependencyOneSided, Gravity: Broken,
+	{Code: ReasonDependencyOneSided, Gravity: Broken,
 		Text: "{{.Key}} has the dependency {{.Name}}, which {{.Details}} lacks."},
-	{Code: CodeDependencyOver, Gravity: Broken,
+	{Code: ReasonDependencyOver, Gravity: Broken,
 		Text: "{{.Key}} has the dependency {{.Name}} on a job that is {{.Details}}."},
-	{Code: CodeDependencyLeft, Gravity: Broken,
+	{Code: ReasonDependencyLeft, Gravity: Broken,
 		Text: "{{.Key}} has the dependency {{.Name}} of a job that is {{.Details}}."},
-	{Code: CodeWaitsForNothing, Gravity: Broken,
+	{Code: ReasonWaitsForNothing, Gravity: Broken,
 		Text: "The job {{.Name}} waits for others but has no dependencies."},
-	{Code: CodeTagLacking, Gravity: Broken,
+	{Code: ReasonTagLacking, Gravity: Broken,
 		Text: "The job {{.Name}} is not among the jobs of its tags {{.Details}}."},
-	{Code: CodeTagExtra, Gravity: Broken,
+	{Code: ReasonTagExtra, Gravity: Broken,
 		Text: "{{.Key}} has the job {{.Name}}, which does not have the tag."},
-	{Code: CodeTagCount, Gravity: Broken,
+	{Code: ReasonTagCount, Gravity: Broken,
 		Text: "The counter of the tag {{.Name}} is {{.Details}}."},
-	{Code: CodeQueueUnlisted, Gravity: Broken,
+	{Code: ReasonQueueUnlisted, Gravity: Broken,
 		Text: "The queue {{.Details}} has jobs but is not among the queues."},
-	{Code: CodeTimeImpossible, Gravity: Broken,
+	{Code: ReasonTimeImpossible, Gravity: Broken,
 		Text: "{{.Key}} has the job {{.Name}} for a time that is none: {{.Details}}."},
-	{Code: CodeOptionsDamaged, Gravity: Broken,
+	{Code: ReasonOptionsDamaged, Gravity: Broken,
 		Text: "The options of the job {{.Name}} can't be read: {{.Details}}."},
-	{Code: CodeGroupUnlisted, Gravity: Broken,
+	{Code: ReasonGroupUnlisted, Gravity: Broken,
 		Text: "{{.Key}} has failed jobs but is not among the failure groups."},
-	{Code: CodeGroupEmpty, Gravity: Broken,
+	{Code: ReasonGroupEmpty, Gravity: Broken,
 		Text: "The failure group {{.Name}} is listed but has no jobs."},
-	{Code: CodeDeadlineLacking, Gravity: Leftover,
+	{Code: ReasonDeadlineLacking, Gravity: Leftover,
 		Text: "The job {{.Name}} has a lifetime that no sweep would enforce."},
-	{Code: CodeClaimLacking, Gravity: Leftover,
+	{Code: ReasonClaimLacking, Gravity: Leftover,
 		Text: "No job holds the unique key {{.Details}} of the job {{.Name}}."},
-	{Code: CodeSlotLacking, Gravity: Leftover,
+	{Code: ReasonSlotLacking, Gravity: Leftover,
 		Text: "The job {{.Name}} is running but has no slot of its limit {{.Details}}."},
-	{Code: CodeParkedLacking, Gravity: Broken,
+	{Code: ReasonParkedLacking, Gravity: Broken,
 		Text: "The job {{.Name}} waits for the limit {{.Details}}, which does not know it."},
-	{Code: CodeLimitDamaged, Gravity: Broken,
+	{Code: ReasonLimitDamaged, Gravity: Broken,
 		Text:   "The definition of the limit {{.Name}} can't be read: {{.Details}}.",
 		Advice: "Set the limit again."},
-	{Code: CodeStatsDamaged, Gravity: Broken,
+	{Code: ReasonStatsDamaged, Gravity: Broken,
 		Text: "The figure {{.Name}} of {{.Key}} is impossible: {{.Details}}."},
-	{Code: CodeRatesDamaged, Gravity: Broken,
+	{Code: ReasonRatesDamaged, Gravity: Broken,
 		Text: "The rates {{.Name}} of {{.Key}} can't be read: {{.Details}}."},
-	{Code: CodeShareDamaged, Gravity: Broken,
+	{Code: ReasonTurnDamaged, Gravity: Broken,
 		Text: "The turn of the tenant {{.Name}} in {{.Key}} can't end at {{.Details}}."},
-	{Code: CodeNoExpiry, Gravity: Broken, Text: "{{.Key}} should expire but does not."},
-	{Code: CodeScheduleEmpty, Gravity: Broken,
+	{Code: ReasonNoExpiry, Gravity: Broken, Text: "{{.Key}} should expire but does not."},
+	{Code: ReasonScheduleEmpty, Gravity: Broken,
 		Text: "The schedule {{.Name}} is registered but has no data."},
-	{Code: CodeWrongType, Gravity: Broken, Text: "{{.Key}} holds {{.Details}}.",
+	{Code: ReasonWrongType, Gravity: Broken, Text: "{{.Key}} holds {{.Details}}.",
 		Advice:  "Another program has written the key. Rename it, then examine again.",
 		Command: "redis-cli RENAME {key} aside"},
-	{Code: CodeUnknownKey, Gravity: Warning,
+	{Code: ReasonUnknownKey, Gravity: Warning,
 		Text:   "{{.Key}} is a key that no known program uses.",
 		Advice: "Find out which program writes it, and give that another prefix."},
-	{Code: CodeInnerNamespace, Gravity: Warning,
+	{Code: ReasonInnerNamespace, Gravity: Warning,
 		Text: "The keys that begin with {{.Key}} look like another namespace: its name should " +
 			"not begin with the name of this one.",
 		Advice: "Give one of them another name: qless dump, and qless restore with another " +
 			"--namespace."},
-	{Code: CodeLifeOver, Gravity: Leftover,
+	{Code: ReasonLifeOver, Gravity: Leftover,
 		Text: "The life of the job {{.Name}}, which is {{.Details}}, is over: a sweep deletes " +
 			"it, or fails it if others depend on it.",
 		Command: "qless sweep"},
-	{Code: CodeOverdue, Gravity: Leftover,
+	{Code: ReasonOverdue, Gravity: Leftover,
 		Text: "{{.Key}} has {{.Details}} overdue by more than a minute, which no worker has " +
 			"asked for: a sweep of the queue moves them.",
 		Advice: "Start a worker of the queue, or sweep.", Command: "qless sweep *"},
-	{Code: CodeFailedUnkept, Gravity: Leftover,
+	{Code: ReasonFailedUnkept, Gravity: Leftover,
 		Text:    "{{.Key}} has failed jobs that the settings do not keep: a sweep deletes them.",
 		Command: "qless sweep"},
-	{Code: CodeUnsettled, Gravity: Leftover,
+	{Code: ReasonDependentsPending, Gravity: Leftover,
 		Text: "Not all jobs that wait for {{.Name}}, which is {{.Details}}, were notified: a " +
 			"sweep notifies them.",
 		Command: "qless sweep"},
-	{Code: CodeTrackedGone, Gravity: Leftover, Text: "The job {{.Name}} is tracked but gone."},
-	{Code: CodeDeadlineLeft, Gravity: Leftover,
+	{Code: ReasonTrackedGone, Gravity: Leftover, Text: "The job {{.Name}} is tracked but gone."},
+	{Code: ReasonDeadlineLeft, Gravity: Leftover,
 		Text: "A deadline is recorded for the job {{.Name}}, which has no lifetime or is gone."},
-	{Code: CodeFiledLeft, Gravity: Leftover,
+	{Code: ReasonFiledLeft, Gravity: Leftover,
 		Text: "The job {{.Name}} is filed as failed but is {{.Details}}."},
-	{Code: CodeClaimLeft, Gravity: Leftover,
+	{Code: ReasonClaimLeft, Gravity: Leftover,
 		Text: "{{.Key}} is a claim that is no longer in force."},
-	{Code: CodeSlotLeft, Gravity: Leftover,
+	{Code: ReasonSlotLeft, Gravity: Leftover,
 		Text: "{{.Key}} has a slot for the job {{.Name}}, which is not running: it is " +
 			"{{.Details}}."},
-	{Code: CodeParkedLeft, Gravity: Leftover,
+	{Code: ReasonParkedLeft, Gravity: Leftover,
 		Text: "{{.Key}} has the job {{.Name}}, which does not wait for the limit: it is " +
 			"{{.Details}}."},
-	{Code: CodeShareLeft, Gravity: Leftover,
+	{Code: ReasonTurnLeft, Gravity: Leftover,
 		Text: "{{.Key}} has turns of tenants without waiting jobs."},
-	{Code: CodeIdleDead, Gravity: Leftover,
+	{Code: ReasonIdleDead, Gravity: Leftover,
 		Text: "{{.Key}} has the idle worker {{.Name}}, which is gone."},
-	{Code: CodeClaimDead, Gravity: Leftover,
+	{Code: ReasonClaimDead, Gravity: Leftover,
 		Text: "{{.Key}} is a claim of the worker {{.Details}}, which is gone."},
-	{Code: CodeSettingUnknown, Gravity: Warning,
+	{Code: ReasonSettingUnknown, Gravity: Warning,
 		Text:    "No known client reads the setting {{.Name}}.",
 		Advice:  "Reset it, unless another client reads it.",
 		Command: "qless config unset {member}"},
-	{Code: CodeSettingInvalid, Gravity: Warning,
+	{Code: ReasonSettingInvalid, Gravity: Warning,
 		Text:   "The value of the setting {{.Name}} is invalid: {{.Details}}.",
 		Advice: "Set another value, or reset it.", Command: "qless config unset {member}"},
-	{Code: CodeSettingDangerous, Gravity: Warning,
+	{Code: ReasonSettingDangerous, Gravity: Warning,
 		Text: "The setting {{.Name}} is {{.Details}}.", Advice: "Set another value, or reset it.",
 		Command: "qless config set {member} VALUE"},
-	{Code: CodePersistenceFailed, Gravity: Warning,
+	{Code: ReasonPersistenceFailed, Gravity: Warning,
 		Text:   "The server could not write to its disk: {{.Details}}.",
 		Advice: "See the log of the server: the disk may be full, or not writable."},
-	{Code: CodeOldServer, Gravity: Warning,
+	{Code: ReasonOldServer, Gravity: Warning,
 		Text: "The server is Redis {{.Details}}, but " + redisx.OldestServer +
 			" or later is required.",
 		Advice: "Upgrade the server."},
-	{Code: CodeNewServer, Gravity: Warning,
+	{Code: ReasonNewServer, Gravity: Warning,
 		Text: "The server is {{.Details}}, which is newer than those that this version was " +
 			"tested on.",
 		Advice: "Look for a newer version of qless."},
-	{Code: CodeClockSkew, Gravity: Warning,
+	{Code: ReasonClockSkew, Gravity: Warning,
 		Text:   "The clock of the worker {{.Name}} is ahead of the server's by {{.Details}}.",
 		Advice: "Let the host of the worker set its clock by NTP."},
 }

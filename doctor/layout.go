@@ -83,9 +83,9 @@ const (
 func (c class) own(key string) item { return item{key, c.seconds} }
 
 // checkOf returns the check for the item of a finding of a code.
-func checkOf(i item, code Code) check {
+func checkOf(i item, code ReasonCode) check {
 	c := classOf(i.key, code.keyType())
-	if c.members == checkPlace && (code == CodeGhost || code == CodeMisplaced) {
+	if c.members == checkPlace && (code == ReasonGhost || code == ReasonMisplaced) {
 		return checkPlace // even for a member that is empty
 	}
 	if i.member == "" || i.member == c.seconds {

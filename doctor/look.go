@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A look holds the data that Why has read about a queue.
+// A look holds the data that Explain has read about a queue.
 type look struct {
 	client *qless.Client
 	in     *inspect.Inspector

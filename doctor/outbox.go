@@ -73,7 +73,7 @@ func (s *Status) outboxProblems(late time.Duration) (found []Reason) {
 		o := &s.Outboxes[i]
 		silent := s.asOf.Sub(o.Reported)
 		add := func(urgent bool, jobs int, sentence string, args ...any) {
-			found = append(found, Reason{Code: CodeOutbox, Jobs: jobs, Gravity: grave(urgent),
+			found = append(found, Reason{Code: ReasonOutbox, Jobs: jobs, Gravity: grave(urgent),
 				details: o.Name + " " + fmt.Sprintf(sentence, args...)})
 		}
 		if aside := o.Aside(); aside > 0 {

@@ -56,15 +56,15 @@ func (s *Status) problems(late time.Duration) []Reason {
 	found := slices.Concat(
 		s.memoryProblems(), s.refusal(), s.damagedKeys(), s.queueProblems(late), s.heldKeys(),
 		s.outboxProblems(late))
-	if !has(found, CodeFailing) {
+	if !has(found, ReasonFailing) {
 		found = append(found, s.manyFailed()...)
 	}
 	if n := len(s.unlocked); n > 0 {
-		found = append(found, Reason{Code: CodeLost, Gravity: Urgent, Jobs: n, JID: s.unlocked[0]})
+		found = append(found, Reason{Code: ReasonLost, Gravity: Urgent, Jobs: n, JID: s.unlocked[0]})
 	}
 	for _, job := range s.deadly {
 		found = append(found, Reason{
-			Code: CodeDeadly, Queue: job.Queue, JID: job.JID, Klass: job.Klass,
+			Code: ReasonDeadly, Queue: job.Queue, JID: job.JID, Klass: job.Klass,
 			Group: job.Failure.Group, details: fmt.Sprint(len(job.Attempts)),
 		})
 	}
@@ -83,7 +83,7 @@ func (s *Status) problems(late time.Duration) []Reason {
 	return found
 }
 
-func has(found []Reason, code Code) bool {
+func has(found []Reason, code ReasonCode) bool {
 	return slices.ContainsFunc(found, func(r Reason) bool { return r.Code == code })
 }
 
@@ -98,7 +98,7 @@ func (s *Status) manyFailed() []Reason {
 	}
 	largest := s.Failures[0]
 	r := Reason{
-		Code: CodeFailed, Group: largest.Name, Jobs: failed, details: fmt.Sprint(largest.Jobs),
+		Code: ReasonFailed, Group: largest.Name, Jobs: failed, details: fmt.Sprint(largest.Jobs),
 	}
 	if 2*largest.Jobs > failed {
 		r.Command = r.command("qless failed show {group}")
@@ -115,8 +115,8 @@ func (s *Status) memoryProblems() []Reason {
 	}
 	found := memoryReasons(float64(memory.Used), float64(memory.Max), memory.Policy)
 	for i := range found {
-		found[i].Gravity = grave(found[i].Code == CodeMemoryFull ||
-			found[i].Code == CodeMemoryLow && has(found, CodeEvicts))
+		found[i].Gravity = grave(found[i].Code == ReasonMemoryFull ||
+			found[i].Code == ReasonMemoryLow && has(found, ReasonEvicts))
 	}
 	return found
 }
@@ -132,7 +132,7 @@ func (s *Status) refusal() []Reason {
 	if s.Refuses == "" {
 		return nil
 	}
-	return []Reason{{Code: CodeRefused, Gravity: Urgent, details: map[string]string{
+	return []Reason{{Code: ReasonRefused, Gravity: Urgent, details: map[string]string{
 		misconf:    "the server can't write to its disk",
 		readOnly:   "the server is a replica of " + s.master,
 		noReplicas: "no replica follows the server",
@@ -143,7 +143,7 @@ func (s *Status) damagedKeys() []Reason {
 	var found []Reason
 	for _, damaged := range s.Damaged {
 		found = append(found, Reason{
-			Code: CodeDamaged, Key: damaged.Key, Queue: queueOfKey(s.Namespace, damaged.Key),
+			Code: ReasonDamaged, Key: damaged.Key, Queue: queueOfKey(s.Namespace, damaged.Key),
 			details: damaged.Kind,
 		})
 	}
@@ -161,7 +161,7 @@ func queueOfKey(namespace, key string) string {
 
 // queueProblems returns the problems of the queues, each cause once.
 func (s *Status) queueProblems(late time.Duration) []Reason {
-	byCode := map[Code][]Reason{}
+	byCode := map[ReasonCode][]Reason{}
 	for i := range s.Queues {
 		for _, r := range s.Queues[i].problems(s.asOf, late, s.Workers.Silent) {
 			r.Queue, r.age = s.Queues[i].Name, s.Queues[i].Oldest
@@ -174,7 +174,7 @@ func (s *Status) queueProblems(late time.Duration) []Reason {
 			return cmp.Or(cmp.Compare(b.age, a.age), b.Jobs-a.Jobs)
 		})
 		r := shared(some)
-		if r.Code == CodeFailing {
+		if r.Code == ReasonFailing {
 			r.Group = s.failing
 		}
 		found = append(found, r)
@@ -229,22 +229,22 @@ func (q *QueueStatus) waitProblems(late time.Duration, silent int) []Reason {
 	case !state.isWaiting():
 	case len(causes) > 0:
 		r := causes[0]
-		if r.Code == CodeMaxConcurrency || r.Code == CodeMaxRate {
+		if r.Code == ReasonMaxConcurrency || r.Code == ReasonMaxRate {
 			r.Gravity = grave(isLate)
 		}
-		if q.Oldest >= unworked || r.Code != CodeNoWorkers && r.Code != CodeWorkersPaused {
+		if q.Oldest >= unworked || r.Code != ReasonNoWorkers && r.Code != ReasonWorkersPaused {
 			found = append(found, r)
 		}
 	case isLate && q.Stalled > 0: // The expired locks are the cause.
 		lateness = fmt.Sprintf(", and %s, the oldest for %s", waits(q.Waiting), units.Age(q.Oldest))
 	case isLate:
-		found = append(found, Reason{Code: CodeOld, Jobs: q.Waiting})
+		found = append(found, Reason{Code: ReasonOld, Jobs: q.Waiting})
 	}
 	if q.unhandled != "" {
-		found = append(found, Reason{Code: CodeNoHandler, Klass: q.unhandled})
+		found = append(found, Reason{Code: ReasonNoHandler, Klass: q.unhandled})
 	}
-	if q.Stalled > 0 && !has(found, CodeNoWorkers) {
-		found = append(found, Reason{Code: CodeStalled, Jobs: q.Stalled, details: lateness})
+	if q.Stalled > 0 && !has(found, ReasonNoWorkers) {
+		found = append(found, Reason{Code: ReasonStalled, Jobs: q.Stalled, details: lateness})
 	}
 	return found
 }
@@ -253,7 +253,7 @@ func (q *QueueStatus) waitProblems(late time.Duration, silent int) []Reason {
 func (q *QueueStatus) runProblems() []Reason {
 	completed, failed, retried := q.Rates.Completed, q.Rates.Failed, q.Rates.Retried
 	all := completed + failed + retried
-	problem := func(code Code, urgent bool, n float64) []Reason {
+	problem := func(code ReasonCode, urgent bool, n float64) []Reason {
 		return []Reason{{
 			Code: code, Gravity: grave(urgent), Jobs: int(math.Round(n)), perMinute: n,
 			rate: 100 * n / all, details: units.Rate(n),
@@ -261,9 +261,9 @@ func (q *QueueStatus) runProblems() []Reason {
 	}
 	switch {
 	case failed >= failingRate && failed > FailingShare*all:
-		return problem(CodeFailing, failed >= lostRate || failed >= lostShare*all, failed)
+		return problem(ReasonFailing, failed >= lostRate || failed >= lostShare*all, failed)
 	case retried >= failingRate && retried > retriedShare*all:
-		return problem(CodeRetrying, retried >= lostRate && completed == 0, retried)
+		return problem(ReasonRetrying, retried >= lostRate && completed == 0, retried)
 	}
 	return nil
 }
@@ -276,36 +276,36 @@ func (q *QueueStatus) jobProblems(asOf time.Time) []Reason {
 	var found []Reason
 	if r := q.blocked; r != nil {
 		found = append(found, Reason{
-			Code: CodeFailedDependency, Gravity: Attention, Jobs: r.Jobs, JID: r.Blockers[0].JID,
+			Code: ReasonFailedDependency, Gravity: Attention, Jobs: r.Jobs, JID: r.Blockers[0].JID,
 			Group: r.Blockers[0].Group,
 		})
 	}
 	found = append(found, q.circle...)
 	if job := q.openBatch; job != nil && asOf.Sub(job.History[0].When) >= openLong {
 		found = append(found, Reason{
-			Code: CodeOpenBatch, JID: job.JID, details: units.Age(asOf.Sub(job.History[0].When)),
+			Code: ReasonOpenBatch, JID: job.JID, details: units.Age(asOf.Sub(job.History[0].When)),
 		})
 	}
 	if q.long != nil {
 		found = append(found, Reason{
-			Code: CodeLongRun, JID: q.long.JID, Klass: q.long.Klass, Workers: []string{q.long.Worker},
+			Code: ReasonLongRun, JID: q.long.JID, Klass: q.long.Klass, Workers: []string{q.long.Worker},
 			details: units.Age(asOf.Sub(q.long.Since)),
 		})
 	}
 	if q.distant != nil {
-		found = append(found, Reason{Code: CodeDistant, JID: q.distant.jid, Until: q.distant.due})
+		found = append(found, Reason{Code: ReasonDistant, JID: q.distant.jid, Until: q.distant.due})
 	}
 	return found
 }
 
 // ofSchedule returns the problem of a schedule that is overdue, or that no worker follows.
-func ofSchedule(schedule *inspect.Schedule) Reason {
+func ofSchedule(schedule *inspect.ScheduleInfo) Reason {
 	r := Reason{
-		Code: CodeScheduleUnfollowed, Queue: schedule.Queue, Schedule: schedule.ID,
+		Code: ReasonScheduleUnfollowed, Queue: schedule.Queue, Schedule: schedule.ID,
 		Until: schedule.Next,
 	}
 	if schedule.Overdue > 0 {
-		r.Code, r.Until = CodeScheduleMissed, time.Time{}
+		r.Code, r.Until = ReasonScheduleMissed, time.Time{}
 		r.details = count(schedule.Overdue, "run") + ", and " + followers(len(schedule.Followers))
 	}
 	return r
@@ -329,7 +329,7 @@ func passes(limit *inspect.LimitInfo, late time.Duration) bool {
 }
 
 func fullLimit(limit *inspect.LimitInfo) Reason {
-	r := Reason{Code: CodeLimitFull, Limit: limit.Name, Jobs: limit.Parked}
+	r := Reason{Code: ReasonLimitFull, Limit: limit.Name, Jobs: limit.Parked}
 	switch {
 	case !limit.HeldUntil.IsZero():
 		r.details = ", and is held until " + limit.HeldUntil.UTC().Format(time.TimeOnly) + " UTC"

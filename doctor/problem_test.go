@@ -122,19 +122,19 @@ func TestEachProblemOfAQueue(t *testing.T) {
 		}},
 		{"failed", 0, waiting, func(o *Status) {
 			o.Failures = []Group{{"timeout", 100}}
-			o.Queues[0].Rates, o.failing = Rates{Completed: 8, Failed: 0.2}, "timeout"
+			o.Queues[0].Rates, o.failing = Throughput{Completed: 8, Failed: 0.2}, "timeout"
 		}},
 		{"failing", 0, waiting, func(o *Status) {
 			o.Failures = []Group{{"timeout", 100}}
-			o.Queues[0].Rates = Rates{Completed: 8, Failed: 2}
+			o.Queues[0].Rates = Throughput{Completed: 8, Failed: 2}
 		}},
-		{"failing", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Completed: 8, Failed: 2} }},
-		{"failing", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Failed: 2, Retried: 8} }},
-		{"retrying", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Completed: 8, Retried: 9} }},
-		{"", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Completed: 9, Retried: 8} }},
-		{"", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Retried: 0.5} }},
-		{"", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Completed: 98, Failed: 2} }},
-		{"", 0, waiting, func(o *Status) { o.Queues[0].Rates = Rates{Failed: 0.5} }},
+		{"failing", 0, waiting, func(o *Status) { o.Queues[0].Rates = Throughput{Completed: 8, Failed: 2} }},
+		{"failing", 0, waiting, func(o *Status) { o.Queues[0].Rates = Throughput{Failed: 2, Retried: 8} }},
+		{"retrying", 0, waiting, func(o *Status) { o.Queues[0].Rates = Throughput{Completed: 8, Retried: 9} }},
+		{"", 0, waiting, func(o *Status) { o.Queues[0].Rates = Throughput{Completed: 9, Retried: 8} }},
+		{"", 0, waiting, func(o *Status) { o.Queues[0].Rates = Throughput{Retried: 0.5} }},
+		{"", 0, waiting, func(o *Status) { o.Queues[0].Rates = Throughput{Completed: 98, Failed: 2} }},
+		{"", 0, waiting, func(o *Status) { o.Queues[0].Rates = Throughput{Failed: 0.5} }},
 		{"limit_full", 0, waiting, func(o *Status) {
 			o.FullLimits = []inspect.LimitInfo{{
 				LimitOverview: inspect.LimitOverview{Name: "shop", Parked: 2}, HeldUntil: time.Now(),
@@ -153,7 +153,7 @@ func TestEachProblemOfAQueue(t *testing.T) {
 		{"failed", 0, waiting, func(o *Status) { o.Failures = []Group{{"a", 99}, {"b", 1}} }},
 		{"", 0, waiting, func(o *Status) { o.Failures = []Group{{"a", 99}} }},
 		{"schedule_missed", 0, waiting, func(o *Status) {
-			o.schedules = []inspect.Schedule{{ID: "nightly", Overdue: 2}}
+			o.schedules = []inspect.ScheduleInfo{{ID: "nightly", Overdue: 2}}
 		}},
 		{"", 0, waiting, func(o *Status) { o.Outboxes = []Outbox{{Rows: 9, Oldest: time.Second}} }},
 		{"outbox", 0, waiting, func(o *Status) { o.Outboxes = []Outbox{{Rows: 9, Oldest: 2 * time.Hour}} }},
@@ -187,7 +187,7 @@ func TestUrgentProblemsComeFirstThenTheGravest(t *testing.T) {
 func TestRetriesAreUrgentIfNothingCompletes(t *testing.T) {
 	for completed, urgent := range map[float64]bool{0: true, 1: false} {
 		q := queueOf(qless.QueueCounts{Waiting: 1}, 0)
-		q.Rates = Rates{Completed: completed, Retried: 19}
+		q.Rates = Throughput{Completed: completed, Retried: 19}
 		found := (&Status{Queues: []QueueStatus{q, q}}).problems(time.Minute)
 		require.Len(t, found, 1)
 		require.Equal(t, urgent, found[0].Urgent())
@@ -200,7 +200,7 @@ func TestACauseThatQueuesShareIsOneProblem(t *testing.T) {
 	o := &Status{Namespace: "ql:", failing: "ConnectionError"}
 	for i, name := range []string{"a", "b", "c"} {
 		q := queueOf(qless.QueueCounts{Waiting: i + 1}, time.Duration(i+1)*time.Hour)
-		q.Name, q.Workers, q.Rates = name, 0, Rates{Completed: 1, Failed: float64(i) + 4.4}
+		q.Name, q.Workers, q.Rates = name, 0, Throughput{Completed: 1, Failed: float64(i) + 4.4}
 		o.Queues = append(o.Queues, q)
 	}
 	found := o.problems(time.Minute)
@@ -229,11 +229,11 @@ func TestFailedJobsOfManyGroupsAreListed(t *testing.T) {
 // If a tenth of a queue's jobs fail, that is a problem, but not an urgent one.
 func TestFewFailuresAreNotUrgent(t *testing.T) {
 	for _, test := range []struct {
-		rates  Rates
+		rates  Throughput
 		urgent bool
 	}{
-		{Rates{Completed: 8, Failed: 2}, false}, {Rates{Completed: 2, Failed: 2}, true},
-		{Rates{Completed: 50, Failed: 10}, true},
+		{Throughput{Completed: 8, Failed: 2}, false}, {Throughput{Completed: 2, Failed: 2}, true},
+		{Throughput{Completed: 50, Failed: 10}, true},
 	} {
 		q := queueOf(qless.QueueCounts{}, 0)
 		q.Rates = test.rates
@@ -262,7 +262,7 @@ func TestEachTextOfTheTableIsFilledIn(t *testing.T) {
 		Workers: []string{"w"}, Slots: 1, Busy: 1, Silent: 1, Blockers: []Blocker{{JID: "b"}},
 		Until: time.Unix(0, 0), details: "d", rate: 12,
 	}
-	codes := map[Code]bool{}
+	codes := map[ReasonCode]bool{}
 	for _, k := range Kinds() {
 		require.False(t, codes[k.Code], "%s is there twice", k.Code)
 		codes[k.Code] = true

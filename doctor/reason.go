@@ -18,8 +18,8 @@ import (
 // A Reason is a cause that keeps jobs waiting, a problem of a namespace, or a case of damage or
 // danger. [Kinds] describes the codes. The fields that are set depend on the code.
 type Reason struct {
-	Code    Code    `json:"code"`
-	Gravity Gravity `json:"gravity"`
+	Code    ReasonCode `json:"code"`
+	Gravity Gravity    `json:"gravity"`
 
 	// Sentence describes it in words.
 	Sentence string `json:"sentence"`
@@ -153,12 +153,12 @@ func CompareReasons(a, b *Reason) int {
 	return cmp.Or(placeOf(a.Code)-placeOf(b.Code), b.Jobs-a.Jobs)
 }
 
-func placeOf(code Code) int {
+func placeOf(code ReasonCode) int {
 	return slices.IndexFunc(kinds, func(k Kind) bool { return k.Code == code })
 }
 
 // kindOf returns the row of a code, which is empty if it is unknown.
-func kindOf(code Code) Kind {
+func kindOf(code ReasonCode) Kind {
 	if at := placeOf(code); at >= 0 {
 		return kinds[at]
 	}

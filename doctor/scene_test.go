@@ -48,7 +48,7 @@ func (e *env) examine() []doctor.Reason {
 	require.False(e.t, report.Truncated)
 	require.Empty(e.t, report.Skipped)
 	return slices.DeleteFunc(report.Findings, func(f doctor.Reason) bool {
-		return f.Code == doctor.CodeNoPersistence
+		return f.Code == doctor.ReasonNoPersistence
 	})
 }
 

@@ -38,7 +38,7 @@ type item struct{ key, member string }
 
 // run checks some items and returns the problems. Given a kind, it repairs the problems of that
 // kind and returns the repaired ones.
-func (c check) run(ctx context.Context, e *exam, code Code, items []item) ([]Reason, error) {
+func (c check) run(ctx context.Context, e *exam, code ReasonCode, items []item) ([]Reason, error) {
 	now := ""
 	if e.Clock != nil {
 		given, err := e.now(ctx)
@@ -64,7 +64,7 @@ func (c check) run(ctx context.Context, e *exam, code Code, items []item) ([]Rea
 			return nil, &qless.Error{Op: op, Code: qless.ErrServer, Message: message}
 		}
 		texts := wire.AsStrings(fields)
-		code, isFixable := Code(texts[0]), texts[4] == "1"
+		code, isFixable := ReasonCode(texts[0]), texts[4] == "1"
 		found = append(found,
 			newFinding(e.Namespace, code, texts[1], texts[2], texts[3], isFixable))
 	}

@@ -18,7 +18,7 @@ import (
 // policy and persistence.
 func (e *exam) server(ctx context.Context) error {
 	if err := redisx.AskWrites(ctx, e.rdb, e.Namespace); redisx.RefusesWrites(err) {
-		e.record(newFinding(e.Namespace, CodeRefused, "", "", redisx.Hint(err), false))
+		e.record(newFinding(e.Namespace, ReasonRefused, "", "", redisx.Hint(err), false))
 	}
 	text, err := e.rdb.Info(ctx).Result()
 	if err != nil {
@@ -43,25 +43,25 @@ func ServerReasons(info, config map[string]string) []Reason {
 	used, _ := parseNumber(info["used_memory"])
 	most, _ := parseNumber(info["maxmemory"])
 	found := memoryReasons(used, most, info["maxmemory_policy"])
-	add := func(code Code, details string) {
+	add := func(code ReasonCode, details string) {
 		found = append(found, Reason{Code: code, details: details})
 	}
 	if redisx.IsTooOld(info["redis_version"]) {
-		add(CodeOldServer, info["redis_version"])
+		add(ReasonOldServer, info["redis_version"])
 	}
 	for _, server := range tested {
 		text := info[strings.ToLower(server.name)+"_version"]
 		if version, ok := redisx.SeriesOf(text); ok && slices.Compare(version, server.newest) > 0 {
-			add(CodeNewServer, server.name+" "+text)
+			add(ReasonNewServer, server.name+" "+text)
 		}
 	}
 	for _, field := range []string{"rdb_last_bgsave_status", "aof_last_write_status"} {
 		if status := info[field]; status != "" && status != "ok" {
-			add(CodePersistenceFailed, field+" is "+status)
+			add(ReasonPersistenceFailed, field+" is "+status)
 		}
 	}
 	if keepsNothing(info, config, time.Now()) {
-		add(CodeNoPersistence, "")
+		add(ReasonNoPersistence, "")
 	}
 	for i := range found {
 		found[i].Certain = true
@@ -79,12 +79,12 @@ func memoryReasons(used, most float64, policy string) []Reason {
 	}
 	switch share := used / max(most, 1); {
 	case most > 0 && share >= 1:
-		found = append(found, Reason{Code: CodeMemoryFull, rate: 100 * share, details: policy})
+		found = append(found, Reason{Code: ReasonMemoryFull, rate: 100 * share, details: policy})
 	case most > 0 && share >= MemoryLow:
-		found = append(found, Reason{Code: CodeMemoryLow, rate: 100 * share})
+		found = append(found, Reason{Code: ReasonMemoryLow, rate: 100 * share})
 	}
 	if policy != "" {
-		found = append(found, Reason{Code: CodeEvicts, details: policy})
+		found = append(found, Reason{Code: ReasonEvicts, details: policy})
 	}
 	return found
 }
@@ -139,7 +139,7 @@ func (e *exam) clocks(ctx context.Context) error {
 		name, _ := worker.Member.(string)
 		seconds := worker.Score - float64(now.Unix())
 		by := time.Duration(seconds * float64(time.Second)).Round(time.Second)
-		e.record(newFinding(e.Namespace, CodeClockSkew, "workers", name, by.String(), false))
+		e.record(newFinding(e.Namespace, ReasonClockSkew, "workers", name, by.String(), false))
 	}
 	return e.pace(ctx)
 }

@@ -17,12 +17,12 @@ import (
 )
 
 // kinds returns the kinds of the findings about a server.
-func kinds(t *testing.T, rdb redis.UniversalClient) (found []doctor.Code, skipped []string) {
+func kinds(t *testing.T, rdb redis.UniversalClient) (found []doctor.ReasonCode, skipped []string) {
 	t.Helper()
 	report, err := doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1})
 	require.NoError(t, err)
 	for _, f := range report.Findings {
-		require.Equal(t, f.Code == doctor.CodeRefused, f.Gravity == doctor.Broken)
+		require.Equal(t, f.Code == doctor.ReasonRefused, f.Gravity == doctor.Broken)
 		require.False(t, f.Fixable)
 		found = append(found, f.Code)
 	}
@@ -39,7 +39,7 @@ func TestAServerThatKeepsEverythingIsWell(t *testing.T) {
 func TestAServerThatMayLoseJobs(t *testing.T) {
 	server := testkit.Start(t, "--maxmemory-policy", "allkeys-lru")
 	found, _ := kinds(t, server.Client(t))
-	require.Equal(t, []doctor.Code{doctor.CodeEvicts, doctor.CodeNoPersistence}, found)
+	require.Equal(t, []doctor.ReasonCode{doctor.ReasonEvicts, doctor.ReasonNoPersistence}, found)
 }
 
 func TestAServerThatIsAReplica(t *testing.T) {
@@ -50,7 +50,7 @@ func TestAServerThatIsAReplica(t *testing.T) {
 		return strings.Contains(rdb.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
 	found, _ := kinds(t, rdb)
-	require.Equal(t, []doctor.Code{doctor.CodeRefused}, found)
+	require.Equal(t, []doctor.ReasonCode{doctor.ReasonRefused}, found)
 }
 
 // A renamed server reports another version.
@@ -100,7 +100,7 @@ func TestAServerNewerThanTestedIsRemarkedOnce(t *testing.T) {
 				continue
 			}
 			require.Len(t, report.Findings, 1, version)
-			require.Equal(t, doctor.CodeNewServer, report.Findings[0].Code)
+			require.Equal(t, doctor.ReasonNewServer, report.Findings[0].Code)
 			require.Contains(t, report.Findings[0].Sentence, name+" "+version+", which is newer")
 		}
 	}

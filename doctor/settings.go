@@ -38,20 +38,20 @@ func (e *exam) settings(ctx context.Context) error {
 
 // setting examines a setting.
 func (e *exam) setting(name, value string) {
-	about := func(code Code, details string) {
+	about := func(code ReasonCode, details string) {
 		e.record(newFinding(e.Namespace, code, "config", name, details, false))
 	}
 	known, _, ok := settings.Of(name)
 	n, isNumber := parseNumber(value)
 	switch {
 	case !ok:
-		about(CodeSettingUnknown, value)
+		about(ReasonSettingUnknown, value)
 	case known.Kind == settings.Rate && !isRate(value), known.Kind.IsNumber() && !isNumber:
-		about(CodeSettingInvalid, fmt.Sprintf("%q", value))
+		about(ReasonSettingInvalid, fmt.Sprintf("%q", value))
 	case known.Kind == settings.LockTime && n <= 0:
-		about(CodeSettingDangerous, value+": "+endedDanger)
+		about(ReasonSettingDangerous, value+": "+endedDanger)
 	case n < known.Least && known.Danger != "":
-		about(CodeSettingDangerous, value+": "+known.Danger)
+		about(ReasonSettingDangerous, value+": "+known.Danger)
 	}
 }
 

@@ -34,8 +34,8 @@ type Status struct {
 	Queues []QueueStatus `json:"queues"`
 	Total  int           `json:"total"`
 
-	Workers Workforce `json:"workers"`
-	Rates   Rates     `json:"rates"`
+	Workers Workforce  `json:"workers"`
+	Rates   Throughput `json:"rates"`
 
 	// RatesFrom and RatesTo are the bounds of the time that the rates cover.
 	RatesFrom time.Time `json:"rates_from"`
@@ -60,15 +60,15 @@ type Status struct {
 	Refuses string `json:"refuses,omitempty"`
 
 	// Listed are the workers, one by one.
-	Listed []inspect.Worker `json:"-"`
+	Listed []inspect.WorkerStatus `json:"-"`
 
-	asOf      time.Time          // by the server's clock
-	master    string             // the address of the master if the server is a replica
-	schedules []inspect.Schedule // that are overdue, or that no worker follows
-	failing   string             // the failure group that most of the failing jobs enter
-	unlocked  []string           // running jobs whose locks are gone
-	deadly    []*qless.Job       // failed jobs whose workers died at each run
-	held      []*qless.Job       // scheduled jobs whose unique keys refuse puts, last due first
+	asOf      time.Time              // by the server's clock
+	master    string                 // the address of the master if the server is a replica
+	schedules []inspect.ScheduleInfo // that are overdue, or that no worker follows
+	failing   string                 // the failure group that most of the failing jobs enter
+	unlocked  []string               // running jobs whose locks are gone
+	deadly    []*qless.Job           // failed jobs whose workers died at each run
+	held      []*qless.Job           // scheduled jobs whose unique keys refuse puts, last due first
 }
 
 // Failed returns the number of failed jobs, in all groups.
@@ -86,8 +86,8 @@ const statusWindow = 5 * time.Minute
 // A QueueStatus is a queue with its rates and the number of workers known to take its jobs.
 type QueueStatus struct {
 	inspect.QueueOverview
-	Workers int   `json:"workers"`
-	Rates   Rates `json:"rates"`
+	Workers int        `json:"workers"`
+	Rates   Throughput `json:"rates"`
 
 	nextStart time.Time  // set if its max-rate allows no job at present
 	idle      int        // workers that would take its jobs, but are paused or stopping
@@ -107,19 +107,19 @@ func (q QueueStatus) MarshalJSON() ([]byte, error) {
 		overview
 		Oldest  *units.Text `json:"oldest"`
 		Workers int         `json:"workers"`
-		Rates   Rates       `json:"rates"`
+		Rates   Throughput  `json:"rates"`
 	}{overview(q.QueueOverview), units.Known(q.Oldest), q.Workers, q.Rates})
 }
 
-// Rates are the average numbers of jobs that ended per minute over the last few minutes.
-type Rates struct {
+// Throughput is the average number of jobs that ended per minute over the last few minutes.
+type Throughput struct {
 	Completed float64 `json:"completed_per_minute"`
 	Failed    float64 `json:"failed_per_minute"`
 	Retried   float64 `json:"retried_per_minute"`
 }
 
 // Add adds other to r.
-func (r *Rates) Add(other Rates) {
+func (r *Throughput) Add(other Throughput) {
 	r.Completed += other.Completed
 	r.Failed += other.Failed
 	r.Retried += other.Retried
@@ -219,7 +219,7 @@ func (s *Status) readServer(ctx context.Context, r *StatusReader) error {
 		config = server.ConfigGet(ctx, "save").Val()
 	}
 	if keepsNothing(persistence, config, time.Now()) {
-		s.Remarks = append(s.Remarks, Reason{Code: CodeNoPersistence}.inStatus())
+		s.Remarks = append(s.Remarks, Reason{Code: ReasonNoPersistence}.inStatus())
 	}
 	return ctx.Err()
 }
@@ -302,7 +302,7 @@ func (s *Status) readWorkers(ctx context.Context, r *StatusReader) error {
 
 // addUnhandled notes for each queue a klass that a worker released for lack of a handler, unless
 // another worker of the queue has one.
-func (s *Status) addUnhandled(workers []inspect.Worker) {
+func (s *Status) addUnhandled(workers []inspect.WorkerStatus) {
 	for i := range workers {
 		if workers[i].Info == nil {
 			continue
@@ -334,7 +334,7 @@ func (w *Workforce) Add(other Workforce) {
 }
 
 // Count adds a worker.
-func (w *Workforce) Count(worker *inspect.Worker) {
+func (w *Workforce) Count(worker *inspect.WorkerStatus) {
 	w.Held += worker.Jobs
 	w.Stalled += worker.Stalled
 	switch {
@@ -362,9 +362,9 @@ func (s *Status) readRates(ctx context.Context, r *StatusReader) error {
 	}
 	s.RatesFrom, s.RatesTo = last.From, last.To
 	minutes := max(1, last.To.Sub(last.From).Minutes())
-	byQueue := map[string]Rates{}
+	byQueue := map[string]Throughput{}
 	for _, group := range last.Queues {
-		rates := Rates{
+		rates := Throughput{
 			Completed: float64(group.Completed) / minutes,
 			Failed:    float64(group.Failed) / minutes,
 			Retried:   float64(group.Retried) / minutes,

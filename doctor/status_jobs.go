@@ -170,7 +170,7 @@ func (s *Status) heldKeys() []Reason {
 		return nil
 	}
 	last := s.held[0]
-	r := Reason{Code: CodeUniqueHeld, Queue: last.Queue, JID: last.JID, Until: last.Due}
+	r := Reason{Code: ReasonUniqueHeld, Queue: last.Queue, JID: last.JID, Until: last.Due}
 	if n := len(s.held); n > 1 {
 		r.details = fmt.Sprint(n)
 	}

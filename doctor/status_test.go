@@ -72,7 +72,7 @@ func TestAStatusKnowsWhatHoldsJobsUp(t *testing.T) {
 	e.clock.Advance(time.Minute)
 	status, err := doctor.ReadStatus(ctx, e.Client, time.Hour)
 	require.NoError(t, err)
-	found := map[doctor.Code]doctor.Reason{}
+	found := map[doctor.ReasonCode]doctor.Reason{}
 	for _, p := range status.Attention {
 		found[p.Code] = p
 	}
@@ -112,7 +112,7 @@ func TestAStatusNamesTheGroupThatMostJobsFailIn(t *testing.T) {
 		status, err := reader.Read(t.Context())
 		require.NoError(t, err)
 		require.Len(t, status.Attention, 1)
-		require.Equal(t, doctor.CodeFailing, status.Attention[0].Code)
+		require.Equal(t, doctor.ReasonFailing, status.Attention[0].Code)
 		return status.Attention[0]
 	}
 	fail("timeout", "t1 t2 t3")
@@ -140,7 +140,7 @@ func TestAStatusKnowsDistantJobs(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, status.Attention, 1)
 	p := status.Attention[0]
-	require.Equal(t, doctor.CodeDistant, p.Code)
+	require.Equal(t, doctor.ReasonDistant, p.Code)
 	require.Equal(t, []string{"reports", "sync"}, p.Queues)
 	require.Equal(t, "qless job show next-decade", p.Command)
 }
@@ -188,7 +188,7 @@ func TestAStatusNamesSchedulesThatNoWorkerFollows(t *testing.T) {
 	worker, err := qless.NewWorker(e.Client, qless.WorkerConfig{
 		Queues: []string{"reports"}, Logger: testkit.Quiet(),
 		Schedules: []qless.Schedule{{
-			ID: "nightly", Spec: "0 3 * * *", Queue: "reports", Job: qless.JobSpec{Klass: "Report"},
+			ID: "nightly", When: "0 3 * * *", Queue: "reports", Job: qless.JobSpec{Klass: "Report"},
 		}},
 	})
 	e.do(err)
@@ -207,7 +207,7 @@ func TestAStatusNamesSchedulesThatNoWorkerFollows(t *testing.T) {
 	e.do(worker.Stop(e.ctx))
 	found := attention()
 	require.Len(t, found, 1)
-	require.Equal(t, doctor.CodeScheduleUnfollowed, found[0].Code)
+	require.Equal(t, doctor.ReasonScheduleUnfollowed, found[0].Code)
 	require.Regexp(t, `^no worker follows schedule nightly, whose next job is due at \S+ 03:00:00 UTC$`,
 		found[0].Sentence)
 }
@@ -272,11 +272,11 @@ func TestAStatusNamesABatchThatStaysOpen(t *testing.T) {
 	found := attention()
 	require.Len(t, found, 1)
 	require.Equal(t, "open_batch: queue reports has a batch that has been open for 1d01h, with the callback "+
-		batch.ID()+": will it be committed?", found[0].String())
+		batch.ID+": will it be committed?", found[0].String())
 	e.do(batch.Commit(e.ctx))
 	e.clock.Advance(0)
 	for _, r := range attention() {
-		require.NotEqual(t, doctor.CodeOpenBatch, r.Code)
+		require.NotEqual(t, doctor.ReasonOpenBatch, r.Code)
 	}
 }
 
@@ -344,7 +344,7 @@ func TestAStatusSaysThatTheServerRefusesChanges(t *testing.T) {
 		status, err := doctor.ReadStatus(t.Context(), client, time.Hour)
 		require.NoError(t, err)
 		require.Equal(t, code, status.Refuses)
-		require.Equal(t, doctor.CodeRefused, status.Attention[0].Code)
+		require.Equal(t, doctor.ReasonRefused, status.Attention[0].Code)
 		_, err = client.Queue("mail").Put(t.Context(), "Send", nil)
 		require.ErrorContains(t, err, code)
 		undo()
@@ -381,7 +381,7 @@ func TestAStatusSaysThatTheServerIsAReplica(t *testing.T) {
 	status, err := doctor.ReadStatus(t.Context(), client, time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, "READONLY", status.Refuses)
-	require.Equal(t, doctor.CodeRefused, status.Attention[0].Code)
+	require.Equal(t, doctor.ReasonRefused, status.Attention[0].Code)
 	require.Equal(t, "the server is a replica of 127.0.0.1:1: it refuses puts, and workers get no jobs",
 		status.Attention[0].Sentence)
 }

@@ -23,19 +23,19 @@ var swept = []struct {
 }{
 	{"the life of a waiting job is over", func(e *env) {
 		e.put("q", "j", qless.TTL(time.Second))
-	}, "life_over x:until j", "unswept", nil},
+	}, "life_over x:until j", "expired_unswept", nil},
 	{"the life of a scheduled job is over", func(e *env) {
 		e.put("q", "j", qless.TTL(time.Second))
 		e.redis("ZREM q:q-work j\nZADD q:q-scheduled 4000000000 j\nHSET j:j state scheduled")
-	}, "life_over x:until j", "unswept", nil},
+	}, "life_over x:until j", "expired_unswept", nil},
 	{"the life of a job that others wait for is over", func(e *env) {
 		e.put("other", "j", qless.TTL(time.Second))
 		e.put("q", "after", qless.DependsOn{"j"}, qless.OnFailureRun)
-	}, "life_over x:until j", "unswept", nil},
+	}, "life_over x:until j", "expired_unswept", nil},
 	{"the life of a job that waits for others is over", func(e *env) {
 		e.put("other", "first")
 		e.put("q", "j", qless.DependsOn{"first"}, qless.TTL(time.Second))
-	}, "life_over x:until j", "unswept", nil},
+	}, "life_over x:until j", "expired_unswept", nil},
 	{"the life of a running job is over", func(e *env) {
 		e.put("q", "j", qless.TTL(time.Second), qless.LockTime(time.Hour))
 		e.pop("q", 1)
@@ -65,7 +65,7 @@ var swept = []struct {
 		e.put("q", "runs", qless.DependsOn{"bad"}, qless.OnFailureRun)
 		e.redis("ZREM q:other-work bad\nHSET j:bad state failed failure {\"group\":\"g\"}\n" +
 			"LPUSH f:g bad\nSADD failures g")
-	}, "untold j:runs", "untold", nil},
+	}, "not_notified j:runs", "not_notified", nil},
 	{"a complete job has dependents left", func(e *env) {
 		e.put("other", "first")
 		e.put("q", "after", qless.DependsOn{"first"})
@@ -73,7 +73,7 @@ var swept = []struct {
 		e.redis("SADD j:after-dependencies first\nHSET j:after state depends\nZREM q:q-work after\n" +
 			"ZADD q:q-depends 1 after\nSADD x:rest:first after\nZADD x:rest " +
 			fmt.Sprint(e.clock.Now().Unix()) + " first")
-	}, "unsettled x:rest first", "unswept", nil},
+	}, "dependents_pending x:rest first", "expired_unswept", nil},
 	{"a tracked job is gone", func(e *env) {
 		e.put("q", "j")
 		job, err := e.Job(e.ctx, "j")
@@ -98,7 +98,7 @@ func TestWhatASweepFreesIsNamedBefore(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			e := newEnv(t)
 			test.make(e)
-			require.Empty(t, strings.Join(e.found("untold failed_unkept tracked_gone"), ", "), "too early")
+			require.Empty(t, strings.Join(e.found("not_notified failed_unkept tracked_gone"), ", "), "too early")
 			e.clock.Advance(3 * time.Minute)
 			require.Equal(t, test.findings, strings.Join(e.found(""), ", "))
 			if test.cause != "" {
@@ -108,7 +108,7 @@ func TestWhatASweepFreesIsNamedBefore(t *testing.T) {
 				e.do(errOf(e.Sweep(e.ctx, test.queues...)))
 			}
 			require.Empty(t, e.found(""))
-			require.NotContains(t, strings.Fields(codes(e.why())), "unswept")
+			require.NotContains(t, strings.Fields(codes(e.why())), "expired_unswept")
 		})
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// A queueState is what both [Why] and [StatusReader.Read] know about a queue whose jobs wait. Its
-// methods find the causes that they share.
+// A queueState is what both [Explain] and [StatusReader.Read] know about a queue whose jobs wait.
+// Its methods find the causes that they share.
 type queueState struct {
 	qless.QueueCounts
 	oldest   time.Duration // the wait of the oldest job
@@ -28,7 +28,7 @@ func (q *queueState) paused() []Reason {
 	if !q.Paused {
 		return nil
 	}
-	return []Reason{{Code: CodePaused, Certain: true, Jobs: q.Waiting}}
+	return []Reason{{Code: ReasonPaused, Certain: true, Jobs: q.Waiting}}
 }
 
 // concurrency reports that the queue runs as many jobs as it may.
@@ -38,7 +38,7 @@ func (q *queueState) concurrency() []Reason {
 		return nil
 	}
 	return []Reason{{
-		Code: CodeMaxConcurrency, Certain: true, Jobs: q.Waiting, Max: most, Busy: q.Running,
+		Code: ReasonMaxConcurrency, Certain: true, Jobs: q.Waiting, Max: most, Busy: q.Running,
 	}}
 }
 
@@ -48,7 +48,7 @@ func (q *queueState) rate() []Reason {
 		return nil
 	}
 	return []Reason{{
-		Code: CodeMaxRate, Certain: true, Jobs: q.Waiting, Max: q.settings.MaxRate,
+		Code: ReasonMaxRate, Certain: true, Jobs: q.Waiting, Max: q.settings.MaxRate,
 		Until: q.settings.NextStart, details: q.settings.Per.String(),
 	}}
 }
@@ -60,9 +60,9 @@ func (q *queueState) noTakers() []Reason {
 	case q.takers > 0:
 		return nil
 	case q.idle > 0:
-		return []Reason{q.ofWorkers(CodeWorkersPaused)}
+		return []Reason{q.ofWorkers(ReasonWorkersPaused)}
 	}
-	r := q.ofWorkers(CodeNoWorkers)
+	r := q.ofWorkers(ReasonNoWorkers)
 	if q.meant != "" {
 		r.details = "Did you mean " + q.meant + ", which has workers?"
 		r.Command = "qless queue move " + units.Quote(q.Name) + " " + units.Quote(q.meant)
@@ -72,12 +72,12 @@ func (q *queueState) noTakers() []Reason {
 
 // ofWorkers returns a reason for jobs to wait for workers. It is only certain if all listed workers
 // are registered.
-func (q *queueState) ofWorkers(code Code) Reason {
+func (q *queueState) ofWorkers(code ReasonCode) Reason {
 	return Reason{Code: code, Certain: q.silent == 0, Jobs: q.Waiting, Silent: q.silent}
 }
 
 // servedQueues returns the queues that workers take jobs from, without patterns.
-func servedQueues(workers []inspect.Worker) (queues []string) {
+func servedQueues(workers []inspect.WorkerStatus) (queues []string) {
 	for i := range workers {
 		if info := workers[i].Info; info != nil {
 			queues = append(queues, info.Queues...)

@@ -19,7 +19,7 @@ type Explanation struct {
 	Causes []Reason `json:"causes"`
 }
 
-// Limits of what Why reads.
+// Limits of what Explain reads.
 const (
 	maxLooked   = 100 // jobs of each list
 	maxFollowed = 20  // jobs whose dependencies, or lives, are read
@@ -28,18 +28,18 @@ const (
 	maxRated    = 10  // klasses whose rates are read one by one
 )
 
-// Why explains why the jobs of a queue wait. The causes are in order of likelihood: a paused queue,
-// limits, workers, then the dependencies and the delays of the jobs themselves. If there is no job
-// to take yet, dependencies and delays come before workers.
+// Explain explains why the jobs of a queue wait. The causes are in order of likelihood: a paused
+// queue, limits, workers, then the dependencies and the delays of the jobs themselves. If there is
+// no job to take yet, dependencies and delays come before workers.
 //
-// Why makes about fifteen to fifty calls, one after another; a queue in use changes between them.
+// It makes about fifteen to fifty calls, one after another; a queue in use changes between them.
 // It reads up to 100 jobs of each list of the queue, the dependencies of 20 jobs, the lives of 40,
 // and 5 limits, with about 2000 commands on the server, and lists the workers (3 commands per
 // worker). For a queue without jobs, it counts the jobs of all known queues (9 commands per queue).
 // Like [qless.Queue.Counts], it moves jobs that are due; otherwise it changes nothing.
-func Why(ctx context.Context, client *qless.Client, queue string) (*Explanation, error) {
+func Explain(ctx context.Context, client *qless.Client, queue string) (*Explanation, error) {
 	if client == nil {
-		return nil, invalid("Why needs a client")
+		return nil, invalid("Explain needs a client")
 	}
 	l := newLook(client, queue)
 	if err := l.read(ctx); err != nil {

@@ -22,7 +22,7 @@ const free = `{"queues":["q"],"klasses":["K"],"slots":5}`
 // why returns the explanation of the queue q.
 func (e *env) why() *doctor.Explanation {
 	e.t.Helper()
-	found, err := doctor.Why(e.ctx, e.Client, "q")
+	found, err := doctor.Explain(e.ctx, e.Client, "q")
 	e.do(err)
 	require.NotEmpty(e.t, found.Causes)
 	for _, c := range found.Causes {
@@ -42,7 +42,7 @@ func codes(found *doctor.Explanation) string {
 }
 
 // only requires a single cause.
-func (e *env) only(code doctor.Code) doctor.Reason {
+func (e *env) only(code doctor.ReasonCode) doctor.Reason {
 	e.t.Helper()
 	found := e.why()
 	require.Equal(e.t, string(code), codes(found), "%+v", found.Causes)
@@ -50,7 +50,7 @@ func (e *env) only(code doctor.Code) doctor.Reason {
 }
 
 // cause returns the cause with a code.
-func (e *env) cause(code doctor.Code) doctor.Reason {
+func (e *env) cause(code doctor.ReasonCode) doctor.Reason {
 	e.t.Helper()
 	found := e.why()
 	for _, c := range found.Causes {
@@ -64,7 +64,7 @@ func (e *env) cause(code doctor.Code) doctor.Reason {
 
 func TestAQueueThatNobodyKnows(t *testing.T) {
 	e := newEnv(t)
-	c := e.only(doctor.CodeUnknown)
+	c := e.only(doctor.ReasonUnknown)
 	require.True(t, c.Certain)
 	require.Equal(t, `No queue "q" is known: it never had a job, or it was forgotten.`, c.Sentence)
 }
@@ -73,7 +73,7 @@ func TestAQueueWithoutJobs(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", "j")
 	e.do(e.pop("q", 1)[0].Complete(e.ctx))
-	require.True(t, e.only(doctor.CodeEmpty).Certain)
+	require.True(t, e.only(doctor.ReasonEmpty).Certain)
 }
 
 func TestAPausedQueue(t *testing.T) {
@@ -81,7 +81,7 @@ func TestAPausedQueue(t *testing.T) {
 	e.register("free", free)
 	e.put("q", "j")
 	e.do(e.Queue("q").Pause(e.ctx))
-	c := e.only(doctor.CodePaused)
+	c := e.only(doctor.ReasonPaused)
 	require.True(t, c.Certain)
 	require.Equal(t, 1, c.Jobs)
 }
@@ -92,7 +92,7 @@ func TestAQueueAtItsMaxConcurrency(t *testing.T) {
 	e.do(e.Queue("q").SetMaxConcurrency(e.ctx, 1))
 	e.put("q", "j1 j2 j3")
 	e.pop("q", 1)
-	c := e.only(doctor.CodeMaxConcurrency)
+	c := e.only(doctor.ReasonMaxConcurrency)
 	require.Equal(t, []any{true, 2, 1, 1}, []any{c.Certain, c.Jobs, c.Max, c.Busy})
 	require.Equal(t, []string{"j1"}, c.JIDs)
 	require.Equal(t, []string{"w1"}, c.Workers)
@@ -105,7 +105,7 @@ func TestAQueueAtItsMaxRate(t *testing.T) {
 	e.do(e.Queue("q").SetMaxRate(e.ctx, 2, time.Minute))
 	e.put("q", "j1 j2 j3")
 	e.pop("q", 2)
-	c := e.only(doctor.CodeMaxRate)
+	c := e.only(doctor.ReasonMaxRate)
 	require.Equal(t, []any{true, 1, 2}, []any{c.Certain, c.Jobs, c.Max})
 	require.WithinDuration(t, testkit.Noon.Add(time.Minute), c.Until, time.Second)
 	require.Contains(t, c.Sentence, "No more than 2 jobs may start in 1m0s, the next one at 2024-01-02 12:01:00")
@@ -119,14 +119,14 @@ func TestAFullLimitAndWhoHoldsIt(t *testing.T) {
 	e.pop("other", 1)
 	e.put("q", "j1 j2", qless.Limits{"shop/7"})
 	require.Empty(t, errOf(e.Queue("q").Pop(e.ctx, 2)))
-	c := e.only(doctor.CodeLimit)
+	c := e.only(doctor.ReasonLimit)
 	require.Equal(t, []any{true, 2, 1, "shop/7"}, []any{c.Certain, c.Jobs, c.Max, c.Limit})
 	require.Equal(t, []string{"holder"}, c.JIDs)
 	require.Equal(t, `2 jobs wait for the limit "shop/7": no more than 1 may run at once, and these do: holder.`,
 		c.Sentence)
 
 	e.do(e.Limit("shop/7").Hold(e.ctx, time.Hour))
-	c = e.only(doctor.CodeLimit)
+	c = e.only(doctor.ReasonLimit)
 	require.WithinDuration(t, testkit.Noon.Add(time.Hour), c.Until, time.Second)
 	require.Contains(t, c.Sentence, "is held until 2024-01-02 13:00:00")
 }
@@ -138,12 +138,12 @@ func TestALimitWhoseRateIsUsedUp(t *testing.T) {
 	e.put("q", "j1 j2", qless.Limits{"api"})
 	e.pop("q", 1)
 	require.Empty(t, errOf(e.Queue("q").Pop(e.ctx, 1)))
-	c := e.only(doctor.CodeLimit)
+	c := e.only(doctor.ReasonLimit)
 	require.Equal(t, []any{true, 1, 1}, []any{c.Certain, c.Jobs, c.Max})
 	require.WithinDuration(t, testkit.Noon.Add(time.Minute), c.Until, time.Second)
 
 	e.do(e.rdb.HSet(e.ctx, "ql:x:limits", "api", "0 9 60").Err()) // so that no worker notices
-	c = e.cause(doctor.CodeLimit)
+	c = e.cause(doctor.ReasonLimit)
 	require.False(t, c.Certain)
 	require.Contains(t, c.Sentence, "has free slots now")
 }
@@ -151,16 +151,16 @@ func TestALimitWhoseRateIsUsedUp(t *testing.T) {
 func TestNoWorkerListens(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", "j")
-	c := e.only(doctor.CodeNoWorkers)
+	c := e.only(doctor.ReasonNoWorkers)
 	require.True(t, c.Certain)
 	require.Equal(t, "No known worker takes jobs from the queue.", c.Sentence)
 
 	e.register("elsewhere", `{"queues":["other","!q","*-q"],"klasses":["K"],"slots":5}`)
-	require.True(t, e.only(doctor.CodeNoWorkers).Certain)
+	require.True(t, e.only(doctor.ReasonNoWorkers).Certain)
 
 	e.put("other", "o")
 	e.pop("other", 1) // by w1, which is not registered
-	c = e.only(doctor.CodeNoWorkers)
+	c = e.only(doctor.ReasonNoWorkers)
 	require.False(t, c.Certain, "w1 may take jobs from q")
 	require.Equal(t, 1, c.Silent)
 	require.Contains(t, c.Sentence, "The queues of 1 listed worker are unknown")
@@ -177,11 +177,11 @@ func TestAQueueWhoseNameIsMisspelt(t *testing.T) {
 		"other": `No queue "other" is known: it never had a job, or it was forgotten.`,
 		"mail2": `No queue "mail2" is known: it never had a job, or it was forgotten.`,
 	} {
-		found, err := doctor.Why(e.ctx, e.Client, name)
+		found, err := doctor.Explain(e.ctx, e.Client, name)
 		e.do(err)
 		require.Equal(t, want, found.Causes[0].Sentence)
 	}
-	found, err := doctor.Why(e.ctx, e.Client, "mial")
+	found, err := doctor.Explain(e.ctx, e.Client, "mial")
 	e.do(err)
 	require.Equal(t, "qless queue move mial mail", found.Causes[0].Command)
 
@@ -199,7 +199,7 @@ func TestTheWorkersOfAQueueHaveDied(t *testing.T) {
 	e.register("dead", free)
 	e.clock.Advance(151 * time.Second)
 	e.put("q", "j")
-	c := e.only(doctor.CodeNoWorkers)
+	c := e.only(doctor.ReasonNoWorkers)
 	require.True(t, c.Certain)
 	require.Zero(t, c.Silent)
 	require.Equal(t, "No known worker takes jobs from the queue. Gone: dead.", c.Sentence)
@@ -210,7 +210,7 @@ func TestAllWorkersArePaused(t *testing.T) {
 	e.put("q", "j")
 	e.register("p", `{"queues":["q*"],"klasses":["K"],"slots":5,"paused":true}`)
 	e.register("s", `{"queues":["q"],"klasses":["K"],"slots":5,"stopping":true}`)
-	c := e.only(doctor.CodeWorkersPaused)
+	c := e.only(doctor.ReasonWorkersPaused)
 	require.True(t, c.Certain)
 	require.ElementsMatch(t, []string{"p", "s"}, c.Workers)
 }
@@ -220,7 +220,7 @@ func TestAllWorkersAreBusy(t *testing.T) {
 	e.register("w1", `{"queues":["q"],"klasses":["K"],"slots":2}`)
 	e.put("q", "j1 j2 j3")
 	e.pop("q", 2)
-	c := e.only(doctor.CodeWorkersBusy)
+	c := e.only(doctor.ReasonWorkersBusy)
 	require.Equal(t, []any{true, 1, 2, 2}, []any{c.Certain, c.Jobs, c.Slots, c.Busy})
 	require.Equal(t, "1 worker takes jobs from the queue, and none has a free slot: 2 jobs in 2 slots.",
 		c.Sentence)
@@ -231,7 +231,7 @@ func TestWorkersThatSayNothingOfThemselvesMayBeBusy(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", "j1 j2")
 	e.pop("q", 1)
-	c := e.only(doctor.CodeWorkersBusy)
+	c := e.only(doctor.ReasonWorkersBusy)
 	require.False(t, c.Certain)
 	require.Equal(t, []string{"w1"}, c.Workers)
 	require.Contains(t, c.Sentence, "1 worker runs its jobs with an unknown number of slots")
@@ -243,7 +243,7 @@ func TestAKlassThatNoWorkerHandles(t *testing.T) {
 	e.put("q", "j1")
 	e.do(errOf(e.Queue("q").Put(e.ctx, "Many", nil)))
 	e.do(errOf(e.Queue("q").Put(e.ctx, "L", nil)))
-	c := e.only(doctor.CodeNoHandler)
+	c := e.only(doctor.ReasonNoHandler)
 	require.Equal(t, []any{true, 1, "K"}, []any{c.Certain, c.Jobs, c.Klass})
 	require.Equal(t, []string{"j1"}, c.JIDs)
 }
@@ -263,7 +263,7 @@ func TestAWorkerWithoutAHandlerIsNamed(t *testing.T) {
 		found := e.why()
 		return strings.HasPrefix(codes(found), "no_handler scheduled")
 	})
-	c := e.cause(doctor.CodeNoHandler)
+	c := e.cause(doctor.ReasonNoHandler)
 	require.Equal(t, []string{"j"}, c.JIDs)
 	require.Len(t, c.Workers, 1)
 }
@@ -273,7 +273,7 @@ func TestEverythingIsScheduled(t *testing.T) {
 	e.register("free", free)
 	e.put("q", "late", qless.Delay(2*time.Hour))
 	e.put("q", "soon", qless.Delay(time.Hour))
-	c := e.only(doctor.CodeScheduled)
+	c := e.only(doctor.ReasonScheduled)
 	require.Equal(t, []any{true, 2}, []any{c.Certain, c.Jobs})
 	require.WithinDuration(t, testkit.Noon.Add(time.Hour), c.Until, time.Second)
 	require.Contains(t, c.Sentence, "2 jobs are scheduled, the next for 2024-01-02 13:00:00 UTC.")
@@ -283,7 +283,7 @@ func TestOnlyRecurringJobs(t *testing.T) {
 	e := newEnv(t)
 	e.register("free", free)
 	e.do(errOf(e.Queue("q").Recur(e.ctx, "K", nil, time.Hour, qless.Offset(time.Minute))))
-	c := e.only(doctor.CodeRecurring)
+	c := e.only(doctor.ReasonRecurring)
 	require.WithinDuration(t, testkit.Noon.Add(time.Minute), c.Until, time.Second)
 }
 
@@ -324,11 +324,11 @@ func TestAJobThatWasNotToldOfAFailure(t *testing.T) {
 	e.redis("ZREM q:other-work bad\nHSET j:bad state failed failure {\"group\":\"g\"}\n" +
 		"LPUSH f:g bad\nSADD failures g")
 	found := e.why()
-	require.Equal(t, "untold failed_dependency", codes(found))
+	require.Equal(t, "not_notified failed_dependency", codes(found))
 	require.Equal(t, []string{"runs"}, found.Causes[0].JIDs)
 	require.Equal(t, []string{"waits"}, found.Causes[1].JIDs)
 	findings := e.examine()
-	requireFound(t, "untold j:runs", findings)
+	requireFound(t, "not_notified j:runs", findings)
 	require.Equal(t, doctor.Leftover, findings[0].Gravity)
 	require.Equal(t, "The job runs was not notified that bad, which it waits for, has failed: a sweep notifies it.",
 		findings[0].Sentence)
@@ -356,7 +356,7 @@ func TestJobsThatWaitForEachOther(t *testing.T) {
 	e.put("q", "b", qless.DependsOn{"a"})
 	require.Equal(t, "depends", codes(e.why()))
 	e.redis("SADD j:a-dependencies b\nSADD j:b-dependents a")
-	c := e.cause(doctor.CodeCircle)
+	c := e.cause(doctor.ReasonCircle)
 	require.Equal(t, "The jobs a, b wait for each other: none of them ever runs.", c.Sentence)
 	require.Equal(t, "qless job undepend a --on b", c.Command)
 	status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
@@ -379,7 +379,7 @@ func TestLocksInTheirGracePeriod(t *testing.T) {
 	jobs, err := e.as("w2").Queue("q").Pop(e.ctx, 5)
 	e.do(err)
 	require.Len(t, jobs, 1, "j2")
-	c := e.cause(doctor.CodeGrace)
+	c := e.cause(doctor.ReasonGrace)
 	require.Equal(t, []any{true, 1, []string{"j1"}, []string{"w1"}},
 		[]any{c.Certain, c.Jobs, c.JIDs, c.Workers})
 	require.WithinDuration(t, testkit.Noon.Add(71*time.Second), c.Until, time.Second)
@@ -392,12 +392,12 @@ func TestLocksOfDeadWorkers(t *testing.T) {
 	e.pop("q", 1)
 	e.do(inspect.New(e.Client).ForgetWorkers(e.ctx, "w1"))
 	e.clock.Advance(61 * time.Second)
-	c := e.only(doctor.CodeStalled)
+	c := e.only(doctor.ReasonStalled)
 	require.Equal(t, []any{true, 1, []string{"j1"}, []string{"w1"}},
 		[]any{c.Certain, c.Jobs, c.JIDs, c.Workers})
 	require.Contains(t, c.Sentence, "held by w1, have expired, and no worker has asked the queue for jobs since. No longer listed: w1.")
 	e.put("q", "j2")
-	e.only(doctor.CodeStalled)
+	e.only(doctor.ReasonStalled)
 }
 
 func TestJobsThatFailedBecauseNobodyFoundTheirCode(t *testing.T) {
@@ -422,7 +422,7 @@ func TestAKlassOfWhichNothingIsCompleted(t *testing.T) {
 	e.put("q", "j")
 	e.clock.Advance(time.Hour)
 	e.register("free", free)
-	c := e.only(doctor.CodeNoCompletions)
+	c := e.only(doctor.ReasonNoCompletions)
 	require.Equal(t, []any{false, 1, "K"}, []any{c.Certain, c.Jobs, c.Klass})
 }
 
@@ -437,7 +437,7 @@ func TestAKlassWhoseJobsAreOnlyRetried(t *testing.T) {
 	minute := time.Now().Truncate(time.Minute).Unix()
 	e.redis(fmt.Sprintf("HSET x:rates:%d 1:q:K 0,2,8||", minute))
 	found := e.why()
-	require.Equal(t, doctor.CodeNoCompletions, found.Causes[0].Code)
+	require.Equal(t, doctor.ReasonNoCompletions, found.Causes[0].Code)
 	require.Equal(t, []any{2, 2, 8},
 		[]any{found.Causes[0].Jobs, found.Causes[0].Failed, found.Causes[0].Retried})
 	require.Equal(t, `No Go worker has completed a job of the klass "K" from this queue in the last hour: `+
@@ -449,19 +449,19 @@ func TestAKlassWhoseJobsAreOnlyRetried(t *testing.T) {
 	require.True(t, e.why().Causes[0].Sampled)
 
 	e.redis(fmt.Sprintf("HSET x:rates:%d 1:q:K 1,2,8||", minute))
-	require.NotContains(t, codes(e.why()), doctor.CodeNoCompletions)
+	require.NotContains(t, codes(e.why()), doctor.ReasonNoCompletions)
 	e.redis(fmt.Sprintf("HSET x:rates:%d 1:q:K 0,1,8||", minute))
-	require.NotContains(t, codes(e.why()), doctor.CodeNoCompletions)
+	require.NotContains(t, codes(e.why()), doctor.ReasonNoCompletions)
 }
 
 func TestAQueueThatWaitsForNothing(t *testing.T) {
 	e := newEnv(t)
 	e.register("free", free)
 	e.put("q", "j1")
-	c := e.only(doctor.CodeFlowing)
+	c := e.only(doctor.ReasonFlowing)
 	require.Equal(t, []any{1, 5, 0}, []any{c.Jobs, c.Slots, c.Busy})
 	e.pop("q", 1)
-	require.Equal(t, 1, e.only(doctor.CodeRunning).Jobs)
+	require.Equal(t, 1, e.only(doctor.ReasonRunning).Jobs)
 }
 
 func TestCausesAreInOrderOfLikelihood(t *testing.T) {
@@ -539,13 +539,13 @@ func TestWhyAsksForNoFailureGroupsButThoseOfItsCauses(t *testing.T) {
 
 func TestWhyReturnsTheErrorsOfTheClient(t *testing.T) {
 	e := newEnv(t)
-	_, err := doctor.Why(t.Context(), e.Client, "")
+	_, err := doctor.Explain(t.Context(), e.Client, "")
 	requireCode(t, qless.ErrInvalid, err)
 	e.put("q", "j")
 	e.do(e.rdb.Set(t.Context(), "ql:workers", "damaged", 0).Err())
-	_, err = doctor.Why(t.Context(), e.Client, "q")
+	_, err = doctor.Explain(t.Context(), e.Client, "q")
 	requireCode(t, qless.ErrServer, err)
-	_, err = doctor.Why(t.Context(), nil, "q")
+	_, err = doctor.Explain(t.Context(), nil, "q")
 	require.Error(t, err)
 }
 
@@ -554,7 +554,7 @@ func TestAJobThatWaitsForOneThatWaitsForOthers(t *testing.T) {
 	e.put("q", "first")
 	e.put("q", "second", qless.DependsOn{"first"})
 	e.put("r", "third", qless.DependsOn{"second"})
-	found, err := doctor.Why(t.Context(), e.Client, "r")
+	found, err := doctor.Explain(t.Context(), e.Client, "r")
 	require.NoError(t, err)
 	require.Contains(t, found.Causes[0].Sentence, `such as second, which waits for others in "q".`)
 }

@@ -84,7 +84,7 @@ const maxNamed = 20
 func first[T any](items []T) []T { return items[:min(len(items), maxNamed)] }
 
 // names returns the names of workers.
-func names(workers []inspect.Worker) []string {
+func names(workers []inspect.WorkerStatus) []string {
 	all := make([]string, len(workers))
 	for i := range workers {
 		all[i] = workers[i].Name

@@ -9,14 +9,14 @@ import (
 
 // A workforce groups the listed workers by their registrations for a queue.
 type workforce struct {
-	takers []inspect.Worker // take jobs from it
-	idle   []inspect.Worker // would, but are paused or stopping
-	gone   []inspect.Worker // took jobs from it, but have died
-	silent []inspect.Worker // not registered
+	takers []inspect.WorkerStatus // take jobs from it
+	idle   []inspect.WorkerStatus // would, but are paused or stopping
+	gone   []inspect.WorkerStatus // took jobs from it, but have died
+	silent []inspect.WorkerStatus // not registered
 	listed map[string]bool
 }
 
-func newWorkforce(all []inspect.Worker, queue string) workforce {
+func newWorkforce(all []inspect.WorkerStatus, queue string) workforce {
 	w := workforce{listed: map[string]bool{}}
 	for _, worker := range all {
 		w.listed[worker.Name] = true
@@ -58,14 +58,14 @@ func (w *workforce) slots() (slots, busy int) {
 
 // isBusy reports whether no taker has a free slot.
 func (w *workforce) isBusy() bool {
-	return !slices.ContainsFunc(w.takers, func(worker inspect.Worker) bool {
+	return !slices.ContainsFunc(w.takers, func(worker inspect.WorkerStatus) bool {
 		return worker.Jobs < worker.Info.Slots
 	})
 }
 
 // handles reports whether a taker has a handler for a klass.
 func (w *workforce) handles(klass string) bool {
-	return slices.ContainsFunc(w.takers, func(worker inspect.Worker) bool {
+	return slices.ContainsFunc(w.takers, func(worker inspect.WorkerStatus) bool {
 		return slices.ContainsFunc(worker.Info.Klasses, func(pattern string) bool {
 			prefix, ok := strings.CutSuffix(pattern, "*")
 			return pattern == klass || ok && strings.HasPrefix(klass, prefix)
@@ -79,4 +79,4 @@ func (w *workforce) isSilent(name string) bool {
 }
 
 // namesOf returns the names of workers, at most maxNamed.
-func namesOf(workers []inspect.Worker) []string { return first(names(workers)) }
+func namesOf(workers []inspect.WorkerStatus) []string { return first(names(workers)) }

@@ -102,7 +102,7 @@ func ExampleSelection_OnStep() {
 		log.Fatal(err)
 	}
 
-	waiting := inspect.New(client).Queue("mails", inspect.Waiting).OnStep(func(soFar inspect.Result) error {
+	waiting := inspect.New(client).Queue("mails", inspect.Waiting).OnStep(func(soFar inspect.Repair) error {
 		fmt.Println("canceled so far:", soFar.Changed)
 		return nil // an error ends the repair
 	})
@@ -110,8 +110,8 @@ func ExampleSelection_OnStep() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("left:", done.Left)
-	for jid, why := range done.Why {
+	fmt.Println("left:", done.Unchanged)
+	for jid, why := range done.Reasons {
 		fmt.Println(jid, errors.Is(why, qless.ErrHasDependents))
 	}
 	// Output:
@@ -298,7 +298,7 @@ func ExampleInspector_Workers() {
 	}
 	defer worker.Stop(ctx)
 
-	var workers []inspect.Worker
+	var workers []inspect.WorkerStatus
 	for len(workers) == 0 || workers[0].Info == nil { // it registers as soon as it runs
 		if workers, err = inspect.New(client).Workers(ctx); err != nil {
 			log.Fatal(err)
@@ -325,7 +325,7 @@ func ExampleInspector_Schedules() {
 	worker, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues: []string{"reports"},
 		Schedules: []qless.Schedule{{
-			ID: "sales", Spec: "CRON_TZ=Europe/Berlin 30 6 * * 1-5", Queue: "reports",
+			ID: "sales", When: "CRON_TZ=Europe/Berlin 30 6 * * 1-5", Queue: "reports",
 			Job: qless.JobSpec{Klass: "Report"},
 		}},
 	})
@@ -340,7 +340,7 @@ func ExampleInspector_Schedules() {
 	if err := worker.Start(ctx); err != nil {
 		log.Fatal(err)
 	}
-	var schedules inspect.Page[inspect.Schedule]
+	var schedules inspect.Page[inspect.ScheduleInfo]
 	for len(schedules.Items) == 0 { // until the worker has registered it
 		if schedules, err = inspect.New(client).Schedules(ctx, inspect.Range{}); err != nil {
 			log.Fatal(err)

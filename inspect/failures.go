@@ -32,9 +32,9 @@ func (in *Inspector) FailureGroups(ctx context.Context) (map[string]int, error) 
 
 // A FailureSummary counts the failed jobs of a group.
 type FailureSummary struct {
-	Klasses []KlassFailures `json:"klasses"` // most failures first
-	Looked  int             `json:"looked"`  // the number of jobs examined, latest first
-	Total   int             `json:"total"`   // the number of jobs in the group
+	Klasses  []KlassFailures `json:"klasses"`  // most failures first
+	Examined int             `json:"examined"` // the number of jobs examined, latest first
+	Total    int             `json:"total"`    // the number of jobs in the group
 }
 
 // KlassFailures counts the failed jobs of one klass.
@@ -68,7 +68,7 @@ func (in *Inspector) Failures(
 	for cursor := ""; ; {
 		count := lookedAtOnce
 		if limit > 0 {
-			count = min(count, limit-sum.Looked)
+			count = min(count, limit-sum.Examined)
 		}
 		part, err := do[failuresReply](ctx, in.client, command, group, cursor, count)
 		if err != nil {
@@ -76,7 +76,7 @@ func (in *Inspector) Failures(
 		}
 		sum.add(&part)
 		cursor = string(part.Cursor)
-		if cursor == "" || sum.Looked == limit {
+		if cursor == "" || sum.Examined == limit {
 			break
 		}
 	}
@@ -103,7 +103,7 @@ type failuresReply struct {
 // add adds the counts of earlier failures.
 func (s *FailureSummary) add(part *failuresReply) {
 	s.Total = part.Total.Int()
-	s.Looked += part.Looked.Int()
+	s.Examined += part.Looked.Int()
 	for _, r := range part.Klasses {
 		s.addKlass(KlassFailures{
 			Klass: string(r.Klass), Count: r.Count.Int(), First: r.First.Time(), Last: r.Last.Time(),

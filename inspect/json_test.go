@@ -15,10 +15,10 @@ import (
 func TestJSON(t *testing.T) {
 	noon := time.Date(2024, 1, 2, 12, 0, 0, 0, time.UTC)
 	for text, value := range map[string]any{
-		`{"name":"w","jobs":1,"stalled":2}`: inspect.Worker{Name: "w", Jobs: 1, Stalled: 2},
+		`{"name":"w","jobs":1,"stalled":2}`: inspect.WorkerStatus{Name: "w", Jobs: 1, Stalled: 2},
 		`{"items":["a","b"],"total":7}`:     inspect.Page[string]{Items: []string{"a", "b"}, Total: 7},
-		`{"changed":2,"left":1,"why":{"j":{"op":"cancel","code":"finished","jid":"j","message":"m"}}}`: inspect.Result{
-			Changed: 2, Left: 1, Why: map[string]*qless.Error{
+		`{"changed":2,"unchanged":1,"reasons":{"j":{"op":"cancel","code":"finished","jid":"j","message":"m"}}}`: inspect.Repair{
+			Changed: 2, Unchanged: 1, Reasons: map[string]*qless.Error{
 				"j": {Op: "cancel", Code: qless.ErrFinished, JID: "j", Message: "m"},
 			},
 		},

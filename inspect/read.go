@@ -54,11 +54,11 @@ func pageOf[T any](all []T, offset, limit int) Page[T] {
 // A Cursor is the position of a job in a list, as text. The zero value is the beginning.
 type Cursor string
 
-// A Finding is the result of [Selection.Find].
-type Finding struct {
-	Items  []Row  `json:"items"`          // not nil unless the call failed
-	Looked int    `json:"looked"`         // the number of jobs examined
-	Next   Cursor `json:"next,omitempty"` // where the next call continues; empty at the end
+// A Found is the result of [Selection.Find].
+type Found struct {
+	Items    []Row  `json:"items"`          // not nil unless the call failed
+	Examined int    `json:"examined"`       // the number of jobs examined
+	Next     Cursor `json:"next,omitempty"` // where the next call continues; empty at the end
 }
 
 // The maximum numbers of jobs in one call. They are smaller for calls that read or return data.
@@ -125,9 +125,9 @@ func (s Selection) place(after Cursor) (int, error) {
 //
 // A cursor is the position of a job in the list, so that no job is missed because others come or
 // go. If older jobs leave a failure group in the meantime, as many jobs may be found twice.
-func (s Selection) Find(ctx context.Context, after Cursor) (Finding, error) {
+func (s Selection) Find(ctx context.Context, after Cursor) (Found, error) {
 	if err := s.check(); err != nil {
-		return Finding{}, err
+		return Found{}, err
 	}
 	limit := shownAtOnce
 	if s.data > 0 {
@@ -135,9 +135,9 @@ func (s Selection) Find(ctx context.Context, after Cursor) (Finding, error) {
 	}
 	found, next, err := search[rowReply](ctx, s, after, s.rest(0, limit), strconv.Itoa(s.data))
 	if err != nil {
-		return Finding{}, err
+		return Found{}, err
 	}
-	return Finding{Items: s.rows(found.Items), Looked: found.Looked.Int(), Next: next}, nil
+	return Found{Items: s.rows(found.Items), Examined: found.Looked.Int(), Next: next}, nil
 }
 
 // steps iterates over the results of several searches: each job once, even if a loop has moved it

@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Result is the result of a repair. It is valid even with an error: it then describes the steps
+// A Repair is the result of a repair. It is valid even with an error: it then describes the steps
 // before the failed one, which may also have been done.
 //
 // A repair reads the jids of the list first, and then changes each of these jobs once, 100 at a
@@ -22,31 +22,31 @@ import (
 // changed nor counted, and jobs that have come since are not looked at. With [Selection.AtMost], it
 // reads 1000 jids at a time, as far as necessary. The oldest jobs of a failure group are changed
 // first. Calling the repair again continues it.
-type Result struct {
-	Changed int                     `json:"changed"`       // jobs changed, or already as wanted
-	Left    int                     `json:"left"`          // jobs that could not be changed
-	Why     map[string]*qless.Error `json:"why,omitempty"` // the reasons by jid, at most 10,000
+type Repair struct {
+	Changed   int                     `json:"changed"`           // jobs changed, or already as wanted
+	Unchanged int                     `json:"unchanged"`         // jobs that could not be changed
+	Reasons   map[string]*qless.Error `json:"reasons,omitempty"` // the reasons by jid, at most 10,000
 }
 
-// maxReasons is the maximum number of reasons in a Result.
+// maxReasons is the maximum number of reasons in a Repair.
 const maxReasons = 10_000
 
 // leave records that a job was left as it was.
-func (r *Result) leave(err *qless.Error) {
-	r.Left++
-	if len(r.Why) >= maxReasons {
+func (r *Repair) leave(err *qless.Error) {
+	r.Unchanged++
+	if len(r.Reasons) >= maxReasons {
 		return
 	}
-	if r.Why == nil {
-		r.Why = map[string]*qless.Error{}
+	if r.Reasons == nil {
+		r.Reasons = map[string]*qless.Error{}
 	}
-	r.Why[err.JID] = err
+	r.Reasons[err.JID] = err
 }
 
 // Cancel deletes the jobs, and notifies the workers that run them. Completed jobs are left
 // ([qless.ErrFinished]). Jobs that others depend on are canceled after their dependents if these
 // are selected too; otherwise they are left ([qless.ErrHasDependents]).
-func (s Selection) Cancel(ctx context.Context) (Result, error) {
+func (s Selection) Cancel(ctx context.Context) (Repair, error) {
 	r := repair{action: "cancel"}
 	err := r.run(ctx, s)
 	if err == nil {
@@ -68,13 +68,13 @@ func (s Selection) Cancel(ctx context.Context) (Result, error) {
 // Unfail puts failed jobs back into their queues with fresh retries. Other jobs are left
 // ([qless.ErrNotFailed]). The options [qless.Retries] and [qless.TTL] replace the jobs' own; the
 // TTL counts from the call.
-func (s Selection) Unfail(ctx context.Context, options ...qless.UnfailOption) (Result, error) {
+func (s Selection) Unfail(ctx context.Context, options ...qless.UnfailOption) (Repair, error) {
 	var pairs []any
 	for i, option := range options {
 		switch o := option.(type) {
 		case qless.Retries:
 			if o < 0 {
-				return Result{}, invalid("repair", "the retries %d are negative", int(o))
+				return Repair{}, invalid("repair", "the retries %d are negative", int(o))
 			}
 			pairs = append(pairs, "retries", int(o))
 		case qless.TTL:
@@ -82,11 +82,11 @@ func (s Selection) Unfail(ctx context.Context, options ...qless.UnfailOption) (R
 				continue
 			}
 			if time.Duration(o) < time.Millisecond {
-				return Result{}, invalid("repair", "the TTL %v is less than 1ms", time.Duration(o))
+				return Repair{}, invalid("repair", "the TTL %v is less than 1ms", time.Duration(o))
 			}
 			pairs = append(pairs, "ttl", time.Duration(o))
 		default:
-			return Result{}, invalid("repair", "options[%d] is a %T", i, option)
+			return Repair{}, invalid("repair", "options[%d] is a %T", i, option)
 		}
 	}
 	return s.repair(ctx, "unfail", "", pairs...)
@@ -97,20 +97,20 @@ func (s Selection) Unfail(ctx context.Context, options ...qless.UnfailOption) (R
 // [qless.DependsOn] are [qless.ErrInvalid].
 func (s Selection) Move(
 	ctx context.Context, queue string, options ...qless.PutOption,
-) (Result, error) {
+) (Repair, error) {
 	if err := checkName("repair", "queue name", queue); err != nil {
-		return Result{}, err
+		return Repair{}, err
 	}
 	if err := s.check(); err != nil {
-		return Result{}, err
+		return Repair{}, err
 	}
 	pairs := []any{"worker", s.client.WorkerName()}
 	for _, option := range options {
 		if _, depends := option.(qless.DependsOn); depends {
-			return Result{}, invalid("repair", "DependsOn can't be used with Move of a selection")
+			return Repair{}, invalid("repair", "DependsOn can't be used with Move of a selection")
 		}
 		if option == qless.PutOption(qless.IfAbsent) {
-			return Result{}, invalid("repair", "IfAbsent can't be used with Move: the jobs exist")
+			return Repair{}, invalid("repair", "IfAbsent can't be used with Move: the jobs exist")
 		}
 		pairs = append(pairs, option)
 	}
@@ -120,49 +120,49 @@ func (s Selection) Move(
 // Promote makes scheduled jobs ready to be popped now. For a parked job, the next pop tries its
 // limits again. Jobs in other states are left ([qless.ErrRunning], [qless.ErrNotScheduled]);
 // waiting ones count as changed.
-func (s Selection) Promote(ctx context.Context) (Result, error) {
+func (s Selection) Promote(ctx context.Context) (Repair, error) {
 	return s.repair(ctx, "promote", "")
 }
 
 // Timeout takes running jobs from their workers; they are the next to be popped. Other jobs are
 // left ([qless.ErrNotRunning]).
-func (s Selection) Timeout(ctx context.Context) (Result, error) {
+func (s Selection) Timeout(ctx context.Context) (Repair, error) {
 	return s.repair(ctx, "timeout", "")
 }
 
 // SetPriority changes the priority of the jobs.
-func (s Selection) SetPriority(ctx context.Context, priority int) (Result, error) {
+func (s Selection) SetPriority(ctx context.Context, priority int) (Repair, error) {
 	return s.repair(ctx, "priority", strconv.Itoa(priority))
 }
 
 // Tag adds tags to the jobs.
-func (s Selection) Tag(ctx context.Context, tags ...string) (Result, error) {
+func (s Selection) Tag(ctx context.Context, tags ...string) (Repair, error) {
 	return s.changeTags(ctx, "tag", tags)
 }
 
 // Untag removes tags from the jobs.
-func (s Selection) Untag(ctx context.Context, tags ...string) (Result, error) {
+func (s Selection) Untag(ctx context.Context, tags ...string) (Repair, error) {
 	return s.changeTags(ctx, "untag", tags)
 }
 
-func (s Selection) changeTags(ctx context.Context, action string, tags []string) (Result, error) {
+func (s Selection) changeTags(ctx context.Context, action string, tags []string) (Repair, error) {
 	if err := checkNames("repair", "tag", tags); err != nil {
-		return Result{}, err
+		return Repair{}, err
 	}
 	text, err := json.Marshal(tags)
 	if err != nil {
-		return Result{}, err
+		return Repair{}, err
 	}
 	return s.repair(ctx, action, string(text))
 }
 
 // Track starts tracking the jobs.
-func (s Selection) Track(ctx context.Context) (Result, error) {
+func (s Selection) Track(ctx context.Context) (Repair, error) {
 	return s.repair(ctx, "track", "")
 }
 
 // Untrack stops tracking the jobs, including jobs that no longer exist.
-func (s Selection) Untrack(ctx context.Context) (Result, error) {
+func (s Selection) Untrack(ctx context.Context) (Repair, error) {
 	return s.repair(ctx, "untrack", "")
 }
 
@@ -171,8 +171,8 @@ func (s Selection) Untrack(ctx context.Context) (Result, error) {
 // panic counts as such an error. Each job takes at least one round trip and counts as a step.
 func (s Selection) Apply(
 	ctx context.Context, change func(ctx context.Context, job *qless.Job) error,
-) (Result, error) {
-	var done Result
+) (Repair, error) {
+	var done Repair
 	for job, err := range s.Jobs(ctx) {
 		if err == nil {
 			err = guard.Try(func() error { return change(ctx, job) })
@@ -194,7 +194,7 @@ func (s Selection) Apply(
 }
 
 // stepped calls the function of OnStep.
-func (s Selection) stepped(soFar Result) error {
+func (s Selection) stepped(soFar Repair) error {
 	if s.onStep == nil {
 		return nil
 	}
@@ -218,7 +218,7 @@ const (
 type repair struct {
 	action, value string
 	pairs         []any // of names and values, or options
-	done          Result
+	done          Repair
 	blocked       []string // left because others depend on them, in the order of the steps
 	long          []string // left because they wait for too many others for one script
 }
@@ -226,7 +226,7 @@ type repair struct {
 // repair changes the jobs, in steps.
 func (s Selection) repair(
 	ctx context.Context, action, value string, pairs ...any,
-) (Result, error) {
+) (Repair, error) {
 	r := repair{action: action, value: value, pairs: pairs}
 	err := r.run(ctx, s)
 	return r.done, err
@@ -421,8 +421,8 @@ func (r *repair) takeBlocked() []string {
 	r.blocked = nil
 	slices.Reverse(blocked)
 	for _, jid := range blocked {
-		delete(r.done.Why, jid)
+		delete(r.done.Reasons, jid)
 	}
-	r.done.Left -= len(blocked)
+	r.done.Unchanged -= len(blocked)
 	return blocked
 }

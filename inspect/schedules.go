@@ -12,11 +12,11 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Schedule is a [qless.Schedule] with its followers, as registered by the worker that last began
-// to follow it.
-type Schedule struct {
+// A ScheduleInfo is a [qless.Schedule] with its followers, as registered by the worker that last
+// began to follow it.
+type ScheduleInfo struct {
 	ID       string          `json:"id"`
-	Spec     string          `json:"spec"`
+	When     string          `json:"when"`
 	Zone     string          `json:"zone,omitempty"` // the time zone; empty for an interval
 	Queue    string          `json:"queue"`
 	Klass    string          `json:"klass"`
@@ -27,7 +27,7 @@ type Schedule struct {
 	Last    time.Time `json:"last,omitzero"`
 	LastJID string    `json:"last_jid,omitempty"`
 
-	// Next is the time at which it is due next. It is zero if this machine can't read the Spec, for
+	// Next is the time at which it is due next. It is zero if this machine can't read When, for
 	// example because it does not know the Zone.
 	Next time.Time `json:"next,omitzero"`
 
@@ -54,7 +54,7 @@ type ScheduleFollower struct {
 	Seen   time.Time `json:"seen,omitzero"`  // when it last checked the schedule
 
 	// Differs reports that its schedule is not the registered one, although both have the same ID: the
-	// Spec, Missed, Queue, Klass, Data or Options differ. The jobs of both are put.
+	// fields When, Missed, Queue, Klass, Data or Options differ. The jobs of both are put.
 	Differs bool `json:"differs"`
 }
 
@@ -71,18 +71,18 @@ const schedulesAtOnce = 100
 // Schedules returns the schedules that workers have registered, sorted by ID, without their data. A
 // schedule is registered when a worker starts, and stays until [Inspector.ForgetSchedule]. It reads
 // 100 at a time, or fewer if many workers follow them.
-func (in *Inspector) Schedules(ctx context.Context, r Range) (Page[Schedule], error) {
+func (in *Inspector) Schedules(ctx context.Context, r Range) (Page[ScheduleInfo], error) {
 	offset, limit, err := r.bounds("schedules")
 	if err != nil {
-		return Page[Schedule]{}, err
+		return Page[ScheduleInfo]{}, err
 	}
-	page := Page[Schedule]{Items: []Schedule{}}
+	page := Page[ScheduleInfo]{Items: []ScheduleInfo{}}
 	for {
 		read := len(page.Items)
 		reply, err := do[schedulesReply](ctx, in.client, "schedules", offset+read,
 			min(limit-read, schedulesAtOnce))
 		if err != nil {
-			return Page[Schedule]{}, err
+			return Page[ScheduleInfo]{}, err
 		}
 		page.Total = reply.Total.Int()
 		for i := range reply.Items {
@@ -96,7 +96,7 @@ func (in *Inspector) Schedules(ctx context.Context, r Range) (Page[Schedule], er
 
 // Schedule returns a registered schedule with its data, or [qless.ErrNotFound].
 // [qless.Client.RunSchedule] puts its job.
-func (in *Inspector) Schedule(ctx context.Context, id string) (*Schedule, error) {
+func (in *Inspector) Schedule(ctx context.Context, id string) (*ScheduleInfo, error) {
 	if err := checkName("schedules", "schedule ID", id); err != nil {
 		return nil, err
 	}
@@ -195,10 +195,10 @@ func (r *scheduleReply) field(place int) string {
 func (r *scheduleReply) time(place int) time.Time { return wire.AsNumber(r.field(place)).Time() }
 
 // schedule returns the schedule as it is at a time.
-func (r *scheduleReply) schedule(now time.Time) Schedule {
-	s := Schedule{
+func (r *scheduleReply) schedule(now time.Time) ScheduleInfo {
+	s := ScheduleInfo{
 		ID:       string(r.ID),
-		Spec:     r.field(fieldSpec),
+		When:     r.field(fieldSpec),
 		Zone:     cron.Zone(r.field(fieldSpec)),
 		Queue:    r.field(fieldQueue),
 		Klass:    r.field(fieldKlass),
@@ -238,10 +238,10 @@ func (r *scheduleReply) followers(now time.Time) []ScheduleFollower {
 }
 
 // NextRuns returns up to n times at which the schedule is due after a time. There are none if this
-// machine can't read the Spec.
-func (s *Schedule) NextRuns(after time.Time, n int) []time.Time {
+// machine can't read When.
+func (s *ScheduleInfo) NextRuns(after time.Time, n int) []time.Time {
 	var all []time.Time
-	times, err := cron.Parse(s.Spec)
+	times, err := cron.Parse(s.When)
 	if err != nil {
 		return nil
 	}
@@ -252,8 +252,8 @@ func (s *Schedule) NextRuns(after time.Time, n int) []time.Time {
 }
 
 // foresee sets Next and Overdue.
-func (s *Schedule) foresee(due, now time.Time) {
-	times, err := cron.Parse(s.Spec)
+func (s *ScheduleInfo) foresee(due, now time.Time) {
+	times, err := cron.Parse(s.When)
 	if err != nil {
 		return
 	}

@@ -65,7 +65,7 @@ type Selection struct {
 	filters []Filter
 	atMost  int // 0 means all
 	data    int // bytes of data in a Row
-	onStep  func(soFar Result) error
+	onStep  func(soFar Repair) error
 	invalid error // the error of an invalid argument
 }
 
@@ -189,7 +189,7 @@ func (s Selection) WithData(bytes int) Selection {
 // OnStep returns the selection with a function that is called after each step of a repair with the
 // result so far, which it must not keep. If it returns an error, the repair ends and returns that
 // error; so it does if the function panics.
-func (s Selection) OnStep(step func(soFar Result) error) Selection {
+func (s Selection) OnStep(step func(soFar Repair) error) Selection {
 	s.onStep = step
 	return s
 }

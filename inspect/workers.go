@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Worker is a worker in any language.
-type Worker struct {
+// A WorkerStatus is a worker in any language.
+type WorkerStatus struct {
 	Name    string `json:"name"`
 	Jobs    int    `json:"jobs"`    // with locks that have not ended
 	Stalled int    `json:"stalled"` // with locks that have ended
@@ -78,8 +78,8 @@ func parseWorkerInfo(text string) *WorkerInfo {
 // Workers returns the workers that were seen recently, latest first. It reads 500 workers at a
 // time. A dead worker is listed until max-worker-age has passed. A job that was taken from a worker
 // is counted until that worker takes another one or stops.
-func (in *Inspector) Workers(ctx context.Context) ([]Worker, error) {
-	var all []Worker // latest last; a worker seen in the meantime twice
+func (in *Inspector) Workers(ctx context.Context) ([]WorkerStatus, error) {
+	var all []WorkerStatus // latest last; a worker seen in the meantime twice
 	known := map[string]bool{}
 	for cursor := ""; ; {
 		part, next, err := in.workersFrom(ctx, cursor)
@@ -95,7 +95,7 @@ func (in *Inspector) Workers(ctx context.Context) ([]Worker, error) {
 			break
 		}
 	}
-	workers := make([]Worker, 0, len(known))
+	workers := make([]WorkerStatus, 0, len(known))
 	for _, w := range slices.Backward(all) {
 		if known[w.Name] {
 			known[w.Name] = false
@@ -108,7 +108,7 @@ func (in *Inspector) Workers(ctx context.Context) ([]Worker, error) {
 // workersFrom returns some of the workers, the latest last, and where the next ones begin.
 func (in *Inspector) workersFrom(
 	ctx context.Context, cursor string,
-) (workers []Worker, next string, err error) {
+) (workers []WorkerStatus, next string, err error) {
 	part, err := do[struct {
 		Cursor  wire.Text `json:"cursor"`
 		Workers wire.List[struct {
@@ -123,7 +123,7 @@ func (in *Inspector) workersFrom(
 		return nil, "", err
 	}
 	for _, r := range part.Workers {
-		workers = append(workers, Worker{
+		workers = append(workers, WorkerStatus{
 			Name: string(r.Name), Jobs: r.Jobs.Int(), Stalled: r.Stalled.Int(),
 			Info: parseWorkerInfo(string(r.Registered)), Gone: parseWorkerInfo(string(r.Gone)),
 		})

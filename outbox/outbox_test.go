@@ -44,7 +44,7 @@ func TestAJobIsPutWithAllItsOptions(t *testing.T) {
 		require.Equal(s, qless.JobOptions{
 			KeepFor: &keep, KeepFailedFor: &forever, Limits: qless.Limits{"l"}, LockTime: time.Minute,
 			MaxRunTime: time.Second, OnFailure: qless.OnFailureRun, OnLost: qless.OnLostLast,
-			Parents: []string{first}, Tenant: "ann", Weight: 1,
+			Parents: []string{first}, Fair: "ann", Weight: 1,
 			Unique: &qless.UniqueClaim{Key: `["invoice",7]`, For: time.Hour},
 		}, job.Options)
 	})
@@ -69,7 +69,7 @@ func TestTimesCountFromThePutIntoTheOutbox(t *testing.T) {
 		job, put := s.job(delayed), time.Now().Add(-time.Hour)
 		require.WithinDuration(s, put.Add(2*time.Hour), job.Due, 30*time.Second)
 		require.WithinDuration(s, put.Add(3*time.Hour), job.Options.StartBy, 30*time.Second)
-		require.WithinDuration(s, put.Add(4*time.Hour), job.Options.GoneBy, 30*time.Second)
+		require.WithinDuration(s, put.Add(4*time.Hour), job.Options.TTL, 30*time.Second)
 		require.Equal(s, qless.StateWaiting, s.job(past).State)
 		require.Zero(s, s.job(endless).Options)
 		for _, jid := range []string{late, gone} {

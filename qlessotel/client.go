@@ -16,19 +16,19 @@ import (
 
 // beginPut begins the span of a put.
 func (i *Instrumentation) beginPut(
-	ctx context.Context, put qless.Call,
-) (context.Context, func(put qless.Call)) {
+	ctx context.Context, put qless.Command,
+) (context.Context, func(put qless.Command)) {
 	op := operation{
 		name: "put", kind: messagingconv.OperationTypeSend, queue: put.Queue, klass: put.Klass,
 		jid: put.JID,
 	}
 	attributes := op.attributes()
-	if put.Command == "put.many" {
+	if put.Name == "put.many" {
 		attributes = append(attributes, semconv.MessagingBatchMessageCount(put.Count))
 	}
 	ctx, span := i.tracer.Start(ctx, op.spanName(),
 		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(attributes...))
-	return ctx, func(put qless.Call) {
+	return ctx, func(put qless.Command) {
 		if put.JID != op.jid { // the put has become an existing job
 			span.SetAttributes(semconv.MessagingMessageID(put.JID))
 		}
@@ -70,19 +70,19 @@ var commands = map[string]messagingconv.OperationTypeAttr{
 }
 
 // observeCall records a command.
-func (i *Instrumentation) observeCall(ctx context.Context, call qless.Call) {
+func (i *Instrumentation) observeCall(ctx context.Context, call qless.Command) {
 	i.metrics.call(ctx, call)
-	kind, known := commands[call.Command]
+	kind, known := commands[call.Name]
 	if !known {
 		return
 	}
 	op := operation{
-		name: call.Command, kind: kind, queue: call.Queue, klass: call.Klass, jid: call.JID,
+		name: call.Name, kind: kind, queue: call.Queue, klass: call.Klass, jid: call.JID,
 	}
 	switch {
-	case call.Command == "pop" || call.Command == "receive":
+	case call.Name == "pop" || call.Name == "receive":
 		i.recordCall(ctx, &op, call, semconv.MessagingBatchMessageCount(call.Count))
-	case kind == messagingconv.OperationTypeSettle && call.Command != "finish":
+	case kind == messagingconv.OperationTypeSettle && call.Name != "finish":
 		runOf(ctx).setSettled()
 		if i.options.SettleSpans {
 			i.recordCall(ctx, &op, call)
@@ -93,7 +93,7 @@ func (i *Instrumentation) observeCall(ctx context.Context, call qless.Call) {
 
 // recordCall makes the span of a finished command.
 func (i *Instrumentation) recordCall(
-	ctx context.Context, op *operation, call qless.Call, more ...attribute.KeyValue,
+	ctx context.Context, op *operation, call qless.Command, more ...attribute.KeyValue,
 ) {
 	now := time.Now()
 	_, span := i.tracer.Start(ctx, op.spanName(), trace.WithSpanKind(trace.SpanKindClient),

@@ -43,12 +43,12 @@ func (i *Instrumentation) wrapNextHeaders(
 }
 
 func (i *Instrumentation) wrapObserver(
-	next func(context.Context, qless.Call),
-) func(context.Context, qless.Call) {
+	next func(context.Context, qless.Command),
+) func(context.Context, qless.Command) {
 	if next == nil {
 		return i.observeCall
 	}
-	return func(ctx context.Context, call qless.Call) {
+	return func(ctx context.Context, call qless.Command) {
 		i.observeCall(ctx, call)
 		next(ctx, call)
 	}
@@ -56,15 +56,15 @@ func (i *Instrumentation) wrapObserver(
 
 // wrapPutObserver begins the span of a put before the other function, and ends it after that.
 func (i *Instrumentation) wrapPutObserver(
-	next func(context.Context, qless.Call) (context.Context, func(qless.Call)),
-) func(context.Context, qless.Call) (context.Context, func(qless.Call)) {
+	next func(context.Context, qless.Command) (context.Context, func(qless.Command)),
+) func(context.Context, qless.Command) (context.Context, func(qless.Command)) {
 	if next == nil {
 		return i.beginPut
 	}
-	return func(ctx context.Context, put qless.Call) (context.Context, func(qless.Call)) {
+	return func(ctx context.Context, put qless.Command) (context.Context, func(qless.Command)) {
 		ctx, end := i.beginPut(ctx, put)
 		ctx, nextEnd := next(ctx, put)
-		return ctx, func(put qless.Call) {
+		return ctx, func(put qless.Command) {
 			if nextEnd != nil {
 				nextEnd(put)
 			}

@@ -56,13 +56,13 @@ func TestObserversOfAConfigAreCalled(t *testing.T) {
 	var seen []string
 	silent := false
 	client := newOther(e, qless.ClientConfig{
-		Observer: func(_ context.Context, call qless.Call) { seen = append(seen, call.Command) },
-		PutObserver: func(ctx context.Context, _ qless.Call) (context.Context, func(qless.Call)) {
+		Observer: func(_ context.Context, call qless.Command) { seen = append(seen, call.Name) },
+		PutObserver: func(ctx context.Context, _ qless.Command) (context.Context, func(qless.Command)) {
 			seen = append(seen, "begin")
 			if silent {
 				return ctx, nil
 			}
-			return ctx, func(qless.Call) {
+			return ctx, func(qless.Command) {
 				require.Empty(t, e.spans.GetSpans(), "the span ends later")
 				seen = append(seen, "end")
 			}

@@ -102,7 +102,7 @@ func destination(queue string, err error) []attribute.KeyValue {
 }
 
 // put counts puts, including refused ones.
-func (m *metrics) put(ctx context.Context, put qless.Call) {
+func (m *metrics) put(ctx context.Context, put qless.Command) {
 	attributes := destination(put.Queue, put.Err)
 	m.sent.Add(ctx, int64(put.Count), "put", system, attributes...)
 	m.operationDuration.Record(ctx, put.Duration.Seconds(), "put", system,
@@ -114,19 +114,19 @@ func (m *metrics) put(ctx context.Context, put qless.Call) {
 }
 
 // call measures a command.
-func (m *metrics) call(ctx context.Context, call qless.Call) {
+func (m *metrics) call(ctx context.Context, call qless.Command) {
 	code := ""
 	if call.Err != nil {
 		code = errorType(call.Err).Value.AsString()
 	}
 	m.callDuration.Record(ctx, call.Duration.Seconds(), metric.WithAttributes(
-		commandLabel.String(call.Command), codeLabel.String(code)))
+		commandLabel.String(call.Name), codeLabel.String(code)))
 }
 
 // operation measures a command that takes jobs or ends runs.
-func (m *metrics) operation(ctx context.Context, op *operation, call qless.Call) {
+func (m *metrics) operation(ctx context.Context, op *operation, call qless.Command) {
 	attributes := destination(op.queue, call.Err)
-	if op.kind == messagingconv.OperationTypeReceive && call.Command != "reserve" && call.Count > 0 {
+	if op.kind == messagingconv.OperationTypeReceive && call.Name != "reserve" && call.Count > 0 {
 		m.consumed.Add(ctx, int64(call.Count), op.name, system, attributes...)
 	}
 	m.operationDuration.Record(ctx, call.Duration.Seconds(), op.name, system,

@@ -147,12 +147,12 @@ type reading struct {
 // figures are the results of a read. They don't change.
 type figures struct {
 	at        time.Time
-	overview  *inspect.Overview  // nil if it could not be read
-	labels    map[string]string  // of the queues that have their own
-	counters  map[string]counts  // by label of queues
-	schedules []inspect.Schedule // nil if they could not be read
-	missed    map[string]float64 // by label of schedules
-	scheduled map[string]string  // the labels of the schedules that have their own
+	overview  *inspect.Overview      // nil if it could not be read
+	labels    map[string]string      // of the queues that have their own
+	counters  map[string]counts      // by label of queues
+	schedules []inspect.ScheduleInfo // nil if they could not be read
+	missed    map[string]float64     // by label of schedules
+	scheduled map[string]string      // the labels of the schedules that have their own
 	problems  *findings
 }
 

@@ -373,7 +373,7 @@ func TestScrapesShareAReadAndItsAge(t *testing.T) {
 	e.put("q")
 	var mu sync.Mutex
 	calls := 0
-	client := e.client(qless.ClientConfig{Observer: func(context.Context, qless.Call) {
+	client := e.client(qless.ClientConfig{Observer: func(context.Context, qless.Command) {
 		mu.Lock()
 		defer mu.Unlock()
 		calls++
@@ -408,7 +408,7 @@ func TestCommandsThatAScrapeCosts(t *testing.T) {
 				e.makeBusy(fmt.Sprint("q", i*queues/busy))
 			}
 			scripts := 0
-			client := e.client(qless.ClientConfig{Observer: func(context.Context, qless.Call) { scripts++ }})
+			client := e.client(qless.ClientConfig{Observer: func(context.Context, qless.Command) { scripts++ }})
 			c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: -1, ProblemsEvery: -1})
 			cost := func() int { return len(e.server.Commands(t, func() { gather(t, c) })) }
 

@@ -201,7 +201,7 @@ type miss struct {
 }
 
 // add adds what schedules have missed since they were last read.
-func (m *misses) add(schedules []inspect.Schedule, areAll bool) {
+func (m *misses) add(schedules []inspect.ScheduleInfo, areAll bool) {
 	there, own := map[string]bool{}, 0
 	for i := range schedules {
 		there[schedules[i].ID] = true

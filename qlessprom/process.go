@@ -86,9 +86,9 @@ func NewClientMetrics(options ProcessOptions) *ClientMetrics {
 const mixed = "mixed"
 
 // Observe counts a call.
-func (m *ClientMetrics) Observe(_ context.Context, call qless.Call) {
-	m.calls.WithLabelValues(call.Command, codeOf(call.Err)).Observe(call.Duration.Seconds())
-	if call.Err == nil && (call.Command == "put" || call.Command == "put.many") {
+func (m *ClientMetrics) Observe(_ context.Context, call qless.Command) {
+	m.calls.WithLabelValues(call.Name, codeOf(call.Err)).Observe(call.Duration.Seconds())
+	if call.Err == nil && (call.Name == "put" || call.Name == "put.many") {
 		queue, klass := m.pairs.labels(cmp.Or(call.Queue, mixed), cmp.Or(call.Klass, mixed))
 		m.puts.WithLabelValues(queue, klass).Add(float64(call.Count))
 	}

@@ -88,8 +88,8 @@ func TestCallsAndPutsOfAClientAreCounted(t *testing.T) {
 func TestPutsThatGoTogetherAndDifferAreMixed(t *testing.T) {
 	m := qlessprom.NewClientMetrics(qlessprom.ProcessOptions{})
 	ctx := t.Context()
-	m.Observe(ctx, qless.Call{Command: "put.many", Queue: "q", Count: 3})
-	m.Observe(ctx, qless.Call{Command: "put", Queue: "q", Klass: "K", Count: 1, Err: qless.ErrExists})
+	m.Observe(ctx, qless.Command{Name: "put.many", Queue: "q", Count: 3})
+	m.Observe(ctx, qless.Command{Name: "put", Queue: "q", Klass: "K", Count: 1, Err: qless.ErrExists})
 	text := gather(t, m)
 	require.Contains(t, text, `qless_client_puts_total{klass="mixed",queue="q"} 3`)
 	require.Contains(t, text, `qless_client_call_seconds_count{code="exists",command="put"} 1`)
@@ -134,7 +134,7 @@ func TestPairsOfQueuesAndKlassesAreBounded(t *testing.T) {
 	for i := range 10 {
 		klass := fmt.Sprint("K", i)
 		m.Observe(qless.JobEvent{Kind: qless.JobEventStarted, Queue: "q", Klass: klass, Waited: time.Second})
-		c.Observe(t.Context(), qless.Call{Command: "put", Queue: "q", Klass: klass, Count: 1})
+		c.Observe(t.Context(), qless.Command{Name: "put", Queue: "q", Klass: klass, Count: 1})
 	}
 	text := gather(t, m, c)
 	require.Contains(t, text, `qless_worker_job_wait_seconds_count{klass="K1",queue="q"} 1`)

@@ -12,7 +12,7 @@ import (
 )
 
 func hourly() qless.Schedule {
-	return qless.Schedule{ID: "s", Spec: "@every 1h", Queue: "q", Job: qless.JobSpec{Klass: "Hourly"}}
+	return qless.Schedule{ID: "s", When: "@every 1h", Queue: "q", Job: qless.JobSpec{Klass: "Hourly"}}
 }
 
 // untilLooked waits until a worker knows when its schedule is due.

@@ -80,7 +80,7 @@ func TestDrainFollowsJobs(t *testing.T) {
 func TestDrainPutsAndWorksTheJobsOfSchedules(t *testing.T) {
 	server := qlesstest.New(t)
 	worker, r := newWorker(t, server.Client(), hourly(),
-		qless.Schedule{ID: "daily", Spec: "@daily", Queue: "q", Job: qless.JobSpec{Klass: "Daily"}})
+		qless.Schedule{ID: "daily", When: "@daily", Queue: "q", Job: qless.JobSpec{Klass: "Daily"}})
 	qlesstest.Drain(t, worker)
 	require.Empty(t, r.klasses())
 	for range 24 {

@@ -74,7 +74,7 @@ func ExampleDrain() {
 func ExampleDrain_schedule() {
 	server := qlesstest.New(t)
 	worker := mailWorker(server.Client(), qless.Schedule{
-		ID: "news", Spec: "0 * * * *", Queue: "mail", Job: newsletter.Spec(struct{}{}),
+		ID: "news", When: "0 * * * *", Queue: "mail", Job: newsletter.Spec(struct{}{}),
 	})
 	qlesstest.Drain(t, worker)
 	fmt.Println("an hour later")

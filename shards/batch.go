@@ -46,7 +46,7 @@ func (s *Shards) Batch(queue, id string) *Batch {
 // [ErrWrongShard]. With [ByJID], random jids of members are made to fit, and a [qless.JID] must
 // have the id of the batch in braces; with [ByQueue], the queue must be in the shard of the batch.
 func (b *Batch) Add(ctx context.Context, queue string, jobs []qless.JobSpec) ([]string, error) {
-	if err := checkJIDs("batch", b.ID()); err != nil {
+	if err := checkJIDs("batch", b.ID); err != nil {
 		return nil, err
 	}
 	puts, err := inside.CheckAll(queue, jobs)
@@ -64,11 +64,11 @@ func (b *Batch) Add(ctx context.Context, queue string, jobs []qless.JobSpec) ([]
 // keep keeps a new member in the shard of the batch, or returns an error.
 func (b *Batch) keep(ctx context.Context, p *inside.Put) error {
 	if p.Options.JID == "" {
-		p.JID = "{" + nameOf(b.ID()) + "}-" + p.JID
+		p.JID = "{" + nameOf(b.ID) + "}-" + p.JID
 	}
 	if at := b.shards.shardOf(p); at != b.at {
 		return wrongShard(p.JID, "it belongs to the shard %s, but its batch %s is in %s",
-			at.Namespace(), b.ID(), b.at.Namespace())
+			at.Namespace(), b.ID, b.at.Namespace())
 	}
 	return b.shards.checkDepends(ctx, b.at, p)
 }

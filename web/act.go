@@ -78,14 +78,14 @@ func (s *site) answer(
 		return
 	}
 	done := run.Outcome()
-	if errors.Is(done.Err, qless.ErrInvalid) && done.Count == 0 && len(q.Info.Fields) > 0 {
+	if errors.Is(done.Err, qless.ErrInvalid) && done.Changed == 0 && len(q.Info.Fields) > 0 {
 		q.Form.Refuse("", "%s", actions.Plainly(done.Err))
 		s.ask(w, r, q)
 		return
 	}
 	if !prefersJSON(r) {
 		back := q.Form.Get("back")
-		if done.Count == 0 {
+		if done.Changed == 0 {
 			back = cameFrom(q.Form) // its subject still exists
 		}
 		http.Redirect(w, r, s.back(back, done.ID), http.StatusSeeOther)
@@ -93,7 +93,7 @@ func (s *site) answer(
 	}
 	status := http.StatusOK
 	switch {
-	case done.Err == nil || done.Count > 0:
+	case done.Err == nil || done.Changed > 0:
 	case actions.IsDenial(done.Err):
 		status = http.StatusForbidden
 	default:

@@ -23,42 +23,42 @@ const (
 	ActionJobPut        Action = "job.put"        // put a new job
 	ActionJobReschedule Action = "job.reschedule" // change when jobs fall due
 	ActionJobRestore    Action = "job.restore"    // put the jobs of a receipt again
-	ActionJobRetry      Action = "job.retry"      // put failed jobs back into their own queues
 	ActionJobTag        Action = "job.tag"        // add tags to jobs
 	ActionJobTimeout    Action = "job.timeout"    // take running jobs from their workers
 	ActionJobTrack      Action = "job.track"      // start tracking jobs
 	ActionJobUndepend   Action = "job.undepend"   // make jobs wait for fewer jobs, or for none
+	ActionJobUnfail     Action = "job.unfail"     // put failed jobs back into their own queues
 	ActionJobUntag      Action = "job.untag"      // remove tags from jobs
 	ActionJobUntrack    Action = "job.untrack"    // stop tracking jobs
 )
 
 // The actions on queues.
 const (
-	ActionQueueConcurrency Action = "queue.concurrency" // limit the jobs that run at once
-	ActionQueueForget      Action = "queue.forget"      // remove it from the list of queues
-	ActionQueueHeartbeat   Action = "queue.heartbeat"   // set how long its locks last
-	ActionQueuePause       Action = "queue.pause"       // stop workers from taking its jobs
-	ActionQueueRate        Action = "queue.rate"        // limit the rate of starts
-	ActionQueueUnfail      Action = "queue.unfail"      // put the jobs of a failure group into it
-	ActionQueueUnpause     Action = "queue.unpause"     // let workers take its jobs again
+	ActionQueueForget         Action = "queue.forget"          // remove it from the list of queues
+	ActionQueueHeartbeat      Action = "queue.heartbeat"       // set how long its locks last
+	ActionQueueMaxConcurrency Action = "queue.max_concurrency" // limit the jobs that run at once
+	ActionQueueMaxRate        Action = "queue.max_rate"        // limit the rate of starts
+	ActionQueuePause          Action = "queue.pause"           // stop workers from taking its jobs
+	ActionQueueResume         Action = "queue.resume"          // let workers take its jobs again
+	ActionQueueUnfail         Action = "queue.unfail"          // put failed jobs of a group into it
 )
 
 // The actions on everything else.
 const (
-	ActionConfigSet        Action = "config.set"        // change a setting
-	ActionConfigUnset      Action = "config.unset"      // reset a setting to its default
-	ActionDoctorExamine    Action = "doctor.examine"    // look for damage in the namespace
-	ActionDoctorFix        Action = "doctor.fix"        // repair what can be repaired
-	ActionLimitDelete      Action = "limit.delete"      // remove a limit
-	ActionLimitHold        Action = "limit.hold"        // start no jobs with a limit for some time
-	ActionLimitSet         Action = "limit.set"         // define or change a limit
-	ActionRecurCancel      Action = "recur.cancel"      // delete a recurring job
-	ActionRecurPut         Action = "recur.put"         // put a recurring job
-	ActionRecurRun         Action = "recur.run"         // put a job of a recurring job now
-	ActionRecurSet         Action = "recur.set"         // change a recurring job
-	ActionScheduleForget   Action = "schedule.forget"   // remove a schedule
-	ActionScheduleRun      Action = "schedule.run"      // put a job of a schedule now
-	ActionWorkerDeregister Action = "worker.deregister" // remove a worker from the list of workers
+	ActionConfigSet      Action = "config.set"      // change a setting
+	ActionConfigUnset    Action = "config.unset"    // reset a setting to its default
+	ActionDoctorExamine  Action = "doctor.examine"  // look for damage in the namespace
+	ActionDoctorFix      Action = "doctor.fix"      // repair what can be repaired
+	ActionLimitHold      Action = "limit.hold"      // start no jobs with a limit for some time
+	ActionLimitSet       Action = "limit.set"       // define or change a limit
+	ActionLimitUnset     Action = "limit.unset"     // remove a limit
+	ActionRecurCancel    Action = "recur.cancel"    // delete a recurring job
+	ActionRecurPut       Action = "recur.put"       // put a recurring job
+	ActionRecurRun       Action = "recur.run"       // put a job of a recurring job now
+	ActionRecurSet       Action = "recur.set"       // change a recurring job
+	ActionScheduleForget Action = "schedule.forget" // remove a schedule
+	ActionScheduleRun    Action = "schedule.run"    // put a job of a schedule now
+	ActionWorkerForget   Action = "worker.forget"   // remove a worker from the list of workers
 )
 
 // Actions returns all actions, sorted.

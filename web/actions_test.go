@@ -172,7 +172,7 @@ func trials() map[web.Action]trial {
 			require.Zero(t, s.rdb.Exists(ctx, "ql:j:"+s.jids["other"]).Val())
 			require.NotEmpty(t, done.Receipt)
 		}},
-		web.ActionJobRetry: {on("failed"), hasField("failed", "state", "waiting")},
+		web.ActionJobUnfail: {on("failed"), hasField("failed", "state", "waiting")},
 		web.ActionJobTimeout: {on("running"), func(t *testing.T, s *scene, _ result) {
 			require.Equal(t, "stalled", s.field(s.jids["running"], "state"))
 			require.False(t, s.isMember("ql:q:mail-locks", s.jids["running"]))
@@ -240,15 +240,15 @@ func trials() map[web.Action]trial {
 			return form("receipt", s.did("job.cancel", s.pick("other")).Receipt)
 		}, hasField("other", "state", "waiting")},
 		web.ActionQueuePause: {with("queue", "mail"), paused(true)},
-		web.ActionQueueUnpause: {func(s *scene) url.Values {
+		web.ActionQueueResume: {func(s *scene) url.Values {
 			require.NoError(s.t, s.Queue("mail").Pause(ctx))
 			return form("queue", "mail")
 		}, paused(false)},
-		web.ActionQueueConcurrency: {with("queue", "mail", "value", "4"),
+		web.ActionQueueMaxConcurrency: {with("queue", "mail", "value", "4"),
 			setting("mail-max-concurrency", "4")},
 		web.ActionQueueHeartbeat: {with("queue", "mail", "value", "2m"),
 			setting("mail-heartbeat", "120")},
-		web.ActionQueueRate: {with("queue", "mail", "value", "5", "per", "10s"),
+		web.ActionQueueMaxRate: {with("queue", "mail", "value", "5", "per", "10s"),
 			func(t *testing.T, s *scene, _ result) {
 				settings, err := s.Queue("mail").Settings(ctx)
 				require.NoError(t, err)
@@ -266,7 +266,7 @@ func trials() map[web.Action]trial {
 				require.Equal(t, 1, done.Count)
 				require.True(t, s.isMember("ql:q:slow-work", s.jids["failed"]))
 			}},
-		web.ActionWorkerDeregister: {with("worker", "w1"), func(t *testing.T, s *scene, _ result) {
+		web.ActionWorkerForget: {with("worker", "w1"), func(t *testing.T, s *scene, _ result) {
 			require.False(t, s.isMember("ql:workers", "w1"))
 		}},
 		web.ActionRecurSet: {with("jid", "ticks", "interval", "2h", "priority", "9", "retries", "1",
@@ -310,7 +310,7 @@ func trials() map[web.Action]trial {
 			require.NoError(t, err)
 			require.False(t, info.HeldUntil.IsZero())
 		}},
-		web.ActionLimitDelete: {func(s *scene) url.Values {
+		web.ActionLimitUnset: {func(s *scene) url.Values {
 			require.NoError(s.t, s.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1}))
 			return form("name", "api")
 		}, func(t *testing.T, s *scene, _ result) {
@@ -350,7 +350,7 @@ func scheduled(s *scene) url.Values {
 	worker, err := qless.NewWorker(s.Client, qless.WorkerConfig{
 		Queues: []string{"none"},
 		Schedules: []qless.Schedule{
-			{ID: "nightly", Spec: "@yearly", Queue: "mail",
+			{ID: "nightly", When: "@yearly", Queue: "mail",
 				Job: qless.JobSpec{Klass: "Report"}, Missed: qless.MissedSkip},
 		},
 	})

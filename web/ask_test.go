@@ -48,7 +48,7 @@ func TestAPageAsksWithWhatIsSet(t *testing.T) {
 	require.NoError(t, s.Queue("mail").SetMaxConcurrency(t.Context(), 12))
 	require.NoError(t, s.Limit("api").Set(t.Context(), qless.LimitConfig{Rate: 5, Per: time.Minute}))
 	for target, want := range map[string][]string{
-		"/actions/queue.concurrency?queue=mail":             {`value="12"`},
+		"/actions/queue.max_concurrency?queue=mail":         {`value="12"`},
 		"/actions/queue.heartbeat?queue=mail":               {`value="1m"`},
 		"/actions/recur.set?jid=ticks":                      {`value="1h"`, `value="Tick"`, secret},
 		"/actions/limit.set?name=api":                       {`value="5"`, `value="1m"`},

@@ -13,10 +13,10 @@ import (
 
 // A batchesData holds some of the batches whose callbacks are in a state.
 type batchesData struct {
-	State   string     `json:"state"`
-	Batches []batchRow `json:"batches"`
-	Looked  int        `json:"looked"` // jobs read for this page
-	Next    string     `json:"next,omitempty"`
+	State    string     `json:"state"`
+	Batches  []batchRow `json:"batches"`
+	Examined int        `json:"examined"` // jobs read for this page
+	Next     string     `json:"next,omitempty"`
 }
 
 // A batchRow is the callback of a batch, with the progress of the batch.
@@ -59,7 +59,7 @@ func (s *site) batches(ctx context.Context, q query) (*view, error) {
 		return nil, err
 	}
 	data := &batchesData{
-		State: asked.State, Batches: []batchRow{}, Looked: found.Sum(), Next: found.Next,
+		State: asked.State, Batches: []batchRow{}, Examined: found.Sum(), Next: found.Next,
 	}
 	for _, row := range found.Items {
 		status, err := s.readBatch(ctx, row.JID)

@@ -27,7 +27,7 @@ func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 	d.do(err)
 	_, err = batch.Add(ctx, "files", []qless.JobSpec{{Klass: "Read"}, {Klass: "Read"}, {Klass: "Read"}})
 	d.do(err)
-	d.put("reports", "Other", qless.DependsOn{batch.ID()})
+	d.put("reports", "Other", qless.DependsOn{batch.ID})
 	jobs, err = d.Queue("files").Pop(ctx, 2)
 	d.do(err)
 	d.do(jobs[0].Complete(ctx))
@@ -35,7 +35,7 @@ func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 
 	d = d.again(web.Options{})
 	page := d.page("/batches")
-	require.Contains(t, page, `href="/jobs/`+batch.ID()+`">Sum</a>`)
+	require.Contains(t, page, `href="/jobs/`+batch.ID+`">Sum</a>`)
 	require.Contains(t, page, "1 of 3")
 	require.Contains(t, page, ">open</span>")
 	require.NotContains(t, page, "Other", "it waits, but is no batch")
@@ -56,7 +56,7 @@ func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 	d.do(jobs[0].Complete(ctx))
 	d.do(jobs[1].Fail(ctx, "g", "why"))
 	d = d.again(web.Options{})
-	require.Contains(t, d.page("/jobs/"+stuck.ID()), `<dt>Failed</dt><dd class="bad">1</dd>`)
+	require.Contains(t, d.page("/jobs/"+stuck.ID), `<dt>Failed</dt><dd class="bad">1</dd>`)
 	for _, row := range d.read("/batches")["batches"].([]any) {
 		if row := row.(map[string]any); row["job"].(map[string]any)["klass"] == "Stuck" {
 			require.Equal(t, map[string]any{

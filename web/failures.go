@@ -29,15 +29,15 @@ type failuresData struct {
 
 // A groupRow is a failure group.
 type groupRow struct {
-	Name    string                  `json:"name"`
-	Jobs    int                     `json:"jobs"`
-	First   time.Time               `json:"first,omitzero"` // of the oldest failure
-	Last    time.Time               `json:"last,omitzero"`
-	Message string                  `json:"message,omitempty"` // of the latest failure
-	Sample  string                  `json:"sample,omitempty"`  // the jid of that job
-	Klasses []inspect.KlassFailures `json:"klasses"`           // of the latest failures
-	Looked  int                     `json:"looked"`            // the number of these
-	Growth  *growing                `json:"growth,omitempty"`
+	Name     string                  `json:"name"`
+	Jobs     int                     `json:"jobs"`
+	First    time.Time               `json:"first,omitzero"` // of the oldest failure
+	Last     time.Time               `json:"last,omitzero"`
+	Message  string                  `json:"message,omitempty"` // of the latest failure
+	Sample   string                  `json:"sample,omitempty"`  // the jid of that job
+	Klasses  []inspect.KlassFailures `json:"klasses"`           // of the latest failures
+	Examined int                     `json:"examined"`          // the number of these
+	Growth   *growing                `json:"growth,omitempty"`
 }
 
 // Limits of the reads of the pages about failures, so that many failed jobs cost no more than a
@@ -119,7 +119,7 @@ func (s *site) addDetails(ctx context.Context, data *failuresData) error {
 // readGroup reads the klasses of a group's latest failures, and the time of its first one.
 func (s *site) readGroup(ctx context.Context, name string) (groupRow, error) {
 	sum, first, err := s.summary(ctx, name, groupsLooked)
-	group := groupRow{Name: name, Klasses: sum.Klasses, Looked: sum.Looked, First: first}
+	group := groupRow{Name: name, Klasses: sum.Klasses, Examined: sum.Examined, First: first}
 	for _, klass := range sum.Klasses {
 		if klass.Last.After(group.Last) {
 			group.Last, group.Message, group.Sample = klass.Last, klass.Message, klass.Sample
@@ -136,7 +136,7 @@ func (s *site) summary(
 		return sum, first, err
 	}
 	s.redactKlasses(group, sum.Klasses)
-	if sum.Total > sum.Looked {
+	if sum.Total > sum.Examined {
 		first, err = s.firstFailure(ctx, group, sum.Total)
 		return sum, first, err
 	}

@@ -66,7 +66,7 @@ func TestTheFirstFailureOfALargeGroupIsItsOldest(t *testing.T) {
 	}
 	group := d.read("/failures")["groups"].([]any)[0].(map[string]any)
 	require.EqualValues(t, 31, group["jobs"])
-	require.EqualValues(t, 10, group["looked"])
+	require.EqualValues(t, 10, group["examined"])
 	first, err := time.Parse(time.RFC3339Nano, group["first"].(string))
 	d.do(err)
 	require.WithinDuration(t, job.Failure.When, first, 0)
@@ -88,7 +88,7 @@ func TestAFailureGroupHasItsKlassesASampleAndItsJobs(t *testing.T) {
 	require.Contains(t, page, "<pre>something else</pre>")
 	require.Contains(t, page, `name="scope" value="failed"`)
 	require.Contains(t, page, `name="group" value="timeout"`)
-	for _, action := range []string{"job.retry", "job.move", "job.cancel"} {
+	for _, action := range []string{"job.unfail", "job.move", "job.cancel"} {
 		require.Contains(t, page, `formaction="/actions/`+action+`"`)
 	}
 

@@ -14,12 +14,12 @@ import (
 // A findData is the result of a search in all lists.
 type findData struct {
 	find.Query
-	Items  []inspect.Row `json:"items"`
-	Looked []find.Report `json:"looked"`
-	Sum    int           `json:"-"` // of the jobs looked at
-	Next   string        `json:"next,omitempty"`
-	Named  []named       `json:"named,omitempty"`
-	Tabs   []counted     `json:"-"` // the number is negative if it is not known
+	Items    []inspect.Row `json:"items"`
+	Examined []find.Report `json:"examined"`
+	Sum      int           `json:"-"` // of the jobs looked at
+	Next     string        `json:"next,omitempty"`
+	Named    []named       `json:"named,omitempty"`
+	Tabs     []counted     `json:"-"` // the number is negative if it is not known
 }
 
 // A named is something other than a job whose name contains the text.
@@ -34,7 +34,7 @@ func (s *site) find(ctx context.Context, q query) (*view, error) {
 		Query: find.Query{
 			Text: q.Get("q"), In: q.Get("in"), State: q.Get("state"), Queue: q.Get("queue"),
 		},
-		Items: []inspect.Row{}, Looked: []find.Report{},
+		Items: []inspect.Row{}, Examined: []find.Report{},
 	}
 	v := &view{Title: "Find", Data: data, isStill: true}
 	if !data.IsAsked() {
@@ -115,7 +115,7 @@ func (s *site) search(ctx context.Context, asked *find.Query, next string) (*fin
 	if err != nil {
 		return nil, err
 	}
-	bounds := find.Bounds{Items: pageSize, Lists: find.MaxLists, Jobs: find.MaxLooked}
+	bounds := find.Bounds{Items: pageSize, Lists: find.MaxLists, Jobs: find.MaxExamined}
 	if isNew {
 		queues := len(seen.Queues)
 		bounds.Lists = max(fewLists, bounds.Lists-queues/queuesOfList)
@@ -131,7 +131,7 @@ func (s *site) readFind(ctx context.Context, data *findData, next string) error 
 	if err != nil {
 		return err
 	}
-	data.Items, data.Looked, data.Next = found.Items, found.Looked, found.Next
+	data.Items, data.Examined, data.Next = found.Items, found.Examined, found.Next
 	data.Sum = found.Sum()
 	if next == "" {
 		data.Named, err = s.namedIn(ctx, data.Text)

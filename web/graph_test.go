@@ -87,10 +87,10 @@ func TestAGraphShowsABatchThatIsOpen(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	batch, err := d.NewBatch(t.Context(), "q", qless.JobSpec{Klass: "Sum"})
 	d.do(err)
-	page := d.page("/jobs/" + batch.ID() + "/graph")
+	page := d.page("/jobs/" + batch.ID + "/graph")
 	require.Contains(t, page, "A batch that is not committed")
 	require.NotContains(t, page, `href="/jobs/x:open`)
-	require.Contains(t, d.page("/jobs/"+batch.ID()), "A batch that is not committed")
+	require.Contains(t, d.page("/jobs/"+batch.ID), "A batch that is not committed")
 }
 
 func TestAGraphKeepsParentsThatAreDone(t *testing.T) {

@@ -197,8 +197,8 @@ func (w *walker) visitQuestions(form sheet) {
 
 // asksNothing are actions that are done at once if they concern one thing.
 var asksNothing = map[string]bool{
-	"job.retry": true, "job.timeout": true, "job.promote": true, "job.track": true,
-	"job.untrack": true, "job.restore": true, "queue.pause": true, "queue.unpause": true,
+	"job.unfail": true, "job.timeout": true, "job.promote": true, "job.track": true,
+	"job.untrack": true, "job.restore": true, "queue.pause": true, "queue.resume": true,
 	"recur.run": true, "schedule.run": true, "doctor.examine": true,
 }
 
@@ -274,6 +274,6 @@ func TestHostileJobsAreCanceledByTheirButtons(t *testing.T) {
 		}
 		require.Equal(t, "1", form.Get("sure"))
 		done := d.post("job.cancel", form, "Accept", "application/json")
-		require.Contains(t, done.body, `"left": 1`) // another job depends on it, so it stays
+		require.Contains(t, done.body, `"unchanged": 1`) // another job depends on it, so it stays
 	}
 }

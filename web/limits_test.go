@@ -39,7 +39,7 @@ func TestLimitsAreListedWithWhatTheyAllow(t *testing.T) {
 	require.Contains(t, page, `href="/jobs/`+runs+`"`)
 	require.Contains(t, page, `href="/jobs/`+waits+`"`)
 	require.Contains(t, page, "<dt>Waiting</dt><dd class=\"bad\">1</dd>")
-	for _, action := range []string{"limit.set", "limit.hold", "limit.delete"} {
+	for _, action := range []string{"limit.set", "limit.hold", "limit.unset"} {
 		require.Contains(t, page, `formaction="/actions/`+action+`"`)
 	}
 	data := d.read("/limits/api")
@@ -57,7 +57,7 @@ func TestALimitOfAFamilyAndOneThatIsNotSet(t *testing.T) {
 	page := d.page("/limits/shop%2F42")
 	require.Contains(t, page, `Its definition is that of <a href="/limits/shop">shop</a>`)
 	require.Contains(t, page, "0 of 2")
-	require.NotContains(t, page, "limit.delete")
+	require.NotContains(t, page, "limit.unset")
 	require.Contains(t, d.page("/limits/none"), "It is not set")
 	require.Contains(t, d.page("/limits/-?name=shop/43"), "shop/43")
 	d.refused(http.StatusBadRequest, "/limits/a%20b")

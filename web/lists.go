@@ -85,9 +85,9 @@ type jobFilter struct {
 
 // A search is the progress of the search of a list.
 type search struct {
-	Looked int            `json:"looked"` // including previous requests
-	Total  int            `json:"total"`  // the length of the list
-	Next   inspect.Cursor `json:"next,omitempty"`
+	Examined int            `json:"examined"` // including previous requests
+	Total    int            `json:"total"`    // the length of the list
+	Next     inspect.Cursor `json:"next,omitempty"`
 }
 
 // readJobs reads the requested part of a list.
@@ -119,22 +119,22 @@ func (s *site) searchJobs(
 	if err != nil {
 		return nil, err
 	}
-	bounds := find.Bounds{Items: pageSize, Jobs: find.MaxLooked}
+	bounds := find.Bounds{Items: pageSize, Jobs: find.MaxExamined}
 	found := find.New(bounds, s.redactAll)
 	list := &find.List{Jobs: jobs, Filter: inspect.Filter(filter)}
 	next, err := found.Scan(ctx, list, inspect.Cursor(q.Get("after")))
-	before, _ := strconv.Atoi(q.Get("looked"))
+	before, _ := strconv.Atoi(q.Get("examined"))
 	looked := found.Sum() + max(0, before)
 	return &jobList{
 		Jobs: found.Items, Total: total, Filter: filter,
-		Search: &search{Looked: looked, Total: max(total, looked), Next: next},
+		Search: &search{Examined: looked, Total: max(total, looked), Next: next},
 	}, err
 }
 
 // Continue returns the URL at which a search continues.
 func (f *frame) Continue(found *search) string {
 	return f.with(url.Values{
-		"after": {string(found.Next)}, "looked": {strconv.Itoa(found.Looked)},
+		"after": {string(found.Next)}, "examined": {strconv.Itoa(found.Examined)},
 	})
 }
 

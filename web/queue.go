@@ -168,7 +168,7 @@ func (s *site) why(ctx context.Context, q query) (*view, error) {
 func (s *site) readWhy(ctx context.Context, queue string) (*doctor.Explanation, error) {
 	return sampledFor(ctx, &s.samples, whyAge, "why "+queue,
 		func(ctx context.Context) (*doctor.Explanation, error) {
-			return doctor.Why(ctx, s.Client, queue)
+			return doctor.Explain(ctx, s.Client, queue)
 		})
 }
 

@@ -218,7 +218,7 @@ func TestAQueueShowsItsSettings(t *testing.T) {
 	require.Contains(t, page, "<dt>Lock</dt><dd>90 s")
 	require.Contains(t, page, "0 of 12")
 	require.Contains(t, page, "at most 34 in 5s")
-	for _, action := range []string{"queue.heartbeat", "queue.concurrency", "queue.rate"} {
+	for _, action := range []string{"queue.heartbeat", "queue.max_concurrency", "queue.max_rate"} {
 		require.Contains(t, page, `action="/actions/`+action+`"`)
 	}
 	page = d.again(web.Options{ReadOnly: true}).page("/queues/mail")

@@ -150,20 +150,20 @@ func (s *site) recurringSummary(
 
 // A schedulesData holds a page of the schedules.
 type schedulesData struct {
-	inspect.Page[inspect.Schedule]
+	inspect.Page[inspect.ScheduleInfo]
 	Rows rows `json:"-"`
 }
 
 // scheduleOrders are the columns by which schedules are sorted.
-var scheduleOrders = orders[inspect.Schedule]{
-	"id":      func(one *inspect.Schedule) any { return one.ID },
-	"klass":   func(one *inspect.Schedule) any { return one.Klass },
-	"queue":   func(one *inspect.Schedule) any { return one.Queue },
-	"next":    func(one *inspect.Schedule) any { return one.Next },
-	"last":    func(one *inspect.Schedule) any { return one.Last },
-	"overdue": func(one *inspect.Schedule) any { return one.Overdue },
-	"missed":  func(one *inspect.Schedule) any { return one.Missed },
-	"workers": func(one *inspect.Schedule) any { return len(one.Followers) },
+var scheduleOrders = orders[inspect.ScheduleInfo]{
+	"id":      func(one *inspect.ScheduleInfo) any { return one.ID },
+	"klass":   func(one *inspect.ScheduleInfo) any { return one.Klass },
+	"queue":   func(one *inspect.ScheduleInfo) any { return one.Queue },
+	"next":    func(one *inspect.ScheduleInfo) any { return one.Next },
+	"last":    func(one *inspect.ScheduleInfo) any { return one.Last },
+	"overdue": func(one *inspect.ScheduleInfo) any { return one.Overdue },
+	"missed":  func(one *inspect.ScheduleInfo) any { return one.Missed },
+	"workers": func(one *inspect.ScheduleInfo) any { return len(one.Followers) },
 }
 
 // schedules lists the schedules that workers have registered.
@@ -176,7 +176,7 @@ func (s *site) schedules(ctx context.Context, q query) (*view, error) {
 
 // A scheduleData is a schedule with its next times.
 type scheduleData struct {
-	*inspect.Schedule
+	*inspect.ScheduleInfo
 	Words string      `json:"words,omitempty"` // its times in words
 	Runs  []time.Time `json:"next_runs"`
 }
@@ -191,7 +191,7 @@ func (s *site) schedule(ctx context.Context, q query) (*view, error) {
 		schedule.Data = nil
 	}
 	data := &scheduleData{
-		schedule, words.Schedule(schedule.Spec), schedule.NextRuns(time.Now(), runsShown),
+		schedule, words.Schedule(schedule.When), schedule.NextRuns(time.Now(), runsShown),
 	}
 	return &view{Title: q.name, Data: data}, nil
 }

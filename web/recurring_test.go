@@ -83,9 +83,9 @@ func (d *desk) follow(schedules ...qless.Schedule) {
 func TestSchedulesAreListed(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.follow(
-		qless.Schedule{ID: "nightly", Spec: "CRON_TZ=Europe/Berlin 30 6 * * *", Queue: "mail",
+		qless.Schedule{ID: "nightly", When: "CRON_TZ=Europe/Berlin 30 6 * * *", Queue: "mail",
 			Job: qless.JobSpec{Klass: "Report", Data: map[string]string{"secret": "xyzzy"}}},
-		qless.Schedule{ID: "a/b?c", Spec: "@every 30h", Queue: "mail", Job: qless.JobSpec{Klass: "Tick"}},
+		qless.Schedule{ID: "a/b?c", When: "@every 30h", Queue: "mail", Job: qless.JobSpec{Klass: "Tick"}},
 	)
 	require.NotContains(t, d.page("/recurring"), "nightly", "schedules have a page of their own")
 	page := d.page("/schedules")

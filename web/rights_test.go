@@ -31,7 +31,7 @@ func TestAnActionThatRedisDeniesIsOffForAWhile(t *testing.T) {
 	require.Contains(t, page, "Redis does not permit this")
 	require.NotContains(t, page, "/actions/queue.pause")
 	require.Contains(t, page, "<code>queue.pause</code>")
-	require.Contains(t, page, "/actions/queue.concurrency")
+	require.Contains(t, page, "/actions/queue.max_concurrency")
 	requireSound(t, "page", page)
 	got := d.post("queue.pause", form("queue", "mail"))
 	require.Equal(t, http.StatusForbidden, got.StatusCode)

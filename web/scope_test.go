@@ -136,7 +136,7 @@ func TestFewJobsThatMatchAreChangedAtOnce(t *testing.T) {
 		{"job.move", form("scope", "queue", "queue", "mail", "list", "waiting", "jid", jids[4],
 			"to", "slow"), 1},
 		{"job.cancel", form("scope", "queue", "queue", "mail", "list", "waiting", "data", `"n":5`), 1},
-		{"job.retry", form("scope", "failed", "group", "boom", "klass", "Send"), 1},
+		{"job.unfail", form("scope", "failed", "group", "boom", "klass", "Send"), 1},
 	} {
 		require.Equal(t, try.count, d.did(try.action, try.form).Count, try.action)
 	}
@@ -191,9 +191,9 @@ type gate struct {
 	open    func()
 }
 
-func (g *gate) observe(_ context.Context, call qless.Call) {
+func (g *gate) observe(_ context.Context, call qless.Command) {
 	g.mu.Lock()
-	isHeld := call.Command == g.command
+	isHeld := call.Name == g.command
 	g.mu.Unlock()
 	if isHeld {
 		g.reached <- struct{}{}

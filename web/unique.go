@@ -13,11 +13,11 @@ import (
 
 // A uniqueData has the holder of a unique key, or some claimed keys.
 type uniqueData struct {
-	Key     string     `json:"key,omitempty"`
-	Keys    []claimRow `json:"keys"`
-	Looked  int        `json:"looked"` // keys of the database read for this page
-	Next    string     `json:"next,omitempty"`
-	NoRedis bool       `json:"no_redis,omitempty"`
+	Key      string     `json:"key,omitempty"`
+	Keys     []claimRow `json:"keys"`
+	Examined int        `json:"examined"` // keys of the database read for this page
+	Next     string     `json:"next,omitempty"`
+	NoRedis  bool       `json:"no_redis,omitempty"`
 }
 
 // A claimRow is a unique key with the job that holds it.
@@ -79,7 +79,7 @@ func (s *site) scanClaims(ctx context.Context, after string, data *uniqueData) e
 		if err != nil {
 			return err
 		}
-		data.Looked += uniqueStep
+		data.Examined += uniqueStep
 		if keys = append(keys, found...); cursor == 0 || len(keys) >= pageSize {
 			break
 		}

@@ -68,7 +68,7 @@ func (f *frame) Here() string { return f.with(nil) }
 // starts at the first row.
 func (f *frame) With(parameter, value string) string {
 	return f.with(url.Values{
-		"from": nil, "after": nil, "looked": nil, "next": nil, parameter: {value},
+		"from": nil, "after": nil, "examined": nil, "next": nil, parameter: {value},
 	})
 }
 

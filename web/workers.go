@@ -15,11 +15,11 @@ import (
 
 // A workersData holds a page of the workers.
 type workersData struct {
-	Sum     doctor.Workforce `json:"sum"` // of all workers
-	Queue   string           `json:"queue,omitempty"`
-	Total   int              `json:"total"`
-	Workers []inspect.Worker `json:"workers"`
-	Rows    rows             `json:"-"`
+	Sum     doctor.Workforce       `json:"sum"` // of all workers
+	Queue   string                 `json:"queue,omitempty"`
+	Total   int                    `json:"total"`
+	Workers []inspect.WorkerStatus `json:"workers"`
+	Rows    rows                   `json:"-"`
 
 	runs map[string]workerRun
 }
@@ -41,8 +41,8 @@ func few(names []string) string {
 
 // workerOrders are the columns by which workers are sorted. The column kind puts dead workers
 // first, and workers without details last.
-var workerOrders = orders[inspect.Worker]{
-	"kind": func(w *inspect.Worker) any {
+var workerOrders = orders[inspect.WorkerStatus]{
+	"kind": func(w *inspect.WorkerStatus) any {
 		switch {
 		case w.Gone != nil:
 			return " "
@@ -51,15 +51,15 @@ var workerOrders = orders[inspect.Worker]{
 		}
 		return "\U0010ffff"
 	},
-	"worker":  func(w *inspect.Worker) any { return w.Name },
-	"process": func(w *inspect.Worker) any { return process(infoOf(w)) },
-	"busy":    func(w *inspect.Worker) any { return w.Jobs },
-	"stalled": func(w *inspect.Worker) any { return w.Stalled },
-	"up":      func(w *inspect.Worker) any { return -float64(infoOf(w).Started.Unix()) },
-	"seen":    func(w *inspect.Worker) any { return -float64(infoOf(w).Seen.Unix()) },
+	"worker":  func(w *inspect.WorkerStatus) any { return w.Name },
+	"process": func(w *inspect.WorkerStatus) any { return process(infoOf(w)) },
+	"busy":    func(w *inspect.WorkerStatus) any { return w.Jobs },
+	"stalled": func(w *inspect.WorkerStatus) any { return w.Stalled },
+	"up":      func(w *inspect.WorkerStatus) any { return -float64(infoOf(w).Started.Unix()) },
+	"seen":    func(w *inspect.WorkerStatus) any { return -float64(infoOf(w).Seen.Unix()) },
 }
 
-func infoOf(w *inspect.Worker) *inspect.WorkerInfo {
+func infoOf(w *inspect.WorkerStatus) *inspect.WorkerInfo {
 	return cmp.Or(w.Info, w.Gone, &inspect.WorkerInfo{})
 }
 
@@ -70,7 +70,7 @@ func (s *site) workers(ctx context.Context, q query) (*view, error) {
 		return nil, err
 	}
 	data := &workersData{Queue: q.Get("queue"), runs: map[string]workerRun{}}
-	all := []inspect.Worker{}
+	all := []inspect.WorkerStatus{}
 	for _, worker := range listed {
 		data.Sum.Count(&worker)
 		if data.Queue == "" || worker.Info != nil && worker.Info.TakesFrom(data.Queue) {
@@ -129,7 +129,7 @@ func (s *site) addRuns(ctx context.Context, data *workersData) error {
 }
 
 // listed returns the workers that were seen recently.
-func (s *site) listed(ctx context.Context) ([]inspect.Worker, error) {
+func (s *site) listed(ctx context.Context) ([]inspect.WorkerStatus, error) {
 	return sampled(ctx, &s.samples, "workers", s.in.Workers)
 }
 
@@ -138,13 +138,13 @@ const workerJobsShown = 25
 
 // A workerData is a worker with its jobs.
 type workerData struct {
-	Worker  string         `json:"worker"`
-	Counts  inspect.Worker `json:"counts"`
-	Listed  bool           `json:"listed"`
-	Running int            `json:"running"`
-	Stalled int            `json:"stalled"`
-	Jobs    []inspect.Row  `json:"jobs"` // those with expired locks first
-	Rows    rows           `json:"-"`
+	Worker  string               `json:"worker"`
+	Counts  inspect.WorkerStatus `json:"counts"`
+	Listed  bool                 `json:"listed"`
+	Running int                  `json:"running"`
+	Stalled int                  `json:"stalled"`
+	Jobs    []inspect.Row        `json:"jobs"` // those with expired locks first
+	Rows    rows                 `json:"-"`
 }
 
 // worker shows a worker.

@@ -39,7 +39,7 @@ func TestAWorkerIsShownWithWhatItSaysAndItsJobs(t *testing.T) {
 	page = d.page(link)
 	require.Contains(t, page, `value="running:`+jid+`"`)
 	require.Contains(t, page, "1 of 3 busy")
-	require.Contains(t, page, `action="/actions/worker.deregister"`)
+	require.Contains(t, page, `action="/actions/worker.forget"`)
 	require.Contains(t, page, `name="worker" value="the worker/1"`)
 	data := d.read(link)
 	require.EqualValues(t, 1, data["running"])

@@ -2,7 +2,7 @@
 //
 //	qless status
 //	qless why mail
-//	qless failed retry timeout --yes
+//	qless failed unfail timeout --yes
 //
 // "qless help" lists the commands. The server is that of --redis, QLESS_REDIS_URL or the context in
 // use, and otherwise redis://localhost:6379.

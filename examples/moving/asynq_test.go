@@ -30,7 +30,7 @@ func TestTasksOfAsynq(t *testing.T) {
 	require.Equal(t, 7, now.Retries)
 	require.Equal(t, qless.Headers{"trace": "1"}, now.Headers)
 	require.Equal(t, time.Minute, now.Options.MaxRunTime)
-	require.WithinDuration(t, later(time.Hour), now.Options.GoneBy, time.Minute)
+	require.WithinDuration(t, later(time.Hour), now.Options.TTL, time.Minute)
 	require.Equal(t, qless.StateWaiting, now.State)
 
 	require.JSONEq(t, `{"payload":"AP8="}`, string(jobs["bytes"].Data))

@@ -149,7 +149,7 @@ func TestWhatSidekiqKnowsOfAJobIsKept(t *testing.T) {
 	require.NoError(t, e.moveSidekiq(t.Context()))
 	require.Equal(t, map[string]int{"lock_digest": 1, "locale": 2}, e.fields)
 	jobs := e.jobs("mail", inspect.Waiting)
-	require.False(t, jobs["K"].Options.GoneBy.IsZero())
+	require.False(t, jobs["K"].Options.TTL.IsZero())
 	require.Equal(t, 7, jobs["L"].Retries, "after 0, 15, 31, 110, 366, 1006 and 2311 s")
 }
 

@@ -47,7 +47,7 @@ func newService(
 		MaxRunTime: time.Minute,
 		Observer:   t.Observe,
 		Schedules: []qless.Schedule{
-			{ID: "nightly", Spec: "CRON_TZ=Europe/Berlin 0 3 * * *", Queue: reportQueue,
+			{ID: "nightly", When: "CRON_TZ=Europe/Berlin 0 3 * * *", Queue: reportQueue,
 				Job: reportKlass.Spec(struct{}{})},
 		},
 	})

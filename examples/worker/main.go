@@ -83,7 +83,7 @@ func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) 
 		Backoff:     qless.ExponentialBackoff(50*time.Millisecond, time.Minute),
 		Schedules: []qless.Schedule{
 			{
-				ID: "daily-report", Spec: "CRON_TZ=Europe/Berlin 30 6 * * 1-5",
+				ID: "daily-report", When: "CRON_TZ=Europe/Berlin 30 6 * * 1-5",
 				Queue: "reports", Job: reportKlass.Spec(struct{}{}),
 			},
 		},

@@ -20,8 +20,8 @@ type Comparison struct {
 	Differing []string // that exist with other values
 	Extra     []string // keys that the dump does not have
 
-	// Unpaused reports that only the paused queues are missing: they were unpaused after a restore.
-	Unpaused bool
+	// Resumed reports that only the paused queues are missing: they were resumed after a restore.
+	Resumed bool
 }
 
 // Compare compares a dump with a namespace. Keys that have expired since don't count, nor do the
@@ -56,7 +56,7 @@ func (n *Namespace) Compare(ctx context.Context, from io.Reader) (Comparison, er
 			case e.Kind == "none" && some[i].isOver(now):
 			case e.Kind == "none":
 				c.Missing++
-				c.Unpaused = c.Unpaused || asked[i] == first
+				c.Resumed = c.Resumed || asked[i] == first
 			case asked[i] == seen || e.equal(some[i]):
 				c.Same++
 			default:
@@ -70,7 +70,7 @@ func (n *Namespace) Compare(ctx context.Context, from io.Reader) (Comparison, er
 			c.Extra = append(c.Extra, name)
 		}
 	}
-	c.Unpaused = c.Unpaused && c.Missing == 1 && c.Same > 0
+	c.Resumed = c.Resumed && c.Missing == 1 && c.Same > 0
 	return c, err
 }
 

@@ -64,12 +64,12 @@ func (e *env) completes(count int) {
 func TestACallbackRunsOnceWhenAllMembersAreDone(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		b := e.batch(qless.Priority(7))
-		require.Equal(t, qless.StateDepends, e.Read(b.ID()).State)
+		require.Equal(t, qless.StateDepends, e.Read(b.ID).State)
 		first := e.adds(b, 2)
 		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true, Pending: 2, Total: 2}, e.status(b))
 		e.completes(2)
 		require.Empty(t, e.Pops("callbacks", 1), "it is open")
-		second := e.adds(e.Batch(b.ID()), 3)
+		second := e.adds(e.Batch(b.ID), 3)
 		e.commits(b)
 		e.commits(b)
 		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Pending: 3, Total: 5}, e.status(b))
@@ -80,7 +80,7 @@ func TestACallbackRunsOnceWhenAllMembersAreDone(t *testing.T) {
 		require.Empty(t, e.Pops("callbacks", 1))
 		e.completes(1)
 		callback := e.Pop("callbacks")
-		require.Equal(t, b.ID(), callback.JID)
+		require.Equal(t, b.ID, callback.JID)
 		require.Equal(t, 7, callback.Priority)
 		require.NoError(t, callback.Complete(t.Context()))
 		require.Equal(t, qless.BatchStatus{State: qless.StateComplete, Total: 5}, e.status(b))
@@ -111,9 +111,9 @@ func TestABatchThatIsReadyWhenCommittedContinuesAtOnce(t *testing.T) {
 				}
 				require.Zero(t, e.status(b).Pending)
 				e.commits(b)
-				require.Equal(t, c.state, e.Read(b.ID()).State)
+				require.Equal(t, c.state, e.Read(b.ID).State)
 				e.Clock.Advance(time.Minute)
-				require.Equal(t, b.ID(), e.Pop("callbacks").JID)
+				require.Equal(t, b.ID, e.Pop("callbacks").JID)
 			})
 		})
 	}
@@ -148,13 +148,13 @@ func TestWhatAMemberThatFailsMeansToItsBatch(t *testing.T) {
 				require.Equal(t, 2, status.Total)
 				if c.failed {
 					require.Equal(t, []qless.FailedDependency{{JID: member.JID, Group: "g"}}, status.Failed)
-					require.Equal(t, status.Failed, e.Read(b.ID()).FailedDependencies)
+					require.Equal(t, status.Failed, e.Read(b.ID).FailedDependencies)
 					return
 				}
 				require.Empty(t, status.Failed)
 				require.NoError(t, member.Unfail(t.Context()))
 				e.completes(1)
-				require.Equal(t, b.ID(), e.Pop("callbacks").JID)
+				require.Equal(t, b.ID, e.Pop("callbacks").JID)
 			})
 		})
 	}
@@ -171,7 +171,7 @@ func TestAnOpenBatchOutlivesTheFailureOfAMember(t *testing.T) {
 		require.Equal(t, 2, e.status(b).Total)
 		require.Len(t, e.status(b).Failed, 1)
 		e.completes(1)
-		require.Equal(t, qless.StateDepends, e.Read(b.ID()).State)
+		require.Equal(t, qless.StateDepends, e.Read(b.ID).State)
 		e.commits(b)
 		require.Len(t, e.Pop("callbacks").FailedDependencies, 1)
 	})
@@ -204,9 +204,9 @@ func TestMembersAddMembers(t *testing.T) {
 		e.completes(2)
 		e.Unchanged(func() {
 			err := requireCode(t, qless.ErrNotDepending, errOf(b.Add(t.Context(), "q", specs(1))))
-			require.Equal(t, b.ID(), err.JID)
+			require.Equal(t, b.ID, err.JID)
 		})
-		require.Equal(t, b.ID(), e.Pop("callbacks").JID)
+		require.Equal(t, b.ID, e.Pop("callbacks").JID)
 	})
 }
 
@@ -241,7 +241,7 @@ func TestCancelEndsABatchAndWhatItWaitsFor(t *testing.T) {
 			errOf(b.Status(t.Context())), b.Commit(t.Context()), b.Cancel(t.Context()),
 			errOf(b.Add(t.Context(), "q", specs(1))), errOf(pending(t.Context(), b)),
 		} {
-			require.Equal(t, b.ID(), requireCode(t, qless.ErrNotFound, err).JID)
+			require.Equal(t, b.ID, requireCode(t, qless.ErrNotFound, err).JID)
 		}
 	})
 }
@@ -332,7 +332,7 @@ func TestMembersAreAddedOnceWhenTheConnectionBreaks(t *testing.T) {
 			b := e.batch(qless.OnFailureRun)
 			require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 			c.cut(proxy, scripts.Sent("put.many"))
-			jids, err := client.Batch(b.ID()).Add(t.Context(), "q", specs(3))
+			jids, err := client.Batch(b.ID).Add(t.Context(), "q", specs(3))
 			require.NoError(t, err)
 			require.Len(t, jids, 3)
 			require.Equal(t, 2, seen(proxy, "put.many"))
@@ -340,9 +340,9 @@ func TestMembersAreAddedOnceWhenTheConnectionBreaks(t *testing.T) {
 			require.Equal(t, 3, e.Counts("q").Waiting)
 
 			c.cut(proxy, scripts.Sent("put.many"))
-			_, err = client.Batch(b.ID()).Add(t.Context(), "q", specs(1, qless.JID("named")))
+			_, err = client.Batch(b.ID).Add(t.Context(), "q", specs(1, qless.JID("named")))
 			requireCode(t, qless.ErrUnavailable, err)
-			_, err = client.Batch(b.ID()).Add(t.Context(), "q", specs(1, qless.JID("named"), qless.IfAbsent))
+			_, err = client.Batch(b.ID).Add(t.Context(), "q", specs(1, qless.JID("named"), qless.IfAbsent))
 			require.Equal(t, c.ran, errors.Is(err, qless.ErrExists))
 			require.Equal(t, 4, e.status(b).Total)
 		})
@@ -365,8 +365,8 @@ func TestAnAddThatIsSentTwiceLeavesWhatItFinds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				b := e.batch()
-				args := []any{"w1", "new", "q", "m1", "K", "{}", "0", "2", "batch", b.ID(),
-					"q", "m2", "K", "{}", "0", "2", "batch", b.ID()}
+				args := []any{"w1", "new", "q", "m1", "K", "{}", "0", "2", "batch", b.ID,
+					"q", "m2", "K", "{}", "0", "2", "batch", b.ID}
 				require.NoError(t, errOf(e.Run(t.Context(), "put.many", "", args...)))
 				between(e, b)
 				e.Unchanged(func() { require.NoError(t, errOf(e.Run(t.Context(), "put.many", "", args...))) })
@@ -477,7 +477,7 @@ func TestABatchUnderLoad(t *testing.T) {
 	failures := make(chan error, 100)
 	for i := range 4 {
 		client := e.As(fmt.Sprint("worker ", i))
-		all.Go(func() { failures <- worksBatch(t.Context(), client, b.ID()) })
+		all.Go(func() { failures <- worksBatch(t.Context(), client, b.ID) })
 	}
 	all.Wait()
 	close(failures)
@@ -531,10 +531,10 @@ func TestACallbackThatIsReplaced(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		b := e.batch(qless.Unique("k"))
 		member := e.adds(b, 1)[0]
-		require.Equal(t, b.ID(), e.Put("callbacks", again(), qless.Tags{"new"}))
+		require.Equal(t, b.ID, e.Put("callbacks", again(), qless.Tags{"new"}))
 		jids, err := e.Queue("callbacks").PutMany(t.Context(), specs(2, again(), qless.Tags{"new"}))
 		require.NoError(t, err)
-		require.Equal(t, []string{b.ID(), b.ID()}, jids)
+		require.Equal(t, []string{b.ID, b.ID}, jids)
 		e.adds(b, 1)
 		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true, Pending: 2, Total: 2}, e.status(b))
 		e.completes(2)
@@ -550,7 +550,7 @@ func TestACallbackThatIsReplaced(t *testing.T) {
 func TestAMemberThatWaitsForItsBatch(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		b := e.batch()
-		near := e.Put("q", qless.JID("near"), qless.DependsOn{b.ID()}, qless.Unique("near"))
+		near := e.Put("q", qless.JID("near"), qless.DependsOn{b.ID}, qless.Unique("near"))
 		e.Put("q", qless.JID("far"), qless.DependsOn{near}, qless.Unique("far"))
 		e.Put("q", qless.JID("beside"), qless.Unique("beside"))
 		for _, option := range []qless.PutOption{

@@ -174,7 +174,7 @@ func TestTheMembersOfALargeBatchAreReadInSteps(t *testing.T) {
 	var want []string
 	e.pipe(3000, func(p redis.Pipeliner, i int) {
 		want = append(want, fmt.Sprintf("member-%04d", i))
-		p.SAdd(t.Context(), "ql:j:"+b.ID()+"-dependencies", want[i])
+		p.SAdd(t.Context(), "ql:j:"+b.ID+"-dependencies", want[i])
 	})
 	for _, script := range e.scriptsOf(func() {
 		waited, err := pending(t.Context(), b)
@@ -212,7 +212,7 @@ func TestManySchedulesAreReadInSteps(t *testing.T) {
 	require.Len(t, scripts, 5) // about 50, every second of which has 40 followers
 	none, err := inspect.New(e.Client).Schedules(t.Context(), inspect.Range{Offset: 300})
 	require.NoError(t, err)
-	require.Equal(t, inspect.Page[inspect.Schedule]{Items: []inspect.Schedule{}, Total: 250}, none)
+	require.Equal(t, inspect.Page[inspect.ScheduleInfo]{Items: []inspect.ScheduleInfo{}, Total: 250}, none)
 }
 
 // Killed workers do not stay among the followers of a schedule.

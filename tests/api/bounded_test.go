@@ -102,8 +102,8 @@ func TestAnUnfailPutsBackNoMoreThanTheGroupHad(t *testing.T) {
 	e := newEnv(t)
 	e.failGroup(650, "g")
 	steps := 0
-	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
-		if call.Command == "repair" {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Command) {
+		if call.Name == "repair" {
 			steps++
 			e.failGroup(250, "g")
 		}
@@ -210,7 +210,7 @@ func TestJobsThatAreGoneCanBeUntrackedTogether(t *testing.T) {
 	r, err := inspect.New(e.Client).JIDs("a", "b", "c", "d").Untrack(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 3, r.Changed)
-	require.Equal(t, qless.ErrNotFound, r.Why["d"].Code)
+	require.Equal(t, qless.ErrNotFound, r.Reasons["d"].Code)
 	require.Empty(t, e.Redis.ZRange(t.Context(), "ql:tracked", 0, -1).Val())
 }
 
@@ -567,10 +567,10 @@ func (e *env) lengthen(group string, length int) {
 }
 
 func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {
-	for what, do := range map[string]func(s inspect.Selection) (inspect.Result, error){
-		"cancel": func(s inspect.Selection) (inspect.Result, error) { return s.Cancel(t.Context()) },
-		"move":   func(s inspect.Selection) (inspect.Result, error) { return s.Move(t.Context(), "q") },
-		"unfail": func(s inspect.Selection) (inspect.Result, error) { return s.Unfail(t.Context()) },
+	for what, do := range map[string]func(s inspect.Selection) (inspect.Repair, error){
+		"cancel": func(s inspect.Selection) (inspect.Repair, error) { return s.Cancel(t.Context()) },
+		"move":   func(s inspect.Selection) (inspect.Repair, error) { return s.Move(t.Context(), "q") },
+		"unfail": func(s inspect.Selection) (inspect.Repair, error) { return s.Unfail(t.Context()) },
 	} {
 		for length, passed := range map[int]int{9_000: 9_050, 100_000: 100_050} { // the limit for each length
 			t.Run(fmt.Sprint(what, " ", length), func(t *testing.T) {
@@ -581,7 +581,7 @@ func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {
 					r, err := do(inspect.New(e.Client).JIDs(failed...))
 					require.NoError(t, err)
 					require.Equal(t, len(failed), r.Changed)
-					require.Zero(t, r.Left)
+					require.Zero(t, r.Unchanged)
 				})
 				for _, script := range scripts {
 					require.LessOrEqual(t, passedOver(script, passed), 310_000)
@@ -748,7 +748,7 @@ func TestManyWorkersAreReadInSteps(t *testing.T) {
 
 	// A worker that is seen meanwhile is neither missed nor listed twice.
 	seen := 0
-	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Call) {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Command) {
 		seen++
 		if seen == 1 {
 			for _, name := range []string{"w0000", "w0700"} {
@@ -895,7 +895,7 @@ func TestAPopThatBreaksReturnsWhatItHas(t *testing.T) {
 	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), specs)))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Call) { cancel() }})
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Command) { cancel() }})
 	jobs, err := client.Queue("q").Pop(ctx, 700)
 	require.NoError(t, err)
 	require.Len(t, jobs, 100)
@@ -1049,8 +1049,8 @@ func TestRelationsThatChangeWhileTheyAreRead(t *testing.T) {
 	jid := e.Put("q")
 	dependents, _ := e.relate(jid, 20_000)
 	steps := 0
-	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
-		if call.Command != "relations" {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Command) {
+		if call.Name != "relations" {
 			return
 		}
 		steps++
@@ -1081,8 +1081,8 @@ func TestAJobThatGoesWhileItsRelationsAreRead(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q")
 	e.relate(jid, 5000)
-	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
-		if call.Command == "get" {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Command) {
+		if call.Name == "get" {
 			require.NoError(t, e.Redis.FlushDB(t.Context()).Err())
 		}
 	}})
@@ -1098,7 +1098,7 @@ func TestAPopReturnsJobsWhoseRelationsItCannotRead(t *testing.T) {
 	dependents, _ := e.relate(jid, 5000)
 	for _, what := range []string{"peek", "jobs", "job", "pop"} {
 		ctx, cancel := context.WithCancel(t.Context())
-		client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Call) { cancel() }})
+		client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Command) { cancel() }})
 		var job *qless.Job
 		var err error
 		switch what {
@@ -1148,9 +1148,9 @@ var cancelers = map[string]func(e *env, jids ...string) error{
 }
 
 // firstLeft returns the reason why the first of the skipped jobs was skipped.
-func firstLeft(done inspect.Result, jids []string) error {
+func firstLeft(done inspect.Repair, jids []string) error {
 	for _, jid := range jids {
-		if err := done.Why[jid]; err != nil {
+		if err := done.Reasons[jid]; err != nil {
 			return err
 		}
 	}

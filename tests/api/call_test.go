@@ -101,10 +101,10 @@ func TestACallSendsOnlyItsPut(t *testing.T) {
 	e := newEnv(t)
 	var mu sync.Mutex
 	var commands []string
-	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Command) {
 		mu.Lock()
 		defer mu.Unlock()
-		commands = append(commands, call.Command)
+		commands = append(commands, call.Name)
 	}})
 	defer client.Close()
 	for i := range 3 {

@@ -155,7 +155,7 @@ func TestACancelThatBreaksLeavesNoJobWaitingForNothing(t *testing.T) {
 			arrange(given)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Call) { cancel() }})
+			client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Command) { cancel() }})
 			requireCode(t, qless.ErrUnavailable, client.Cancel(ctx, given...))
 			left, err := e.Jobs(t.Context(), all...)
 			require.NoError(t, err)
@@ -185,12 +185,12 @@ func TestAJobThatComesWhileOthersAreCanceled(t *testing.T) {
 	e := newEnv(t)
 	all := e.putAll(400)
 	calls, late := 0, ""
-	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Command) {
 		if calls++; calls > 1 {
 			return
 		}
-		require.Equal(t, qless.Call{Command: "cancel.all", Count: 100},
-			qless.Call{Command: call.Command, Count: call.Count})
+		require.Equal(t, qless.Command{Name: "cancel.all", Count: 100},
+			qless.Command{Name: call.Name, Count: call.Count})
 		left, err := e.Jobs(t.Context(), all...)
 		require.NoError(t, err)
 		require.Len(t, left, 300)
@@ -215,10 +215,10 @@ func TestABatchOfThousandsIsCanceledInSteps(t *testing.T) {
 	require.NoError(t, batch.Commit(t.Context()))
 	e.requirePages(batch, 12_000)
 	calls := 0
-	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
-		if call.Command == "cancel.all" {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Command) {
+		if call.Name == "cancel.all" {
 			calls++
-			job, err := e.Job(t.Context(), batch.ID())
+			job, err := e.Job(t.Context(), batch.ID)
 			if calls <= 12 { // a thousand members each
 				require.NoError(t, err)
 				require.Equal(t, qless.StateDepends, job.State)
@@ -229,7 +229,7 @@ func TestABatchOfThousandsIsCanceledInSteps(t *testing.T) {
 		}
 	}})
 	e.requireShort(1000+2*cancelCost, func() {
-		require.NoError(t, client.Batch(batch.ID()).Cancel(t.Context()))
+		require.NoError(t, client.Batch(batch.ID).Cancel(t.Context()))
 	})
 	require.Greater(t, calls, 12_000/canceledAtOnce)
 	require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
@@ -326,8 +326,8 @@ func TestACallForAJobThatWaitsForManyBreaks(t *testing.T) {
 			job := e.dependOnMany()
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
-				if call.Command != "cancel" { // a refused cancel has changed nothing
+			client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Command) {
+				if call.Name != "cancel" { // a refused cancel has changed nothing
 					stop()
 				}
 			}})

@@ -45,7 +45,7 @@ func TestACircleOfDependenciesIsRefused(t *testing.T) {
 		},
 		"member of a batch": func(t *testing.T, e *env) error {
 			b := e.batch()
-			after := e.Put("q", qless.JID("after"), qless.DependsOn{b.ID()})
+			after := e.Put("q", qless.JID("after"), qless.DependsOn{b.ID})
 			_, err := b.Add(t.Context(), "q", []qless.JobSpec{spec("new", after), spec("newer", "new")})
 			return err
 		},

@@ -158,8 +158,8 @@ func TestAnUndependAllThatBreaksIsCalledAgain(t *testing.T) {
 	job := e.dependOnMany()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
-		if call.Command == "depends" {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(_ context.Context, call qless.Command) {
+		if call.Name == "depends" {
 			cancel()
 		}
 	}})

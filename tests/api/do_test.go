@@ -18,7 +18,7 @@ func TestDoRunsACommandWithItsArguments(t *testing.T) {
 	reply, err := e.Do(ctx, "length", "q")
 	require.NoError(t, err)
 	require.Equal(t, int64(1), reply)
-	require.Equal(t, "length", seen.take()[0].Command)
+	require.Equal(t, "length", seen.take()[0].Name)
 
 	reply, err = e.Do(ctx, "jobs", qless.StateWaiting, "q", 0, int64(5))
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestDoWritesTheOptionsOfAPut(t *testing.T) {
 	require.Equal(t, 3, job.Priority)
 	require.Equal(t, qless.Tags{"red"}, job.Tags)
 	require.Equal(t, qless.Headers{"a": "b"}, job.Headers)
-	require.True(t, noon.Add(time.Hour).Equal(job.Options.GoneBy))
+	require.True(t, noon.Add(time.Hour).Equal(job.Options.TTL))
 }
 
 func TestDoRefusesWhatItCannotSend(t *testing.T) {

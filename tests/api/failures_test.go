@@ -42,12 +42,12 @@ func TestFailuresByKlass(t *testing.T) {
 		call := inspect.KlassFailures{
 			Klass: "Call", Count: 1, First: noon.Add(time.Minute), Last: noon.Add(time.Minute), Message: "ring", Sample: "b",
 		}
-		all := inspect.FailureSummary{Klasses: []inspect.KlassFailures{mail, call}, Looked: 3, Total: 3}
+		all := inspect.FailureSummary{Klasses: []inspect.KlassFailures{mail, call}, Examined: 3, Total: 3}
 		for _, limit := range []int{0, -1, 3, 5000} {
 			require.Equal(t, all, sum(limit))
 		}
 		mail.Count, mail.First = 1, mail.Last
-		require.Equal(t, inspect.FailureSummary{Klasses: []inspect.KlassFailures{mail}, Looked: 1, Total: 3}, sum(1))
+		require.Equal(t, inspect.FailureSummary{Klasses: []inspect.KlassFailures{mail}, Examined: 1, Total: 3}, sum(1))
 		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failures(t.Context(), "", 0)))
 		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failures(t.Context(), "g", -2)))
 	})
@@ -63,7 +63,7 @@ func TestManyFailuresAreCountedInSteps(t *testing.T) {
 	}
 	got, err := inspect.New(e.Client).Failures(t.Context(), "g", -1)
 	require.NoError(t, err)
-	require.Equal(t, 2345, got.Looked)
+	require.Equal(t, 2345, got.Examined)
 	require.Len(t, got.Klasses, 2)
 	require.Equal(t, inspect.KlassFailures{
 		Klass: "K0", Count: 1173, First: time.Unix(1, 0), Last: time.Unix(2345, 0), Message: "m2344", Sample: "j2344",

@@ -260,17 +260,17 @@ func TestFairJobsThatAreUnfailedTogether(t *testing.T) {
 func TestATenantStaysWithItsJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		jid := e.Put("q", qless.Fair("a"), qless.Headers{"k": "v"})
-		require.Equal(t, "a", e.Read(jid).Options.Tenant)
+		require.Equal(t, "a", e.Read(jid).Options.Fair)
 		job := e.Pop("q")
-		require.Equal(t, "a", job.Options.Tenant)
+		require.Equal(t, "a", job.Options.Fair)
 		for range 20 {
 			e.Put("q2", qless.Fair("b"))
 		}
 		require.NoError(t, job.Next(t.Context(), "q2"))
-		require.Equal(t, "a", e.Read(jid).Options.Tenant)
+		require.Equal(t, "a", e.Read(jid).Options.Fair)
 		require.Contains(t, jids(e.Pops("q2", 2)), jid)
 		e.Put("q", qless.JID(jid), qless.Fair("c"))
-		require.Equal(t, "c", e.Read(jid).Options.Tenant)
+		require.Equal(t, "c", e.Read(jid).Options.Fair)
 		require.Equal(t, qless.Headers{"k": "v"}, e.Read(jid).Headers)
 	})
 }

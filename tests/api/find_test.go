@@ -44,7 +44,7 @@ func where(s inspect.Selection, f inspect.Filter) inspect.Selection {
 }
 
 // walk finds all matches, in steps of a number of jobs, and calls between after each step.
-func walk(t *testing.T, s inspect.Selection, between func(found inspect.Finding)) []string {
+func walk(t *testing.T, s inspect.Selection, between func(found inspect.Found)) []string {
 	t.Helper()
 	all := []string{}
 	for after, steps := inspect.Cursor(""), 0; ; steps++ {
@@ -61,7 +61,7 @@ func walk(t *testing.T, s inspect.Selection, between func(found inspect.Finding)
 	}
 }
 
-func still(inspect.Finding) {}
+func still(inspect.Found) {}
 
 func TestFindGoesThroughAListInItsOrder(t *testing.T) {
 	for name := range selections(offlineEnv(t)) {
@@ -145,8 +145,8 @@ func TestFindLooksAtABoundedNumberOfJobs(t *testing.T) {
 		{inspect.Filter{}, []int{500, 500, 500, 500}},
 	} {
 		var looked []int
-		walk(t, where(e.inQueue(inspect.Depends), c.f), func(found inspect.Finding) {
-			looked = append(looked, found.Looked)
+		walk(t, where(e.inQueue(inspect.Depends), c.f), func(found inspect.Found) {
+			looked = append(looked, found.Examined)
 		})
 		require.Subset(t, looked, c.looked)
 		require.GreaterOrEqual(t, len(looked), len(c.looked))
@@ -180,7 +180,7 @@ func TestFindMissesNothingThatStays(t *testing.T) {
 					stays = append(stays, m)
 					goes = append(goes, add())
 				}
-				got := walk(t, e.inQueue(c.list).AtMost(10), func(found inspect.Finding) {
+				got := walk(t, e.inQueue(c.list).AtMost(10), func(found inspect.Found) {
 					add()
 					for _, gone := range []redis.Z{goes[dice.IntN(len(goes))], goes[dice.IntN(len(goes))]} {
 						require.NoError(t, e.Redis.ZRem(t.Context(), c.key, gone.Member).Err())
@@ -204,7 +204,7 @@ func TestFindFailedMissesNothingThatStays(t *testing.T) {
 			all = append(all, e.fail("q", "g", qless.JID(fmt.Sprintf("j%02d", i))))
 		}
 		n := 0
-		got := walk(t, inspect.New(e.Client).Failed("g").AtMost(4), func(inspect.Finding) {
+		got := walk(t, inspect.New(e.Client).Failed("g").AtMost(4), func(inspect.Found) {
 			e.fail("q", "g", qless.JID(fmt.Sprint("new", n)))
 			require.NoError(t, e.Cancel(t.Context(), all[n]), "an old one")
 			require.NoError(t, e.Cancel(t.Context(), all[len(all)-1-n]), "a late one")

@@ -74,12 +74,12 @@ func TestAJobThatIsPutAgainGetsTheDefaults(t *testing.T) {
 	}
 	job := put()
 	require.Equal(t, 4, job.Priority)
-	require.False(t, job.Options.GoneBy.IsZero())
+	require.False(t, job.Options.TTL.IsZero())
 	require.Equal(t, qless.Headers{"a": "1"}, job.Headers)
 	e.Put("q", j, qless.Priority(5))
 	job = put(qless.TTL(qless.Forever), qless.Headers(nil))
 	require.Equal(t, 4, job.Priority)
-	require.True(t, job.Options.GoneBy.IsZero())
+	require.True(t, job.Options.TTL.IsZero())
 	require.Empty(t, job.Headers)
 }
 

@@ -224,7 +224,7 @@ func TestTheJobsOfAFullLimitHoldUpNoOther(t *testing.T) {
 	}
 	e.putLimited("q", "behind", "shop/free")
 	calls := 0
-	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Call) {
+	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Command) {
 		calls++
 	}})
 	for taken := []*qless.Job(nil); len(taken) == 0; {

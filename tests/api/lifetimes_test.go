@@ -662,7 +662,7 @@ func TestAJobThatAnotherScriptHasPutAgainIsNotDropped(t *testing.T) {
 					e.Clock.Advance(10 * time.Second)
 					e.foreignPut("q", "j")
 					job := e.Read("j")
-					require.True(t, job.Until.IsZero() && job.Options.StartBy.IsZero() && job.Options.GoneBy.IsZero())
+					require.True(t, job.Until.IsZero() && job.Options.StartBy.IsZero() && job.Options.TTL.IsZero())
 					e.Clock.Advance(time.Hour)
 					require.Zero(t, e.sweep())
 					require.True(t, e.exists("j"))
@@ -920,7 +920,7 @@ func TestShardsAreSweptByTheirClients(t *testing.T) {
 func TestLifetimesOfASchedulesJobs(t *testing.T) {
 	e := newEnv(t)
 	_, err := qless.NewWorker(e.Client, qless.WorkerConfig{Queues: []string{"q"}, Schedules: []qless.Schedule{{
-		ID: "s", Spec: "@hourly", Queue: "q", Job: qless.NewKlass[any]("K").Spec(nil, qless.TTL(time.Second), qless.Delay(time.Minute)),
+		ID: "s", When: "@hourly", Queue: "q", Job: qless.NewKlass[any]("K").Spec(nil, qless.TTL(time.Second), qless.Delay(time.Minute)),
 	}}})
 	var own *qless.Error
 	require.True(t, errors.As(err, &own))

@@ -176,11 +176,11 @@ func TestWorkersReportWhatTheyHold(t *testing.T) {
 
 	workers, err := inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []inspect.Worker{{Name: "w2"}, {Name: "w1", Jobs: 2}}, workers)
+	require.Equal(t, []inspect.WorkerStatus{{Name: "w2"}, {Name: "w1", Jobs: 2}}, workers)
 	e.Clock.Advance(2 * time.Minute)
 	workers, err = inspect.New(e.Client).Workers(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []inspect.Worker{{Name: "w2"}, {Name: "w1", Jobs: 1, Stalled: 1}}, workers)
+	require.Equal(t, []inspect.WorkerStatus{{Name: "w2"}, {Name: "w1", Jobs: 1, Stalled: 1}}, workers)
 	held, err := repairs.HeldBy(t.Context(), e.Client, "w1")
 	require.NoError(t, err)
 	require.Equal(t, []string{short, long}, held)

@@ -55,7 +55,7 @@ func TestAMisdeedInACallIsAnError(t *testing.T) {
 			},
 			"Selection.OnStep": func() error {
 				return errOf(e.inQueue(inspect.Waiting).OnStep(
-					func(inspect.Result) error { misdeed(); return nil }).Tag(ctx, "red"))
+					func(inspect.Repair) error { misdeed(); return nil }).Tag(ctx, "red"))
 			},
 			"Options.Progress": func() error {
 				return errOf(doctor.Examine(ctx, e.Redis, doctor.Options{

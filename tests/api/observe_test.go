@@ -23,17 +23,17 @@ import (
 // An observer records the calls that it receives.
 type observer struct {
 	mu    sync.Mutex
-	calls []qless.Call
+	calls []qless.Command
 }
 
-func (o *observer) observe(_ context.Context, call qless.Call) {
+func (o *observer) observe(_ context.Context, call qless.Command) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.calls = append(o.calls, call)
 }
 
 // take returns and removes the recorded calls.
-func (o *observer) take() []qless.Call {
+func (o *observer) take() []qless.Command {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	calls := o.calls
@@ -47,63 +47,63 @@ func TestTheObserverSeesEachCall(t *testing.T) {
 	ctx, q := t.Context(), e.Queue("q")
 	for _, c := range []struct {
 		do   func() error
-		want qless.Call
+		want qless.Command
 	}{
 		{func() error { _, err := q.Put(ctx, "K", nil, qless.JID("a")); return err },
-			qless.Call{Command: "put", Queue: "q", Klass: "K", JID: "a", Count: 1}},
+			qless.Command{Name: "put", Queue: "q", Klass: "K", JID: "a", Count: 1}},
 		{func() error {
 			_, err := q.PutMany(ctx, []qless.JobSpec{
 				{Klass: "K", Options: []qless.PutOption{qless.Tags{"t"}}}, {Klass: "L"}, {Klass: "K"},
 			})
 			return err
-		}, qless.Call{Command: "put.many", Queue: "q", Count: 3}},
+		}, qless.Command{Name: "put.many", Queue: "q", Count: 3}},
 		{func() error {
 			_, err := q.PutMany(ctx, []qless.JobSpec{
 				{Klass: "K", Options: []qless.PutOption{qless.JID("b")}},
 			})
 			return err
-		}, qless.Call{Command: "put.many", Queue: "q", Klass: "K", JID: "b", Count: 1}},
+		}, qless.Command{Name: "put.many", Queue: "q", Klass: "K", JID: "b", Count: 1}},
 		{func() error { _, err := q.Peek(ctx, 2); return err },
-			qless.Call{Command: "peek", Queue: "q", Count: 2}},
+			qless.Command{Name: "peek", Queue: "q", Count: 2}},
 		{func() error { _, err := q.Pop(ctx, 10); return err },
-			qless.Call{Command: "pop", Queue: "q", Count: 5}},
+			qless.Command{Name: "pop", Queue: "q", Count: 5}},
 		{func() error { _, err := q.Pop(ctx, 10); return err },
-			qless.Call{Command: "pop", Queue: "q"}},
+			qless.Command{Name: "pop", Queue: "q"}},
 		{func() error { _, err := e.Job(ctx, "a"); return err },
-			qless.Call{Command: "get", JID: "a", Count: 1}},
+			qless.Command{Name: "get", JID: "a", Count: 1}},
 		{func() error { _, err := e.Jobs(ctx, "a", "b", "c"); return err },
-			qless.Call{Command: "multiget", Count: 2}},
+			qless.Command{Name: "multiget", Count: 2}},
 		{func() error {
 			_, err := inspect.New(e.Client).Queue(q.Name(), inspect.Waiting).JIDs(ctx, inspect.Range{})
 			return err
 		},
-			qless.Call{Command: "list", Queue: "q"}},
+			qless.Command{Name: "list", Queue: "q"}},
 		{func() error { _, err := inspect.New(e.Client).Completed().JIDs(ctx, inspect.Range{}); return err },
-			qless.Call{Command: "list"}},
-		{func() error { _, err := e.Queues(ctx); return err }, qless.Call{Command: "queues"}},
-		{func() error { return e.Cancel(ctx, "x") }, qless.Call{Command: "cancel", JID: "x", Count: 1}},
-		{func() error { return e.Cancel(ctx, "x", "y") }, qless.Call{Command: "cancel.all"}},
+			qless.Command{Name: "list"}},
+		{func() error { _, err := e.Queues(ctx); return err }, qless.Command{Name: "queues"}},
+		{func() error { return e.Cancel(ctx, "x") }, qless.Command{Name: "cancel", JID: "x", Count: 1}},
+		{func() error { return e.Cancel(ctx, "x", "y") }, qless.Command{Name: "cancel.all"}},
 		{func() error {
 			_, err := repairs.UnfailInto(ctx, e.Client, q.Name(), "g", 5)
 			return err
 		},
-			qless.Call{Command: "unfail", Queue: "q"}},
-		{func() error { _, err := q.Settings(ctx); return err }, qless.Call{Command: "queue.settings", Queue: "q"}},
-		{func() error { _, err := e.Config().All(ctx); return err }, qless.Call{Command: "config.get"}},
+			qless.Command{Name: "unfail", Queue: "q"}},
+		{func() error { _, err := q.Settings(ctx); return err }, qless.Command{Name: "queue.settings", Queue: "q"}},
+		{func() error { _, err := e.Config().All(ctx); return err }, qless.Command{Name: "config.get"}},
 		{func() error {
 			_, err := e.Events(ctx)
 			return err
-		}, qless.Call{Command: "subscribe"}},
+		}, qless.Command{Name: "subscribe"}},
 		{func() error {
 			popped := e.Read("a")
 			seen.take()
 			return popped.Complete(ctx)
-		}, qless.Call{Command: "complete", Queue: "q", JID: "a", Count: 1}},
+		}, qless.Command{Name: "complete", Queue: "q", JID: "a", Count: 1}},
 	} {
 		seen.take()
 		require.NoError(t, c.do())
 		calls := seen.take()
-		require.Len(t, calls, 1, c.want.Command)
+		require.Len(t, calls, 1, c.want.Name)
 		require.Positive(t, calls[0].Duration)
 		calls[0].Duration = 0
 		require.Equal(t, c.want, calls[0])
@@ -133,69 +133,69 @@ func TestTheObserverSeesQueuesAndCounts(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func() error
-		want qless.Call
+		want qless.Command
 	}{
 		{"Receive", func() error {
 			_, err := e.Receive(ctx, qless.ReceiveConfig{Queues: []string{"q"}, Count: 9, NoWait: true})
 			return err
-		}, qless.Call{Command: "reserve", Queue: "q", Count: 2}},
+		}, qless.Command{Name: "reserve", Queue: "q", Count: 2}},
 		{"Receive of several queues", func() error {
 			put("c")
 			seen.take()
 			_, err := e.Receive(ctx, qless.ReceiveConfig{Queues: []string{"p", "q"}, NoWait: true})
 			return err
-		}, qless.Call{Command: "reserve", Count: 1}},
+		}, qless.Command{Name: "reserve", Count: 1}},
 		{"End", func() error { _, err := e.End(ctx, "a", qless.End{}); return err },
-			qless.Call{Command: "end", JID: "a", Count: 1}},
+			qless.Command{Name: "end", JID: "a", Count: 1}},
 		{"Forget", func() error { return e.Forget(ctx, "a") },
-			qless.Call{Command: "forget", JID: "a", Count: 1}},
+			qless.Command{Name: "forget", JID: "a", Count: 1}},
 		{"Sweep", func() error { _, err := e.Sweep(ctx, "q"); return err },
-			qless.Call{Command: "sweep", Queue: "q"}},
+			qless.Command{Name: "sweep", Queue: "q"}},
 		{"Sweep of all queues", func() error { _, err := e.Sweep(ctx, "*"); return err },
-			qless.Call{Command: "sweep"}},
+			qless.Command{Name: "sweep"}},
 		{"Latency", func() error { _, err := inspect.New(e.Client).Latency(ctx, q.Name()); return err },
-			qless.Call{Command: "latency", Queue: "q"}},
+			qless.Command{Name: "latency", Queue: "q"}},
 		{"List", func() error {
 			put("d", "e")
 			seen.take()
 			_, err := inspect.New(e.Client).Queue(q.Name(), inspect.Waiting).List(ctx, inspect.Range{})
 			return err
-		}, qless.Call{Command: "list", Queue: "q", Count: 2}},
+		}, qless.Command{Name: "list", Queue: "q", Count: 2}},
 		{"Find", func() error {
 			_, err := inspect.New(e.Client).Queue(q.Name(), inspect.Waiting).Where(inspect.Filter{JID: "d"}).Find(ctx, "")
 			return err
-		}, qless.Call{Command: "find", Queue: "q", Count: 1}},
+		}, qless.Command{Name: "find", Queue: "q", Count: 1}},
 		{"Cancel", func() error {
 			_, err := inspect.New(e.Client).Queue(q.Name(), inspect.Waiting).Cancel(ctx)
 			return err
-		}, qless.Call{Command: "repair", Queue: "q", Count: 2}},
+		}, qless.Command{Name: "repair", Queue: "q", Count: 2}},
 		{"Tag", func() error {
 			put("f", "g")
 			seen.take()
 			_, err := inspect.New(e.Client).JIDs("f", "g", "missing").Tag(ctx, "t")
 			return err
-		}, qless.Call{Command: "repair", Count: 2}},
+		}, qless.Command{Name: "repair", Count: 2}},
 		{"List of a tag", func() error { _, err := inspect.New(e.Client).Tagged("t").List(ctx, inspect.Range{}); return err },
-			qless.Call{Command: "list", Count: 2}},
+			qless.Command{Name: "list", Count: 2}},
 		{"Move", func() error { _, err := inspect.New(e.Client).JIDs("f", "g").Move(ctx, "other"); return err },
-			qless.Call{Command: "repair", Count: 2}},
+			qless.Command{Name: "repair", Count: 2}},
 		{"Unfail of a group", func() error {
 			fail("h", "i")
 			seen.take()
 			_, err := inspect.New(e.Client).Failed("g").AtMost(1).Unfail(ctx)
 			return err
-		}, qless.Call{Command: "repair", Count: 1}},
+		}, qless.Command{Name: "repair", Count: 1}},
 		{"Unfail of jobs", func() error { _, err := inspect.New(e.Client).JIDs("h", "i").Unfail(ctx); return err },
-			qless.Call{Command: "repair", Count: 1}},
+			qless.Command{Name: "repair", Count: 1}},
 		{"Cancel of a group", func() error {
 			fail("j")
 			seen.take()
 			_, err := inspect.New(e.Client).Failed("g").AtMost(10).Cancel(ctx)
 			return err
-		}, qless.Call{Command: "repair", Count: 3}},
+		}, qless.Command{Name: "repair", Count: 3}},
 		{"Limit.Set", func() error {
 			return e.Limit("smtp").Set(ctx, qless.LimitConfig{Concurrency: 1})
-		}, qless.Call{Command: "limit.set"}},
+		}, qless.Command{Name: "limit.set"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seen.take()
@@ -219,13 +219,13 @@ type putWitness struct {
 }
 
 func (w *putWitness) begin(
-	ctx context.Context, put qless.Call,
-) (context.Context, func(qless.Call)) {
+	ctx context.Context, put qless.Command,
+) (context.Context, func(qless.Command)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.begun++
-	span := fmt.Sprintf("%s %s %d", put.Command, put.Queue, w.begun)
-	return context.WithValue(ctx, spanKey{}, span), func(put qless.Call) { w.observe(ctx, put) }
+	span := fmt.Sprintf("%s %s %d", put.Name, put.Queue, w.begun)
+	return context.WithValue(ctx, spanKey{}, span), func(put qless.Command) { w.observe(ctx, put) }
 }
 
 func headersOfSpan(ctx context.Context) map[string]string {
@@ -238,7 +238,7 @@ func TestAPutObserverBeginsAndEndsEachPut(t *testing.T) {
 	e := newEnvWith(t, qless.ClientConfig{Headers: headersOfSpan, PutObserver: w.begin})
 	ctx, q := t.Context(), e.Queue("q")
 	span := func(jid string) string { return e.Read(jid).Headers["span"] }
-	take := func() qless.Call {
+	take := func() qless.Command {
 		calls := w.take()
 		require.Len(t, calls, 1)
 		require.Positive(t, calls[0].Duration)
@@ -248,12 +248,12 @@ func TestAPutObserverBeginsAndEndsEachPut(t *testing.T) {
 
 	_, err := q.Put(ctx, "K", nil, qless.JID("a"))
 	require.NoError(t, err)
-	require.Equal(t, qless.Call{Command: "put", Queue: "q", Klass: "K", JID: "a", Count: 1}, take())
+	require.Equal(t, qless.Command{Name: "put", Queue: "q", Klass: "K", JID: "a", Count: 1}, take())
 	require.Equal(t, "put q 1", span("a"))
 
 	jids, err := q.PutMany(ctx, []qless.JobSpec{{Klass: "K"}, {Klass: "L"}})
 	require.NoError(t, err)
-	require.Equal(t, qless.Call{Command: "put.many", Queue: "q", Count: 2}, take())
+	require.Equal(t, qless.Command{Name: "put.many", Queue: "q", Count: 2}, take())
 	require.Equal(t, "put.many q 2", span(jids[0]))
 	require.Equal(t, "put.many q 2", span(jids[1]))
 
@@ -263,7 +263,7 @@ func TestAPutObserverBeginsAndEndsEachPut(t *testing.T) {
 
 	batch, err := e.NewBatch(ctx, "q", qless.JobSpec{Klass: "Done"})
 	require.NoError(t, err)
-	require.Equal(t, batch.ID(), take().JID)
+	require.Equal(t, batch.ID, take().JID)
 	_, err = batch.Add(ctx, "r", []qless.JobSpec{{Klass: "K"}})
 	require.NoError(t, err)
 	require.Equal(t, "r", take().Queue)
@@ -298,7 +298,7 @@ func TestAPutObserverMayWatchOnlyTheBegin(t *testing.T) {
 	var seen any
 	e := newEnvWith(t, qless.ClientConfig{
 		Headers: func(ctx context.Context) map[string]string { seen = ctx.Value(key{}); return nil },
-		PutObserver: func(ctx context.Context, _ qless.Call) (context.Context, func(qless.Call)) {
+		PutObserver: func(ctx context.Context, _ qless.Command) (context.Context, func(qless.Command)) {
 			return context.WithValue(ctx, key{}, "begun"), nil
 		},
 	})
@@ -336,11 +336,11 @@ func TestAnObserverThatDoesNotReturnIsLogged(t *testing.T) {
 			misdeed()
 		}
 	}
-	begin := func(ctx context.Context, _ qless.Call) (context.Context, func(qless.Call)) {
+	begin := func(ctx context.Context, _ qless.Command) (context.Context, func(qless.Command)) {
 		breaksIf(broken == "begin")
-		return ctx, func(qless.Call) { breaksIf(broken == "end") }
+		return ctx, func(qless.Command) { breaksIf(broken == "end") }
 	}
-	call := func(context.Context, qless.Call) { breaksIf(broken == "call") }
+	call := func(context.Context, qless.Command) { breaksIf(broken == "call") }
 	var told bytes.Buffer
 	config := qless.ClientConfig{
 		Observer: call, PutObserver: begin, Namespace: "a:",

@@ -55,7 +55,7 @@ var besides = map[string]string{
 	"unique_for":           `"unique": ["x"]`,
 	"must_exist":           `"depends": ["waiting"]`,
 	"unique_until_started": `"unique": ["x"]`,
-	"weight":               `"tenant": "ann"`,
+	"weight":               `"fair": "ann"`,
 	"within":               `"unique": ["x"], "replace": true`,
 }
 
@@ -217,7 +217,7 @@ func (e *env) requireSameFromJSON(jid string, options []qless.PutOption) {
 		// The clock has advanced a little.
 		kept := &put[i].Options
 		for _, at := range []*time.Time{
-			&put[i].Due, &put[i].Until, &kept.StartBy, &kept.GoneBy,
+			&put[i].Due, &put[i].Until, &kept.StartBy, &kept.TTL,
 		} {
 			*at = at.Round(time.Millisecond)
 		}

@@ -303,9 +303,9 @@ func (e *env) stockPut(queue, jid string) {
 }
 
 // received returns the "receive" calls that an observer has seen, without their times.
-func received(t *testing.T, seen *observer) []qless.Call {
+func received(t *testing.T, seen *observer) []qless.Command {
 	t.Helper()
-	calls := slices.DeleteFunc(seen.take(), func(c qless.Call) bool { return c.Command != "receive" })
+	calls := slices.DeleteFunc(seen.take(), func(c qless.Command) bool { return c.Name != "receive" })
 	for i := range calls {
 		require.Positive(t, calls[i].Duration)
 		calls[i].Duration = 0
@@ -337,26 +337,26 @@ func TestTheObserverSeesEachReceive(t *testing.T) {
 	require.NoError(t, receive(1, "q"))
 	require.NoError(t, receive(1, "q", "r"))
 	require.ErrorIs(t, receive(1), qless.ErrInvalid)
-	require.Equal(t, []qless.Call{
-		{Command: "receive", Queue: "q", Klass: "K", JID: "a", Count: 1},
-		{Command: "receive", Queue: "q", Count: 2},
-		{Command: "receive", Klass: "K", Count: 2},
-		{Command: "receive", Queue: "q"},
-		{Command: "receive"},
+	require.Equal(t, []qless.Command{
+		{Name: "receive", Queue: "q", Klass: "K", JID: "a", Count: 1},
+		{Name: "receive", Queue: "q", Count: 2},
+		{Name: "receive", Klass: "K", Count: 2},
+		{Name: "receive", Queue: "q"},
+		{Name: "receive"},
 	}, received(t, &seen), "a refusal by the client is not a call")
 
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err := e.Receive(ended, qless.ReceiveConfig{Queues: []string{"q"}})
-	require.Equal(t, []qless.Call{{Command: "receive", Queue: "q", Err: err}}, received(t, &seen))
+	require.Equal(t, []qless.Command{{Name: "receive", Queue: "q", Err: err}}, received(t, &seen))
 }
 
 func TestCallsThatReceiveTogetherHaveTheirOwnContexts(t *testing.T) {
 	type key struct{}
 	var mu sync.Mutex
 	got := map[any]int{}
-	e := newEnvWith(t, qless.ClientConfig{Observer: func(ctx context.Context, call qless.Call) {
-		if call.Command == "receive" {
+	e := newEnvWith(t, qless.ClientConfig{Observer: func(ctx context.Context, call qless.Command) {
+		if call.Name == "receive" {
 			mu.Lock()
 			defer mu.Unlock()
 			got[ctx.Value(key{})] += call.Count

@@ -40,7 +40,7 @@ func TestWorkersAreListedWithTheirInformation(t *testing.T) {
 		workers, err := inspect.New(e.Client).Workers(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []string{"idle", "w1"}, []string{workers[0].Name, workers[1].Name}, "the latest first")
-		require.Equal(t, inspect.Worker{Name: "w1", Jobs: 1}, workers[1])
+		require.Equal(t, inspect.WorkerStatus{Name: "w1", Jobs: 1}, workers[1])
 		now := noon.Add(time.Second)
 		info := workers[0].Info
 		require.WithinDuration(t, now, info.Seen, time.Millisecond)
@@ -50,7 +50,7 @@ func TestWorkersAreListedWithTheirInformation(t *testing.T) {
 			Version: "v3", Host: "h", PID: 12, Paused: true, Seen: info.Seen, Started: info.Started,
 		}, info)
 
-		var again inspect.Worker
+		var again inspect.WorkerStatus
 		require.NoError(t, json.Unmarshal([]byte(jsonOf(t, workers[0])), &again))
 		require.JSONEq(t, jsonOf(t, workers[0]), jsonOf(t, again))
 	})

@@ -49,12 +49,12 @@ func TestCommandsThatLookingCosts(t *testing.T) {
 
 func TestCommandsThatRepairingCosts(t *testing.T) {
 	e := newEnv(t)
-	cost := func(count int, run func() (inspect.Result, error)) int {
+	cost := func(count int, run func() (inspect.Repair, error)) int {
 		t.Helper()
 		for i := range count {
 			e.fail("q", "g", qless.JID(fmt.Sprint("f", i, "j")))
 		}
-		var r inspect.Result
+		var r inspect.Repair
 		var err error
 		commands := len(e.Server.Commands(t, func() { r, err = run() }))
 		require.NoError(t, err)
@@ -65,10 +65,10 @@ func TestCommandsThatRepairingCosts(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		each int
-		run  func() (inspect.Result, error)
+		run  func() (inspect.Repair, error)
 	}{
-		"unfail": {9, func() (inspect.Result, error) { return inspect.New(e.Client).Failed("g").Unfail(t.Context()) }},
-		"cancel": {17, func() (inspect.Result, error) { return inspect.New(e.Client).Failed("g").Cancel(t.Context()) }},
+		"unfail": {9, func() (inspect.Repair, error) { return inspect.New(e.Client).Failed("g").Unfail(t.Context()) }},
+		"cancel": {17, func() (inspect.Repair, error) { return inspect.New(e.Client).Failed("g").Cancel(t.Context()) }},
 	} {
 		cost(1, c.run)
 		got := cost(9, c.run) - cost(8, c.run)

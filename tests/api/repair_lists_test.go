@@ -186,7 +186,7 @@ func (s *scene) putAll(options ...qless.PutOption) {
 
 // A change is a repair of a selection.
 type change struct {
-	run func(ctx context.Context, s inspect.Selection) (inspect.Result, error)
+	run func(ctx context.Context, s inspect.Selection) (inspect.Repair, error)
 	// allows reports whether a job allows it.
 	allows func(job *qless.Job) bool
 	// hides reports whether it may change nothing that a job shows.
@@ -205,44 +205,44 @@ func tracked(job *qless.Job) bool   { return job.Tracked }
 func untracked(job *qless.Job) bool { return !job.Tracked }
 
 var changes = map[string]change{
-	"cancel": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+	"cancel": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 		return s.Cancel(ctx)
 	}, func(job *qless.Job) bool { return job.State != qless.StateComplete }, never},
-	"unfail": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+	"unfail": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 		return s.Unfail(ctx)
 	}, in(qless.StateFailed), never},
-	"move": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+	"move": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 		return s.Move(ctx, "q", qless.Delay(time.Minute))
 	}, always, never},
-	"move to the end": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+	"move to the end": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 		return s.Move(ctx, "q")
 	}, always, never},
-	"promote": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+	"promote": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 		return s.Promote(ctx)
 	}, func(job *qless.Job) bool {
 		return job.State == qless.StateScheduled || job.State == qless.StateWaiting
 	}, func(job *qless.Job) bool { // a parked job stays scheduled
 		return job.State == qless.StateWaiting || len(job.Options.Limits) > 0
 	}},
-	"timeout": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+	"timeout": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 		return s.Timeout(ctx)
 	}, in(qless.StateRunning), never},
-	"priority": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+	"priority": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 		return s.SetPriority(ctx, 2_000)
 	}, always, never},
-	"lower priority": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+	"lower priority": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 		return s.SetPriority(ctx, -2_000)
 	}, always, never},
-	"tag": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+	"tag": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 		return s.Tag(ctx, "new")
 	}, always, never},
-	"untag": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+	"untag": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 		return s.Untag(ctx, "old")
 	}, always, never},
-	"track": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+	"track": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 		return s.Track(ctx)
 	}, always, tracked},
-	"untrack": {func(ctx context.Context, s inspect.Selection) (inspect.Result, error) {
+	"untrack": {func(ctx context.Context, s inspect.Selection) (inspect.Repair, error) {
 		return s.Untrack(ctx)
 	}, always, untracked},
 }
@@ -285,9 +285,9 @@ func (s *scene) repairs(c change, selection inspect.Selection) {
 	}
 	before, wanted := s.existing(), s.listed(all)
 	listed := wanted
-	start, soFar := before, inspect.Result{}
+	start, soFar := before, inspect.Repair{}
 	changed, disturbed := map[string]bool{}, map[string]bool{}
-	r, err := c.run(s.T.Context(), selection.OnStep(func(r inspect.Result) error {
+	r, err := c.run(s.T.Context(), selection.OnStep(func(r inspect.Repair) error {
 		after := s.existing()
 		shown, hidden := s.differ(before, after), 0
 		for _, jid := range shown {
@@ -315,9 +315,9 @@ func (s *scene) repairs(c change, selection inspect.Selection) {
 	require.NoError(s.T, err)
 	require.Equal(s.T, soFar.Changed, r.Changed)
 	require.LessOrEqual(s.T, r.Changed, min(atMost, len(wanted)))
-	require.Len(s.T, r.Why, r.Left)
+	require.Len(s.T, r.Reasons, r.Unchanged)
 	for jid := range wanted {
-		job, why := start[jid].Job, r.Why[jid]
+		job, why := start[jid].Job, r.Reasons[jid]
 		switch {
 		case changed[jid] || why != nil:
 			require.False(s.T, changed[jid] && why != nil, "%s is both changed and left: %v", jid, why)

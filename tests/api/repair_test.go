@@ -15,9 +15,9 @@ import (
 )
 
 // codes returns the codes of the jobs that a call has skipped, by jid.
-func codes(r inspect.Result) map[string]qless.Code {
+func codes(r inspect.Repair) map[string]qless.Code {
 	all := map[string]qless.Code{}
-	for jid, err := range r.Why {
+	for jid, err := range r.Reasons {
 		all[jid] = err.Code
 	}
 	return all
@@ -27,13 +27,13 @@ func codes(r inspect.Result) map[string]qless.Code {
 type left = map[string]qless.Code
 
 // does requires that a call has changed a number of jobs and skipped others.
-func does(t *testing.T, r inspect.Result, err error, count int, others left) {
+func does(t *testing.T, r inspect.Repair, err error, count int, others left) {
 	t.Helper()
 	require.NoError(t, err)
 	require.Equal(t, count, r.Changed)
 	require.Equal(t, others, codes(r))
-	require.Equal(t, len(others), r.Left)
-	for jid, err := range r.Why {
+	require.Equal(t, len(others), r.Unchanged)
+	for jid, err := range r.Reasons {
 		require.Equal(t, jid, err.JID)
 		require.NotEmpty(t, err.Op)
 		require.NotEmpty(t, err.Message)
@@ -127,7 +127,7 @@ func TestOptionsOfAnUnfail(t *testing.T) {
 
 func TestWhatIsInAFailureGroupByMistakeLeavesIt(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		do := func(run func() (inspect.Result, error), count int) {
+		do := func(run func() (inspect.Repair, error), count int) {
 			t.Helper()
 			e.fail("q", "g", qless.JID("failed"))
 			e.Put("q", qless.JID("waiting"))
@@ -137,8 +137,8 @@ func TestWhatIsInAFailureGroupByMistakeLeavesIt(t *testing.T) {
 			require.Zero(t, e.Redis.Exists(t.Context(), "ql:f:g").Val())
 			require.Equal(t, qless.StateWaiting, e.Read("waiting").State)
 		}
-		do(func() (inspect.Result, error) { return inspect.New(e.Client).Failed("g").Unfail(t.Context()) }, 1)
-		do(func() (inspect.Result, error) { return inspect.New(e.Client).Failed("g").Cancel(t.Context()) }, 1)
+		do(func() (inspect.Repair, error) { return inspect.New(e.Client).Failed("g").Unfail(t.Context()) }, 1)
+		do(func() (inspect.Repair, error) { return inspect.New(e.Client).Failed("g").Cancel(t.Context()) }, 1)
 	})
 }
 
@@ -178,16 +178,16 @@ func (e *env) failMany(count int) {
 
 func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 	for name, c := range map[string]struct {
-		run  func(e *env, c *qless.Client) (inspect.Result, error)
+		run  func(e *env, c *qless.Client) (inspect.Repair, error)
 		last string // the beginning of the jids of the second step
 	}{
-		"retry": {func(e *env, c *qless.Client) (inspect.Result, error) {
+		"retry": {func(e *env, c *qless.Client) (inspect.Repair, error) {
 			return inspect.New(c).Failed("g").Unfail(e.T.Context())
 		}, `["j0100"`},
-		"cancel": {func(e *env, c *qless.Client) (inspect.Result, error) {
+		"cancel": {func(e *env, c *qless.Client) (inspect.Repair, error) {
 			return inspect.New(c).Failed("g").Cancel(e.T.Context())
 		}, `["j0100"`},
-		"cancel of a list": {func(e *env, c *qless.Client) (inspect.Result, error) {
+		"cancel of a list": {func(e *env, c *qless.Client) (inspect.Repair, error) {
 			require.NoError(e.T, errOf(inspect.New(e.Client).Failed("g").Unfail(e.T.Context())))
 			return inspect.New(c).Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "K"}).Cancel(e.T.Context())
 		}, `["j0050"`},
@@ -384,7 +384,7 @@ func TestBulkDoesTheSameWithManyJobs(t *testing.T) {
 		}
 		bulk := inspect.New(e.Client).JIDs("a", "b", "none", "a")
 		gone := left{"none": qless.ErrNotFound}
-		both := func(r inspect.Result, err error) {
+		both := func(r inspect.Repair, err error) {
 			t.Helper()
 			does(t, r, err, 2, gone)
 		}

@@ -164,9 +164,9 @@ func TestABatchThatTooFewReplicasHave(t *testing.T) {
 		},
 	} {
 		b, err := open()
-		require.Equal(t, requireCode(t, qless.ErrNotReplicated, err).JID, b.ID())
+		require.Equal(t, requireCode(t, qless.ErrNotReplicated, err).JID, b.ID)
 		require.NoError(t, b.Commit(ctx))
-		require.Equal(t, qless.StateWaiting, e.Read(b.ID()).State)
+		require.Equal(t, qless.StateWaiting, e.Read(b.ID).State)
 	}
 	b, err := c.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.Unique("key")))
 	requireCode(t, qless.ErrExists, err)

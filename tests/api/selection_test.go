@@ -39,7 +39,7 @@ func TestFiltersAddUp(t *testing.T) {
 		require.Equal(t, []string{"j4", "j0"}, rowsOf(t, named))
 		done, err := named.Untag(t.Context(), "eventrue")
 		require.NoError(t, err)
-		require.Equal(t, inspect.Result{Changed: 2}, done)
+		require.Equal(t, inspect.Repair{Changed: 2}, done)
 		require.Empty(t, rowsOf(t, named))
 	})
 }
@@ -83,8 +83,8 @@ func TestCancelTakesDependenciesLast(t *testing.T) {
 	done, err := inspect.New(e.Client).Tagged("chain").Cancel(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, length-101, done.Changed)
-	require.Equal(t, 101, done.Left)
-	require.ErrorIs(t, done.Why["j100"], qless.ErrHasDependents)
+	require.Equal(t, 101, done.Unchanged)
+	require.ErrorIs(t, done.Reasons["j100"], qless.ErrHasDependents)
 	require.NoError(t, e.Cancel(t.Context(), "outside"))
 	done, err = inspect.New(e.Client).Tagged("chain").AtMost(100).Cancel(t.Context())
 	require.NoError(t, err)
@@ -104,14 +104,14 @@ func TestJobsThatMoveWithinTheirListAreChangedOnce(t *testing.T) {
 	require.Equal(t, 1000, moved)
 	done, err := e.inQueue(inspect.Waiting).Move(t.Context(), "q", qless.Priority(-2))
 	require.NoError(t, err)
-	require.Equal(t, inspect.Result{Changed: 1000}, done)
+	require.Equal(t, inspect.Repair{Changed: 1000}, done)
 }
 
 func TestARepairIsStopped(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), make1000())))
 	stop, steps := errors.New("enough"), 0
-	s := e.inQueue(inspect.Waiting).OnStep(func(soFar inspect.Result) error {
+	s := e.inQueue(inspect.Waiting).OnStep(func(soFar inspect.Repair) error {
 		if steps++; steps == 2 {
 			require.Equal(t, 200, soFar.Changed)
 			return stop
@@ -122,7 +122,7 @@ func TestARepairIsStopped(t *testing.T) {
 	require.ErrorIs(t, err, stop)
 	require.Equal(t, 200, done.Changed)
 	ctx, cancel := context.WithCancel(t.Context())
-	done, err = e.inQueue(inspect.Waiting).OnStep(func(inspect.Result) error { cancel(); return nil }).Tag(ctx, "red")
+	done, err = e.inQueue(inspect.Waiting).OnStep(func(inspect.Repair) error { cancel(); return nil }).Tag(ctx, "red")
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 100, done.Changed)
 }
@@ -134,15 +134,15 @@ func TestApplyLeavesJobsThatCannotBeChanged(t *testing.T) {
 		}
 		require.Equal(t, "a", e.Pop("q").JID)
 		var steps []int
-		s := inspect.New(e.Client).JIDs("a", "b", "gone", "c").OnStep(func(soFar inspect.Result) error {
-			steps = append(steps, soFar.Changed+soFar.Left)
+		s := inspect.New(e.Client).JIDs("a", "b", "gone", "c").OnStep(func(soFar inspect.Repair) error {
+			steps = append(steps, soFar.Changed+soFar.Unchanged)
 			return nil
 		})
 		later := func(ctx context.Context, job *qless.Job) error { return job.Reschedule(ctx, time.Hour) }
 		done, err := s.Apply(t.Context(), later)
 		require.NoError(t, err)
 		require.Equal(t, 2, done.Changed)
-		require.ErrorIs(t, done.Why["a"], qless.ErrRunning)
+		require.ErrorIs(t, done.Reasons["a"], qless.ErrRunning)
 		require.Equal(t, []int{1, 2, 3}, steps)
 		broken := errors.New("broken")
 		_, err = s.Apply(t.Context(), func(context.Context, *qless.Job) error { return broken })
@@ -159,8 +159,8 @@ func TestTimeoutOfASelection(t *testing.T) {
 		done, err := inspect.New(e.Client).JIDs("a", "b", "c", "gone").Timeout(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 2, done.Changed)
-		require.ErrorIs(t, done.Why["c"], qless.ErrNotRunning)
-		require.ErrorIs(t, done.Why["gone"], qless.ErrNotFound)
+		require.ErrorIs(t, done.Reasons["c"], qless.ErrNotRunning)
+		require.ErrorIs(t, done.Reasons["gone"], qless.ErrNotFound)
 		require.Equal(t, qless.StateTimedOut, e.Read("a").State)
 		held := rowsOf(t, inspect.New(e.Client).HeldBy("w1"))
 		require.Empty(t, held)

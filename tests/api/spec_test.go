@@ -138,7 +138,7 @@ func TestAJobWhoseLifeIsOverIsNotPutAgain(t *testing.T) {
 			spec.Options = append(spec.Options, qless.StartBy(time.Hour), qless.TTL(time.Hour))
 			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec})
 			require.NoError(t, err)
-			require.WithinDuration(t, e.Clock.Now().Add(time.Hour), e.Read(jid).Options.GoneBy, time.Millisecond)
+			require.WithinDuration(t, e.Clock.Now().Add(time.Hour), e.Read(jid).Options.TTL, time.Millisecond)
 		})
 	}
 }
@@ -149,7 +149,7 @@ func TestEndedJobIsPutAgainWithoutItsLifetimes(t *testing.T) {
 	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 	e.putAgain(e.Read(jid))
 	job := e.Read(jid)
-	require.Zero(t, job.Options.GoneBy)
+	require.Zero(t, job.Options.TTL)
 	require.Equal(t, time.Minute, *job.Options.KeepFor)
 	require.Equal(t, qless.StateWaiting, job.State)
 	require.Nil(t, job.Failure)

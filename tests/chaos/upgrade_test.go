@@ -93,10 +93,10 @@ func (a *arena) workersOf(program string) int {
 }
 
 // expectedLeftovers are the ones listed in docs/upgrading.md, and those of killed workers.
-var expectedLeftovers = []doctor.Code{
-	doctor.CodeClaimLeft, doctor.CodeSlotLeft, doctor.CodeShareLeft,
-	doctor.CodeDeadlineLacking, doctor.CodeDeadlineLeft,
-	doctor.CodeIdleDead, doctor.CodeClaimDead,
+var expectedLeftovers = []doctor.ReasonCode{
+	doctor.ReasonClaimLeft, doctor.ReasonSlotLeft, doctor.ReasonTurnLeft,
+	doctor.ReasonDeadlineLacking, doctor.ReasonDeadlineLeft,
+	doctor.ReasonIdleDead, doctor.ReasonClaimDead,
 }
 
 // fixLeftovers removes the leftovers of options that the previous release does not know. The doctor
@@ -108,7 +108,7 @@ func (a *arena) fixLeftovers() {
 	found := report.With(doctor.Leftover)
 	fixed, err := doctor.Fix(a.ctx, a.rdb, doctor.Options{Pause: -1}, found...)
 	require.NoError(a.t, err)
-	kinds := map[doctor.Code]int{}
+	kinds := map[doctor.ReasonCode]int{}
 	for _, finding := range fixed {
 		kinds[finding.Code]++
 		assert.Contains(a.t, expectedLeftovers, finding.Code, finding.Sentence)

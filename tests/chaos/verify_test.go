@@ -113,7 +113,7 @@ func requireWell(t testing.TB, rdb *redis.Client) {
 	report, err := doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1})
 	require.NoError(t, err)
 	require.Empty(t, report.With(doctor.Broken))
-	leftovers := map[doctor.Code]int{}
+	leftovers := map[doctor.ReasonCode]int{}
 	for _, finding := range report.With(doctor.Leftover) {
 		leftovers[finding.Code]++
 	}

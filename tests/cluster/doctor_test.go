@@ -33,13 +33,13 @@ func TestDamageOnAClusterIsFoundAndRepaired(t *testing.T) {
 		report, err := doctor.Examine(ctx, rdb, options)
 		require.NoError(t, err)
 		broken := report.With(doctor.Broken)
-		found := map[doctor.Code]string{}
+		found := map[doctor.ReasonCode]string{}
 		for _, f := range broken {
 			found[f.Code] = f.Key
 		}
-		require.Equal(t, map[doctor.Code]string{
-			doctor.CodeLost: namespace + "j:a", doctor.CodeOrphan: namespace + "j:gone-history",
-			doctor.CodeStatsDamaged: namespace + "s:stats:1:q",
+		require.Equal(t, map[doctor.ReasonCode]string{
+			doctor.ReasonLost: namespace + "j:a", doctor.ReasonOrphan: namespace + "j:gone-history",
+			doctor.ReasonStatsDamaged: namespace + "s:stats:1:q",
 		}, found)
 		require.Equal(t, 2, report.Jobs)
 

@@ -40,7 +40,7 @@ func TestNamespacesOfAllMastersAreExamined(t *testing.T) {
 		require.Equal(t, 1, report.Jobs)
 		broken := report.With(doctor.Broken)
 		require.Len(t, broken, 1)
-		require.Equal(t, doctor.CodeLost, broken[0].Code)
+		require.Equal(t, doctor.ReasonLost, broken[0].Code)
 		require.Equal(t, found[i]+"j:a", broken[0].Key)
 		one, err := doctor.Examine(ctx, rdb, doctor.Options{Namespace: found[i], Pause: -1})
 		require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 )
 
 // codesIn returns the codes in the first column of the tables of a part of a page.
-func codesIn(t *testing.T, page, from, to string) (codes []doctor.Code) {
+func codesIn(t *testing.T, page, from, to string) (codes []doctor.ReasonCode) {
 	t.Helper()
 	_, part, found := strings.Cut(read(t, page), from)
 	require.True(t, found, from)
@@ -21,7 +21,7 @@ func codesIn(t *testing.T, page, from, to string) (codes []doctor.Code) {
 	for line := range strings.Lines(part) {
 		if cells := strings.Split(line, "|"); strings.HasPrefix(line, "| `") {
 			for _, code := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(cells[1], -1) {
-				codes = append(codes, doctor.Code(code[1]))
+				codes = append(codes, doctor.ReasonCode(code[1]))
 			}
 		}
 	}
@@ -42,14 +42,14 @@ func TestEachReasonIsOnItsPage(t *testing.T) {
 			require.Equal(t, k.Text != "", slices.Contains(why, k.Code), "%s among the causes", k.Code)
 		}
 	}
-	known := func(code doctor.Code) bool {
+	known := func(code doctor.ReasonCode) bool {
 		return slices.ContainsFunc(doctor.Kinds(), func(k doctor.Kind) bool { return k.Code == code })
 	}
 	for _, code := range slices.Concat(status, why, damage) {
 		require.True(t, known(code), "%s is no reason", code)
 	}
-	problems := slices.DeleteFunc(status, func(code doctor.Code) bool {
-		return code == doctor.CodeNoPersistence
+	problems := slices.DeleteFunc(status, func(code doctor.ReasonCode) bool {
+		return code == doctor.ReasonNoPersistence
 	})
 	require.ElementsMatch(t, doctor.ProblemCodes(), problems)
 }

@@ -164,7 +164,7 @@ func TestOthersEndABatch(t *testing.T) {
 			must(t, them, "complete", args{"jid": jid})
 		}
 		state := func() qless.State {
-			job, err := ours.Job(t.Context(), batch.ID())
+			job, err := ours.Job(t.Context(), batch.ID)
 			require.NoError(t, err)
 			return job.State
 		}
@@ -175,7 +175,7 @@ func TestOthersEndABatch(t *testing.T) {
 		complete(members[2])
 		require.Equal(t, qless.StateWaiting, state())
 		must(t, them, "pop", args{"queue": "callbacks"})
-		must(t, them, "complete", args{"jid": batch.ID()})
+		must(t, them, "complete", args{"jid": batch.ID})
 		require.Equal(t, qless.StateComplete, state())
 	})
 }

@@ -124,7 +124,7 @@ func (o *ours) list(ctx context.Context, op string, a args) (any, error) {
 		return none(names, err)
 	case "workers":
 		all, err := inspect.New(o.client).Workers(ctx)
-		slices.SortFunc(all, func(a, b inspect.Worker) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(all, func(a, b inspect.WorkerStatus) int { return strings.Compare(a.Name, b.Name) })
 		workers := []any{}
 		for _, counts := range all {
 			workers = append(workers, lowered(counts))

@@ -140,8 +140,8 @@ func viewOf(j *qless.Job) string {
 	told.options = options{header: j.Headers["a"], lockTime: j.Options.LockTime.Seconds(), progressed: true}
 	told.options.life.runFor = j.Options.MaxRunTime.Seconds()
 	told.progress = progressOf(j)
-	if j.Options.Tenant != "" {
-		told.options.share = &share{Tenant: j.Options.Tenant}
+	if j.Options.Fair != "" {
+		told.options.share = &share{Tenant: j.Options.Fair}
 	}
 	if len(j.Options.Parents) > 0 {
 		told.options.policy = &policy{Of: j.Options.Parents}

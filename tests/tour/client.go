@@ -196,7 +196,7 @@ func Client(t testing.TB, c *qless.Client) {
 func repair(t testing.TB, c *qless.Client) {
 	t.Helper()
 	ctx := t.Context()
-	did := func(r inspect.Result, err error) {
+	did := func(r inspect.Repair, err error) {
 		t.Helper()
 		require.NoError(t, err)
 		require.Equal(t, 1, r.Changed)

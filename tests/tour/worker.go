@@ -35,7 +35,7 @@ func Worker(t testing.TB, c, other *qless.Client) {
 		Queues: []string{"work-*"}, Order: qless.OrderRoundRobin, PollInterval: time.Hour,
 		Backoff: func(*qless.Job, int, error) time.Duration { return 0 },
 		Schedules: []qless.Schedule{{
-			ID: "tick", Spec: "@every 1s", Queue: "work-b", Job: qless.JobSpec{Klass: "Tick"},
+			ID: "tick", When: "@every 1s", Queue: "work-b", Job: qless.JobSpec{Klass: "Tick"},
 		}},
 	})
 	require.NoError(t, err)

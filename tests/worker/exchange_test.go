@@ -14,17 +14,17 @@ import (
 // An observer records the calls that it receives.
 type observer struct {
 	mu    sync.Mutex
-	calls []qless.Call
+	calls []qless.Command
 }
 
-func (o *observer) observe(_ context.Context, call qless.Call) {
+func (o *observer) observe(_ context.Context, call qless.Command) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.calls = append(o.calls, call)
 }
 
 // take returns and removes the recorded calls.
-func (o *observer) take() []qless.Call {
+func (o *observer) take() []qless.Command {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	calls := o.calls
@@ -42,9 +42,9 @@ func TestTheObserverSeesAWorkersExchanges(t *testing.T) {
 	e.Put("q", qless.JID("a"))
 	until(t, "the job is complete", func() bool { return e.Read("a").State == qless.StateComplete })
 	require.NoError(t, worker.Stop(t.Context()))
-	reserved, finished := 0, []qless.Call{}
+	reserved, finished := 0, []qless.Command{}
 	for _, call := range seen.take() {
-		switch call.Command {
+		switch call.Name {
 		case "reserve":
 			require.NoError(t, call.Err)
 			reserved += call.Count
@@ -54,5 +54,5 @@ func TestTheObserverSeesAWorkersExchanges(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, reserved)
-	require.Equal(t, []qless.Call{{Command: "finish", Queue: "q", JID: "a", Count: 1}}, finished)
+	require.Equal(t, []qless.Command{{Name: "finish", Queue: "q", JID: "a", Count: 1}}, finished)
 }

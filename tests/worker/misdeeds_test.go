@@ -138,7 +138,7 @@ var places = map[string]misplaced{
 		panic:   "K:no", goexit: "K:no", block: "K:no", told: "WorkerConfig.Observer",
 	},
 	"qless.ClientConfig.Observer": {
-		install: func(s *setting) { s.client.Observer = func(context.Context, qless.Call) { s.do() } },
+		install: func(s *setting) { s.client.Observer = func(context.Context, qless.Command) { s.do() } },
 		panic:   "K:no", goexit: "K:no", block: "K:no", told: "ClientConfig.Observer",
 	},
 	"qless.ClientConfig.Clock": {
@@ -311,7 +311,7 @@ func TestAScheduleContinuesAfterAMisdeed(t *testing.T) {
 			t.Run(name+"/"+misdeed, func(t *testing.T) {
 				e := newLiveEnv(t)
 				var client qless.ClientConfig
-				bad := qless.Schedule{ID: "bad", Spec: "@every 1s", Queue: "q", Job: qless.JobSpec{Klass: "K"}}
+				bad := qless.Schedule{ID: "bad", When: "@every 1s", Queue: "q", Job: qless.JobSpec{Klass: "K"}}
 				var armed, begun atomic.Bool
 				ended := make(chan struct{})
 				install(func() {

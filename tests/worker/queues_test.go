@@ -66,8 +66,8 @@ func TestANewQueueIsWorkedWithoutReadingTheListOfAll(t *testing.T) {
 	e := newLiveEnv(t)
 	e.know(queues)
 	var lists atomic.Int32
-	watch := qless.ClientConfig{Observer: func(_ context.Context, call qless.Call) {
-		if call.Command == "queues" {
+	watch := qless.ClientConfig{Observer: func(_ context.Context, call qless.Command) {
+		if call.Name == "queues" {
 			lists.Add(1)
 		}
 	}}

@@ -364,8 +364,8 @@ func TestPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
 func holdLookUp(t *testing.T) (config qless.ClientConfig, arm func() <-chan bool, proceed func()) {
 	var armed atomic.Bool
 	looked, opened := make(chan bool, 1), make(chan struct{})
-	config.Observer = func(_ context.Context, call qless.Call) {
-		if call.Command == "queues.count" && armed.CompareAndSwap(true, false) {
+	config.Observer = func(_ context.Context, call qless.Command) {
+		if call.Name == "queues.count" && armed.CompareAndSwap(true, false) {
 			looked <- true
 			<-opened
 		}

@@ -26,7 +26,7 @@ func schedule(spec string, options ...qless.PutOption) qless.Schedule {
 // newSchedule returns a schedule with an id.
 func newSchedule(id, spec, queue, klass string, data any, options ...qless.PutOption) qless.Schedule {
 	return qless.Schedule{
-		ID: id, Spec: spec, Queue: queue, Job: qless.JobSpec{Klass: klass, Data: data, Options: options},
+		ID: id, When: spec, Queue: queue, Job: qless.JobSpec{Klass: klass, Data: data, Options: options},
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // info reads a schedule, which must be registered.
-func (e *env) info(id string) *inspect.Schedule {
+func (e *env) info(id string) *inspect.ScheduleInfo {
 	e.T.Helper()
 	info, err := inspect.New(e.Client).Schedule(e.T.Context(), id)
 	require.NoError(e.T, err)
@@ -35,8 +35,8 @@ func TestASchedulesRegistration(t *testing.T) {
 	s := onMissed(qless.MissedSkip, schedule("CRON_TZ=Europe/Berlin 15 13 * * *", qless.Tags{"a"}))
 	w := e.registered(s)
 	first := e.info("s")
-	require.Equal(t, inspect.Schedule{
-		ID: "s", Spec: s.Spec, Zone: "Europe/Berlin", Queue: "jobs", Klass: "K",
+	require.Equal(t, inspect.ScheduleInfo{
+		ID: "s", When: s.When, Zone: "Europe/Berlin", Queue: "jobs", Klass: "K",
 		Data: json.RawMessage(`{"n":1}`), OnMissed: qless.MissedSkip,
 		Next: noon.Add(15 * time.Minute).Local(), Since: first.Since, Seen: first.Seen,
 		Followers: []inspect.ScheduleFollower{
@@ -69,8 +69,8 @@ func near(t *testing.T, want, got time.Time) {
 }
 
 func TestScheduleInfosAsJSON(t *testing.T) {
-	info := inspect.Schedule{
-		ID: "s", Spec: "@daily", Zone: "UTC", Queue: "q", Klass: "K", Data: json.RawMessage(`[1]`),
+	info := inspect.ScheduleInfo{
+		ID: "s", When: "@daily", Zone: "UTC", Queue: "q", Klass: "K", Data: json.RawMessage(`[1]`),
 		OnMissed: qless.MissedAll, Last: noon, LastJID: "s@noon", Next: noon.Add(time.Hour), Overdue: 1,
 		Missed: 2, Since: noon, Seen: noon,
 		Followers: []inspect.ScheduleFollower{{Worker: "w", Since: noon, Seen: noon, Differs: true}},
@@ -84,7 +84,7 @@ func TestScheduleInfosAsJSON(t *testing.T) {
 		"seen": "2024-01-02T12:00:00Z", "followers": [{"worker": "w", "since": "2024-01-02T12:00:00Z",
 		"seen": "2024-01-02T12:00:00Z", "differs": true}]
 	}`, string(text))
-	var read inspect.Schedule
+	var read inspect.ScheduleInfo
 	require.NoError(t, json.Unmarshal(text, &read))
 	require.Equal(t, info, read)
 }
@@ -201,7 +201,7 @@ func TestTwoSchedulesWithTheSameID(t *testing.T) {
 	require.Zero(t, same.count(of("schedule.register")), "it is registered already")
 
 	info := e.info("s")
-	require.Equal(t, "30 * * * *", info.Spec, "the last one to start")
+	require.Equal(t, "30 * * * *", info.When, "the last one to start")
 	differs := map[string]bool{}
 	for _, f := range info.Followers {
 		differs[f.Worker] = f.Differs
@@ -219,7 +219,7 @@ func TestTwoSchedulesWithTheSameID(t *testing.T) {
 	looks := old.count(of("schedule.register"))
 	old.Resume()
 	old.await(t, "a registration", looks+1, of("schedule.register"))
-	require.Equal(t, "0 * * * *", e.info("s").Spec)
+	require.Equal(t, "0 * * * *", e.info("s").When)
 }
 
 func TestAScheduleThatCannotBeRegisteredIsFollowed(t *testing.T) {
@@ -236,7 +236,7 @@ func TestAScheduleThatCannotBeRegisteredIsFollowed(t *testing.T) {
 	w.Resume()
 	w.puts(1)
 	w.await(t, "another try", 1, of("schedule.register"))
-	require.Equal(t, "* * * * *", e.info("s").Spec)
+	require.Equal(t, "* * * * *", e.info("s").When)
 }
 
 func TestRunningAScheduleNow(t *testing.T) {

@@ -38,7 +38,7 @@ func TestNoCodeOfAUserEndsTheProgram(t *testing.T) {
 	}, qless.ClientConfig{
 		Codec:    hostileCodec{},
 		Logger:   slog.New(hostileLog{slog.DiscardHandler}),
-		Observer: func(context.Context, qless.Call) { panic("the observer of calls") },
+		Observer: func(context.Context, qless.Command) { panic("the observer of calls") },
 	})
 	outcomes := map[string]error{
 		"nil": nil, "typed nil": (*hostileError)(nil), "failed": qless.FailWith("group", &hostileError{}),

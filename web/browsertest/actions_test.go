@@ -101,11 +101,11 @@ func trials(b *board) []trial {
 	_, err = b.Queue("plans").Recur(ctx, "Tick", nil, time.Hour, qless.JID("ticks"), qless.Offset(time.Hour))
 	must(err)
 	must(b.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1}))
-	b.follow(qless.Schedule{ID: "nightly", Spec: "@yearly", Queue: "plans", Job: qless.JobSpec{Klass: "Report"}})
+	b.follow(qless.Schedule{ID: "nightly", When: "@yearly", Queue: "plans", Job: qless.JobSpec{Klass: "Report"}})
 	lost := b.put("lost", "Send")
 	must(b.rdb.ZRem(ctx, "ql:q:lost-work", lost).Err())
 	return []trial{
-		ofJob(web.ActionJobRetry, failed, "1 job retried."),
+		ofJob(web.ActionJobUnfail, failed, "1 job retried."),
 		ofJob(web.ActionJobTimeout, running, "1 job taken from its worker."),
 		ofJob(web.ActionJobPriority, one, "1 job changed.", "priority", "7"),
 		ofJob(web.ActionJobTag, one, "1 job tagged.", "tags", "vip"),
@@ -124,10 +124,10 @@ func trials(b *board) []trial {
 		{action: web.ActionJobRestore, says: "1 job put again."}, // on the page that follows
 		{web.ActionJobPut, "/queues/mail", []string{"klass", "Made", "data", `{"a": 1}`}, "The job was put."},
 		{web.ActionQueuePause, "/queues/mail", nil, "The queue is paused."},
-		{web.ActionQueueUnpause, "/queues/mail", nil, "The queue is open."},
-		{web.ActionQueueConcurrency, "/queues/mail", []string{"value", "4"}, "The concurrency is set."},
+		{web.ActionQueueResume, "/queues/mail", nil, "The queue is open."},
+		{web.ActionQueueMaxConcurrency, "/queues/mail", []string{"value", "4"}, "The concurrency is set."},
 		{web.ActionQueueHeartbeat, "/queues/mail", []string{"value", "90"}, "The heartbeat is set."},
-		{web.ActionQueueRate, "/queues/mail", []string{"value", "5", "per", "10"}, "The rate is set."},
+		{web.ActionQueueMaxRate, "/queues/mail", []string{"value", "5", "per", "10"}, "The rate is set."},
 		{web.ActionQueueUnfail, "/queues/mail", []string{"group", "broken", "count", "10"},
 			"1 job put into the queue."},
 		{web.ActionQueueForget, "/queues/empty", nil, "The queue is forgotten."},
@@ -138,7 +138,7 @@ func trials(b *board) []trial {
 		{web.ActionLimitSet, "/limits/api", []string{"concurrency", "3", "rate", "5", "per", "1m"},
 			"The limit is set."},
 		{web.ActionLimitHold, "/limits/api", []string{"for", "1h"}, "The limit is changed."},
-		{web.ActionLimitDelete, "/limits/api", nil, "The limit is deleted."},
+		{web.ActionLimitUnset, "/limits/api", nil, "The limit is unset."},
 		{web.ActionRecurPut, "/queues/plans", []string{"klass", "Tack", "interval", "90s", "offset", "1h"},
 			"The recurring job was put."},
 		{web.ActionRecurSet, "/recurring/ticks", []string{"interval", "2h"}, "changed"},
@@ -146,8 +146,8 @@ func trials(b *board) []trial {
 		{web.ActionRecurCancel, "/recurring/ticks", nil, "The recurring job is deleted."},
 		{web.ActionScheduleRun, "/schedules/nightly", nil, "A job was put."},
 		{web.ActionScheduleForget, "/schedules/nightly", nil, "The schedule is forgotten."},
-		{web.ActionWorkerDeregister, "/workers/" + url.PathEscape(b.worker()), nil,
-			"The worker is deregistered."},
+		{web.ActionWorkerForget, "/workers/" + url.PathEscape(b.worker()), nil,
+			"The worker is forgotten."},
 	}
 }
 

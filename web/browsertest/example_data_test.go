@@ -326,7 +326,7 @@ func (e *example) workers() {
 
 // schedules are never due while a test runs.
 var schedules = []qless.Schedule{
-	{ID: "digests", Spec: "CRON_TZ=Europe/Berlin 30 6 * * 1-5", Queue: "digests",
+	{ID: "digests", When: "CRON_TZ=Europe/Berlin 30 6 * * 1-5", Queue: "digests",
 		Job: qless.JobSpec{Klass: "SendDigests"}},
-	{ID: "close-the-month", Spec: "0 2 1 * *", Queue: "billing", Job: qless.JobSpec{Klass: "CloseMonth"}},
+	{ID: "close-the-month", When: "0 2 1 * *", Queue: "billing", Job: qless.JobSpec{Klass: "CloseMonth"}},
 }

@@ -56,7 +56,7 @@ func TestActionsWorkWithoutJavaScript(t *testing.T) {
 	})
 	t.Run("a group of failures is retried", func(t *testing.T) {
 		p.open("/ops/failures/smtp")
-		p.send("job.retry")
+		p.send("job.unfail")
 		job, err := b.Job(ctx, failed)
 		require.NoError(t, err)
 		require.Equal(t, qless.StateWaiting, job.State)
@@ -67,7 +67,7 @@ func TestActionsWorkWithoutJavaScript(t *testing.T) {
 		counts, err := b.Queue("mail").Counts(ctx)
 		require.NoError(t, err)
 		require.True(t, counts.Paused)
-		p.send("queue.unpause")
+		p.send("queue.resume")
 		counts, err = b.Queue("mail").Counts(ctx)
 		require.NoError(t, err)
 		require.False(t, counts.Paused)

@@ -56,7 +56,7 @@ local function check(key, member, jid, other)
     end, dependents_key(other), 'set')
   elseif theirs == 'failed' and member == other and not is_there(rest_key(other))
     and acts_on_failure(jid) then
-    diagnose('untold', job_key(jid), '', other, false)
+    diagnose('not_notified', job_key(jid), '', other, false)
   end
 end
 

@@ -42,7 +42,7 @@ local function check_shares(key, priority, queue)
   local work = queue and try('type', queue_key(queue, 'work')).ok
   if priority and (work == 'none' or work == 'zset') and is_there(key) and
     not waits(priority, queue) then
-    diagnose('share_left', key, '', '', function()
+    diagnose('turn_left', key, '', '', function()
       call('del', key)
     end)
   end
@@ -52,7 +52,7 @@ end
 local function check_share(key, tenant)
   local ends = score_at(key, tenant)
   if ends and not (ends >= 0 and ends < 0.5) then
-    diagnose('share_damaged', key, tenant, tostring(ends), function()
+    diagnose('turn_damaged', key, tenant, tostring(ends), function()
       call('zrem', key, tenant)
     end)
   end

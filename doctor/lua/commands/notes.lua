@@ -184,7 +184,7 @@ local members = {
   ['x:rest'] = function(key, jid)
     local since = score_at(key, jid)
     if since and since <= now - PATIENCE then
-      diagnose('unsettled', key, jid, state_of(jid) or 'gone', false)
+      diagnose('dependents_pending', key, jid, state_of(jid) or 'gone', false)
     end
   end,
   ['failed-jobs-list'] = function(key, jid)

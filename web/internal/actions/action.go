@@ -18,7 +18,7 @@ type Action interface {
 
 	// Do does the action of a run. For actions on jobs, it is called for each step with the jobs of
 	// the step. For others, it is called once, without jobs.
-	Do(ctx context.Context, r *Run, jobs []*qless.Job) (inspect.Result, error)
+	Do(ctx context.Context, r *Run, jobs []*qless.Job) (inspect.Repair, error)
 }
 
 // An Info describes an action to users.
@@ -106,20 +106,20 @@ func all() map[string]*Info {
 }
 
 // A bulk is a repair of the jobs of a step.
-type bulk func(s inspect.Selection, ctx context.Context) (inspect.Result, error)
+type bulk func(s inspect.Selection, ctx context.Context) (inspect.Repair, error)
 
 func (bulk) Check(*Form) {}
 
-func (do bulk) Do(ctx context.Context, r *Run, jobs []*qless.Job) (inspect.Result, error) {
+func (do bulk) Do(ctx context.Context, r *Run, jobs []*qless.Job) (inspect.Repair, error) {
 	return do(r.selection(jobs), ctx)
 }
 
 // A bulkWith is a repair with values of the form.
-type bulkWith func(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error)
+type bulkWith func(ctx context.Context, s inspect.Selection, f *Form) (inspect.Repair, error)
 
 func (bulkWith) Check(*Form) {}
 
-func (do bulkWith) Do(ctx context.Context, r *Run, jobs []*qless.Job) (inspect.Result, error) {
+func (do bulkWith) Do(ctx context.Context, r *Run, jobs []*qless.Job) (inspect.Repair, error) {
 	return do(ctx, r.selection(jobs), r.Form)
 }
 
@@ -128,8 +128,8 @@ type each func(ctx context.Context, r *Run, job *qless.Job) error
 
 func (each) Check(*Form) {}
 
-func (do each) Do(ctx context.Context, r *Run, jobs []*qless.Job) (inspect.Result, error) {
-	done := inspect.Result{Why: map[string]*qless.Error{}}
+func (do each) Do(ctx context.Context, r *Run, jobs []*qless.Job) (inspect.Repair, error) {
+	done := inspect.Repair{Reasons: map[string]*qless.Error{}}
 	for _, job := range jobs {
 		err := do(ctx, r, job)
 		var why *qless.Error
@@ -139,8 +139,8 @@ func (do each) Do(ctx context.Context, r *Run, jobs []*qless.Job) (inspect.Resul
 		case !errors.As(err, &why) || slices.Contains(general, why.Code):
 			return done, err
 		default:
-			done.Left++
-			done.Why[job.JID] = why
+			done.Unchanged++
+			done.Reasons[job.JID] = why
 		}
 	}
 	return done, nil
@@ -154,11 +154,11 @@ type single func(ctx context.Context, r *Run) error
 
 func (single) Check(*Form) {}
 
-func (do single) Do(ctx context.Context, r *Run, _ []*qless.Job) (inspect.Result, error) {
+func (do single) Do(ctx context.Context, r *Run, _ []*qless.Job) (inspect.Repair, error) {
 	if err := do(ctx, r); err != nil {
-		return inspect.Result{}, err
+		return inspect.Repair{}, err
 	}
-	return inspect.Result{Changed: 1}, nil
+	return inspect.Repair{Changed: 1}, nil
 }
 
 // A checked is done once if its form passes a check of its own.

@@ -20,7 +20,7 @@ func jobActions() []*Info {
 	tags := Field{Name: "tags", Label: "Tags", Kind: Tags}
 	return []*Info{
 		{
-			Name: "job.retry", Label: "Retry", Done: "retried", Primary: true,
+			Name: "job.unfail", Label: "Retry", Done: "retried", Primary: true,
 			Hint:   "Each goes back into its own queue, with fresh retries.",
 			States: []qless.State{qless.StateFailed},
 			Action: bulkWith(retry),
@@ -138,7 +138,7 @@ var (
 
 // move puts jobs into another queue. Its field is not called queue, because scopes have a queue
 // too.
-func move(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
+func move(ctx context.Context, s inspect.Selection, f *Form) (inspect.Repair, error) {
 	var options []qless.PutOption
 	if f.has("delay") {
 		options = append(options, qless.Delay(f.duration("delay")))
@@ -146,18 +146,18 @@ func move(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, er
 	return s.Move(ctx, f.Get("to"), options...)
 }
 
-func retry(ctx context.Context, s inspect.Selection, _ *Form) (inspect.Result, error) {
+func retry(ctx context.Context, s inspect.Selection, _ *Form) (inspect.Repair, error) {
 	return s.Unfail(ctx)
 }
 
-func setPriority(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
+func setPriority(ctx context.Context, s inspect.Selection, f *Form) (inspect.Repair, error) {
 	return s.SetPriority(ctx, f.number("priority"))
 }
 
 func withTags(
-	do func(s inspect.Selection, ctx context.Context, tags ...string) (inspect.Result, error),
+	do func(s inspect.Selection, ctx context.Context, tags ...string) (inspect.Repair, error),
 ) bulkWith {
-	return func(ctx context.Context, s inspect.Selection, f *Form) (inspect.Result, error) {
+	return func(ctx context.Context, s inspect.Selection, f *Form) (inspect.Repair, error) {
 		return do(s, ctx, f.tags("tags")...)
 	}
 }

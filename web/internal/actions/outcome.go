@@ -12,16 +12,16 @@ import (
 
 // An Outcome is the outcome of a run.
 type Outcome struct {
-	ID      string            `json:"id"`
-	Action  string            `json:"action"`
-	Time    time.Time         `json:"time"`
-	Count   int               `json:"count"`               // of changed jobs
-	Left    int               `json:"left"`                // of unchanged jobs
-	Why     map[string]string `json:"why,omitempty"`       // the reasons for unchanged jobs, by jid
-	Error   string            `json:"error,omitempty"`     // the error that ended it early
-	JIDs    []string          `json:"jids,omitempty"`      // of new jobs, or of the only one
-	Recur   string            `json:"recurring,omitempty"` // the jid of a new recurring job
-	Receipt string            `json:"receipt,omitempty"`   // the ID of the receipt of canceled jobs
+	ID        string            `json:"id"`
+	Action    string            `json:"action"`
+	Time      time.Time         `json:"time"`
+	Changed   int               `json:"changed"`             // of changed jobs
+	Unchanged int               `json:"unchanged"`           // of unchanged jobs
+	Reasons   map[string]string `json:"reasons,omitempty"`   // the reasons for unchanged jobs, by jid
+	Error     string            `json:"error,omitempty"`     // the error that ended it early
+	JIDs      []string          `json:"jids,omitempty"`      // of new jobs, or of the only one
+	Recur     string            `json:"recurring,omitempty"` // the jid of a new recurring job
+	Receipt   string            `json:"receipt,omitempty"`   // the ID of the receipt of canceled jobs
 
 	Err error `json:"-"`
 
@@ -33,31 +33,31 @@ const (
 	maxNewJobs = 20  // the maximum number of new jobs that are named
 )
 
-func (o *Outcome) add(done inspect.Result) {
-	o.Count += done.Changed
-	before := o.Left
-	for jid, err := range done.Why {
+func (o *Outcome) add(done inspect.Repair) {
+	o.Changed += done.Changed
+	before := o.Unchanged
+	for jid, err := range done.Reasons {
 		o.leave(jid, err)
 	}
-	o.Left = before + done.Left
+	o.Unchanged = before + done.Unchanged
 }
 
 // leave records that a job was not changed.
 func (o *Outcome) leave(jid string, why error) {
-	o.Left++
-	if o.Why == nil {
-		o.Why = map[string]string{}
+	o.Unchanged++
+	if o.Reasons == nil {
+		o.Reasons = map[string]string{}
 	}
-	if len(o.Why) < maxReasons {
-		o.Why[jid] = Plainly(why)
+	if len(o.Reasons) < maxReasons {
+		o.Reasons[jid] = Plainly(why)
 	}
 }
 
 // forgive forgets that jobs were not changed.
 func (o *Outcome) forgive(jids []string) {
-	o.Left -= len(jids)
+	o.Unchanged -= len(jids)
 	for _, jid := range jids {
-		delete(o.Why, jid)
+		delete(o.Reasons, jid)
 	}
 }
 
@@ -71,20 +71,20 @@ func (o *Outcome) put(jid string) {
 // Sentence describes the outcome. It is empty if nothing was done.
 func (o *Outcome) Sentence() string {
 	switch {
-	case o.Count == 0 && (o.Left > 0 || o.Err != nil):
+	case o.Changed == 0 && (o.Unchanged > 0 || o.Err != nil):
 		return ""
 	case strings.HasSuffix(o.info.Done, "."):
 		return o.info.Done
 	}
-	return words.Plural(o.Count, "job") + " " + o.info.Done + "."
+	return words.Plural(o.Changed, "job") + " " + o.info.Done + "."
 }
 
 // Kept tells how many jobs were not changed: "3 jobs not canceled".
 func (o *Outcome) Kept() string {
 	if strings.HasSuffix(o.info.Done, ".") {
-		return words.Plural(o.Left, "job") + " not changed"
+		return words.Plural(o.Unchanged, "job") + " not changed"
 	}
-	return words.Plural(o.Left, "job") + " not " + o.info.Done
+	return words.Plural(o.Unchanged, "job") + " not " + o.info.Done
 }
 
 // reasonOf returns the reason why a run ended early, or "".

@@ -86,7 +86,7 @@ func optionField(row *jobopts.Row) Field {
 const start, run, life, unique = "Start", "Run", "Lifetime", "Unique key"
 
 var optionGroups = map[string]string{
-	"at": start, "must_exist": start, "on_failure": start, "tenant": start, "weight": start,
+	"at": start, "must_exist": start, "on_failure": start, "fair": start, "weight": start,
 	"limits": start, "lock_time": run, "on_lost": run, "max_run_time": run, "headers": run,
 	"start_by": life, "ttl": life, "keep_for": life, "keep_failed_for": life,
 	"unique": unique, "unique_data": unique, "unique_for": unique, "unique_until_started": unique,

@@ -18,7 +18,7 @@ func queueActions() []*Info {
 			Fields: []Field{queue}, Action: onQueue((*qless.Queue).Pause),
 		},
 		{
-			Name: "queue.unpause", Label: "Unpause", Done: "The queue is open.",
+			Name: "queue.resume", Label: "Resume", Done: "The queue is open.",
 			Fields: []Field{queue}, Action: onQueue((*qless.Queue).Resume),
 		},
 		{
@@ -27,7 +27,7 @@ func queueActions() []*Info {
 			Fields: []Field{queue}, Action: onQueue((*qless.Queue).Forget),
 		},
 		{
-			Name: "queue.concurrency", Label: "Set concurrency", Done: "The concurrency is set.",
+			Name: "queue.max_concurrency", Label: "Set concurrency", Done: "The concurrency is set.",
 			Fields: []Field{queue, {Name: "value", Label: "Jobs at once", Kind: Number,
 				Hint: "0 means any number."}},
 			Fill: fillSettings(fillConcurrency).fill,
@@ -44,7 +44,7 @@ func queueActions() []*Info {
 			}),
 		},
 		{
-			Name: "queue.rate", Label: "Set rate", Done: "The rate is set.",
+			Name: "queue.max_rate", Label: "Set rate", Done: "The rate is set.",
 			Fields: []Field{queue,
 				{Name: "value", Label: "Jobs started", Kind: Number, Hint: "0 means any number."},
 				{Name: "per", Label: "In each", Kind: Duration, Optional: true}},
@@ -92,15 +92,15 @@ func (unfail) Check(f *Form) {
 	}
 }
 
-func (unfail) Do(ctx context.Context, r *Run, _ []*qless.Job) (inspect.Result, error) {
+func (unfail) Do(ctx context.Context, r *Run, _ []*qless.Job) (inspect.Repair, error) {
 	before := 0
 	failed := r.Space.Failed(r.Form.Get("group")).AtMost(r.Form.number("count"))
-	_, err := failed.OnStep(func(soFar inspect.Result) error {
-		r.add(inspect.Result{Changed: soFar.Changed - before})
+	_, err := failed.OnStep(func(soFar inspect.Repair) error {
+		r.add(inspect.Repair{Changed: soFar.Changed - before})
 		before = soFar.Changed
 		return r.checkStopped()
 	}).Move(ctx, r.Form.Get("queue"))
-	return inspect.Result{}, err
+	return inspect.Repair{}, err
 }
 
 // A fillSettings writes the settings of a queue into a form.

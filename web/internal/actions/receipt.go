@@ -155,10 +155,10 @@ type restore struct{}
 
 func (restore) Check(*Form) {}
 
-func (restore) Do(ctx context.Context, r *Run, _ []*qless.Job) (inspect.Result, error) {
+func (restore) Do(ctx context.Context, r *Run, _ []*qless.Job) (inspect.Repair, error) {
 	p, err := r.Space.History.Receipt(r.Space, r.Form.Get("receipt"))
 	if err != nil {
-		return inspect.Result{}, err
+		return inspect.Repair{}, err
 	}
 	t := &restoring{
 		run: r, jobs: map[string]*qless.Job{}, levels: map[string]int{}, left: map[string]bool{},
@@ -170,7 +170,7 @@ func (restore) Do(ctx context.Context, r *Run, _ []*qless.Job) (inspect.Result, 
 	}
 	r.selects(jids)
 	r.enter("working", len(jids))
-	return inspect.Result{}, t.putAll(ctx, all)
+	return inspect.Repair{}, t.putAll(ctx, all)
 }
 
 // A restoring puts jobs again.
@@ -237,7 +237,7 @@ func (t *restoring) putPage(ctx context.Context, jobs []*qless.Job) error {
 		errors.As(err, &refused)
 		switch {
 		case err == nil:
-			t.run.add(inspect.Result{Changed: len(jobs)})
+			t.run.add(inspect.Repair{Changed: len(jobs)})
 			return nil
 		case refused == nil:
 			return err
@@ -246,7 +246,7 @@ func (t *restoring) putPage(ctx context.Context, jobs []*qless.Job) error {
 				for _, i := range refused.Indices {
 					done.leave(jobs[i].JID, qless.ErrExists)
 				}
-				done.Count += len(jobs) - len(refused.Indices)
+				done.Changed += len(jobs) - len(refused.Indices)
 			})
 			return nil
 		}

@@ -87,7 +87,7 @@ func (r *Run) hasEnded() bool {
 }
 
 // hasFailed reports whether the run has ended and done nothing.
-func (r *Run) hasFailed() bool { return r.hasEnded() && r.done.Err != nil && r.done.Count == 0 }
+func (r *Run) hasFailed() bool { return r.hasEnded() && r.done.Err != nil && r.done.Changed == 0 }
 
 // do does the action and records the outcome.
 func (r *Run) do() {
@@ -100,7 +100,7 @@ func (r *Run) do() {
 		r.now.Phase, done.Time, done.Err, done.Error = "done", time.Now(), err, reasonOf(err)
 		if r.receipt != nil && r.receipt.size().Jobs > 0 {
 			done.Receipt = r.ID
-		} else if r.only != "" && done.Count == 1 && len(done.JIDs) == 0 {
+		} else if r.only != "" && done.Changed == 1 && len(done.JIDs) == 0 {
 			done.put(r.only)
 		}
 	})
@@ -241,7 +241,7 @@ func (r *Run) pass(jids []string) (blocked []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		for jid, why := range done.Why {
+		for jid, why := range done.Reasons {
 			if why.Code == qless.ErrHasDependents {
 				blocked = append(blocked, jid)
 			}
@@ -251,7 +251,7 @@ func (r *Run) pass(jids []string) (blocked []string, err error) {
 }
 
 // step changes the jobs that are still as the page has shown them.
-func (r *Run) step(jids []string) (done inspect.Result, err error) {
+func (r *Run) step(jids []string) (done inspect.Repair, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	var jobs []*qless.Job
@@ -275,7 +275,7 @@ func (r *Run) step(jids []string) (done inspect.Result, err error) {
 	}
 	done, err = r.Info.Do(ctx, r, jobs)
 	if r.receipt != nil {
-		r.receipt.add(jobs, done.Why)
+		r.receipt.add(jobs, done.Reasons)
 	}
 	r.add(done)
 	return done, err
@@ -318,7 +318,7 @@ func (r *Run) change(do func(done *Outcome)) {
 	do(r.done)
 }
 
-func (r *Run) add(done inspect.Result) { r.change(func(o *Outcome) { o.add(done) }) }
+func (r *Run) add(done inspect.Repair) { r.change(func(o *Outcome) { o.add(done) }) }
 
 // put records that a job was put, unless there was an error, which it returns.
 func (r *Run) put(jid string, err error) error {
@@ -340,17 +340,17 @@ func (r *Run) Outcome() *Outcome {
 
 // A Progress is the progress of a run.
 type Progress struct {
-	ID       string    `json:"id"`
-	Action   string    `json:"action"`
-	What     string    `json:"what,omitempty"`
-	Began    time.Time `json:"began"`
-	Phase    string    `json:"phase"` // collecting, working or done
-	Found    int       `json:"found"`
-	Handled  int       `json:"handled"`
-	Count    int       `json:"count"`
-	Left     int       `json:"left"`
-	Outcome  *Outcome  `json:"outcome,omitempty"` // at the end
-	IsHalted bool      `json:"stopping,omitempty"`
+	ID        string    `json:"id"`
+	Action    string    `json:"action"`
+	What      string    `json:"what,omitempty"`
+	Began     time.Time `json:"began"`
+	Phase     string    `json:"phase"` // collecting, working or done
+	Found     int       `json:"found"`
+	Handled   int       `json:"handled"`
+	Changed   int       `json:"changed"`
+	Unchanged int       `json:"unchanged"`
+	Outcome   *Outcome  `json:"outcome,omitempty"` // at the end
+	IsHalted  bool      `json:"stopping,omitempty"`
 }
 
 // IsDone reports whether the run has ended.
@@ -361,7 +361,8 @@ func (r *Run) Progress() *Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.now
-	p.Count, p.Left, p.Handled = r.done.Count, r.done.Left, r.done.Count+r.done.Left
+	p.Changed, p.Unchanged = r.done.Changed, r.done.Unchanged
+	p.Handled = p.Changed + p.Unchanged
 	p.IsHalted = r.stopped.Load()
 	if p.Phase == "done" {
 		p.Outcome = r.done
@@ -396,7 +397,7 @@ func (r *Run) selects(jids []string) {
 
 // logOutcome logs the outcome of the run.
 func (r *Run) logOutcome() {
-	log := r.log.With("changed", r.done.Count, "left", r.done.Left)
+	log := r.log.With("changed", r.done.Changed, "unchanged", r.done.Unchanged)
 	if r.selected > 0 {
 		log = log.With("jobs", r.logged, "selected", r.selected)
 	}

@@ -15,7 +15,7 @@ func otherActions() []*Info {
 	limit, setting := subject("name", "Limit"), subject("name", "Setting")
 	return []*Info{
 		{
-			Name: "worker.deregister", Label: "Deregister", Done: "The worker is deregistered.",
+			Name: "worker.forget", Label: "Forget", Done: "The worker is forgotten.",
 			Hint: "It leaves the list of workers, and keeps its locks. One that runs is listed again " +
 				"within a minute.",
 			Fields: []Field{worker}, Confirm: true,
@@ -58,7 +58,7 @@ func otherActions() []*Info {
 			}),
 		},
 		{
-			Name: "limit.delete", Label: "Delete", Done: "The limit is deleted.",
+			Name: "limit.unset", Label: "Unset", Done: "The limit is unset.",
 			Hint:   "Jobs that wait for room are started.",
 			Fields: []Field{limit}, Destructive: true,
 			Action: single(func(ctx context.Context, r *Run) error { return r.limit().Unset(ctx) }),

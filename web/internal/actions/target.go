@@ -28,11 +28,11 @@ type Target struct {
 
 // A Count is the number of jobs of a target.
 type Count struct {
-	Jobs   int     `json:"jobs"`
-	IsMore bool    `json:"is_more,omitempty"` // there may be more of them
-	Looked int     `json:"looked"`            // the number of jobs read
-	Total  int     `json:"total"`             // the number of all jobs in the lists
-	Sample []Named `json:"sample,omitempty"`  // some of the jobs
+	Jobs     int     `json:"jobs"`
+	IsMore   bool    `json:"is_more,omitempty"` // there may be more of them
+	Examined int     `json:"examined"`          // the number of jobs read
+	Total    int     `json:"total"`             // the number of all jobs in the lists
+	Sample   []Named `json:"sample,omitempty"`  // some of the jobs
 }
 
 // A Named is a job with its names.
@@ -240,7 +240,7 @@ func (t *Target) count(ctx context.Context) (c Count, err error) {
 			jobs = t.lists[0].Jobs
 		}
 		page, err := jobs.List(ctx, inspect.Range{Limit: sampleSize})
-		c.Jobs, c.Looked, c.Total = page.Total, page.Total, page.Total
+		c.Jobs, c.Examined, c.Total = page.Total, page.Total, page.Total
 		c.addSample(page.Items)
 		return c, err
 	}
@@ -251,7 +251,7 @@ func (t *Target) count(ctx context.Context) (c Count, err error) {
 	found := find.New(bounds, t.space.Redact)
 	err = found.Run(ctx, t.lists, "")
 	c.addSample(found.Items)
-	c.Jobs, c.Looked, c.IsMore = len(found.Items), found.Sum(), found.Next != ""
+	c.Jobs, c.Examined, c.IsMore = len(found.Items), found.Sum(), found.Next != ""
 	return c, err
 }
 

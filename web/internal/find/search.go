@@ -15,7 +15,7 @@ import (
 // maximum time.
 const (
 	MaxLists          = 70
-	MaxLooked         = 10_000
+	MaxExamined       = 10_000
 	maxLookedWithData = 1_000
 	maxTime           = 2 * time.Second
 )
@@ -51,9 +51,9 @@ type Bounds struct {
 
 // A Search holds the matches found so far.
 type Search struct {
-	Items  []inspect.Row
-	Looked []Report
-	Next   string // the place to continue; empty at the end
+	Items    []inspect.Row
+	Examined []Report
+	Next     string // the place to continue; empty at the end
 
 	redact func([]inspect.Row)
 	bounds Bounds
@@ -62,16 +62,16 @@ type Search struct {
 
 // A Report is the progress of the search of a list.
 type Report struct {
-	List   string `json:"list"`
-	Looked int    `json:"looked"`
-	Total  int    `json:"total"`
-	IsDone bool   `json:"is_done"` // to the end of the list
+	List     string `json:"list"`
+	Examined int    `json:"examined"`
+	Total    int    `json:"total"`
+	IsDone   bool   `json:"is_done"` // to the end of the list
 }
 
 // New returns a search that has not begun. Rows are redacted before they are matched.
 func New(bounds Bounds, redact func([]inspect.Row)) *Search {
 	return &Search{
-		Items: []inspect.Row{}, Looked: []Report{}, redact: redact, bounds: bounds,
+		Items: []inspect.Row{}, Examined: []Report{}, redact: redact, bounds: bounds,
 		until: time.Now().Add(maxTime),
 	}
 }
@@ -95,7 +95,7 @@ func (s *Search) Run(ctx context.Context, lists []List, from string) error {
 		if err != nil {
 			return err
 		}
-		if rest != "" || s.isOver() || len(s.Looked) >= s.bounds.Lists {
+		if rest != "" || s.isOver() || len(s.Examined) >= s.bounds.Lists {
 			s.Next = url.Values{"at": {l.place}, "after": {string(rest)}}.Encode()
 			return nil
 		}
@@ -126,11 +126,11 @@ func (s *Search) Scan(
 				s.Items = append(s.Items, row)
 			}
 		}
-		report.Looked += found.Looked
-		s.bounds.Jobs -= found.Looked
+		report.Examined += found.Examined
+		s.bounds.Jobs -= found.Examined
 		if after = found.Next; after == "" || s.isOver() {
-			report.Total, report.IsDone = max(l.Total, report.Looked), after == ""
-			s.Looked = append(s.Looked, report)
+			report.Total, report.IsDone = max(l.Total, report.Examined), after == ""
+			s.Examined = append(s.Examined, report)
 			return after, nil
 		}
 	}
@@ -143,8 +143,8 @@ func (s *Search) isOver() bool {
 
 // Sum returns the number of jobs read.
 func (s *Search) Sum() (n int) {
-	for _, report := range s.Looked {
-		n += report.Looked
+	for _, report := range s.Examined {
+		n += report.Examined
 	}
 	return n
 }

@@ -20,7 +20,7 @@ type change struct {
 	confirmed bool // it needs confirmation
 	many      bool // it needs confirmation for several jobs
 
-	do func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error)
+	do func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error)
 }
 
 // inPage is the number of jobs that a dry run reads in a step.
@@ -43,7 +43,7 @@ func (c change) run(a *app) do {
 // change changes jobs and reports the changed ones.
 func (a *app) change(ctx context.Context, client *qless.Client, c change, jids []string) error {
 	if len(jids) == 0 {
-		return a.report(c, inspect.Result{})
+		return a.report(c, inspect.Repair{})
 	}
 	if a.dryRun {
 		return a.wouldChange(ctx, client, c, jids)
@@ -87,13 +87,13 @@ func (a *app) wouldChange(
 // repair changes the jobs of a selection, and shows its progress.
 func (a *app) repair(
 	ctx context.Context, c change, jobs inspect.Selection, total int,
-) (inspect.Result, error) {
+) (inspect.Repair, error) {
 	bar := a.newProgress("job", total)
 	defer bar.end()
 	a.watch.restart()
-	return c.do(ctx, jobs.OnStep(func(soFar inspect.Result) error {
+	return c.do(ctx, jobs.OnStep(func(soFar inspect.Repair) error {
 		a.watch.restart()
-		bar.reach(soFar.Changed + soFar.Left)
+		bar.reach(soFar.Changed + soFar.Unchanged)
 		return nil
 	}))
 }
@@ -101,8 +101,8 @@ func (a *app) repair(
 // ofEach returns the function of a change, given one that changes a single job.
 func ofEach(
 	do func(ctx context.Context, job *qless.Job) error,
-) func(context.Context, inspect.Selection) (inspect.Result, error) {
-	return func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+) func(context.Context, inspect.Selection) (inspect.Repair, error) {
+	return func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
 		return jobs.Apply(ctx, do)
 	}
 }
@@ -112,19 +112,19 @@ const maxReasons = 20
 
 // report prints the number of changed jobs, and the reasons why others were not changed. If there
 // are any, it returns a leftError.
-func (a *app) report(c change, sum inspect.Result) error {
+func (a *app) report(c change, sum inspect.Repair) error {
 	if err := a.printJSON(sum); err != nil {
 		return err
 	}
 	a.say("%s %s%s", c.done, text.Count(sum.Changed, "job"), c.rest)
-	for i, jid := range slices.Sorted(maps.Keys(sum.Why)) {
+	for i, jid := range slices.Sorted(maps.Keys(sum.Reasons)) {
 		if i == maxReasons {
-			a.say("  and %d more", len(sum.Why)-maxReasons)
+			a.say("  and %d more", len(sum.Reasons)-maxReasons)
 			break
 		}
-		a.say("  %s: %s", text.Clean(jid), text.Clean(sum.Why[jid].Message))
+		a.say("  %s: %s", text.Clean(jid), text.Clean(sum.Reasons[jid].Message))
 	}
-	if sum.Left == 0 {
+	if sum.Unchanged == 0 {
 		return nil
 	}
 	return leftError{sum, "job"}
@@ -132,21 +132,21 @@ func (a *app) report(c change, sum inspect.Result) error {
 
 // A leftError reports that some jobs, or other things, were not changed.
 type leftError struct {
-	sum  inspect.Result
+	sum  inspect.Repair
 	noun string
 }
 
 func (e leftError) Error() string {
 	was := "were"
-	if e.sum.Left == 1 {
+	if e.sum.Unchanged == 1 {
 		was = "was"
 	}
-	return fmt.Sprintf("%s %s left", text.Count(e.sum.Left, e.noun), was)
+	return fmt.Sprintf("%s %s left", text.Count(e.sum.Unchanged, e.noun), was)
 }
 
 // status returns the exit status, that of missing jobs if nothing else is wrong.
 func (e leftError) status() int {
-	for _, err := range e.sum.Why {
+	for _, err := range e.sum.Reasons {
 		if err.Code != qless.ErrNotFound {
 			return statusRefused
 		}

@@ -83,7 +83,7 @@ func (a *app) configLoadCommand() *cobra.Command {
 		Short: "Restore settings, paused queues and limits from the output of qless config dump",
 		Long: "Restore settings, paused queues and limits from the output of qless config dump, and\n" +
 			"print the changes. Anything that is not in the file stays, except with --clear:\n" +
-			"then other settings are unset, other queues unpaused and other limits deleted. A part that\n" +
+			"then other settings are unset, other queues resumed and other limits removed. A part that\n" +
 			"is missing from the file altogether (settings, paused or limits) is left alone.",
 		Example: "  qless config load qless.json --dry-run\n" +
 			"  qless config dump --context staging | qless config load - --context production --yes",

@@ -109,7 +109,7 @@ func changesTo(
 	if exact && wanted.Paused != nil {
 		for _, queue := range there.Paused {
 			if !slices.Contains(wanted.Paused, queue) {
-				changes = append(changes, unpausing(queue))
+				changes = append(changes, resuming(queue))
 			}
 		}
 	}
@@ -182,11 +182,11 @@ func pausing(queue string) configChange {
 	return configChange{"pause", queue, "", "", pause}
 }
 
-func unpausing(queue string) configChange {
+func resuming(queue string) configChange {
 	resume := func(ctx context.Context, client *qless.Client) error {
 		return client.Queue(queue).Resume(ctx)
 	}
-	return configChange{"unpause", queue, "", "", resume}
+	return configChange{"resume", queue, "", "", resume}
 }
 
 func defining(limit dumpedLimit, from string) configChange {

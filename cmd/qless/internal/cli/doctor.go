@@ -208,7 +208,7 @@ func (e *exam) showProgress(p doctor.Progress) {
 
 // A kindOfFinding holds the findings of a kind.
 type kindOfFinding struct {
-	kind     doctor.Code
+	kind     doctor.ReasonCode
 	findings []doctor.Reason
 }
 

@@ -48,7 +48,7 @@ func TestDoctorOfABrokenNamespaceIs1(t *testing.T) {
 		Fixed []doctor.Reason
 	}
 	require.NoError(t, json.Unmarshal([]byte(r.out), &result))
-	require.Equal(t, doctor.CodeLost, result.Findings[0].Code)
+	require.Equal(t, doctor.ReasonLost, result.Findings[0].Code)
 	require.Empty(t, result.Fixed)
 }
 

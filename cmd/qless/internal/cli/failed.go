@@ -15,7 +15,7 @@ import (
 func (a *app) failedCommand() *cobra.Command {
 	return group("failed", "Show failed jobs, and retry or cancel them by group",
 		a.failedListCommand(), a.failedShowCommand(),
-		a.failedRetryCommand(), a.failedCancelCommand())
+		a.failedUnfailCommand(), a.failedCancelCommand())
 }
 
 func (a *app) failedListCommand() *cobra.Command {
@@ -98,7 +98,7 @@ func (a *app) showGroup(
 		}
 		return t
 	})
-	a.footer(summary.Looked, summary.Total, "job")
+	a.footer(summary.Examined, summary.Total, "job")
 	return err
 }
 
@@ -110,19 +110,19 @@ func (f *repairFlags) add(command *cobra.Command) {
 		"maximum number of jobs, the oldest failures first, -1 for all")
 }
 
-func (a *app) failedRetryCommand() *cobra.Command {
+func (a *app) failedUnfailCommand() *cobra.Command {
 	var flags repairFlags
 	var options unfailFlags
 	command := &cobra.Command{
-		Use:   "retry GROUP...",
+		Use:   "unfail GROUP...",
 		Short: "Put the failed jobs of groups back into their queues, the oldest failures first",
-		Example: "  qless failed retry timeout\n  qless failed retry timeout --limit 10 --yes\n" +
-			"  qless failed retry timeout --retries 1 --dry-run",
+		Example: "  qless failed unfail timeout\n  qless failed unfail timeout --limit 10 --yes\n" +
+			"  qless failed unfail timeout --retries 1 --dry-run",
 		Args: cobra.MinimumNArgs(1),
 		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.repairGroups(ctx, client, args, flags.limit, change{
-				verb: "retry", done: "retried",
-				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+				verb: "unfail", done: "unfailed",
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
 					return jobs.Unfail(ctx, options.options()...)
 				},
 			})
@@ -144,7 +144,7 @@ func (a *app) failedCancelCommand() *cobra.Command {
 		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
 			return a.repairGroups(ctx, client, args, flags.limit, change{
 				verb: "cancel", done: "canceled",
-				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
 					return jobs.Cancel(ctx)
 				},
 			})
@@ -181,16 +181,16 @@ func (a *app) repairGroups(
 	if goOn, err := a.confirm(c.what(total)); !goOn {
 		return err
 	}
-	sum := inspect.Result{Why: map[string]*qless.Error{}}
+	sum := inspect.Repair{Reasons: map[string]*qless.Error{}}
 	for i, name := range names {
 		if counts[i] == 0 {
 			break
 		}
-		var done inspect.Result
+		var done inspect.Repair
 		failed := inspect.New(client).Failed(name).AtMost(counts[i])
 		done, err = a.repair(ctx, c, failed, counts[i])
-		sum.Changed, sum.Left = sum.Changed+done.Changed, sum.Left+done.Left
-		maps.Copy(sum.Why, done.Why)
+		sum.Changed, sum.Unchanged = sum.Changed+done.Changed, sum.Unchanged+done.Unchanged
+		maps.Copy(sum.Reasons, done.Reasons)
 		if err != nil {
 			break
 		}

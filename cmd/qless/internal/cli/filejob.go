@@ -162,7 +162,7 @@ func lifeError(job *qless.Job) error {
 	if job.State == qless.StateFailed || job.State == qless.StateComplete {
 		return nil
 	}
-	for _, end := range []time.Time{job.Options.StartBy, job.Options.GoneBy} {
+	for _, end := range []time.Time{job.Options.StartBy, job.Options.TTL} {
 		if !end.IsZero() && end.Before(time.Now()) {
 			return fmt.Errorf("its life ended at %s", end.Format(time.RFC3339))
 		}

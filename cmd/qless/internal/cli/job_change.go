@@ -15,7 +15,7 @@ import (
 // jobChanges returns the commands that change named jobs.
 func (a *app) jobChanges() []*cobra.Command {
 	return []*cobra.Command{
-		a.jobCancelCommand(), a.jobRetryCommand(), a.jobMoveCommand(), a.jobPromoteCommand(),
+		a.jobCancelCommand(), a.jobUnfailCommand(), a.jobMoveCommand(), a.jobPromoteCommand(),
 		a.jobTimeoutCommand(), a.jobPriorityCommand(), a.jobTagCommand(), a.jobUntagCommand(),
 		a.jobTrackCommand(), a.jobUntrackCommand(), a.jobDependCommand(), a.jobUndependCommand(),
 		a.jobLogCommand(),
@@ -47,21 +47,21 @@ func (a *app) jobCancelCommand() *cobra.Command {
 			"  qless job find -q mail --klass Mail --limit -1 --jids | qless job cancel - --yes",
 		func() (change, error) {
 			return change{verb: "cancel", done: "canceled", confirmed: true,
-				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
 					return jobs.Cancel(ctx)
 				}}, nil
 		})
 }
 
-func (a *app) jobRetryCommand() *cobra.Command {
+func (a *app) jobUnfailCommand() *cobra.Command {
 	var flags unfailFlags
-	command := a.jobChange("retry", "Put failed jobs back into their queues",
-		"  qless job retry 4b0f1c\n"+
-			"  qless job find -g timeout -k Mail --limit -1 --jids | qless job retry - --yes",
+	command := a.jobChange("unfail", "Put failed jobs back into their queues",
+		"  qless job unfail 4b0f1c\n"+
+			"  qless job find -g timeout -k Mail --limit -1 --jids | qless job unfail - --yes",
 		func() (change, error) {
 			options := flags.options()
-			return change{verb: "retry", done: "retried", many: true,
-				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+			return change{verb: "unfail", done: "unfailed", many: true,
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
 					return jobs.Unfail(ctx, options...)
 				}}, nil
 		})
@@ -103,7 +103,7 @@ func (a *app) jobMoveCommand() *cobra.Command {
 		func() (change, error) {
 			options, err := flags.options()
 			return change{verb: "move", done: "moved", rest: " to " + to, confirmed: true,
-				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
 					return jobs.Move(ctx, to, options...)
 				}}, err
 		})
@@ -120,7 +120,7 @@ func (a *app) jobPromoteCommand() *cobra.Command {
 			"  qless job find -q mail -s scheduled --jids | qless job promote -",
 		func() (change, error) {
 			return change{verb: "promote", done: "promoted",
-				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
 					return jobs.Promote(ctx)
 				}}, nil
 		})
@@ -132,7 +132,7 @@ func (a *app) jobTimeoutCommand() *cobra.Command {
 			"  qless worker show host-17-ab12cd --jids | qless job timeout - --yes",
 		func() (change, error) {
 			return change{verb: "time out", done: "timed out", confirmed: true,
-				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
 					return jobs.Timeout(ctx)
 				}}, nil
 		})
@@ -145,7 +145,7 @@ func (a *app) jobPriorityCommand() *cobra.Command {
 			"  qless job find -q mail --tag urgent --jids | qless job priority - --to 10",
 		func() (change, error) {
 			return change{verb: "change the priority of", done: "changed the priority of",
-				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
 					return jobs.SetPriority(ctx, priority)
 				}}, nil
 		})
@@ -163,7 +163,7 @@ func (a *app) jobUntagCommand() *cobra.Command {
 }
 
 func (a *app) jobTags(verb, done, short string,
-	do func(jobs inspect.Selection, ctx context.Context, tags ...string) (inspect.Result, error),
+	do func(jobs inspect.Selection, ctx context.Context, tags ...string) (inspect.Repair, error),
 ) *cobra.Command {
 	var tags []string
 	command := a.jobChange(verb, short,
@@ -171,7 +171,7 @@ func (a *app) jobTags(verb, done, short string,
 			"  qless job find -k Mail --jids | qless job "+verb+" - --tag urgent",
 		func() (change, error) {
 			return change{verb: verb, done: done,
-				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
 					return do(jobs, ctx, tags...)
 				}}, nil
 		})
@@ -186,7 +186,7 @@ func (a *app) jobTrackCommand() *cobra.Command {
 		"  qless job track 4b0f1c\n  qless job ls --tracked",
 		func() (change, error) {
 			return change{verb: "track", done: "tracked",
-				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
 					return jobs.Track(ctx)
 				}}, nil
 		})
@@ -197,7 +197,7 @@ func (a *app) jobUntrackCommand() *cobra.Command {
 		"  qless job untrack 4b0f1c\n  qless job ls --tracked --jids | qless job untrack -",
 		func() (change, error) {
 			return change{verb: "untrack", done: "untracked",
-				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+				do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
 					return jobs.Untrack(ctx)
 				}}, nil
 		})

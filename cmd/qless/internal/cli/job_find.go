@@ -82,7 +82,7 @@ func (a *app) jobFindCommand() *cobra.Command {
 			"there is a --tag and no other flag says where to look.",
 		Example: "  qless job find --klass Mail --data ann@example.com\n" +
 			"  qless job find -q mail -s waiting,scheduled --tag urgent\n" +
-			"  qless job find --group timeout --limit -1 --jids | qless job retry - --yes\n" +
+			"  qless job find --group timeout --limit -1 --jids | qless job unfail - --yes\n" +
 			"  qless job find --unique invoice --unique 7",
 		Args: cobra.NoArgs,
 	}
@@ -142,8 +142,8 @@ type place struct {
 // find searches one list after another.
 func (a *app) find(
 	ctx context.Context, client *qless.Client, flags findFlags,
-) (inspect.Finding, error) {
-	sum := inspect.Finding{Items: []inspect.Row{}}
+) (inspect.Found, error) {
+	sum := inspect.Found{Items: []inspect.Row{}}
 	finders, err := finders(ctx, client, flags)
 	if err != nil {
 		return sum, err
@@ -167,7 +167,7 @@ func (a *app) find(
 			if err != nil {
 				return sum, err
 			}
-			sum.Looked += part.Looked
+			sum.Examined += part.Examined
 			sum.Items = append(sum.Items, inQueue(part.Items, flags.place.queue)...)
 			after = part.Next
 			if flags.limit < 0 || len(sum.Items) < flags.limit {

@@ -34,7 +34,7 @@ func TestAJobIsPutWithEveryOption(t *testing.T) {
 	require.Equal(t, 5*time.Minute, job.Options.MaxRunTime)
 	require.Equal(t, qless.Limits{"shop"}, job.Options.Limits)
 	require.Equal(t, qless.Headers{"k": "v=w"}, job.Headers)
-	require.Equal(t, "ann", job.Options.Tenant)
+	require.Equal(t, "ann", job.Options.Fair)
 	require.False(t, job.Until.IsZero())
 	holder, err := e.Client().Holder(t.Context(), "invoice", 7)
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestASearchGoesOnAtItsCursor(t *testing.T) {
 	scene(t, e.Client())
 	var all []string
 	for cursor := ""; ; {
-		var found inspect.Finding
+		var found inspect.Found
 		out := e.ok("job", "find", "--json", "--limit", "3", "--cursor", cursor)
 		require.NoError(t, json.Unmarshal([]byte(out), &found))
 		for _, job := range found.Items {

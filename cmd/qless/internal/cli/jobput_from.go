@@ -51,7 +51,7 @@ type wrongLine struct {
 }
 
 const putFromLong = `With --from, each line of a file is a job: an object with klass, and possibly
-queue, data, and options named as the flags below, with _ for - (and tags, headers, tenant and
+queue, data, and options named as the flags below, with _ for - (and tags, headers, fair and
 depends for --tag, --header, --fair and --depends-on). Times are seconds, or text such as "90s";
 -1 means no end. QUEUE and KLASS are for lines without them. Lines that "qless job show --json"
 prints are taken as well, so that canceled jobs can be put again with all their options. The whole

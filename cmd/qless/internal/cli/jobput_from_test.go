@@ -124,8 +124,8 @@ func TestCanceledJobsArePutAgain(t *testing.T) {
 		got, want := again[1], jobs[1]
 		require.Equal(t, `{"big":12345678901234567890}`, string(got.Data))
 		require.Equal(t,
-			[]any{want.Queue, want.Klass, want.Priority, want.Tags, want.Headers, want.Options.LockTime, want.Options.Tenant},
-			[]any{got.Queue, got.Klass, got.Priority, got.Tags, got.Headers, got.Options.LockTime, got.Options.Tenant})
+			[]any{want.Queue, want.Klass, want.Priority, want.Tags, want.Headers, want.Options.LockTime, want.Options.Fair},
+			[]any{got.Queue, got.Klass, got.Priority, got.Tags, got.Headers, got.Options.LockTime, got.Options.Fair})
 	}
 	r := e.run(string(array)[:len(array)-2]+"\n{", "job", "put", "--from", "-")
 	require.Equal(t, 1, r.status)
@@ -174,8 +174,8 @@ func withoutHistory(t *testing.T, job string) map[string]any {
 func TestAJobWhoseLifeIsOverIsAWrongLine(t *testing.T) {
 	e := newEnv(t)
 	r := e.run(`{"jid": "a", "klass": "K", "state": "waiting", "options": {"start_by": "2020-01-02T12:00:00Z"}}
-{"jid": "b", "klass": "K", "state": "waiting", "options": {"gone_by": "2020-01-02T12:00:00Z"}}
-{"jid": "c", "klass": "K", "state": "failed", "options": {"gone_by": "2020-01-02T12:00:00Z"}}`,
+{"jid": "b", "klass": "K", "state": "waiting", "options": {"ttl": "2020-01-02T12:00:00Z"}}
+{"jid": "c", "klass": "K", "state": "failed", "options": {"ttl": "2020-01-02T12:00:00Z"}}`,
 		"job", "put", "mail", "--from", "-")
 	require.Equal(t, run{1, "", "line 1: its life ended at 2020-01-02T12:00:00Z\n" +
 		"line 2: its life ended at 2020-01-02T12:00:00Z\n" +
@@ -186,17 +186,17 @@ func TestALineHasAllOptionsOfAJob(t *testing.T) {
 	e := newEnv(t)
 	r := e.run(`{"jid": "j", "klass": "K", "at": "2040-01-02T12:00:00Z", "on_failure": "run", `+
 		`"on_lost": "place", "unique": ["invoice", 7], "start_by": "200000h", "ttl": 900000000, `+
-		`"keep_for": 60, "keep_failed_for": -1, "tenant": "ann", "weight": 2}`,
+		`"keep_for": 60, "keep_failed_for": -1, "fair": "ann", "weight": 2}`,
 		"job", "put", "mail", "--from", "-")
 	require.Equal(t, run{0, "", "put 1 job\n"}, r)
 	job, err := e.Client().Job(t.Context(), "j")
 	require.NoError(t, err)
 	require.Equal(t, time.Date(2040, 1, 2, 12, 0, 0, 0, time.UTC), job.Due.UTC())
 	require.Equal(t, []any{qless.OnFailureRun, qless.OnLostInPlace, `["invoice",7]`, "ann", qless.Weight(2)},
-		[]any{job.Options.OnFailure, job.Options.OnLost, job.Options.Unique.Key, job.Options.Tenant, job.Options.Weight})
+		[]any{job.Options.OnFailure, job.Options.OnLost, job.Options.Unique.Key, job.Options.Fair, job.Options.Weight})
 	require.Equal(t, []time.Duration{time.Minute, qless.Forever},
 		[]time.Duration{*job.Options.KeepFor, *job.Options.KeepFailedFor})
-	require.False(t, job.Options.StartBy.IsZero() || job.Options.GoneBy.IsZero())
+	require.False(t, job.Options.StartBy.IsZero() || job.Options.TTL.IsZero())
 }
 
 func TestAFileWithManyJobsIsPutInPages(t *testing.T) {

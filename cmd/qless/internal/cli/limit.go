@@ -15,7 +15,7 @@ import (
 
 func (a *app) limitCommand() *cobra.Command {
 	return group("limit", "Show and change the limits of jobs",
-		a.limitListCommand(), a.limitShowCommand(), a.limitSetCommand(), a.limitDeleteCommand(),
+		a.limitListCommand(), a.limitShowCommand(), a.limitSetCommand(), a.limitUnsetCommand(),
 		a.limitHoldCommand())
 }
 
@@ -142,7 +142,7 @@ func (a *app) setLimit(
 	}
 	if config == (qless.LimitConfig{}) {
 		return usageError{fmt.Errorf("a limit needs --concurrency or --rate; "+
-			"qless limit delete %s removes it", units.Quote(name))}
+			"qless limit unset %s removes it", units.Quote(name))}
 	}
 	if config.Rate > 0 && config.Per == 0 {
 		return usageError{errors.New("--rate needs --per, the time in which so many jobs may start")}
@@ -187,13 +187,13 @@ func merged(config, other qless.LimitConfig, changed func(string) bool) qless.Li
 	return config
 }
 
-func (a *app) limitDeleteCommand() *cobra.Command {
+func (a *app) limitUnsetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "delete NAME...",
+		Use:     "unset NAME...",
 		Short:   "Remove the definitions of limits; jobs that wait for them are started",
-		Example: "  qless limit delete shopify --yes",
+		Example: "  qless limit unset shopify --yes",
 		Args:    cobra.MinimumNArgs(1),
-		RunE: a.run(a.eachNamed("delete", "deleted", "limit", true,
+		RunE: a.run(a.eachNamed("unset", "unset", "limit", true,
 			func(ctx context.Context, client *qless.Client, name string) error {
 				return client.Limit(name).Unset(ctx)
 			})),

@@ -22,7 +22,7 @@ func (a *app) eachNamed(
 		}
 		if len(names) == 0 {
 			a.say("%s 0 %ss", done, noun)
-			return a.printJSON(inspect.Result{})
+			return a.printJSON(inspect.Repair{})
 		}
 		what := verb + " " + text.Count(len(names), noun)
 		if confirmed {
@@ -32,7 +32,7 @@ func (a *app) eachNamed(
 		} else if !a.goOn("%s", what) {
 			return nil
 		}
-		sum := leftError{noun: noun, sum: inspect.Result{Why: map[string]*qless.Error{}}}
+		sum := leftError{noun: noun, sum: inspect.Repair{Reasons: map[string]*qless.Error{}}}
 		for _, name := range names {
 			a.watch.restart()
 			err := do(ctx, client, name)
@@ -43,8 +43,8 @@ func (a *app) eachNamed(
 				sum.sum.Changed++
 			case errors.As(err, &coded) && isOfJob(coded.Code):
 				a.say("%s: %s", text.Clean(name), text.Clean(coded.Message))
-				sum.sum.Left++
-				sum.sum.Why[name] = coded
+				sum.sum.Unchanged++
+				sum.sum.Reasons[name] = coded
 			default:
 				return err
 			}
@@ -52,7 +52,7 @@ func (a *app) eachNamed(
 		if err := a.printJSON(sum.sum); err != nil {
 			return err
 		}
-		if sum.sum.Left > 0 {
+		if sum.sum.Unchanged > 0 {
 			return sum
 		}
 		return nil

@@ -19,7 +19,7 @@ func (a *app) queueCommand() *cobra.Command {
 	return group("queue", "Show and change queues",
 		a.queueListCommand(), a.queueShowCommand(), a.queueStatsCommand(),
 		a.queueHistoryCommand(), a.queuePeekCommand(), a.queuePauseCommand(),
-		a.queueUnpauseCommand(), a.queueForgetCommand(), a.queueMoveCommand(),
+		a.queueResumeCommand(), a.queueForgetCommand(), a.queueMoveCommand(),
 		a.queueWaitCommand())
 }
 

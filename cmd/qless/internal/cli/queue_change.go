@@ -86,14 +86,14 @@ func (a *app) queuePauseCommand() *cobra.Command {
 	}
 }
 
-func (a *app) queueUnpauseCommand() *cobra.Command {
+func (a *app) queueResumeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "unpause QUEUE...",
+		Use:               "resume QUEUE...",
 		Short:             "Let workers take jobs of queues again",
 		Long:              "Let workers take jobs of queues again. \"*\" stands for all queues.",
-		Example:           "  qless queue unpause mail\n  qless queue unpause '*'",
+		Example:           "  qless queue resume mail\n  qless queue resume '*'",
 		Args:              cobra.MinimumNArgs(1),
-		RunE:              a.run(a.eachQueue("unpause", "unpaused", false, (*qless.Queue).Resume)),
+		RunE:              a.run(a.eachQueue("resume", "resumed", false, (*qless.Queue).Resume)),
 		ValidArgsFunction: a.completeNames(queuesKnown),
 	}
 }
@@ -156,7 +156,7 @@ func (a *app) moveQueue(
 	}
 	return a.change(ctx, client, change{
 		verb: "move", done: "moved", rest: " to " + to, confirmed: true,
-		do: func(ctx context.Context, jobs inspect.Selection) (inspect.Result, error) {
+		do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
 			return jobs.Move(ctx, to)
 		},
 	}, jids)

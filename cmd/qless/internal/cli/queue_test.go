@@ -55,7 +55,7 @@ func TestAPatternStandsForTheQueuesThatMatch(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, e.Client().Cancel(t.Context(), jid))
 	}
-	for _, verb := range []string{"pause", "unpause", "forget", "wait"} {
+	for _, verb := range []string{"pause", "resume", "forget", "wait"} {
 		r := e.fields("queue " + verb + " sms nosuch* --yes")
 		require.Equal(t, run{3, "", "qless: no queue matches \"nosuch*\"\n"}, r, verb)
 	}

@@ -95,11 +95,11 @@ func (a *app) restoreAll(ctx context.Context, client *qless.Client, path string)
 	}
 	sum := restored{found.Missing, found.Same, found.Differing, found.Extra}
 	err = sum.refused(client.Namespace())
-	if found.Unpaused && err == nil {
+	if found.Resumed && err == nil {
 		sum.Restored = 0
-		a.say("everything is restored, and queues that were unpaused since stay so")
+		a.say("everything is restored, and queues that were resumed since stay so")
 	}
-	if err == nil && !a.dryRun && !found.Unpaused {
+	if err == nil && !a.dryRun && !found.Resumed {
 		if _, err = file.Seek(0, io.SeekStart); err == nil {
 			err = namespace.Restore(ctx, file)
 		}

@@ -62,10 +62,10 @@ func TestARestoreThatIsRepeatedPausesNothing(t *testing.T) {
 	require.Equal(t, 0, other.run(text, "restore", "-").status)
 	paused := func() string { return other.ok("queue", "ls") }
 	require.Contains(t, paused(), "paused")
-	other.ok("queue", "unpause", "mail")
+	other.ok("queue", "resume", "mail")
 	r := other.run(text, "restore", "-")
 	require.Equal(t, 0, r.status, r.errors)
-	require.Contains(t, r.errors, "unpaused since stay so\nrestored 0 keys, ")
+	require.Contains(t, r.errors, "resumed since stay so\nrestored 0 keys, ")
 	require.NotContains(t, paused(), "paused")
 }
 

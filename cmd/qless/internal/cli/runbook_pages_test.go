@@ -110,17 +110,17 @@ var byPages = map[string][]deed{
 		{"/", "Warning Queue render is at its max-concurrency of 1: 2 jobs wait"},
 		{"/queues/render/why", "No more than 1 job of the queue may run at once, and 1 job runs: long."},
 		{"/queues/render", "long"},
-		{"press queue.concurrency value=20", "The concurrency is set."},
+		{"press queue.max_concurrency value=20", "The concurrency is set."},
 		{"/", "Nothing does."},
 	},
 	"An operator has paused a queue": {
 		{"/", "Warning Queue export is paused: 1 job waits"},
-		{"press queue.unpause", "The queue is open...Nothing does."},
+		{"press queue.resume", "The queue is open...Nothing does."},
 	},
 	"Thousands of jobs have failed": {
 		{"/", "Warning 120 jobs have failed and wait to be retried or canceled, 120 of them in Connect"},
 		{"/failures/ConnectionError", "no route to 10.0.0.9"},
-		{"press job.retry", "120 jobs retried."},
+		{"press job.unfail", "120 jobs retried."},
 		{"/", "Nothing does."},
 	},
 	"Jobs are retried again and again": {
@@ -134,7 +134,7 @@ var byPages = map[string][]deed{
 		{"/", "Warning Queue reports has 1 job waiting for failed ones, such as page-2"},
 		{"/queues/reports/why", "1 job waits for others, of which 1 has failed, in timeout"},
 		{"/", "Warning"},
-		{"press job.retry", "1 job retried...Nothing does."},
+		{"press job.unfail", "1 job retried...Nothing does."},
 	},
 	"Workers were killed": {
 		{"/", "1 gone...Urgent Queue video has 1 job with an expired lock: did workers die?"},

@@ -187,7 +187,7 @@ var situations = map[string]func(w *wreck){
 	"No worker follows a schedule": func(w *wreck) {
 		worker, err := qless.NewWorker(w.Client, qless.WorkerConfig{
 			Queues: []string{"reports"}, Logger: testkit.Quiet(), Schedules: []qless.Schedule{
-				{ID: "nightly", Spec: "0 3 * * *", Queue: "reports", Job: qless.JobSpec{Klass: "Sync"}},
+				{ID: "nightly", When: "0 3 * * *", Queue: "reports", Job: qless.JobSpec{Klass: "Sync"}},
 			},
 		})
 		require.NoError(w.t, err)

@@ -38,7 +38,7 @@ func (a *app) scheduleListCommand() *cobra.Command {
 	return command
 }
 
-func schedulesTable(schedules []inspect.Schedule) *table {
+func schedulesTable(schedules []inspect.ScheduleInfo) *table {
 	t := &table{
 		header: []string{
 			"ID", "SPEC", "KLASS", "QUEUE", "LAST", "NEXT", "OVERDUE", "MISSED", "WORKERS",
@@ -52,11 +52,11 @@ func schedulesTable(schedules []inspect.Schedule) *table {
 	return t
 }
 
-func specOf(s inspect.Schedule) string {
+func specOf(s inspect.ScheduleInfo) string {
 	if s.Zone == "" || s.Zone == "UTC" {
-		return s.Spec
+		return s.When
 	}
-	return s.Spec + " (" + s.Zone + ")"
+	return s.When + " (" + s.Zone + ")"
 }
 
 func followers(n int) any {

@@ -171,20 +171,22 @@ func (s *statusScreen) workforce(w doctor.Workforce) {
 	s.line("\n%s  %s", s.style.Bold("WORKERS"), line)
 }
 
-func (s *statusScreen) rates(r doctor.Rates) {
+func (s *statusScreen) rates(r doctor.Throughput) {
 	s.line("%s    %s completed, %s failed, %s retried a minute", s.style.Bold("RATES"),
 		units.Rate(r.Completed), units.Rate(r.Failed), units.Rate(r.Retried))
 }
 
 // gone names the workers that died last.
 func (s *statusScreen) gone(o *doctor.Status) {
-	var gone []inspect.Worker
+	var gone []inspect.WorkerStatus
 	for _, w := range o.Listed {
 		if w.Gone != nil {
 			gone = append(gone, w)
 		}
 	}
-	slices.SortFunc(gone, func(a, b inspect.Worker) int { return b.Gone.Seen.Compare(a.Gone.Seen) })
+	slices.SortFunc(gone, func(a, b inspect.WorkerStatus) int {
+		return b.Gone.Seen.Compare(a.Gone.Seen)
+	})
 	for i, w := range gone {
 		if i == statusGone {
 			s.line("         and %d more that have gone: qless worker ls", len(gone)-i)

@@ -133,11 +133,11 @@ func TestStatusAsJSON(t *testing.T) {
 	var o doctor.Status
 	require.NoError(t, json.Unmarshal([]byte(e.ok("status", "--json")), &o))
 	require.Equal(t, "ql:", o.Namespace)
-	codes := map[doctor.Code]string{}
+	codes := map[doctor.ReasonCode]string{}
 	for _, p := range o.Attention {
 		codes[p.Code] = p.Queue
 	}
-	require.Equal(t, map[doctor.Code]string{"old": "mail", "paused": "export", "limit_full": ""}, codes)
+	require.Equal(t, map[doctor.ReasonCode]string{"old": "mail", "paused": "export", "limit_full": ""}, codes)
 	require.Equal(t, []doctor.Group{{Name: "timeout", Jobs: 3}, {Name: "no-such-file", Jobs: 1}},
 		o.Failures)
 	require.Equal(t, "shopify", o.FullLimits[0].Name)

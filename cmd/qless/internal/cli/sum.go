@@ -24,7 +24,7 @@ type sum struct {
 	Remarks    []doctor.Reason      `json:"remarks,omitempty"` // on the server
 	Queues     []*queueSum          `json:"queues"`            // by name
 	Workers    doctor.Workforce     `json:"workers"`
-	Rates      doctor.Rates         `json:"rates"`
+	Rates      doctor.Throughput    `json:"rates"`
 	Failures   []doctor.Group       `json:"failures"` // the largest groups first
 	FullLimits []spaceLimit         `json:"full_limits"`
 	Damaged    []inspect.DamagedKey `json:"damaged,omitempty"`
@@ -51,19 +51,19 @@ type spaceLimit struct {
 
 // A queueSum sums up the queues of a name in several namespaces.
 type queueSum struct {
-	Name       string       `json:"name"`
-	Namespaces int          `json:"namespaces"` // the number that have it
-	Waiting    int          `json:"waiting"`
-	Running    int          `json:"running"`
-	Stalled    int          `json:"stalled"`
-	Scheduled  int          `json:"scheduled"`
-	Depends    int          `json:"depends"`
-	Recurring  int          `json:"recurring"`
-	Oldest     units.Text   `json:"oldest"`              // of the waiting jobs
-	OldestIn   string       `json:"oldest_in,omitempty"` // its namespace
-	Paused     int          `json:"paused"`              // the number of namespaces where it is paused
-	Workers    int          `json:"workers"`
-	Rates      doctor.Rates `json:"rates"`
+	Name       string            `json:"name"`
+	Namespaces int               `json:"namespaces"` // the number that have it
+	Waiting    int               `json:"waiting"`
+	Running    int               `json:"running"`
+	Stalled    int               `json:"stalled"`
+	Scheduled  int               `json:"scheduled"`
+	Depends    int               `json:"depends"`
+	Recurring  int               `json:"recurring"`
+	Oldest     units.Text        `json:"oldest"`              // of the waiting jobs
+	OldestIn   string            `json:"oldest_in,omitempty"` // its namespace
+	Paused     int               `json:"paused"`              // the namespaces where it is paused
+	Workers    int               `json:"workers"`
+	Rates      doctor.Throughput `json:"rates"`
 }
 
 func (q *queueSum) add(namespace string, one *inspect.QueueOverview) {
@@ -194,7 +194,7 @@ func (s *sum) add(namespace string, one *doctor.Status) {
 
 // A cause identifies the same problem in several namespaces.
 type cause struct {
-	code                               doctor.Code
+	code                               doctor.ReasonCode
 	queue, limit, schedule, group, key string
 }
 

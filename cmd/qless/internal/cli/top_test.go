@@ -72,7 +72,7 @@ func TestTopFromTheStartToTheEnd(t *testing.T) {
 	s.press("3")
 	s.shows("no failed jobs")
 	s.press("?")
-	s.shows("pause or unpause a queue")
+	s.shows("pause or resume a queue")
 	s.press("x")
 	s.shows("[3 failures]")
 
@@ -101,7 +101,7 @@ func TestTopPausesAQueueAfterAYes(t *testing.T) {
 	s.shows("mail (paused)")
 	require.True(t, paused())
 	s.press("p")
-	s.shows("Unpause queue mail")
+	s.shows("Resume queue mail")
 	s.press("y")
 	s.hides("(paused)")
 	require.False(t, paused())

@@ -37,17 +37,17 @@ func TestEveryCommandWorksOnARealServer(t *testing.T) {
 	}
 	stop()
 	for _, words := range []string{
-		"queue pause mail --yes", "queue unpause mail", "job put slow Welcome [1] --jid put",
+		"queue pause mail --yes", "queue resume mail", "job put slow Welcome [1] --jid put",
 		"job edit put --data [2] --yes", "job tag put --tag x --tag y", "job untag put --tag x",
 		"job priority put --to 4", "job track put", "job untrack put", "job log put -m hello",
 		"job promote later", "job move waiting-too --to slow --yes", "job timeout running --yes",
-		"job depend child --on running", "job undepend child --all --yes", "job retry failed",
-		"queue move mail slow --yes", "failed retry timeout --retries 0 --yes",
+		"job depend child --on running", "job undepend child --all --yes", "job unfail failed",
+		"queue move mail slow --yes", "failed unfail timeout --retries 0 --yes",
 		"recur put reports Daily --every 24h --jid daily", "recur set daily --every 2h --tag x",
 		"recur run daily", "recur cancel daily --yes", "schedule run nightly",
 		"schedule forget nightly --yes", "limit set shop --rate 5 --per 1m",
-		"limit hold shop 1m --yes", "limit delete shop --yes", "queue forget sms --yes",
-		"worker deregister " + client.WorkerName() + " --yes",
+		"limit hold shop 1m --yes", "limit unset shop --yes", "queue forget sms --yes",
+		"worker forget " + client.WorkerName() + " --yes",
 	} {
 		e.ok(strings.Fields(words)...)
 	}
@@ -96,17 +96,17 @@ func TestThousandsOfFailuresAreRetriedOnARealServer(t *testing.T) {
 	})
 	require.NoError(t, worker.Stop(context.WithoutCancel(t.Context())))
 
-	r := e.fields("failed retry timeout --limit 700 --yes")
-	require.Equal(t, run{0, "", "retried 700 jobs\n"}, r)
+	r := e.fields("failed unfail timeout --limit 700 --yes")
+	require.Equal(t, run{0, "", "unfailed 700 jobs\n"}, r)
 	_, err = client.Queue("mail").Put(t.Context(), "After", nil,
 		qless.JID("after"), qless.DependsOn{"j1199"})
 	require.NoError(t, err)
-	var done inspect.Result
+	var done inspect.Repair
 	r = e.fields("failed cancel timeout --yes --json")
 	require.Equal(t, 4, r.status, r.errors)
 	require.NoError(t, json.Unmarshal([]byte(r.out), &done))
 	require.Equal(t, 499, done.Changed)
-	require.Equal(t, 1, done.Left)
+	require.Equal(t, 1, done.Unchanged)
 	jids := e.ok("job", "find", "-q", "mail", "--klass", "Welcome", "--limit", "-1", "--jids")
 	require.Equal(t, 701, strings.Count(jids, "\n"))
 }

@@ -26,7 +26,7 @@ func (a *app) whyCommand() *cobra.Command {
 }
 
 func (a *app) explain(ctx context.Context, client *qless.Client, args []string) error {
-	found, err := doctor.Why(ctx, client, args[0])
+	found, err := doctor.Explain(ctx, client, args[0])
 	if err != nil {
 		return err
 	}

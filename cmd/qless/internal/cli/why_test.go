@@ -62,33 +62,33 @@ const free = `{"queues":["mail"],"klasses":["Welcome"],"slots":5}`
 // From "jobs are late" to the cause: the output for each.
 func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 	for _, test := range []struct {
-		code     doctor.Code
+		code     doctor.ReasonCode
 		arrange  func(w why)
 		sentence string
 		command  string
 	}{
-		{doctor.CodeUnknown, func(why) {}, `No queue "mail" is known`, "qless queue ls"},
-		{doctor.CodeEmpty, func(w why) {
+		{doctor.ReasonUnknown, func(why) {}, `No queue "mail" is known`, "qless queue ls"},
+		{doctor.ReasonEmpty, func(w why) {
 			w.jobs("a")
 			require.NoError(w.t, w.pop("mail", 1)[0].Complete(w.t.Context()))
 		}, "The queue has no jobs.", "qless failed ls"},
-		{doctor.CodePaused, func(w why) {
+		{doctor.ReasonPaused, func(w why) {
 			w.jobs("a")
 			require.NoError(w.t, w.queue().Pause(w.t.Context()))
-		}, "The queue is paused", "qless queue unpause mail"},
-		{doctor.CodeMaxConcurrency, func(w why) {
+		}, "The queue is paused", "qless queue resume mail"},
+		{doctor.ReasonMaxConcurrency, func(w why) {
 			w.worker(free)
 			w.jobs("a", "b")
 			require.NoError(w.t, w.queue().SetMaxConcurrency(w.t.Context(), 1))
 			w.pop("mail", 1)
 		}, "No more than 1 job", "qless config set mail-max-concurrency 2"},
-		{doctor.CodeMaxRate, func(w why) {
+		{doctor.ReasonMaxRate, func(w why) {
 			w.worker(free)
 			w.jobs("a", "b")
 			require.NoError(w.t, w.queue().SetMaxRate(w.t.Context(), 1, time.Hour))
 			w.pop("mail", 1)
 		}, "may start in 1h0m0s", "qless config get mail-max-rate"},
-		{doctor.CodeLimit, func(w why) {
+		{doctor.ReasonLimit, func(w why) {
 			w.worker(free)
 			ctx := w.t.Context()
 			require.NoError(w.t, w.Client().Limit("shop").Set(ctx, qless.LimitConfig{
@@ -100,58 +100,58 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 			require.NoError(w.t, err)
 			require.Len(w.t, jobs, 1)
 		}, `1 job waits for the limit "shop"`, "qless job show a"},
-		{doctor.CodeWorkersPaused, func(w why) {
+		{doctor.ReasonWorkersPaused, func(w why) {
 			w.jobs("a")
 			w.worker(`{"queues":["mail"],"klasses":["Welcome"],"slots":5,"paused":true}`)
 		}, "are paused or stopping: w1", "qless worker ls"},
-		{doctor.CodeNoWorkers, func(w why) { w.jobs("a") }, "No known worker takes", "qless worker ls"},
-		{doctor.CodeWorkersBusy, func(w why) {
+		{doctor.ReasonNoWorkers, func(w why) { w.jobs("a") }, "No known worker takes", "qless worker ls"},
+		{doctor.ReasonWorkersBusy, func(w why) {
 			w.worker(`{"queues":["mail"],"klasses":["Welcome"],"slots":1}`)
 			w.jobs("a", "b")
 			w.pop("mail", 1)
 		}, "none has a free slot", "qless worker ls"},
-		{doctor.CodeNoHandler, func(w why) {
+		{doctor.ReasonNoHandler, func(w why) {
 			w.worker(`{"queues":["mail"],"klasses":["Other"],"slots":5}`)
 			w.jobs("a")
 		}, `has a handler for the klass "Welcome"`, "qless job show a"},
-		{doctor.CodeScheduled, func(w why) {
+		{doctor.ReasonScheduled, func(w why) {
 			w.worker(free)
 			w.put("mail", "Welcome", 0, qless.Delay(time.Hour))
 		}, "1 job is scheduled, the next for", "qless job ls -q mail -s scheduled"},
-		{doctor.CodeRecurring, func(w why) {
+		{doctor.ReasonRecurring, func(w why) {
 			w.worker(free)
 			_, err := w.queue().Recur(w.t.Context(), "Welcome", nil, time.Hour, qless.Offset(time.Hour))
 			require.NoError(w.t, err)
 		}, "only 1 recurring job", "qless recur ls"},
-		{doctor.CodeDepends, func(w why) {
+		{doctor.ReasonDepends, func(w why) {
 			w.worker(free)
 			w.put("slow", "Welcome", 0, qless.JID("first"))
 			w.put("mail", "Welcome", 0, qless.DependsOn{"first"})
 		}, "1 job waits for others to complete, such as first", "qless job graph first"},
-		{doctor.CodeFailedDependency, func(w why) {
+		{doctor.ReasonFailedDependency, func(w why) {
 			w.worker(free)
 			w.put("slow", "Welcome", time.Minute, qless.JID("first"))
 			w.put("mail", "Welcome", 0, qless.DependsOn{"first"})
 			require.NoError(w.t, w.pop("slow", 1)[0].Fail(w.t.Context(), "timeout", "late"))
-		}, "has failed, in timeout", "qless job retry first"},
-		{doctor.CodeUntold, func(w why) {
+		}, "has failed, in timeout", "qless job unfail first"},
+		{doctor.ReasonNotNotified, func(w why) {
 			w.worker(free)
 			w.put("slow", "Welcome", time.Minute, qless.JID("first"))
 			w.put("mail", "Welcome", 0, qless.DependsOn{"first"}, qless.OnFailureRun)
 			failSilently(w.t, w.Redis(), w.Client(), "first")
 		}, "1 job was not notified that others failed", "qless sweep"},
-		{doctor.CodeUnswept, func(w why) {
+		{doctor.ReasonExpiredUnswept, func(w why) {
 			w.worker(free)
 			w.put("slow", "Welcome", time.Minute, qless.JID("first"), qless.TTL(time.Second))
 			w.put("mail", "Welcome", 0, qless.DependsOn{"first"})
 		}, "1 job waits for others that have ended: nothing", "qless sweep"},
-		{doctor.CodeOpenBatch, func(w why) {
+		{doctor.ReasonOpenBatch, func(w why) {
 			w.worker(free)
 			_, err := w.Client().NewBatch(w.t.Context(), "mail",
 				qless.NewKlass[any]("Welcome").Spec(nil, qless.JID("done")))
 			require.NoError(w.t, err)
 		}, "waits for a batch to be committed", "qless job show done"},
-		{doctor.CodeStalled, func(w why) {
+		{doctor.ReasonStalled, func(w why) {
 			w.worker(free)
 			w.put("mail", "Welcome", 10*time.Minute)
 			client, err := qless.New(w.Redis(), &qless.ClientConfig{
@@ -162,22 +162,22 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 			_, err = client.Queue("mail").Pop(w.t.Context(), 1)
 			require.NoError(w.t, err)
 		}, "The locks on 1 job, held by w2, have expired", "qless worker ls"},
-		{doctor.CodeUnhandled, func(w why) {
+		{doctor.ReasonUnhandled, func(w why) {
 			w.jobs("a")
 			require.NoError(w.t, w.pop("mail", 1)[0].Fail(w.t.Context(), "mail-method-missing", "x"))
 			w.worker(free)
 			w.jobs("b")
-		}, "workers in other languages fail jobs this way", "qless failed retry mail-method-missing"},
-		{doctor.CodeNoCompletions, func(w why) {
+		}, "workers in other languages fail jobs this way", "qless failed unfail mail-method-missing"},
+		{doctor.ReasonNoCompletions, func(w why) {
 			w.worker(free)
 			w.put("mail", "Welcome", time.Hour, qless.JID("a"))
 		}, "No Go worker has completed a job", "qless job show a"},
-		{doctor.CodeRunning, func(w why) {
+		{doctor.ReasonRunning, func(w why) {
 			w.worker(free)
 			w.jobs("a")
 			w.pop("mail", 1)
 		}, "1 job runs, and none waits.", ""},
-		{doctor.CodeFlowing, func(w why) {
+		{doctor.ReasonFlowing, func(w why) {
 			w.worker(free)
 			w.jobs("a")
 		}, "Nothing seems to keep 1 job waiting", "qless top --queue mail"},
@@ -188,7 +188,7 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 			var found struct {
 				Queue  string
 				Causes []struct {
-					Code              doctor.Code
+					Code              doctor.ReasonCode
 					Sentence, Command string
 				}
 			}

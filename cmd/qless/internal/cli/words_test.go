@@ -32,7 +32,7 @@ func TestAnUnknownCommandHasAHint(t *testing.T) {
 	for words, want := range map[string]string{
 		"staus":          `"qless"; did you mean "status"?`,
 		"queue paus":     `"qless queue"; did you mean "pause"?`,
-		"queue resume":   `"qless queue"; did you mean "unpause"?`,
+		"queue unpause":  `"qless queue"; did you mean "resume"?`,
 		"queue rm mail":  `"qless queue"; did you mean "forget"?`,
 		"queue purge x":  `"qless queue"; did you mean "qless job cancel"?`,
 		"job rm x":       `"qless job"; did you mean "cancel"?`,
@@ -140,7 +140,7 @@ func TestOptionsAreCalledByTheirFlags(t *testing.T) {
 	url := "redis://" + server.Addr()
 	for words, want := range map[string]string{
 		"limit set shop --rate 10":                            "--rate needs --per, the time in which so many jobs may start",
-		"limit set shop --concurrency 0":                      "a limit needs --concurrency or --rate; qless limit delete shop removes it",
+		"limit set shop --concurrency 0":                      "a limit needs --concurrency or --rate; qless limit unset shop removes it",
 		"limit set shop --concurrency -3":                     "limit.set: the concurrency -3 is not from 0 to 2147483647",
 		"job put mail K --delay 1m --at 2026-01-01T00:00:00Z": "the options --delay and --at can't be used together",
 		"job put mail K --ttl 1us":                            "--ttl 1µs is less than 1ms",

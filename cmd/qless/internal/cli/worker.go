@@ -15,7 +15,7 @@ import (
 
 func (a *app) workerCommand() *cobra.Command {
 	return group("worker", "Show workers and what they run",
-		a.workerListCommand(), a.workerShowCommand(), a.workerDeregisterCommand())
+		a.workerListCommand(), a.workerShowCommand(), a.workerForgetCommand())
 }
 
 func (a *app) workerListCommand() *cobra.Command {
@@ -41,7 +41,7 @@ func (a *app) workerListCommand() *cobra.Command {
 	return command
 }
 
-func workersTable(workers []inspect.Worker) *table {
+func workersTable(workers []inspect.WorkerStatus) *table {
 	t := &table{
 		header: []string{"WORKER", "STATE", "JOBS", "SLOTS", "STALLED", "SEEN", "QUEUES"},
 		empty:  "no workers",
@@ -56,7 +56,7 @@ func workersTable(workers []inspect.Worker) *table {
 	return t
 }
 
-func workerState(w *inspect.Worker) any {
+func workerState(w *inspect.WorkerStatus) any {
 	switch {
 	case w.Gone != nil:
 		return painted{"gone", red}
@@ -84,7 +84,7 @@ func (a *app) workerShowCommand() *cobra.Command {
 
 // workerDetails are the counts of a worker and the jobs that it holds.
 type workerDetails struct {
-	inspect.Worker
+	inspect.WorkerStatus
 	Holds []*qless.Job `json:"holds"`
 }
 
@@ -94,17 +94,17 @@ func (a *app) showWorker(ctx context.Context, client *qless.Client, args []strin
 	if err != nil {
 		return err
 	}
-	details := workerDetails{Worker: inspect.Worker{Name: name}, Holds: []*qless.Job{}}
+	details := workerDetails{WorkerStatus: inspect.WorkerStatus{Name: name}, Holds: []*qless.Job{}}
 	for job, err := range inspect.New(client).HeldBy(name).Jobs(ctx) {
 		if err != nil {
 			return err
 		}
 		details.Holds = append(details.Holds, job)
 	}
-	i := slices.IndexFunc(workers, func(w inspect.Worker) bool { return w.Name == name })
+	i := slices.IndexFunc(workers, func(w inspect.WorkerStatus) bool { return w.Name == name })
 	switch {
 	case i >= 0:
-		details.Worker = workers[i]
+		details.WorkerStatus = workers[i]
 	case len(details.Holds) == 0:
 		return notFound("worker", name)
 	default:
@@ -125,7 +125,7 @@ func (a *app) printWorker(d workerDetails) error {
 	t.add("jobs", d.Jobs)
 	t.add("stalled", alarming(d.Stalled))
 	if i := cmp.Or(d.Info, d.Gone); i != nil {
-		t.add("state", workerState(&d.Worker))
+		t.add("state", workerState(&d.WorkerStatus))
 		t.add("slots", i.Slots)
 		t.add("queues", list(i.Queues))
 		t.add("klasses", list(i.Klasses))
@@ -150,13 +150,13 @@ func (a *app) printWorker(d workerDetails) error {
 	return t.write(a.out)
 }
 
-func (a *app) workerDeregisterCommand() *cobra.Command {
+func (a *app) workerForgetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "deregister WORKER...",
+		Use:     "forget WORKER...",
 		Short:   "Remove workers from the list; they keep their locks, and come back if they run",
-		Example: "  qless worker deregister host-17-ab12cd --yes",
+		Example: "  qless worker forget host-17-ab12cd --yes",
 		Args:    cobra.MinimumNArgs(1),
-		RunE: a.run(a.eachNamed("deregister", "deregistered", "worker", true,
+		RunE: a.run(a.eachNamed("forget", "forgot", "worker", true,
 			func(ctx context.Context, client *qless.Client, name string) error {
 				return inspect.New(client).ForgetWorkers(ctx, name)
 			})),

@@ -182,7 +182,7 @@ func (m *model) move(by int) {
 	m.selected[m.at.page] = rows[to].id
 }
 
-// pause asks whether to pause or unpause the shown or selected queue.
+// pause asks whether to pause or resume the shown or selected queue.
 func (m *model) pause() {
 	var counts *qless.QueueCounts
 	switch {
@@ -201,7 +201,7 @@ func (m *model) pause() {
 	}
 	verb, done := "Pause", "is paused"
 	if counts.Paused {
-		verb, done = "Unpause", "is not paused any more"
+		verb, done = "Resume", "is not paused any more"
 	}
 	source, name, pause := m.source, counts.Name, !counts.Paused
 	m.ask(fmt.Sprintf("%s queue %s, with %s?", verb, name, text.Count(counts.Waiting, "waiting job")),
@@ -225,7 +225,7 @@ func (m *model) unfail() {
 
 // changeJob asks whether to change the selected job of a queue.
 func (m *model) changeJob(
-	verb, done string, do func(ctx context.Context, jid string) (inspect.Result, error),
+	verb, done string, do func(ctx context.Context, jid string) (inspect.Repair, error),
 ) {
 	if m.at.page != queuePage || m.at.why {
 		return
@@ -238,11 +238,11 @@ func (m *model) changeJob(
 // change asks whether to change jobs.
 func (m *model) change(
 	question, done, name string,
-	do func(ctx context.Context, name string) (inspect.Result, error),
+	do func(ctx context.Context, name string) (inspect.Repair, error),
 ) {
 	m.ask(question, func(ctx context.Context) (string, error) {
 		result, err := do(ctx, name)
-		for _, why := range result.Why {
+		for _, why := range result.Reasons {
 			if err == nil {
 				err = why
 			}

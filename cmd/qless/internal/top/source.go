@@ -48,7 +48,7 @@ func (s Server) Jobs(
 
 // Why explains why the jobs of a queue wait.
 func (s Server) Why(ctx context.Context, queue string) (*doctor.Explanation, error) {
-	return doctor.Why(ctx, s.Client, queue)
+	return doctor.Explain(ctx, s.Client, queue)
 }
 
 // Held reads the jobs that a worker holds.
@@ -68,7 +68,7 @@ func (s Server) Failures(ctx context.Context, group string) (inspect.FailureSumm
 	return inspect.New(s.Client).Failures(ctx, group, maxFailures)
 }
 
-// SetPaused pauses or unpauses a queue.
+// SetPaused pauses or resumes a queue.
 func (s Server) SetPaused(ctx context.Context, queue string, paused bool) error {
 	if paused {
 		return s.Client.Queue(queue).Pause(ctx)
@@ -77,16 +77,16 @@ func (s Server) SetPaused(ctx context.Context, queue string, paused bool) error 
 }
 
 // Unfail puts the jobs of a failure group back into their queues.
-func (s Server) Unfail(ctx context.Context, group string) (inspect.Result, error) {
+func (s Server) Unfail(ctx context.Context, group string) (inspect.Repair, error) {
 	return inspect.New(s.Client).Failed(group).Unfail(ctx)
 }
 
 // Cancel deletes a job.
-func (s Server) Cancel(ctx context.Context, jid string) (inspect.Result, error) {
+func (s Server) Cancel(ctx context.Context, jid string) (inspect.Repair, error) {
 	return inspect.New(s.Client).JIDs(jid).Cancel(ctx)
 }
 
 // Promote makes a scheduled job due.
-func (s Server) Promote(ctx context.Context, jid string) (inspect.Result, error) {
+func (s Server) Promote(ctx context.Context, jid string) (inspect.Repair, error) {
 	return inspect.New(s.Client).JIDs(jid).Promote(ctx)
 }

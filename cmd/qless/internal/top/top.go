@@ -25,9 +25,9 @@ type Source interface {
 	Held(ctx context.Context, worker string) ([]*qless.Job, error)
 	Failures(ctx context.Context, group string) (inspect.FailureSummary, error)
 	SetPaused(ctx context.Context, queue string, paused bool) error
-	Unfail(ctx context.Context, group string) (inspect.Result, error)
-	Cancel(ctx context.Context, jid string) (inspect.Result, error)
-	Promote(ctx context.Context, jid string) (inspect.Result, error)
+	Unfail(ctx context.Context, group string) (inspect.Repair, error)
+	Cancel(ctx context.Context, jid string) (inspect.Repair, error)
+	Promote(ctx context.Context, jid string) (inspect.Repair, error)
 }
 
 // JobsOfQueue is a list of a queue with its counts.

@@ -93,7 +93,7 @@ func (m *model) detailSummary() string {
 		}
 		return line
 	case m.detail.failures != nil:
-		return fmt.Sprintf("the latest %d of %s", m.detail.failures.Looked,
+		return fmt.Sprintf("the latest %d of %s", m.detail.failures.Examined,
 			text.Count(m.detail.failures.Total, "failed job"))
 	}
 	return ""
@@ -371,7 +371,7 @@ var helpLines = []string{
 	"  enter          jobs of a queue or a worker, klasses of a failure group",
 	"  esc            back",
 	"  y              what to do about the selected queue; in a queue: why it waits",
-	"  p              pause or unpause a queue, after a question",
+	"  p              pause or resume a queue, after a question",
 	"  u              retry the jobs of a failure group, after a question",
 	"  c r            in a queue: cancel a job, or make it due now, after a question",
 	"  space          read at once",

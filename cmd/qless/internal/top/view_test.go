@@ -49,9 +49,9 @@ func (f *fake) Jobs(_ context.Context, queue string, list inspect.List) (*JobsOf
 
 func (f *fake) Why(context.Context, string) (*doctor.Explanation, error) {
 	return &doctor.Explanation{Causes: []doctor.Reason{
-		{Certain: true, Code: doctor.CodePaused,
-			Sentence: "The queue is paused: workers get no jobs until it is unpaused.",
-			Advice:   "Unpause it.", Command: "qless queue unpause export"},
+		{Certain: true, Code: doctor.ReasonPaused,
+			Sentence: "The queue is paused: workers get no jobs until it is resumed.",
+			Advice:   "Resume it.", Command: "qless queue resume export"},
 		{Sentence: strings.Repeat("No worker is known that takes jobs. ", 4)},
 	}}, f.err
 }
@@ -62,14 +62,14 @@ func (f *fake) Held(context.Context, string) ([]*qless.Job, error) {
 }
 
 func (f *fake) Failures(context.Context, string) (inspect.FailureSummary, error) {
-	return inspect.FailureSummary{Looked: 3, Total: 3, Klasses: []inspect.KlassFailures{
+	return inspect.FailureSummary{Examined: 3, Total: 3, Klasses: []inspect.KlassFailures{
 		{Klass: "Resize", Count: 3, First: noon.Add(-time.Hour), Last: noon.Add(-time.Minute),
 			Message: "took\ntoo long"},
 	}}, f.err
 }
 
 func (f *fake) SetPaused(_ context.Context, queue string, paused bool) error {
-	word := "unpaused "
+	word := "resumed "
 	if paused {
 		word = "paused "
 	}
@@ -77,20 +77,20 @@ func (f *fake) SetPaused(_ context.Context, queue string, paused bool) error {
 	return f.err
 }
 
-func (f *fake) change(word, name string) (inspect.Result, error) {
+func (f *fake) change(word, name string) (inspect.Repair, error) {
 	f.changed = append(f.changed, word+" "+name)
-	return inspect.Result{Changed: 3}, f.err
+	return inspect.Repair{Changed: 3}, f.err
 }
 
-func (f *fake) Unfail(_ context.Context, group string) (inspect.Result, error) {
+func (f *fake) Unfail(_ context.Context, group string) (inspect.Repair, error) {
 	return f.change("unfail", group)
 }
 
-func (f *fake) Cancel(_ context.Context, jid string) (inspect.Result, error) {
+func (f *fake) Cancel(_ context.Context, jid string) (inspect.Repair, error) {
 	return f.change("cancel", jid)
 }
 
-func (f *fake) Promote(_ context.Context, jid string) (inspect.Result, error) {
+func (f *fake) Promote(_ context.Context, jid string) (inspect.Repair, error) {
 	return f.change("promote", jid)
 }
 
@@ -99,7 +99,7 @@ func queueOf(name string, waiting int, oldest time.Duration, perMinute float64) 
 		QueueOverview: inspect.QueueOverview{
 			QueueCounts: qless.QueueCounts{Name: name, Waiting: waiting}, Oldest: oldest,
 		},
-		Rates: doctor.Rates{Completed: perMinute},
+		Rates: doctor.Throughput{Completed: perMinute},
 	}
 }
 
@@ -119,9 +119,9 @@ func newFake() *fake {
 			queueOf("a-queue-with-quite-a-long-name", 3, time.Second, 2.5),
 		},
 		Workers:  doctor.Workforce{Registered: 2, Silent: 1, Slots: 20, Busy: 7},
-		Rates:    doctor.Rates{Completed: 120.5, Failed: 0.4},
+		Rates:    doctor.Throughput{Completed: 120.5, Failed: 0.4},
 		Failures: []doctor.Group{{Name: "timeout", Jobs: 12}, {Name: "gone", Jobs: 1}},
-		Listed: []inspect.Worker{
+		Listed: []inspect.WorkerStatus{
 			{Name: "host-1", Jobs: 7, Info: &inspect.WorkerInfo{
 				Queues: []string{"mail", "thumbs"}, Slots: 10, Host: "host", Started: noon.Add(-time.Hour),
 			}},
@@ -288,9 +288,9 @@ func TestAQueueIsPausedAfterAYesOnly(t *testing.T) {
 	require.Contains(t, d.press("p esc"), "nothing was done")
 	require.Empty(t, source.changed)
 	require.Contains(t, d.press("p y"), "queue mail is paused")
-	require.Contains(t, d.press("home down p"), "Unpause queue export")
+	require.Contains(t, d.press("home down p"), "Resume queue export")
 	d.press("y")
-	require.Equal(t, []string{"paused mail", "unpaused export"}, source.changed)
+	require.Equal(t, []string{"paused mail", "resumed export"}, source.changed)
 	d.press("1 end enter p y")
 	require.Equal(t, "paused mail", source.changed[2], "in the view of a queue")
 	source.err = errors.New("no permission")
@@ -405,14 +405,14 @@ func TestActionsAreAskedFirst(t *testing.T) {
 func TestRemediesOfProblems(t *testing.T) {
 	source := newFake()
 	source.status.Attention[0].Command = "qless why mail"
-	source.status.Attention[1].Command = "qless queue unpause 'my queue'"
+	source.status.Attention[1].Command = "qless queue resume 'my queue'"
 	source.status.Attention[1].Queue = "a-queue-with-quite-a-long-name"
 	d := drive(t, source, 80, 24)
 	require.Contains(t, d.press("end y"), "What to do, copied: qless why mail")
-	require.Contains(t, d.press("home y"), "What to do, copied: qless queue unpause 'my queue'")
+	require.Contains(t, d.press("home y"), "What to do, copied: qless queue resume 'my queue'")
 	require.Contains(t, d.press("down y"), "qless why mail", "the first, as this queue has no problem")
 
 	page := d.press("enter y")
-	require.Contains(t, page, "Unpause it.")
-	require.Contains(t, page, "$ qless queue unpause export")
+	require.Contains(t, page, "Resume it.")
+	require.Contains(t, page, "$ qless queue resume export")
 }
