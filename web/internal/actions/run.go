@@ -361,9 +361,8 @@ func (r *Run) Progress() *Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.now
-	p.Changed, p.Unchanged = r.done.Changed, r.done.Unchanged
+	p.Changed, p.Unchanged, p.IsHalted = r.done.Changed, r.done.Unchanged, r.stopped.Load()
 	p.Handled = p.Changed + p.Unchanged
-	p.IsHalted = r.stopped.Load()
 	if p.Phase == "done" {
 		p.Outcome = r.done
 	}
