@@ -141,12 +141,12 @@ type trial struct {
 
 // A result is the response of an action to a request for JSON.
 type result struct {
-	Count   int
-	Left    int
-	Error   string
-	JIDs    []string
-	Receipt string
-	Recur   string `json:"recurring"`
+	Changed   int
+	Unchanged int
+	Error     string
+	JIDs      []string
+	Receipt   string
+	Recur     string `json:"recurring"`
 }
 
 func trials() map[web.Action]trial {
@@ -263,7 +263,7 @@ func trials() map[web.Action]trial {
 		}},
 		web.ActionQueueUnfail: {with("queue", "slow", "group", "boom", "count", "10"),
 			func(t *testing.T, s *scene, done result) {
-				require.Equal(t, 1, done.Count)
+				require.Equal(t, 1, done.Changed)
 				require.True(t, s.isMember("ql:q:slow-work", s.jids["failed"]))
 			}},
 		web.ActionWorkerForget: {with("worker", "w1"), func(t *testing.T, s *scene, _ result) {
@@ -388,7 +388,7 @@ func (d *desk) did(action string, form url.Values) result {
 	var done result
 	require.NoError(d.t, json.Unmarshal([]byte(got.body), &done))
 	require.Empty(d.t, done.Error)
-	require.Zero(d.t, done.Left, got.body)
+	require.Zero(d.t, done.Unchanged, got.body)
 	return done
 }
 
@@ -406,7 +406,7 @@ func TestEachActionIsDoneLoggedAndRefused(t *testing.T) {
 				s.desk = s.on(web.Options{Logger: log.logger()})
 			}
 			done := s.did(string(action), form)
-			require.Equal(t, 1, done.Count)
+			require.Equal(t, 1, done.Changed)
 			trial.check(t, s, done)
 			if action == web.ActionJobRestore {
 				return

@@ -40,12 +40,12 @@ func TestAllThatAreFoundAreCountedTypedAndCanceled(t *testing.T) {
 	all.Set("typed", "Send")
 	run := d.begin("job.cancel", all)
 	done := d.end(run)
-	require.Equal(t, 1201, done.Count)
+	require.Equal(t, 1201, done.Changed)
 	require.Equal(t, 0, d.count("mail", inspect.Waiting))
 	require.Equal(t, 3, d.count("print", inspect.Waiting))
 	require.Contains(t, d.page(run), "1\u202f201 jobs canceled.")
 	done = d.end(d.begin("job.restore", form("receipt", done.Receipt)))
-	require.Equal(t, 1201, done.Count)
+	require.Equal(t, 1201, done.Changed)
 }
 
 func TestAnActionChangesAllThatFindShows(t *testing.T) {
@@ -81,8 +81,8 @@ func TestAnActionChangesAllThatFindShows(t *testing.T) {
 			what.Set("tags", "seen")
 			what.Set("sure", "1")
 			done := d.did("job.tag", what)
-			require.Equal(t, len(shown), done.Count, shown)
-			require.Zero(t, done.Left)
+			require.Equal(t, len(shown), done.Changed, shown)
+			require.Zero(t, done.Unchanged)
 			for _, jid := range shown {
 				job, err := d.Job(ctx, jid)
 				require.NoError(t, err)

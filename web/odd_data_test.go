@@ -64,7 +64,7 @@ func TestOddDataIsCanceledAndPutAgain(t *testing.T) {
 		all.Add("job", "waiting:"+jid)
 	}
 	done := d.did("job.cancel", all)
-	require.Equal(t, len(jids), done.Count, done.Error)
+	require.Equal(t, len(jids), done.Changed, done.Error)
 	receipt := d.page("/receipts/" + done.Receipt)
 	for line := range strings.Lines(receipt) {
 		require.True(t, json.Valid([]byte(line)), line)
@@ -85,7 +85,7 @@ func TestOddDataIsChanged(t *testing.T) {
 		d := newDesk(t, web.Options{})
 		for i, jid := range d.oddJobs()[:len(oddData)] {
 			said := form(append([]string{"job", "waiting:" + jid}, pairs...)...)
-			require.Equal(t, 1, d.did(action, said).Count, "%s: %q", action, oddData[i])
+			require.Equal(t, 1, d.did(action, said).Changed, "%s: %q", action, oddData[i])
 			require.Equal(t, oddData[i], d.dataOf(jid))
 		}
 	}

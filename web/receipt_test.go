@@ -28,7 +28,7 @@ func TestCanceledJobsCanBeDownloadedAndPutAgain(t *testing.T) {
 	cancel := form()
 	cancel["job"] = []string{"waiting:" + first, "depends:" + second}
 	done := d.did("job.cancel", cancel)
-	require.Equal(t, 2, done.Count)
+	require.Equal(t, 2, done.Changed)
 
 	got := d.ask(http.MethodGet, "/receipts/"+done.Receipt, "")
 	require.Equal(t, http.StatusOK, got.StatusCode)
@@ -42,7 +42,7 @@ func TestCanceledJobsCanBeDownloadedAndPutAgain(t *testing.T) {
 		require.JSONEq(t, string(before[i].Data), string(job.Data))
 	}
 
-	require.Equal(t, 2, d.did("job.restore", form("receipt", done.Receipt)).Count)
+	require.Equal(t, 2, d.did("job.restore", form("receipt", done.Receipt)).Changed)
 	after, err := d.Jobs(ctx, first, second)
 	require.NoError(t, err)
 	for i, job := range after {
@@ -69,7 +69,7 @@ func TestAReceiptIsNotShownWhereDataIsHidden(t *testing.T) {
 	done := d.did("job.cancel", form("job", "waiting:"+jid))
 	got := d.ask(http.MethodGet, "/receipts/"+done.Receipt, "")
 	require.Equal(t, http.StatusForbidden, got.StatusCode)
-	require.Equal(t, 1, d.did("job.restore", form("receipt", done.Receipt)).Count)
+	require.Equal(t, 1, d.did("job.restore", form("receipt", done.Receipt)).Changed)
 	job, err := d.Job(t.Context(), jid)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"n": 1}`, string(job.Data))
@@ -95,16 +95,16 @@ func TestACancelStopsWhenItsReceiptIsFull(t *testing.T) {
 	d.putMany("mail", "Send", 1700)
 	all := form("scope", "queue", "queue", "mail", "list", "waiting", "sure", "1", "typed", "mail")
 	done := d.end(d.begin("job.cancel", all))
-	require.Equal(t, 1000, done.Count)
+	require.Equal(t, 1000, done.Changed)
 	require.Contains(t, done.Error, "a receipt has at most 1\u202f000 jobs")
 	require.Equal(t, 700, d.count("mail", inspect.Waiting), "the rest is left as it was")
 
 	got := d.ask(http.MethodGet, "/receipts/"+done.Receipt, "")
 	require.Equal(t, 1000, strings.Count(got.body, "\n"))
 	rest := d.end(d.begin("job.cancel", all))
-	require.Equal(t, 700, rest.Count)
+	require.Equal(t, 700, rest.Changed)
 	require.Empty(t, rest.Error)
-	require.Equal(t, 1000, d.end(d.begin("job.restore", form("receipt", done.Receipt))).Count)
+	require.Equal(t, 1000, d.end(d.begin("job.restore", form("receipt", done.Receipt))).Changed)
 }
 
 func TestOnlyTheLastReceiptsAreKept(t *testing.T) {

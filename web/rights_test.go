@@ -64,7 +64,7 @@ func TestTheButtonsOfAJobFitItsState(t *testing.T) {
 		"waiting":   {"cancel", "move", "reschedule", "edit", "copy", "log", "track"},
 		"scheduled": {"promote", "reschedule", "edit"},
 		"running":   {"timeout", "cancel"},
-		"failed":    {"retry", "edit", "cancel"},
+		"failed":    {"unfail", "edit", "cancel"},
 		"depends":   {"depend", "undepend"},
 		"complete":  {"move", "copy"},
 	} {
@@ -73,8 +73,8 @@ func TestTheButtonsOfAJobFitItsState(t *testing.T) {
 			require.Contains(t, page, `/actions/job.`+action+`"`, state)
 		}
 		unwanted := map[string][]string{
-			"waiting": {"retry", "timeout", "depend", "untrack", "promote"}, "complete": {"cancel", "edit"},
-			"running": {"edit", "retry"},
+			"waiting": {"unfail", "timeout", "depend", "untrack", "promote"}, "complete": {"cancel", "edit"},
+			"running": {"edit", "unfail"},
 		}[state]
 		for _, action := range unwanted {
 			require.NotContains(t, page, `/actions/job.`+action+`"`, state)

@@ -97,7 +97,7 @@ func TestAllThatMatchAreCountedAndTyped(t *testing.T) {
 	all.Set("typed", "mail")
 	run := d.begin("job.cancel", all)
 	done := d.end(run)
-	require.Equal(t, 1201, done.Count)
+	require.Equal(t, 1201, done.Changed)
 	require.Equal(t, 3, d.count("mail", inspect.Waiting))
 	page := d.page(run)
 	require.Contains(t, page, "1\u202f201 jobs canceled.")
@@ -105,7 +105,7 @@ func TestAllThatMatchAreCountedAndTyped(t *testing.T) {
 
 	back := form("receipt", done.Receipt)
 	done = d.end(d.begin("job.restore", back))
-	require.Equal(t, 1201, done.Count)
+	require.Equal(t, 1201, done.Changed)
 	require.Equal(t, 1204, d.count("mail", inspect.Waiting))
 }
 
@@ -138,7 +138,7 @@ func TestFewJobsThatMatchAreChangedAtOnce(t *testing.T) {
 		{"job.cancel", form("scope", "queue", "queue", "mail", "list", "waiting", "data", `"n":5`), 1},
 		{"job.unfail", form("scope", "failed", "group", "boom", "klass", "Send"), 1},
 	} {
-		require.Equal(t, try.count, d.did(try.action, try.form).Count, try.action)
+		require.Equal(t, try.count, d.did(try.action, try.form).Changed, try.action)
 	}
 	require.Equal(t, 1, d.count("slow", inspect.Waiting))
 	require.Equal(t, 3, d.count("mail", inspect.Waiting))
@@ -175,9 +175,9 @@ func TestJobsThatDependOnEachOtherAreCanceledTogether(t *testing.T) {
 		picked.Add("job", "depends:"+jid)
 	}
 	done := d.did("job.cancel", picked)
-	require.Equal(t, 150, done.Count)
+	require.Equal(t, 150, done.Changed)
 
-	require.Equal(t, 150, d.did("job.restore", form("receipt", done.Receipt)).Count)
+	require.Equal(t, 150, d.did("job.restore", form("receipt", done.Receipt)).Changed)
 	require.Equal(t, 1, d.count("mail", inspect.Waiting))
 	require.Equal(t, 149, d.count("mail", inspect.Depends))
 }
@@ -239,7 +239,7 @@ func TestARunIsWatchedAndStopped(t *testing.T) {
 	require.Contains(t, d.page(run), "It stops after this step.")
 	g.open()
 	done := d.end(run)
-	require.Equal(t, 500, done.Count)
+	require.Equal(t, 500, done.Changed)
 	require.Contains(t, done.Error, "stopped")
 	tracked, err := inspect.New(d.Client).Tracked().JIDs(t.Context(), inspect.Range{Limit: 1})
 	require.NoError(t, err)
