@@ -88,11 +88,11 @@ func TestCanceledJobsArePutAgainFromTheReceipt(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	var done struct {
-		Count   int
+		Changed int
 		Receipt string
 	}
 	require.NoError(t, json.NewDecoder(response.Body).Decode(&done))
-	require.Equal(t, 2, done.Count)
+	require.Equal(t, 2, done.Changed)
 
 	status, receipt := s.get("web", "/receipts/"+done.Receipt)
 	require.Equal(t, http.StatusOK, status)
