@@ -350,8 +350,7 @@ var kinds = []Kind{
 			`for, has failed: a sweep notifies it.{{else}}{{verb .Jobs "job" "was" "were"}} not ` +
 			`notified that others failed: the script of another client, or an old one, failed ` +
 			`those.{{end}}`,
-		Advice:  "Notify them, or wait: a Go worker does so every 5 minutes.",
-		Command: "qless sweep"},
+		Advice: "Notify them, or wait: a Go worker does so every 5 minutes.", Command: "qless sweep"},
 	{Code: ReasonExpiredUnswept, Gravity: Attention,
 		Text:   "{{.Details}}: nothing has noticed that yet.",
 		Advice: "Sweep. If that does not help, qless doctor --fix does.", Command: "qless sweep"},
