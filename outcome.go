@@ -273,12 +273,16 @@ func (o *Outcome) message() string {
 type Backoff func(job *Job, attempt int, err error) time.Duration
 
 // ExponentialBackoff doubles the wait with each attempt, from first up to longest. Each wait varies
-// by up to a quarter, so that jobs that failed together are not retried together.
+// by up to a quarter, so that jobs that failed together are not retried together; but not with the
+// Clock of a [ClientConfig], so that tests can rely on it.
 func ExponentialBackoff(first, longest time.Duration) Backoff {
-	return func(_ *Job, attempt int, _ error) time.Duration {
+	return func(job *Job, attempt int, _ error) time.Duration {
 		wait := longest
 		if shift := attempt - 1; shift < 32 && first<<shift>>shift == first {
 			wait = min(first<<shift, longest)
+		}
+		if job != nil && job.client != nil && job.client.clock != nil {
+			return wait
 		}
 		return time.Duration(float64(wait) * (0.75 + rand.Float64()/2))
 	}

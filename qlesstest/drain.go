@@ -17,11 +17,11 @@ import (
 // where they are, and so do jobs of queues that are paused or at their max-concurrency.
 //
 // Drain starts a worker that was not started, and stops it when the test ends. The workers keep
-// running after Drain, which can be called again. If they have work for more than a minute, the
-// test fails.
+// running after Drain, which can be called again. The test fails if no job ends for a minute while
+// there is work, or if its own deadline is near.
 func Drain(t testing.TB, workers ...*qless.Worker) {
 	t.Helper()
-	d := &drain{t: t, workers: workers, deadline: time.Now().Add(drainTimeout)}
+	d := &drain{t: t, workers: workers}
 	for _, w := range workers {
 		d.start(w)
 	}
@@ -30,13 +30,21 @@ func Drain(t testing.TB, workers ...*qless.Worker) {
 
 // A drain is one call of Drain.
 type drain struct {
-	t        testing.TB
-	workers  []*qless.Worker
-	deadline time.Time
+	t       testing.TB
+	workers []*qless.Worker
+
+	done     int       // the jobs that had ended when there was progress
+	deadline time.Time // for more progress
 }
 
 // drainTimeout turns a hang of Drain into a failure.
 var drainTimeout = time.Minute
+
+// now is the time by which Drain waits.
+var now = time.Now
+
+// testEnd is the time before the deadline of a test at which Drain ends, to tell what runs.
+const testEnd = time.Second
 
 // drainPoll is the time between two checks of the workers.
 const drainPoll = time.Millisecond
@@ -57,9 +65,9 @@ func (d *drain) start(w *qless.Worker) {
 // in flight during the wake-up thus can't hide a job from them.
 func (d *drain) run() {
 	d.t.Helper()
-	now := time.Now()
+	began := time.Now()
 	d.wake()
-	d.until(func(s qless.WorkerStats) bool { return s.Idle && haveLooked(s.Schedules, now) })
+	d.until(func(s qless.WorkerStats) bool { return s.Idle && haveLooked(s.Schedules, began) })
 	for ended := -1; ended != d.ended(); {
 		ended = d.ended()
 		d.wake()
@@ -88,10 +96,27 @@ func (d *drain) until(done func(s qless.WorkerStats) bool) {
 				d.t.Fatalf("qlesstest.Drain: the worker %s was stopped", w.Name())
 			case <-time.After(drainPoll):
 			}
-			if time.Now().After(d.deadline) {
-				d.t.Fatalf("qlesstest.Drain: no end after %v: %s", drainTimeout, describe(w))
-			}
+			d.check(w)
 		}
+	}
+}
+
+// check fails the test if there was no progress for too long, or the test is about to end.
+func (d *drain) check(w *qless.Worker) {
+	d.t.Helper()
+	at := now()
+	if done := d.ended(); done != d.done || d.deadline.IsZero() {
+		d.done, d.deadline = done, at.Add(drainTimeout)
+	}
+	if at.After(d.deadline) {
+		d.t.Fatalf("qlesstest.Drain: no job ended for %v: %s", drainTimeout, describe(w))
+	}
+	test, ok := d.t.(interface{ Deadline() (time.Time, bool) })
+	if !ok {
+		return
+	}
+	if end, ok := test.Deadline(); ok && at.After(end.Add(-testEnd)) {
+		d.t.Fatalf("qlesstest.Drain: no end before that of the test: %s", describe(w))
 	}
 }
 

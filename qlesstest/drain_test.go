@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -216,7 +218,7 @@ func TestDrainThatCanNotEnd(t *testing.T) {
 
 	defer qlesstest.SetDrainTimeout(50 * time.Millisecond)()
 	requireFailure(t, func(t testing.TB) { qlesstest.Drain(t, worker) },
-		"no end after 50ms", worker.Name(), "it is running Slow "+jid+" of queue q")
+		"no job ended for 50ms", worker.Name(), "it is running Slow "+jid+" of queue q")
 }
 
 func TestDrainThatCanNotBegin(t *testing.T) {
@@ -274,4 +276,46 @@ func TestWorkersAreListedWhenTheClockIsMoved(t *testing.T) {
 	until(t, "it is registered again", func() bool { return info() != nil })
 	require.WithinDuration(t, server.Clock().Now().Add(-time.Hour), info().Started, time.Minute)
 	require.WithinDuration(t, server.Clock().Now(), info().Seen, time.Minute)
+}
+
+func TestDrainWaitsWhileJobsEnd(t *testing.T) {
+	var passed atomic.Int64 // minutes
+	defer qlesstest.SetNow(func() time.Time {
+		return time.Unix(0, 0).Add(time.Duration(passed.Load()) * time.Minute)
+	})()
+	client := qlesstest.New(t).Client()
+	worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}, Concurrency: 1})
+	require.NoError(t, err)
+	worker.Handle("Long", func(context.Context, *qless.Job) error {
+		for int64(worker.Stats().Completed) < passed.Load() { // the outcome of the last one is on its way
+			runtime.Gosched()
+		}
+		passed.Add(1)
+		return nil
+	})
+	for range 5 {
+		put(t, client, "Long")
+	}
+	qlesstest.Drain(t, worker)
+	require.Equal(t, 5, worker.Stats().Completed)
+}
+
+// A shortT is a test that is about to end.
+type shortT struct{ testing.TB }
+
+func (shortT) Deadline() (time.Time, bool) { return time.Now(), true }
+
+func TestDrainEndsBeforeItsTest(t *testing.T) {
+	client := qlesstest.New(t).Client()
+	worker, _ := newWorker(t, client)
+	goOn := make(chan struct{})
+	defer close(goOn)
+	worker.Handle("Slow", func(context.Context, *qless.Job) error {
+		<-goOn
+		return nil
+	})
+	start(t, worker)
+	jid := put(t, client, "Slow")
+	requireFailure(t, func(t testing.TB) { qlesstest.Drain(shortT{t}, worker) },
+		"no end before that of the test", "it is running Slow "+jid)
 }

@@ -38,6 +38,7 @@
 package qlesstest
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -52,22 +53,22 @@ import (
 
 // A Server is an in-memory Redis with a qless client.
 type Server struct {
-	mini   *miniredis.Miniredis
-	rdb    *redis.Client
-	client *qless.Client
-	clock  *Clock
+	mini    *miniredis.Miniredis
+	rdb     *redis.Client
+	client  *qless.Client
+	clients []*qless.Client // all of them
+	clock   *Clock
 
 	stop    chan struct{} // stops the expiry of keys by the real time
 	stopped sync.WaitGroup
 }
 
 // New returns a server for one test, with a clock that only the test moves. It is closed when the
-// test ends. To use a client with another config, call [qless.New] with [Server.Redis].
+// test ends.
 func New(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{clock: newClock()}
-	quiet := slog.New(slog.DiscardHandler)
-	if err := s.start(&qless.ClientConfig{Clock: s.clock.Now, Logger: quiet}); err != nil {
+	if err := s.start(); err != nil {
 		t.Fatal(err)
 	}
 	s.clock.server = s.mini
@@ -76,10 +77,10 @@ func New(t testing.TB) *Server {
 }
 
 // Start returns a server for a program. It uses the real time, by which its keys also expire. Call
-// Close to stop it. To use a client with another config, call [qless.New] with [Server.Redis].
+// Close to stop it.
 func Start() (*Server, error) {
 	s := &Server{}
-	if err := s.start(nil); err != nil {
+	if err := s.start(); err != nil {
 		return nil, err
 	}
 	s.stop = make(chan struct{})
@@ -107,7 +108,7 @@ func (s *Server) expire() {
 	}
 }
 
-func (s *Server) start(config *qless.ClientConfig) error {
+func (s *Server) start() error {
 	mini, err := miniredis.Run()
 	if err != nil {
 		return fmt.Errorf("qlesstest: %w", err)
@@ -116,7 +117,7 @@ func (s *Server) start(config *qless.ClientConfig) error {
 	s.rdb = redis.NewClient(&redis.Options{
 		Addr: mini.Addr(), ReadTimeout: time.Minute, // a long script takes seconds on a busy machine
 	})
-	if s.client, err = qless.New(s.rdb, config); err != nil {
+	if s.client, err = s.NewClient(nil); err != nil {
 		s.Close()
 		return err
 	}
@@ -125,6 +126,25 @@ func (s *Server) start(config *qless.ClientConfig) error {
 
 // Client returns a client of the server.
 func (s *Server) Client() *qless.Client { return s.client }
+
+// NewClient returns another client of the server, with a config, which may be nil. It has the clock
+// of the server, as do its workers and the relays of package outbox. In a test, it logs nothing
+// unless the config has a Logger. Close ends it.
+func (s *Server) NewClient(config *qless.ClientConfig) (*qless.Client, error) {
+	var own qless.ClientConfig
+	if config != nil {
+		own = *config
+	}
+	if s.clock != nil {
+		own.Clock = s.clock.Now
+		own.Logger = cmp.Or(own.Logger, slog.New(slog.DiscardHandler))
+	}
+	client, err := qless.New(s.rdb, &own)
+	if err == nil {
+		s.clients = append(s.clients, client)
+	}
+	return client, err
+}
 
 // Clock returns the clock of a server made by New, or nil if the server uses the real time.
 func (s *Server) Clock() *Clock { return s.clock }
@@ -142,8 +162,8 @@ func (s *Server) Close() {
 		s.stopped.Wait()
 		s.stop = nil
 	}
-	if s.client != nil {
-		_ = s.client.Close() // which ends its waits
+	for _, client := range s.clients {
+		_ = client.Close() // which ends its waits
 	}
 	_ = s.rdb.Close() // its state is gone with the server
 	s.mini.Close()

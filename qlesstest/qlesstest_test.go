@@ -85,3 +85,19 @@ func TestKeysExpireByTheClockOfATest(t *testing.T) {
 	server.Clock().Advance(time.Second)
 	require.EqualValues(t, 0, rdb.Exists(t.Context(), "k").Val())
 }
+
+func TestAllClientsOfAServerHaveItsClock(t *testing.T) {
+	server := qlesstest.New(t)
+	client, err := server.NewClient(&qless.ClientConfig{Namespace: "other:"})
+	require.NoError(t, err)
+	worker, r := newWorker(t, client)
+	put(t, client, "Later", qless.Delay(time.Hour))
+	qlesstest.Drain(t, worker)
+	require.Empty(t, r.klasses())
+	server.Clock().Advance(time.Hour)
+	qlesstest.Drain(t, worker)
+	require.Equal(t, []string{"Later"}, r.klasses())
+
+	_, err = server.NewClient(&qless.ClientConfig{MaxData: -2})
+	require.ErrorIs(t, err, qless.ErrInvalid)
+}

@@ -65,7 +65,6 @@ type config struct {
 	listener net.Listener // the API's
 	admin    string       // the password of the dashboard, or empty for none
 	mail     sendFunc
-	clock    func() time.Time // for tests; may be nil
 }
 
 // run runs the service until ctx ends.
@@ -90,7 +89,7 @@ func run(ctx context.Context, cfg config) error {
 		return err
 	}
 	defer func() { _ = telemetry.provider.Shutdown(context.WithoutCancel(ctx)) }()
-	client, err := qless.Dial(ctx, cfg.redis, telemetry.clientConfig(cfg.clock))
+	client, err := qless.Dial(ctx, cfg.redis, telemetry.clientConfig())
 	if err != nil {
 		return err
 	}

@@ -40,11 +40,10 @@ func newFixture(t *testing.T) *fixture {
 	telemetry, err := newTelemetry(trace.WithSyncer(f.spans))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = telemetry.provider.Shutdown(context.Background()) })
-	client, err := qless.New(f.server.Redis(), telemetry.clientConfig(f.server.Clock().Now))
+	client, err := f.server.NewClient(telemetry.clientConfig())
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
 	f.service, err = newService(t.Context(), config{
-		mail: f.send, admin: "secret", clock: f.server.Clock().Now,
+		mail: f.send, admin: "secret",
 	}, client, db, telemetry)
 	require.NoError(t, err)
 	return f

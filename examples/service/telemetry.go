@@ -1,8 +1,6 @@
 package main
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -38,8 +36,8 @@ func newTelemetry(options ...sdktrace.TracerProviderOption) (*telemetry, error) 
 }
 
 // clientConfig returns the config of a client with traces and metrics.
-func (t *telemetry) clientConfig(clock func() time.Time) *qless.ClientConfig {
-	config := &qless.ClientConfig{Namespace: "service:ql:", Clock: clock}
+func (t *telemetry) clientConfig() *qless.ClientConfig {
+	config := &qless.ClientConfig{Namespace: "service:ql:"}
 	t.Configure(config)
 	return config
 }

@@ -235,6 +235,15 @@ func TestExponentialBackoffDoublesWithJitter(t *testing.T) {
 	}
 }
 
+func TestTheBackoffIsExactWithTheClockOfATest(t *testing.T) {
+	e := newEnv(t)
+	job := e.Read(e.Put("q"))
+	backoff := qless.ExponentialBackoff(time.Second, time.Minute)
+	for range 20 {
+		require.Equal(t, 4*time.Second, backoff(job, 3, nil))
+	}
+}
+
 func TestTheDefaultBackoffBeginsWithASecond(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
