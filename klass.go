@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/qless/qless-go/internal/jobopts"
 )
@@ -102,6 +103,22 @@ func (o withDefaults) applyPut(given *jobopts.Options) {
 	for _, option := range o.given {
 		option.applyPut(given)
 	}
+}
+
+// Recur puts a job into a queue at regular intervals, as [Queue.Recur] does. A klass whose defaults
+// include an option that is not a RecurOption, such as [Limits], is [ErrInvalid].
+func (k Klass[T]) Recur(
+	ctx context.Context, queue *Queue, data T, every time.Duration, options ...RecurOption,
+) (jid string, err error) {
+	var all []RecurOption
+	for _, option := range k.defaults {
+		own, ok := option.(RecurOption)
+		if !ok {
+			return "", invalid("recur", "", "recurring jobs have no %T, a default of %s", option, k.name)
+		}
+		all = append(all, own)
+	}
+	return queue.Recur(ctx, k.name, data, every, append(all, options...)...)
 }
 
 // Data decodes the data of a job. A job of another klass is [ErrInvalid], as is one whose data is

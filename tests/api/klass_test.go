@@ -83,6 +83,23 @@ func TestAJobThatIsPutAgainGetsTheDefaults(t *testing.T) {
 	require.Empty(t, job.Headers)
 }
 
+func TestJobsOfAKlassRecur(t *testing.T) {
+	e := newEnv(t)
+	q := e.Queue("q")
+	klass := qless.NewKlass[[]int]("K", qless.Retries(2), qless.Tags{"t"})
+	jid, err := klass.Recur(t.Context(), q, []int{1}, time.Hour, qless.Priority(3))
+	require.NoError(t, err)
+	job, err := e.RecurringJob(t.Context(), jid)
+	require.NoError(t, err)
+	require.Equal(t, []any{"K", "[1]", 2, 3, qless.Tags{"t"}, time.Hour},
+		[]any{job.Klass, string(job.Data), job.Retries, job.Priority, job.Tags, job.Interval})
+
+	limited := qless.NewKlass[any]("K", qless.Limits{"l"})
+	_, err = limited.Recur(t.Context(), q, nil, time.Hour)
+	requireCode(t, qless.ErrInvalid, err)
+	require.ErrorContains(t, err, "recurring jobs have no qless.Limits, a default of K")
+}
+
 func TestNewKlassRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		name     string
