@@ -57,14 +57,18 @@ func (a *app) queueStats(
 	return a.print(all, func() *table { return statsTable(all) })
 }
 
-// queueNames returns the named queues, or all of them.
+// queueNames returns the queues with names or patterns, or all of them.
 func (a *app) queueNames(
 	ctx context.Context, client *qless.Client, args []string,
 ) ([]string, error) {
 	if len(args) == 0 {
 		return queuesKnown(ctx, client)
 	}
-	return a.names(args)
+	names, err := a.names(args)
+	if err != nil {
+		return nil, err
+	}
+	return matching(ctx, client, names)
 }
 
 func statsTable(all []queueStats) *table {

@@ -55,9 +55,11 @@ func TestAPatternStandsForTheQueuesThatMatch(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, e.Client().Cancel(t.Context(), jid))
 	}
-	for _, verb := range []string{"pause", "resume", "forget", "wait"} {
-		r := e.fields("queue " + verb + " sms nosuch* --yes")
-		require.Equal(t, run{3, "", "qless: no queue matches \"nosuch*\"\n"}, r, verb)
+	for _, command := range []string{
+		"queue pause", "queue resume", "queue forget", "queue wait", "queue stats", "recur ls", "sweep",
+	} {
+		r := e.fields(command + " sms nosuch* --yes")
+		require.Equal(t, run{3, "", "qless: no queue matches \"nosuch*\"\n"}, r, command)
 	}
 	r := e.fields("queue pause mail-* sms --yes")
 	require.Equal(t, run{0, "", "paused mail-a\npaused mail-b\npaused sms\n"}, r)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +18,7 @@ func (a *app) sweepCommand() *cobra.Command {
 		Long: "Clean up leftovers that no other call has noticed: end jobs whose lives are over,\n" +
 			"delete failed jobs that the settings do not keep, and notify jobs with --on-failure of\n" +
 			"failures that they were not notified of. In named queues, also move jobs that have fallen\n" +
-			"due or whose locks have expired; \"*\" stands for all queues.",
+			"due or whose locks have expired; in a name, * stands for any text.",
 		Example:           "  qless sweep\n  qless sweep mail sms\n  qless sweep '*' --json",
 		RunE:              a.run(a.sweep),
 		ValidArgsFunction: a.completeNames(queuesKnown),
@@ -29,6 +30,12 @@ const sweptAtOnce = 100
 
 // sweep sweeps until all failed jobs were examined and no leftovers are found.
 func (a *app) sweep(ctx context.Context, client *qless.Client, queues []string) error {
+	if !slices.Equal(queues, []string{"*"}) {
+		var err error
+		if queues, err = matching(ctx, client, queues); err != nil {
+			return err
+		}
+	}
 	groups, err := inspect.New(client).FailureGroups(ctx)
 	if err != nil {
 		return err
