@@ -63,14 +63,30 @@
 // call determines which options it accepts. Unused options cost nothing. docs/extensions.md lists
 // them with their costs, and with how clients in other languages see them.
 //
-// Identity and order: [JID], [If], [Unique], [Priority], [Fair], [Limits], [Tags], [Headers].
+//   - Identity and order: [JID], [If], [Unique], [Priority], [Fair], [Limits], [Tags], [Headers].
+//   - Times and retries: [Delay], [At], [Retries], [LockTime], [OnLost], [MaxRunTime], [StartBy],
+//     [TTL], [KeepFor], [KeepFailedFor].
+//   - Other jobs: [DependsOn], [OnFailure].
+//   - Single calls: [Offset] and [Backlog] of a recurring job, [OnProgress] of a wait.
 //
-// Times and retries: [Delay], [At], [Retries], [LockTime], [OnLost], [MaxRunTime], [StartBy],
-// [TTL], [KeepFor], [KeepFailedFor].
+// # Zero, nil and -1
 //
-// Other jobs: [DependsOn], [OnFailure].
+// In a field of a config, 0, nil and an empty text mean the default, and -1 means none, such as no
+// limit or no wait. Other negative values are [ErrInvalid], and so is -1 where a value is needed.
+// In an option or an argument, 0 is a value like others, and the default applies if the option is
+// left out. Exceptions say so: for a [Backlog], 0 means no limit, and for a [Snooze], 1 s.
 //
-// For single calls: [Offset] and [Backlog] of a recurring job, [OnProgress] of a wait.
+// # Words
+//
+// A state is an adjective, a list of jobs has the name of a state or one of its own, and what has
+// happened, as an event or a number, is a participle. The words are the same in JSON, in metrics,
+// on the command line and in the dashboard:
+//
+//	states  complete depends failed running scheduled timed_out waiting
+//	lists   recurring stalled (running with a lock that has ended)
+//	events  advanced canceled completed config_set config_unset ended failed lock_lost lost
+//	        panicked paused popped put released resumed retried spawned stalled started
+//	        tracked unfailed untracked
 //
 // # Workers, handlers and outcomes
 //
@@ -90,9 +106,6 @@
 // A [Batch] runs a job once all its members have ended. A [Limit] bounds the number of jobs, in all
 // queues, that run at once or start within a period. A [Schedule] puts jobs at fixed times while a
 // worker follows it; a [RecurringJob] puts jobs at intervals, whenever any client pops its queue.
-//
-// # Shards
-//
 // Package shards spreads jobs over several namespaces, of one server or of many.
 //
 // # Errors

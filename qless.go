@@ -357,10 +357,8 @@ func hostName() string {
 const DefaultNamespace = "ql:"
 
 // A ClientConfig configures a client, for [New] and [Dial]. No field is required, and the config
-// can be used for several clients. Its functions must be safe for concurrent use.
-//
-// A number or duration of 0 means the default. Where a field can be disabled, -1 disables it; other
-// negative values are invalid. To extend a function that is set, wrap it.
+// can be used for several clients. Its functions must be safe for concurrent use. To extend a
+// function that is set, wrap it.
 type ClientConfig struct {
 	// Clock is the source of the time. It is meant for tests. If it does not return, the time is this
 	// machine's.
@@ -446,7 +444,7 @@ type ClientConfig struct {
 
 	// ReplicaTimeout is the maximum time to wait for the Replicas of a put.
 	//
-	// Defaults to 1 s. It must be at least 1 ms, and can't be disabled.
+	// Defaults to 1 s. It must be at least 1 ms.
 	ReplicaTimeout time.Duration
 
 	// Replicas is the number of replicas that must have a job before a call that puts it returns, so
@@ -457,7 +455,7 @@ type ClientConfig struct {
 	// It should be the number of all replicas: with fewer, a replica without the job may become the
 	// master. Each script of a put is followed by a WAIT, with a round trip to the replicas.
 	//
-	// Defaults to 0: none. The value -1 means the same.
+	// Defaults to none.
 	Replicas int
 
 	// Unbatched sends each put by itself. By default, concurrent puts share scripts: while one is in

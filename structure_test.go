@@ -36,7 +36,7 @@ const (
 // the root. A commit that raises a limit says why, and names what it could have removed instead.
 const limits = `
 package                                       lines files  file  func cycle exported
-.                                             12084    40   692    44    16      327
+.                                             12110    40   692    44    16      327
 bench                                          6000    35   359    60    34        0
 cmd/qless                                        50     1    19     3     1        0
 cmd/qless/internal/cli                        10350    58   355    51    56        1
@@ -99,7 +99,7 @@ lua                                              50     1    10     0     0     
 outbox                                         2300    12   431    40     9       29
 qlessotel                                      1050     8   308    38     5        8
 qlessprom                                      1650     9   321    39     6       22
-qlesstest                                       500     6   150    17     1       17
+qlesstest                                       550     6   170    17     1       18
 shards                                          550     3   282    27     1       26
 web                                            5600    32   388    40    27       48
 web/browsertest                                  50     1     6     0     0        0
@@ -562,4 +562,89 @@ func largestCycle(used map[string]map[string]bool) (largest []string) {
 	}
 	slices.Sort(largest)
 	return largest
+}
+
+// isInside reports whether users don't meet the names in a file, or another protocol has made them.
+func isInside(file string) bool {
+	top, _, _ := strings.Cut(file, "/")
+	return slices.Contains([]string{"bench", "compat", "examples", "internal", "lua", "tests"}, top) ||
+		strings.HasPrefix(file, "gateway/lmstfy/")
+}
+
+// vocabulary returns the words of the table in the package comment, by their kind.
+func vocabulary(t *testing.T) map[string][]string {
+	t.Helper()
+	_, table, found := strings.Cut(readFile(t, "doc.go"), "//\tstates ")
+	require.True(t, found)
+	table, _, _ = strings.Cut("states "+table, "\n//\n")
+	words, kind := map[string][]string{}, ""
+	for line := range strings.Lines(inBrackets.ReplaceAllString(table, "")) {
+		for _, word := range strings.Fields(strings.TrimPrefix(line, "//")) {
+			if slices.Contains([]string{"states", "lists", "events"}, word) {
+				kind = word
+				continue
+			}
+			words[kind] = append(words[kind], word)
+		}
+	}
+	require.Len(t, words, 3)
+	return words
+}
+
+var (
+	inBrackets = regexp.MustCompile(`\([^)]*\)`)
+	constant   = regexp.MustCompile(`(?m)^\s*(?:const )?([A-Z]\w*) +(\w+) += "([a-z_]+)"`)
+	jsonKey    = regexp.MustCompile(`(?m)^.*json:"([a-z_0-9]+).*$`)
+)
+
+// otherForms are words of the same origin as a state or an event that mean something else: orders
+// and nouns, and words of the server.
+var otherForms = strings.Fields("cancel complete dependency dependencies dependents ends fail " +
+	"failing failure failures log put_at puts release resume retry retries retrying run runs " +
+	"schedule schedules start start_by timeout track wait waits")
+
+// qless's own words on the wire are not ours.
+func TestStatesListsAndEventsHaveTheirWords(t *testing.T) {
+	words := vocabulary(t)
+	kinds := map[string][]string{
+		"State": words["states"], "List": slices.Concat(words["states"], words["lists"]),
+		"EventKind": words["events"], "JobEventKind": words["events"],
+	}
+	known := slices.Concat(words["states"], words["lists"], words["events"], otherForms)
+	stems := map[string]bool{}
+	for _, word := range slices.Concat(words["states"], words["events"]) {
+		stems[strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(word, "s"), "ed"), "ing")] = true
+	}
+	isKnown := func(name string) bool {
+		for part := range strings.SplitSeq(name, "_") {
+			for stem := range stems {
+				if strings.HasPrefix(part, stem) && !slices.Contains(known, part) &&
+					!slices.Contains(known, name) {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	files, _ := goFiles(t)
+	constants, keys := 0, 0
+	for _, file := range files {
+		if isInside(file) {
+			continue
+		}
+		for _, match := range constant.FindAllStringSubmatch(readFile(t, file), -1) {
+			if of, ok := kinds[match[2]]; ok && match[3] != "gap" {
+				constants++
+				assert.Contains(t, of, match[3], "%s: %s", file, match[1])
+			}
+		}
+		for _, match := range jsonKey.FindAllStringSubmatch(readFile(t, file), -1) {
+			if !strings.Contains(match[0], "wire.") {
+				keys++
+				assert.True(t, isKnown(match[1]), "%s: %s", file, match[1])
+			}
+		}
+	}
+	require.Greater(t, constants, 30)
+	require.Greater(t, keys, 200)
 }

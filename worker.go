@@ -396,9 +396,6 @@ func (g WorkerGroup) Drain(ctx context.Context) error {
 }
 
 // A WorkerConfig configures a worker. Only Queues is required.
-//
-// A number or duration of 0 means the default. Where a field can be disabled, -1 disables it; other
-// negative values are invalid.
 type WorkerConfig struct {
 	// Backoff returns how long a job waits before it is retried after an error.
 	//
@@ -432,7 +429,7 @@ type WorkerConfig struct {
 	// retried if it returns an error. The option [MaxRunTime] sets it for one klass, and a job with
 	// that option may have less time.
 	//
-	// Defaults to 0: never. The value -1 means the same.
+	// Defaults to none.
 	MaxRunTime time.Duration
 
 	// Name is the worker's name, the owner of its locks. It must be unique among the live
@@ -460,7 +457,7 @@ type WorkerConfig struct {
 	// nothing wakes it. It should be the same for all workers of a queue, and less than an hour,
 	// because a job with a longer delay wakes no worker.
 	//
-	// Defaults to 10 s. It must be at least 1 ms, and can't be disabled.
+	// Defaults to 10 s. It must be at least 1 ms.
 	PollInterval time.Duration
 
 	// Prefetch is the maximum number of jobs that a worker with short handlers takes ahead of its free
@@ -468,7 +465,7 @@ type WorkerConfig struct {
 	// another worker is idle for one of its queues, and none of a queue with a max-concurrency. It
 	// releases jobs that have waited for 20 ms, and all when it is paused or stopped.
 	//
-	// Defaults to 0: as needed, up to 16. The value -1 means none.
+	// Defaults to as many as needed, up to 16. The value -1 means none.
 	Prefetch int
 
 	// Queues are the queues to take jobs from, at most 1000. A name may be a pattern: in "mail-*" the
