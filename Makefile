@@ -29,6 +29,10 @@ SEQUENTIAL := $(addprefix $(ROOT)/,doctor internal/luasrc \
 SLOW       := $(addprefix $(ROOT)/tests/,chaos cluster network)
 OTHERS      = $(filter-out $(SEQUENTIAL) $(SLOW),$(shell GOWORK=off go list ./...))
 
+# The checks of modules whose tests have the race detector use the same build as these, so that no
+# package is compiled twice.
+STATICCHECK_RACE := nice go run -exec 'env GOFLAGS=-race' $(STATICCHECK)
+
 .DEFAULT_GOAL := help
 
 # Checks run in order, the quick ones first.
@@ -80,7 +84,7 @@ run: ## run the quickstart
 .PHONY: outbox
 outbox: ## check and test the outbox, a module of its own that needs PostgreSQL and MariaDB
 	@.ci/install databases
-	cd outbox && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
+	cd outbox && $(STATICCHECK_RACE) ./... && go test -race -vet all ./...
 
 .PHONY: examples
 examples: ## check and test the examples that are modules of their own; one needs Sidekiq
@@ -92,7 +96,7 @@ examples: ## check and test the examples that are modules of their own; one need
 
 .PHONY: gateway
 gateway: ## check and test the servers for other protocols, a module of their own
-	cd gateway && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
+	cd gateway && $(STATICCHECK_RACE) ./... && go test -race -vet all ./...
 
 .PHONY: cmd
 cmd: ## check and test the command line, a module of its own
@@ -100,11 +104,11 @@ cmd: ## check and test the command line, a module of its own
 
 .PHONY: qlessprom
 qlessprom: ## check and test the metrics for Prometheus, a module of their own, and deploy/
-	cd qlessprom && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
+	cd qlessprom && $(STATICCHECK_RACE) ./... && go test -race -vet all ./...
 
 .PHONY: qlessotel
 qlessotel: ## check and test the instrumentation for OpenTelemetry, a module of its own
-	cd qlessotel && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
+	cd qlessotel && $(STATICCHECK_RACE) ./... && go test -race -vet all ./...
 
 .PHONY: tracing
 tracing: ## check and test traces that cross modules

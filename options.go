@@ -89,9 +89,13 @@ func (o JID) applyRecur(given *recurOptions)  { given.JID = string(o) }
 // 0, or the job's present priority.
 //
 // Among jobs with the same priority, the oldest is popped first. A queue stores both in one
-// floating-point number, so a large priority leaves less precision for the age: with priority 100,
-// jobs put within 142 µs may be popped in any order, with 1000 within 1.1 ms, and with 1000000
-// within 1.2 s.
+// floating-point number, so a large priority leaves less precision for the age. Jobs that were put
+// closer together than this may be popped in any order:
+//
+//	      1  1.1 µs
+//	    100  142 µs
+//	   1000  1.1 ms
+//	1000000  1.2 s
 type Priority int
 
 func (o Priority) applyPut(given *jobopts.Options)  { given.Priority = (*int)(&o) }
