@@ -169,9 +169,14 @@ func (f Function[T, R]) Handle(
 // Call puts a job, waits until it has ended, and returns its result. It has the errors of
 // [Queue.Call] and [ResultAs]: a job that fails is [ErrFailed].
 func (f Function[T, R]) Call(
-	ctx context.Context, queue *Queue, data T, options ...PutOption,
+	ctx context.Context, to Caller, data T, options ...PutOption,
 ) (R, error) {
-	return ResultAs[R](queue.Call(ctx, f.name, data, f.with(options)...))
+	return ResultAs[R](to.Call(ctx, f.name, data, f.with(options)...))
+}
+
+// A Caller is where a [Function] is called: a [Queue], or one of package shards.
+type Caller interface {
+	Call(ctx context.Context, klass string, data any, options ...PutOption) (Result, error)
 }
 
 // Wait waits for a job that was put earlier, as [Client.Wait] does, and returns its result. It has

@@ -10,6 +10,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/shards"
 )
 
 type given = []qless.PutOption
@@ -183,6 +184,11 @@ func TestAKlassInEveryCall(t *testing.T) {
 	require.Equal(t, 4, n)
 	_, err = length.Call(ctx, q, "")
 	requireCode(t, qless.ErrFailed, err)
+	sharded, err := shards.New(shards.ByJID, client)
+	require.NoError(t, err)
+	n, err = length.Call(ctx, sharded.Queue("q"), "fives")
+	require.NoError(t, err)
+	require.Equal(t, 5, n)
 
 	jids := []string{"put", "many", "callback", "member"}
 	put, err := length.Put(ctx, q, "a", qless.JID(jids[0]))
