@@ -132,6 +132,6 @@
 //
 // # Tools
 //
-// Package inspect lists, finds and repairs jobs, for dashboards and scripts. [Client.Events]
+// Package inspect lists, finds and repairs jobs, and sweeps up leftovers. [Client.Events]
 // subscribes to the events of a namespace. [Client.Do] runs any command of the script.
 package qless

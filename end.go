@@ -126,31 +126,6 @@ func (c *Client) endArgs(jid string, end *End) ([]any, error) {
 	return append(args, result), err
 }
 
-// Forget deletes the record of a complete or failed job with its result, history, tags, tracking,
-// and place in a failure group. No message is published.
-//
-// A job that has not ended is left alone, and the error is [ErrRunning] or [ErrUnfinished]: use
-// [Client.Cancel] to delete it. A failed job that others depend on is [ErrHasDependents]. If there
-// is no such job, the error is [ErrNotFound].
-func (c *Client) Forget(ctx context.Context, jid string) error {
-	const op = "forget"
-	if err := checkJobName(op, jid); err != nil {
-		return err
-	}
-	reply, err := c.run(ctx, op, jid, jid)
-	if err != nil {
-		return err
-	}
-	switch state, err := stateIn(op, jid, reply); {
-	case err != nil || state == StateComplete || state == StateFailed:
-		return err
-	case state == StateRunning:
-		return inState(op, jid, ErrRunning, state)
-	default:
-		return inState(op, jid, ErrUnfinished, state)
-	}
-}
-
 // stateIn returns the state of a job in a reply, by the server's name for it.
 func stateIn(op, jid string, reply any) (State, error) {
 	state, ok := reply.(string)
@@ -341,7 +316,7 @@ const reportArgs = 5
 const reportBatch = 200
 
 // completeWithRest is the state of a complete job with more dependents than one script releases or
-// notifies: Sweep handles the others.
+// notifies: sweeps handle the others.
 const completeWithRest = string(StateComplete) + "+"
 
 // leavesRest reports whether a reply of the script finish for a job has the mark of deferred
@@ -354,7 +329,8 @@ func leavesRest(answer string) bool {
 // work.
 func (c *Client) settleDeferred(ctx context.Context) {
 	for {
-		if n, err := c.Sweep(ctx); err != nil || n < settleBatchSize {
+		reply, err := c.run(ctx, "sweep", "")
+		if n, ok := reply.(int64); err != nil || !ok || n < settleBatchSize {
 			return
 		}
 	}

@@ -31,9 +31,6 @@ const (
 	// can't be canceled because it is complete.
 	ErrFinished Code = "finished"
 
-	// ErrFollowed: a schedule can't be forgotten because a worker follows it.
-	ErrFollowed Code = "followed"
-
 	// ErrHasDependents: a job can't be canceled, or a failed one forgotten, because a job outside the
 	// call depends on it.
 	ErrHasDependents Code = "has_dependents"
@@ -100,7 +97,6 @@ var codeTexts = map[Code]string{
 	ErrExists:        "the job exists",
 	ErrFailed:        "the job has failed",
 	ErrFinished:      "the job has ended",
-	ErrFollowed:      "a worker follows the schedule",
 	ErrHasDependents: "another job depends on it",
 	ErrInvalid:       "invalid argument",
 	ErrLockLost:      "the job belongs to another worker",

@@ -359,39 +359,8 @@ func ExampleClient_End() {
 		state, err := client.End(ctx, jid, bounced)
 		fmt.Println(state, errors.Is(err, qless.ErrFinished))
 	}
-	fmt.Println(client.Forget(ctx, jid))
 	// Output:
 	// waiting false
 	// failed false
 	//  true
-	// <nil>
-}
-
-// A program sweeps once a second, so that expired jobs take up no memory.
-func ExampleClient_Sweep() {
-	server, err := qlesstest.Start()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	ctx := context.Background()
-	client := server.Client()
-	_, err = client.Queue("mail").Put(ctx, "Welcome", nil, qless.TTL(time.Millisecond))
-	if err != nil {
-		log.Fatal(err)
-	}
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for range ticker.C {
-		n, err := client.Sweep(ctx)
-		if err != nil {
-			log.Fatal(err)
-		}
-		if n > 0 {
-			fmt.Println(n, "deleted")
-			break
-		}
-	}
-	// Output:
-	// 1 deleted
 }

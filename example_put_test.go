@@ -260,7 +260,7 @@ func ExampleUnique() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	holder, err := client.Holder(ctx, "sync", 7)
+	holder, err := inspect.New(client).Holder(ctx, "sync", 7)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -13,6 +13,19 @@ import (
 )
 
 func init() {
+	inside.Run = func(
+		ctx context.Context, client any, command, jid string, args ...any,
+	) (any, error) {
+		return client.(*Client).run(ctx, command, jid, args...)
+	}
+	inside.PutStored = func(
+		ctx context.Context, client any, queue, jid, klass, data string, pairs []string,
+	) (string, error) {
+		return client.(*Client).putStored(ctx, queue, jid, klass, data, pairs)
+	}
+}
+
+func init() {
 	inside.Prepare, inside.PutOnce = prepareFor, putOnce
 	inside.Check = func(queue string, spec any) (inside.Put, error) {
 		p, err := newPut(queue, spec.(JobSpec))

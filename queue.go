@@ -3,7 +3,6 @@ package qless
 import (
 	"context"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
@@ -214,15 +213,11 @@ func (q *Queue) Pause(ctx context.Context) error { return q.do(ctx, "pause") }
 // Resume lets jobs of the queue be popped again.
 func (q *Queue) Resume(ctx context.Context) error { return q.do(ctx, "unpause") }
 
-// Forget removes the queue from the list of known queues until a job is put into it. A queue that
-// has jobs is [ErrInvalid], with their number: workers of a pattern would not find them.
-func (q *Queue) Forget(ctx context.Context) error { return q.do(ctx, "queue.forget", "") }
-
-func (q *Queue) do(ctx context.Context, op string, before ...any) error {
+func (q *Queue) do(ctx context.Context, op string) error {
 	if err := q.check(op); err != nil {
 		return err
 	}
-	_, err := q.client.run(ctx, op, "", append(before, q.name)...)
+	_, err := q.client.run(ctx, op, "", q.name)
 	return err
 }
 
@@ -283,56 +278,4 @@ func (q *Queue) checkRecur(klass string, every time.Duration, o *recurOptions) e
 		return err
 	}
 	return checkOptions("recur", o.JID, &o.Options)
-}
-
-// allQueues stands for every known queue.
-const allQueues = "*"
-
-// Sweep deletes and repairs leftovers of other calls, and returns the number of jobs affected:
-//
-//   - expired jobs, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor]: at most 100;
-//   - failed jobs of any group that exceed jobs-failed-history or
-//     jobs-failed-history-count;
-//   - jobs with an [OnFailure] that wait for a failed job and were not notified, because a client
-//     in another language failed it, or there were too many for one call: about 200;
-//   - jobs that wait for a complete job with more than 250 dependents, if the program that
-//     completed it ended before it had released them all: at most 250.
-//
-// For the second and third, a call examines about 100 failed jobs, of at most 100 groups, and the
-// next call continues from there. With nothing to do, it costs the server 3 commands. It also
-// examines 100 tracked jobs, and stops tracking deleted ones without counting them.
-//
-// Given the names of up to 1000 queues, it also moves up to 100 of their jobs to where a pop would
-// find them, so that readers see true counts, states and lists: due jobs, children of recurring
-// jobs, and, according to [OnLost], jobs with expired locks, with the usual notice, grace period,
-// and loss of a retry. The name "*" stands for all queues: a call examines 100 of them, and the
-// next call others. A queue costs 3 commands.
-//
-// No worker gets an expired job, swept or not, and the next pop finds due jobs. A program that
-// relies on the rest, such as on handlers ending at the TTL of their jobs, should call Sweep from
-// time to time, for instance every second. Several programs may do so.
-func (c *Client) Sweep(ctx context.Context, queues ...string) (int, error) {
-	if err := checkSwept(queues); err != nil {
-		return 0, err
-	}
-	reply, err := c.run(ctx, "sweep", "", anys(nil, queues...)...)
-	if err != nil {
-		return 0, err
-	}
-	return decodeInt("sweep", reply)
-}
-
-func checkSwept(queues []string) error {
-	if len(queues) > maxReserve {
-		return invalid("sweep", "", "%d queues are more than %d", len(queues), maxReserve)
-	}
-	if len(queues) > 1 && slices.Contains(queues, allQueues) {
-		return invalid("sweep", "", "\"*\" and names of queues can't be used together")
-	}
-	for _, queue := range queues {
-		if err := checkName("sweep", "queue name", queue); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -337,33 +337,14 @@ func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time, mi
 }
 
 // maxScheduleSize is the maximum size in bytes of the data and options of a schedule that are
-// registered, so that [Client.RunSchedule] can put its job.
+// registered, so that package inspect can put its job.
 const maxScheduleSize = 64 << 10
 
-// RunSchedule puts a job of a schedule at once, in addition to its regular jobs: its next due time
-// and its missed times stay as they are. The job has the data and options that the schedule's last
-// worker registered, but no delay. Its jid, which RunSchedule returns, is <ID>@run-<random>, unless
-// the schedule's options set one.
-//
-// The schedule needs no followers. If its data and options exceed 64 KiB together, they are not
-// registered, and the error is [ErrInvalid]. If there is no such schedule, it is [ErrNotFound]; if
-// an option refuses the job, [ErrExists].
-func (c *Client) RunSchedule(ctx context.Context, id string) (jid string, err error) {
-	fields, err := c.registered(ctx, id)
-	if err != nil {
-		return "", err
-	}
-	var pairs []string
-	if json.Unmarshal([]byte(fields[fieldPairs]), &pairs) != nil {
-		return "", invalid("put", "", "schedule %q: its data and options have more than %d bytes, "+
-			"so that they are not registered", id, maxScheduleSize)
-	}
-	jid = fields[fieldOnly]
-	if jid == "" {
-		jid = id + "@run-" + newJID()
-	}
-	queue, klass := fields[fieldQueue], fields[fieldKlass]
-	args := []any{c.worker, queue, jid, klass, fields[fieldData], "0", "checked", "1"}
+// putStored puts a job with encoded data, pairs of stored options, and the Headers of the config.
+func (c *Client) putStored(
+	ctx context.Context, queue, jid, klass, data string, pairs []string,
+) (_ string, err error) {
+	args := []any{c.worker, queue, jid, klass, data, "0", "checked", "1"}
 	call := Command{Name: "put", Queue: queue, Klass: klass, JID: jid, Count: 1}
 	ctx, done := c.beginCall(ctx, call)
 	defer func() { done(jid, err) }()
@@ -403,41 +384,6 @@ func (c *Client) addHeadersTo(ctx context.Context, pairs []string) ([]string, er
 	}
 	own := jobopts.Options{Headers: headers}
 	return append(pairs, "o", own.Text()), nil
-}
-
-// The fields of a registered schedule in a reply, by their places.
-const (
-	fieldQueue = 2
-	fieldKlass = 3
-	fieldOnly  = 10
-	fieldData  = 11
-	fieldPairs = 12
-)
-
-// registered returns the fields of a registered schedule, or [ErrNotFound].
-func (c *Client) registered(ctx context.Context, id string) ([]string, error) {
-	const op = "schedules"
-	if err := checkName(op, "schedule ID", id); err != nil {
-		return nil, err
-	}
-	reply, err := c.run(ctx, op, "", id)
-	if err != nil {
-		return nil, err
-	}
-	found, err := decode[struct {
-		Items wire.List[struct {
-			Fields wire.List[wire.Text] `json:"fields"`
-		}] `json:"items"`
-	}](op, reply)
-	if err != nil {
-		return nil, err
-	}
-	if len(found.Items) == 0 {
-		return nil, &Error{Op: op, Code: ErrNotFound, Message: "no such schedule: " + id}
-	}
-	fields := make([]string, fieldPairs+1) // missing ones are empty
-	copy(fields, wire.Strings(found.Items[0].Fields))
-	return fields, nil
 }
 
 // A registration holds a worker's data about a schedule.

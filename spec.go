@@ -163,8 +163,7 @@ type JobOptions struct {
 	// TTL is when the job is deleted in any state: see [TTL].
 	TTL time.Time `json:"ttl,omitzero"`
 
-	// Unique is the key of the job's put. The job may no longer hold it: see [Unique] and
-	// [Client.Holder].
+	// Unique is the key of the job's put. The job may no longer hold it: see [Unique].
 	Unique *UniqueClaim `json:"unique,omitempty"`
 
 	// Weight is the number of turns of the tenant, or 0 without one.

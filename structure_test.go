@@ -60,9 +60,9 @@ gateway/internal/keepalive/keepalivetest        100     1    68    20     1     
 gateway/lmstfy                                 4100    26   466    35    20       22
 gateway/lmstfy/serve                            250     3   204    42     1        2
 gateway/mixed                                    50     1    18     0     0        0
-gateway/workq                                  2850    18   332    36     7        9
+gateway/workq                                  2900    18   332    36     7        9
 gateway/workq/serve                             100     1    97    22     1        3
-inspect                                        2900    14   428    36     4       98
+inspect                                        3100    15   428    36     4      104
 internal/ahead                                  150     1   123    16     1       11
 internal/ask                                    550     3   280    29     3       35
 internal/batch                                  200     1   169    19     1        5
@@ -76,7 +76,7 @@ internal/guard                                  350     4   148    26     2     
 internal/histogram                              250     2   112    21     1       12
 internal/hosts                                   50     1    50    13     1        3
 internal/hub                                    950     5   337    32     3       29
-internal/inside                                 100     1    71     0     1       13
+internal/inside                                 100     1    80     0     1       15
 internal/jobopts                               1600     7   311    32     5       68
 internal/keys                                   300     2   162    21     2       15
 internal/leases                                 400     2   317    26     1       16
@@ -100,7 +100,7 @@ outbox                                         2300    12   431    40     9     
 qlessotel                                      1050     8   308    38     5        8
 qlessprom                                      1650     9   321    39     6       22
 qlesstest                                       550     6   170    17     1       18
-shards                                          550     3   282    27     1       26
+shards                                          550     3   283    27     1       26
 web                                            5600    32   388    40    27       48
 web/browsertest                                  50     1     6     0     0        0
 web/internal/actions                           2650    13   408   104    12       67
@@ -145,7 +145,8 @@ var mayImport = []row{
 	{"inspect", bottom + parts + "."},
 	{"outbox", bottom + ". internal/inside internal/jobopts"},
 	{"qlesstest", ". inspect"},
-	{"shards", bottom + ". internal/inside internal/jobopts internal/rendezvous internal/together"},
+	{"shards", bottom + ". inspect internal/inside internal/jobopts internal/rendezvous " +
+		"internal/together"},
 	{"qlessprom", ". doctor inspect internal/guard internal/together"},
 	{"doctor", bottom + ". inspect internal/settings"},
 	{"gateway/...",

@@ -1,7 +1,6 @@
 package qless
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -83,29 +82,6 @@ func (o UniqueOption) Within(longest time.Duration) UniqueOption {
 }
 
 func (o UniqueOption) applyPut(given *jobopts.Options) { given.Unique = &o.unique }
-
-// Holder returns the jid of the holder of the [Unique] key of these parts: a put with the same
-// key would be refused. It returns the empty string if the key is free. A key held by
-// [UniqueOption.For] stays held until its time has passed, even if the job is gone.
-func (c *Client) Holder(ctx context.Context, parts ...any) (string, error) {
-	const op = "holder"
-	if len(parts) == 0 {
-		return "", invalid(op, "", "the unique key has no parts")
-	}
-	key, err := jobopts.UniqueKey(parts)
-	if err != nil {
-		return "", asInvalid(op, "", err)
-	}
-	reply, err := c.run(ctx, op, "", key)
-	if err != nil || reply == nil {
-		return "", err
-	}
-	jid, ok := reply.(string)
-	if !ok {
-		return "", unexpected(op, reply)
-	}
-	return jid, nil
-}
 
 // An If is a condition of a put on the existing job with its [JID], which the put then needs.
 // Without one, the put overwrites that job and puts it again, even while it runs. A put takes one

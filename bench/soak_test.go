@@ -25,6 +25,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 )
 
 // An endurance is a soak test. This process has two workers, the goroutines that put their jobs,
@@ -268,7 +269,7 @@ func scrape(addr string) (size, error) {
 // clean sweeps until nothing is left to sweep, as programs do now and then.
 func (e *endurance) clean(ctx context.Context) error {
 	for {
-		swept, err := e.client.Sweep(ctx, "*")
+		swept, err := inspect.New(e.client).Sweep(ctx, "*")
 		if swept == 0 || err != nil {
 			return err
 		}

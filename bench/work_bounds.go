@@ -197,7 +197,7 @@ var boundedCalls = []boundedCall{
 	{"Pop with many options", filled(everything), popAfter(0)},
 	{"Pop of expired jobs", filled(expired), popAfter(2 * time.Second)},
 	{"Sweep of expired jobs", filled(expired), func(ctx context.Context, l *boundLoad) error {
-		return errors.Join(pause(ctx, 2*time.Second), errOf(l.client.Sweep(ctx)))
+		return errors.Join(pause(ctx, 2*time.Second), errOf(inspect.New(l.client).Sweep(ctx)))
 	}},
 	{"Complete of a job that others wait for", waited(),
 		func(ctx context.Context, l *boundLoad) error { return l.job.Complete(ctx) }},
@@ -248,7 +248,7 @@ var boundedCalls = []boundedCall{
 		return errOf(doctor.ReadStatus(ctx, l.client, time.Minute))
 	}},
 	{"Sweep of all queues", nil, func(ctx context.Context, l *boundLoad) error {
-		return errOf(l.client.Sweep(ctx, "*"))
+		return errOf(inspect.New(l.client).Sweep(ctx, "*"))
 	}},
 }
 

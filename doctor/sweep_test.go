@@ -10,6 +10,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 )
 
 // swept has all leftovers that a sweep removes, with the doctor's findings beforehand, and a cause
@@ -105,7 +106,7 @@ func TestWhatASweepFreesIsNamedBefore(t *testing.T) {
 				require.Contains(t, strings.Fields(codes(e.why())), test.cause)
 			}
 			for range 3 { // the last one finds nothing
-				e.do(errOf(e.Sweep(e.ctx, test.queues...)))
+				e.do(errOf(inspect.New(e.Client).Sweep(e.ctx, test.queues...)))
 			}
 			require.Empty(t, e.found(""))
 			require.NotContains(t, strings.Fields(codes(e.why())), "expired_unswept")

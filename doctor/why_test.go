@@ -332,7 +332,7 @@ func TestAJobThatWasNotToldOfAFailure(t *testing.T) {
 	require.Equal(t, doctor.Leftover, findings[0].Gravity)
 	require.Equal(t, "The job runs was not notified that bad, which it waits for, has failed: a sweep notifies it.",
 		findings[0].Sentence)
-	e.do(errOf(e.Sweep(e.ctx)))
+	e.do(errOf(inspect.New(e.Client).Sweep(e.ctx)))
 	require.Empty(t, e.examine())
 	require.Equal(t, "runs", e.pop("q", 1)[0].JID)
 }

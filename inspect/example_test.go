@@ -352,13 +352,13 @@ func ExampleInspector_Schedules() {
 		fmt.Println("workers:", len(s.Followers))
 	}
 
-	if _, err := client.RunSchedule(ctx, "sales"); err != nil {
+	if _, err := inspect.New(client).RunSchedule(ctx, "sales"); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("done:", <-done)
 
 	err = inspect.New(client).ForgetSchedule(ctx, "sales")
-	fmt.Println("followed:", errors.Is(err, qless.ErrFollowed))
+	fmt.Println("followed:", errors.Is(err, inspect.ErrFollowed))
 	if err := worker.Stop(ctx); err != nil {
 		log.Fatal(err)
 	}
@@ -369,4 +369,33 @@ func ExampleInspector_Schedules() {
 	// done: Report
 	// followed: true
 	// forgotten: true
+}
+
+// A program sweeps once a second, so that expired jobs take up no memory.
+func ExampleInspector_Sweep() {
+	server, err := qlesstest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	ctx := context.Background()
+	client := server.Client()
+	_, err = client.Queue("mail").Put(ctx, "Welcome", nil, qless.TTL(time.Millisecond))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for range ticker.C {
+		n, err := inspect.New(client).Sweep(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if n > 0 {
+			fmt.Println(n, "deleted")
+			break
+		}
+	}
+	// Output:
+	// 1 deleted
 }

@@ -7,8 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/cron"
+	"github.com/qless/qless-go/internal/inside"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -46,6 +49,10 @@ type ScheduleInfo struct {
 	// killed worker is listed for up to three minutes.
 	Followers []ScheduleFollower `json:"followers"`
 }
+
+// ErrFollowed is the code of the error of a schedule that can't be forgotten because a worker
+// follows it.
+const ErrFollowed qless.Code = "followed"
 
 // A ScheduleFollower is a worker that follows a schedule.
 type ScheduleFollower struct {
@@ -95,17 +102,11 @@ func (in *Inspector) Schedules(ctx context.Context, r Range) (Page[ScheduleInfo]
 }
 
 // Schedule returns a registered schedule with its data, or [qless.ErrNotFound].
-// [qless.Client.RunSchedule] puts its job.
+// [Inspector.RunSchedule] puts its job.
 func (in *Inspector) Schedule(ctx context.Context, id string) (*ScheduleInfo, error) {
-	if err := checkName("schedules", "schedule ID", id); err != nil {
-		return nil, err
-	}
-	reply, err := do[schedulesReply](ctx, in.client, "schedules", id)
+	reply, err := in.registered(ctx, id)
 	if err != nil {
 		return nil, err
-	}
-	if len(reply.Items) == 0 {
-		return nil, noSchedule("schedules", id)
 	}
 	s := reply.Items[0].schedule(reply.Now.Time())
 	if data := reply.Items[0].field(fieldData); data != "" {
@@ -115,8 +116,47 @@ func (in *Inspector) Schedule(ctx context.Context, id string) (*ScheduleInfo, er
 	return &s, nil
 }
 
+// registered reads a schedule, which is the only item of the reply.
+func (in *Inspector) registered(ctx context.Context, id string) (reply schedulesReply, err error) {
+	const command = "schedules"
+	if err := checkName(command, "schedule ID", id); err != nil {
+		return reply, err
+	}
+	reply, err = do[schedulesReply](ctx, in.client, command, id)
+	if err == nil && len(reply.Items) == 0 {
+		err = noSchedule(command, id)
+	}
+	return reply, err
+}
+
+// RunSchedule puts a job of a schedule at once, in addition to its regular jobs: its next due time
+// and its missed times stay as they are. The job has the data and options that the schedule's last
+// worker registered, but no delay. Its jid, which RunSchedule returns, is <ID>@run-<random>, unless
+// the schedule's options set one.
+//
+// The schedule needs no followers. If its data and options exceed 64 KiB together, they are not
+// registered, and the error is [qless.ErrInvalid]. If there is no such schedule, it is
+// [qless.ErrNotFound]; if an option refuses the job, [qless.ErrExists].
+func (in *Inspector) RunSchedule(ctx context.Context, id string) (jid string, err error) {
+	reply, err := in.registered(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	s := &reply.Items[0]
+	var pairs []string
+	if json.Unmarshal([]byte(s.field(fieldPairs)), &pairs) != nil {
+		return "", invalid("put", "schedule %q: its data and options have more than 64 KiB, "+
+			"so that they are not registered", id)
+	}
+	if jid = s.field(fieldOnly); jid == "" {
+		jid = id + "@run-" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	}
+	return inside.PutStored(ctx, in.client, s.field(fieldQueue), jid, s.field(fieldKlass),
+		s.field(fieldData), pairs)
+}
+
 // ForgetSchedule removes a schedule that no worker follows. The jobs that it has put are kept. A
-// schedule that a worker follows would come back: the error is [qless.ErrFollowed].
+// schedule that a worker follows would come back: the error is [ErrFollowed].
 func (in *Inspector) ForgetSchedule(ctx context.Context, id string) error {
 	const command = "schedule.forget"
 	if err := checkName(command, "schedule ID", id); err != nil {
@@ -131,7 +171,7 @@ func (in *Inspector) ForgetSchedule(ctx context.Context, id string) error {
 		return nil
 	case "followed":
 		return &qless.Error{
-			Op: command, Code: qless.ErrFollowed, Message: "a worker follows the schedule " + id,
+			Op: command, Code: ErrFollowed, Message: "a worker follows the schedule " + id,
 		}
 	case "unknown":
 		return noSchedule(command, id)
@@ -169,6 +209,7 @@ const (
 	fieldMissed
 	fieldOnly // of a single schedule, from here on
 	fieldData
+	fieldPairs // its options
 )
 
 type schedulesReply struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 func redisClient(t testing.TB, options *redis.Options) *redis.Client {
@@ -141,7 +142,7 @@ func TestUniqueKeysInTheOutbox(t *testing.T) {
 
 		s.put("q", 4, qless.Unique("d").Replace(), qless.Delay(time.Hour))
 		require.Equal(s, Pass{Put: 1}, s.pass(s.relay()))
-		holder, err := s.client.Holder(s.Context(), "d")
+		holder, err := inspect.New(s.client).Holder(s.Context(), "d")
 		require.NoError(s, err)
 		s.put("q", 5, qless.Unique("d").Replace(), qless.Delay(time.Hour))
 		require.Equal(s, Pass{Put: 1}, s.pass(s.relay()))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/qlessprom"
 )
@@ -289,7 +290,7 @@ func TestStatisticsAreReadInTurn(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return strings.Contains(gather(t, c), `qless_queue_failures_total{queue="q0"} 2`)
 	}, testkit.Patience, time.Millisecond)
-	require.NoError(t, e.Queue("q1").Forget(t.Context()))
+	require.NoError(t, inspect.New(e.Client).ForgetQueue(t.Context(), "q1"))
 	require.Contains(t, gather(t, c), `_total{queue="q1"}`, "with what was not yet counted")
 	require.NotContains(t, gather(t, c), `"q1"`)
 }
@@ -505,12 +506,12 @@ func TestAScrapeReadsAllQueuesIfSomeAreNewOrGone(t *testing.T) {
 	require.Equal(t, 1.0, waiting(t, c)["new"])
 	for _, queue := range []string{"q0", "q119"} {
 		require.NoError(t, e.pop(queue).Complete(t.Context()))
-		require.NoError(t, e.Queue(queue).Forget(t.Context()))
+		require.NoError(t, inspect.New(e.Client).ForgetQueue(t.Context(), queue))
 		require.NotContains(t, waiting(t, c), queue)
 	}
 	// One goes and one comes, so that the number stays.
 	require.NoError(t, e.pop("q1").Complete(t.Context()))
-	require.NoError(t, e.Queue("q1").Forget(t.Context()))
+	require.NoError(t, inspect.New(e.Client).ForgetQueue(t.Context(), "q1"))
 	e.put("other")
 	figures := waiting(t, c)
 	require.Len(t, figures, 119)

@@ -292,7 +292,7 @@ func TestNamespacesThatComeAndGo(t *testing.T) {
 	}
 	until(3)
 	for _, c := range clients {
-		require.NoError(t, c.Queue("q").Forget(t.Context()))
+		require.NoError(t, inspect.New(c).ForgetQueue(t.Context(), "q"))
 	}
 	testkit.Until(t, "no namespaces", func() bool {
 		l.scrape(g)

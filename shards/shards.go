@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/inside"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/redisx"
@@ -237,11 +238,11 @@ func (s *Shards) WaitAll(ctx context.Context, jids ...string) ([]qless.Result, e
 }
 
 // Holder returns the jid of the job that holds the [qless.Unique] key of these parts in any shard,
-// as [qless.Client.Holder] does.
+// as [inspect.Inspector.Holder] does.
 func (s *Shards) Holder(ctx context.Context, parts ...any) (string, error) {
 	jid, _, err := together.First(ctx, s.clients,
 		func(ctx context.Context, c *qless.Client) (string, bool, error) {
-			jid, err := c.Holder(ctx, parts...)
+			jid, err := inspect.New(c).Holder(ctx, parts...)
 			return jid, jid != "", err
 		})
 	return jid, err

@@ -166,7 +166,7 @@ func (p *pipeline) tidy(ctx context.Context) error {
 		_, err = inspect.New(p.client).JIDs(jids...).Cancel(ctx) // completed ones are left alone
 	}
 	for _, stage := range stages {
-		err = errors.Join(err, p.queue(stage).Forget(ctx))
+		err = errors.Join(err, inspect.New(p.client).ForgetQueue(ctx, p.queue(stage).Name()))
 	}
 	return err
 }

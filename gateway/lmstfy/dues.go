@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/qless/qless-go/inspect"
 )
 
 // dues are the queues in which delays or times to run end. Sweeping these queues in time makes jobs
@@ -76,7 +78,7 @@ func (s *store) runSweeps(ctx context.Context) {
 		}
 		s.sweepDue(ctx)
 		if tick%int(sweepAllInterval/sweepInterval) == 0 {
-			_, _ = s.client.Sweep(ctx, "*")
+			_, _ = inspect.New(s.client).Sweep(ctx, "*")
 		}
 	}
 }

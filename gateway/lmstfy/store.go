@@ -231,11 +231,10 @@ func (s *store) destroy(ctx context.Context, queue string) error {
 	if err := s.sweep(ctx, queue); err != nil {
 		return err
 	}
-	q := s.client.Queue(queue)
 	if _, err := inspect.New(s.client).Queue(queue, inspect.Waiting).Cancel(ctx); err != nil {
 		return err
 	}
-	err := q.Forget(ctx)
+	err := inspect.New(s.client).ForgetQueue(ctx, queue)
 	if errors.Is(err, qless.ErrInvalid) { // it still has jobs, which are not ready
 		return nil
 	}
@@ -298,7 +297,7 @@ func (s *store) bury(ctx context.Context, queue string, limit int64) (int, error
 // sweep moves due jobs and expired locks of queues to where they belong.
 func (s *store) sweep(ctx context.Context, queues ...string) error {
 	for {
-		n, err := s.client.Sweep(ctx, queues...)
+		n, err := inspect.New(s.client).Sweep(ctx, queues...)
 		s.swept(n)
 		if err != nil || n < sweptAtOnce {
 			return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // add carries out add and schedule.
@@ -124,7 +125,11 @@ func (c *conn) delete(request *command) ([]byte, error) {
 
 // remove deletes a job in any state.
 func (c *conn) remove(ctx context.Context, jid string) error {
-	err := c.server.client.Forget(ctx, jid)
+	done, err := inspect.New(c.server.client).JIDs(jid).Forget(ctx)
+	if err != nil || done.Unchanged == 0 {
+		return err
+	}
+	err = done.Reasons[jid]
 	if errors.Is(err, qless.ErrRunning) || errors.Is(err, qless.ErrUnfinished) {
 		err = c.server.client.Cancel(ctx, jid)
 	}

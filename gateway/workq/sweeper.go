@@ -179,7 +179,7 @@ func (s *sweeper) sweep(ctx context.Context, queues []string) {
 func (s *sweeper) sweepSome(ctx context.Context, queues []string) {
 	for {
 		limited, cancel := context.WithTimeout(ctx, s.timeout)
-		n, err := s.client.Sweep(limited, queues...)
+		n, err := inspect.New(s.client).Sweep(limited, queues...)
 		cancel()
 		if err != nil || n < fullSweep {
 			return // the next sweep of all queues finds the rest

@@ -32,6 +32,9 @@ type Part struct {
 	Puts   []Put
 }
 
+// Run runs a command about a job, for the observer and the errors of the client.
+var Run func(ctx context.Context, client any, command, jid string, args ...any) (any, error)
+
 // Prepare checks and encodes a job as a put by the client does, or by one with the default config
 // if it is nil.
 var Prepare func(ctx context.Context, client any, queue string, spec any) (Put, error)
@@ -50,6 +53,12 @@ var CheckAll func(queue string, specs any) ([]Put, error)
 
 // Send puts a checked job. It returns the jid, or that of the existing job.
 var Send func(ctx context.Context, client any, p Put) (jid string, err error)
+
+// PutStored puts a job with data and options as they are stored. It returns the jid, or that of the
+// existing job.
+var PutStored func(
+	ctx context.Context, client any, queue, jid, klass, data string, pairs []string,
+) (string, error)
 
 // SendParts puts checked jobs by several clients at once, after all of them have encoded theirs.
 // It returns the jids of the jobs that were put, in their order, and the error of a PutMany.

@@ -94,7 +94,7 @@ func usages(e *env, job *qless.Job) map[string]usage {
 		},
 		"Queue.Pause":   func(ctx context.Context, s string) error { return e.Queue(s).Pause(ctx) },
 		"Queue.Unpause": func(ctx context.Context, s string) error { return e.Queue(s).Resume(ctx) },
-		"Queue.Forget":  func(ctx context.Context, s string) error { return e.Queue(s).Forget(ctx) },
+		"Queue.Forget":  func(ctx context.Context, s string) error { return e.ForgetQueue(ctx, s) },
 		"Move into": func(ctx context.Context, s string) error {
 			_, err := inspect.New(e.Client).Failed("g").Move(ctx, s)
 			return err

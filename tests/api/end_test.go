@@ -198,11 +198,11 @@ func TestAnInvalidEnd(t *testing.T) {
 		}
 		for _, bad := range []string{"", "j-history", "\xff"} {
 			requireCode(t, qless.ErrInvalid, errOf(e.End(t.Context(), bad, qless.End{})))
-			requireCode(t, qless.ErrInvalid, e.Forget(t.Context(), bad))
+			requireCode(t, qless.ErrInvalid, repairs.Forget(t.Context(), e.Client, bad))
 		}
 		e.Unchanged(func() {
 			requireCode(t, qless.ErrNotFound, errOf(e.End(t.Context(), "unknown", qless.End{})))
-			requireCode(t, qless.ErrNotFound, e.Forget(t.Context(), "unknown"))
+			requireCode(t, qless.ErrNotFound, repairs.Forget(t.Context(), e.Client, "unknown"))
 		})
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 // These are the costs in the first table of docs/extensions.md that the tests of an option don't
@@ -172,7 +173,9 @@ func TestCommandsThatReceivingAndEndingCost(t *testing.T) {
 	failed := count(func() { require.NoError(t, failing.Fail(t.Context(), "g", "m")) })
 	require.Equal(t, failed+4, end(e.Pop("q").JID, qless.End{State: qless.StateFailed, Group: "g"}))
 
-	forget := func(jid string) int { return count(func() { require.NoError(t, e.Forget(t.Context(), jid)) }) }
+	forget := func(jid string) int {
+		return count(func() { require.NoError(t, repairs.Forget(t.Context(), e.Client, jid)) })
+	}
 	require.Equal(t, 5, forget(other.JID))
 	require.Equal(t, 11, forget(failing.JID))
 	before := count(func() { e.swept() })

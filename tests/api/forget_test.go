@@ -8,6 +8,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 func TestAForgottenJobLeavesNothing(t *testing.T) {
@@ -23,9 +24,9 @@ func TestAForgottenJobLeavesNothing(t *testing.T) {
 					qless.Headers{"k": "v"})
 				require.NoError(t, e.Read("j").Track(t.Context()))
 				require.NoError(t, end(e))
-				require.NoError(t, e.Forget(t.Context(), "j"))
+				require.NoError(t, repairs.Forget(t.Context(), e.Client, "j"))
 				requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "j")))
-				requireCode(t, qless.ErrNotFound, e.Forget(t.Context(), "j"))
+				requireCode(t, qless.ErrNotFound, repairs.Forget(t.Context(), e.Client, "j"))
 				keys, err := e.Redis.Keys(t.Context(), "*").Result()
 				require.NoError(t, err)
 				for _, key := range keys {
@@ -39,6 +40,24 @@ func TestAForgottenJobLeavesNothing(t *testing.T) {
 	}
 }
 
+func TestForgettingAFailureGroup(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		for _, jid := range []string{"a", "b", "c"} {
+			e.Put("q", qless.JID(jid))
+			require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+		}
+		e.Put("q", qless.JID("child"), qless.DependsOn{"b"})
+		done, err := inspect.New(e.Client).Failed("g").Forget(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, done.Changed)
+		require.Equal(t, 1, done.Unchanged)
+		requireCode(t, qless.ErrHasDependents, done.Reasons["b"])
+		done, err = inspect.New(e.Client).Failed("g").Where(inspect.Filter{JID: "a"}).Forget(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, done)
+	})
+}
+
 func TestAJobThatHasNotEndedIsNotForgotten(t *testing.T) {
 	for name, place := range places {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +67,7 @@ func TestAJobThatHasNotEndedIsNotForgotten(t *testing.T) {
 				if place.state == qless.StateRunning {
 					want = qless.ErrRunning
 				}
-				e.Unchanged(func() { requireCode(t, want, e.Forget(t.Context(), "j")) })
+				e.Unchanged(func() { requireCode(t, want, repairs.Forget(t.Context(), e.Client, "j")) })
 			})
 		})
 	}
@@ -59,8 +78,8 @@ func TestAFailedJobThatOthersDependOnIsNotForgotten(t *testing.T) {
 		e.Put("q", qless.JID("j"))
 		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 		e.Put("q", qless.JID("child"), qless.DependsOn{"j"})
-		e.Unchanged(func() { requireCode(t, qless.ErrHasDependents, e.Forget(t.Context(), "j")) })
+		e.Unchanged(func() { requireCode(t, qless.ErrHasDependents, repairs.Forget(t.Context(), e.Client, "j")) })
 		require.NoError(t, e.Cancel(t.Context(), "child"))
-		require.NoError(t, e.Forget(t.Context(), "j"))
+		require.NoError(t, repairs.Forget(t.Context(), e.Client, "j"))
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 // staying are the keys, after the prefix ql:, that may exist forever after all jobs have ended and
@@ -33,11 +34,11 @@ func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 			if err := errOf(c.End(ctx, jid, qless.End{State: qless.StateFailed, Group: jid})); err != nil {
 				return err
 			}
-			return c.Forget(ctx, jid)
+			return repairs.Forget(ctx, c, jid)
 		},
 		func(c *qless.Client, jid string) error {
 			e.Clock.Advance(time.Hour)
-			return errOf(c.Sweep(ctx))
+			return errOf(inspect.New(c).Sweep(ctx))
 		},
 	}
 	for i := range 24 {

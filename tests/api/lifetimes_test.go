@@ -910,7 +910,7 @@ func TestShardsAreSweptByTheirClients(t *testing.T) {
 	e.Clock.Advance(time.Minute)
 	swept := 0
 	for _, client := range sharded.Clients() {
-		n, err := client.Sweep(t.Context())
+		n, err := inspect.New(client).Sweep(t.Context())
 		require.NoError(t, err)
 		swept += n
 	}

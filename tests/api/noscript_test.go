@@ -68,7 +68,7 @@ func everything(t *testing.T, e *env, before func()) {
 		func() error { return inspect.New(e.Client).ForgetWorkers(ctx, "w1") },
 		func() error { return q.Pause(ctx) },
 		func() error { return q.Resume(ctx) },
-		func() error { return q.Forget(ctx) },
+		func() error { return e.ForgetQueue(ctx, "q") },
 		func() error { return e.Config().Set(ctx, "heartbeat", 5) },
 		func() error { _, err := e.Config().All(ctx); return err },
 		func() error { return e.Config().Unset(ctx, "heartbeat") },

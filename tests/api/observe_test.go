@@ -147,7 +147,7 @@ func TestTheObserverSeesQueuesAndCounts(t *testing.T) {
 		}, qless.Command{Name: "reserve", Count: 1}},
 		{"End", func() error { _, err := e.End(ctx, "a", qless.End{}); return err },
 			qless.Command{Name: "end", JID: "a", Count: 1}},
-		{"Forget", func() error { return e.Forget(ctx, "a") },
+		{"Forget", func() error { return repairs.Forget(ctx, e.Client, "a") },
 			qless.Command{Name: "forget", JID: "a", Count: 1}},
 		{"Sweep", func() error { _, err := e.Sweep(ctx, "q"); return err },
 			qless.Command{Name: "sweep", Queue: "q"}},

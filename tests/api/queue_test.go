@@ -106,7 +106,7 @@ func TestForgetRefusesAQueueWithJobs(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				fill(e)
 				e.Unchanged(func() {
-					err := e.Queue("q").Forget(t.Context())
+					err := e.ForgetQueue(t.Context(), "q")
 					require.Equal(t, "Queue q has 1 job", requireCode(t, qless.ErrInvalid, err).Message)
 				})
 				e.asPHP("queue.forget|q") // other clients forget the queue, and keep its jobs
@@ -124,8 +124,8 @@ func TestForgetRemovesAnEmptyQueue(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q")
 	require.NoError(t, e.Pop("q").Complete(t.Context()))
-	require.NoError(t, e.Queue("q").Forget(t.Context()))
-	require.NoError(t, e.Queue("q").Forget(t.Context()))
+	require.NoError(t, e.ForgetQueue(t.Context(), "q"))
+	require.NoError(t, e.ForgetQueue(t.Context(), "q"))
 	queues, err := e.Queues(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, queues)

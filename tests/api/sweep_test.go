@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // swept sweeps, and returns the number of jobs that it changed.
@@ -125,6 +126,6 @@ func TestASweepIsBounded(t *testing.T) {
 func TestAnInvalidSweep(t *testing.T) {
 	client := offline(t)
 	for _, queues := range [][]string{{""}, {"\xff"}, {"q", "*"}, make([]string, 1001)} {
-		requireCode(t, qless.ErrInvalid, errOf(client.Sweep(t.Context(), queues...)))
+		requireCode(t, qless.ErrInvalid, errOf(inspect.New(client).Sweep(t.Context(), queues...)))
 	}
 }

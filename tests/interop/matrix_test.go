@@ -11,8 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/qless/qless-go"
 	qless "github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 // features are the options of jobs that the others do not know. Within the seconds of a test, none
@@ -204,7 +206,7 @@ func TestJobsThatOthersHaveAreEnded(t *testing.T) {
 				}
 				must(t, them, "peek", args{"queue": "q"})
 				if end.TryAgain == 0 {
-					require.NoError(t, ours.Forget(t.Context(), "j"))
+					require.NoError(t, repairs.Forget(t.Context(), ours, "j"))
 				} else if state == qless.StateWaiting && name != "put elsewhere" {
 					must(t, them, "pop", args{"queue": "q"})
 				}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 )
 
 // A life holds the lifetimes of a job in the model.
@@ -352,7 +353,7 @@ var lifeActions = []action{
 		name: "Sweep", weight: 3,
 		draw: func(d *dice) step { return step{Do: "Sweep"} },
 		play: func(w *world, s step) outcome {
-			n, err := w.by(s).Sweep(w.ctx)
+			n, err := inspect.New(w.by(s)).Sweep(w.ctx)
 			return outcomeOf(err, func() string { return strconv.Itoa(n) })
 		},
 		predict: func(m *queues, s step) outcome {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/tests/scripts"
 )
 
@@ -544,7 +545,7 @@ var endActions = []action{
 		name: "Holder", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Holder", Unique: pick(d, uniqueNames)} },
 		play: func(w *world, s step) outcome {
-			jid, err := w.by(s).Holder(w.ctx, s.Unique)
+			jid, err := inspect.New(w.by(s)).Holder(w.ctx, s.Unique)
 			return outcomeOf(err, func() string { return jid })
 		},
 		predict: func(m *queues, s step) outcome {

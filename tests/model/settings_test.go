@@ -44,7 +44,7 @@ var settingActions = []action{
 		name: "Forget", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Forget", Queue: d.queue()} },
 		play: func(w *world, s step) outcome {
-			return ended(w.by(s).Queue(s.Queue).Forget(w.ctx))
+			return ended(inspect.New(w.by(s)).ForgetQueue(w.ctx, s.Queue))
 		},
 		predict: func(m *queues, s step) outcome {
 			if m.hasJobs(s.Queue) {

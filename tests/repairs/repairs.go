@@ -42,3 +42,12 @@ func HeldBy(ctx context.Context, client *qless.Client, worker string) ([]string,
 	page, err := inspect.New(client).HeldBy(worker).JIDs(ctx, inspect.Range{Limit: -1})
 	return page.Items, err
 }
+
+// Forget deletes the record of a job that has ended.
+func Forget(ctx context.Context, client *qless.Client, jid string) error {
+	done, err := inspect.New(client).JIDs(jid).Forget(ctx)
+	for _, reason := range done.Reasons {
+		return reason
+	}
+	return err
+}

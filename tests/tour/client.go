@@ -122,7 +122,7 @@ func Client(t testing.TB, c *qless.Client) {
 		state, err := c.End(ctx, "ended", end)
 		do(err)
 		if state != qless.StateWaiting {
-			do(c.Forget(ctx, "ended"))
+			do(repairs.Forget(ctx, c, "ended"))
 		}
 	}
 	t.Cleanup(func() { _ = c.Close() }) // ends the subscription of the waits
@@ -171,23 +171,23 @@ func Client(t testing.TB, c *qless.Client) {
 	do(queue.Resume(ctx))
 	_, err = queue.Put(ctx, "K", nil, qless.Unique("tour"), qless.Fair("tour"))
 	do(err)
-	holder, err := c.Holder(ctx, "tour")
+	holder, err := inspect.New(c).Holder(ctx, "tour")
 	do(err)
 	for range 2 { // the second follows the first, which is then running
 		do(errOf(queue.Put(ctx, "K", nil, qless.Unique("tour").Replace(), qless.Priority(100))))
 		pop()
 	}
-	follower, err := c.Holder(ctx, "tour")
+	follower, err := inspect.New(c).Holder(ctx, "tour")
 	do(err)
 	do(c.Cancel(ctx, follower))
 	do(c.Cancel(ctx, holder))
 	_, err = queue.Put(ctx, "K", nil, qless.TTL(time.Millisecond), qless.KeepFor(time.Hour))
 	do(err)
-	_, err = c.Sweep(ctx)
+	_, err = inspect.New(c).Sweep(ctx)
 	do(err)
 	do(errOf(c.Queue("due").Put(ctx, "K", nil, qless.Delay(time.Millisecond))))
-	do(errOf(c.Sweep(ctx, "*")))
-	do(c.Queue("elsewhere").Forget(ctx))
+	do(errOf(inspect.New(c).Sweep(ctx, "*")))
+	do(inspect.New(c).ForgetQueue(ctx, "elsewhere"))
 	lostLock(t, c)
 	do(inspect.New(c).ForgetWorkers(ctx, c.WorkerName()))
 }

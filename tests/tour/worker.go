@@ -68,9 +68,9 @@ func Worker(t testing.TB, c, other *qless.Client) {
 			require.FailNow(t, "not worked", "%v, %v", wanted, w.Healthy())
 		}
 	}
-	jid, err := other.RunSchedule(ctx, "tick")
+	jid, err := inspect.New(other).RunSchedule(ctx, "tick")
 	require.NoError(t, err)
-	require.ErrorIs(t, inspect.New(other).ForgetSchedule(ctx, "tick"), qless.ErrFollowed)
+	require.ErrorIs(t, inspect.New(other).ForgetSchedule(ctx, "tick"), inspect.ErrFollowed)
 	require.NoError(t, w.Stop(ctx))
 	require.NotZero(t, w.Stats().Completed)
 	info, err := inspect.New(other).Schedule(ctx, "tick")

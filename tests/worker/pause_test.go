@@ -65,7 +65,7 @@ func TestAWorkerWhoseQueuesAreForgottenMayBePaused(t *testing.T) {
 	w.Handle("K", nothing)
 	w.start()
 	until(t, "the queue is empty", func() bool { return e.Read(jid).State == qless.StateComplete })
-	require.NoError(t, e.Queue("some").Forget(t.Context()))
+	require.NoError(t, e.ForgetQueue(t.Context(), "some"))
 	until(t, "the worker has no queue", func() bool { return len(w.Stats().Queues) == 0 })
 	w.Pause()
 	w.departed()

@@ -136,7 +136,7 @@ func TestANewQueueOfAnotherClientIsFoundByThePoll(t *testing.T) {
 		e.unannouncedPut(fmt.Sprint(i, "-new"), fmt.Sprint("j", i))
 		require.Equal(t, "complete", w.outcome(fmt.Sprint("j", i)).action)
 	}
-	require.NoError(t, e.Queue("0-new").Forget(t.Context()))
+	require.NoError(t, e.ForgetQueue(t.Context(), "0-new"))
 	until(t, "it is no longer asked", func() bool { return len(w.Stats().Queues) == 2 })
 }
 

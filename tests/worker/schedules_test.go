@@ -155,7 +155,7 @@ func TestAScheduleWithoutFollowers(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
 	w := e.registered(schedule("0 * * * *"), newSchedule("t", "@daily", "jobs", "K", nil))
-	requireCode(t, qless.ErrFollowed, inspect.New(e.Client).ForgetSchedule(ctx, "s"))
+	requireCode(t, inspect.ErrFollowed, inspect.New(e.Client).ForgetSchedule(ctx, "s"))
 	requireCode(t, qless.ErrNotFound, inspect.New(e.Client).ForgetSchedule(ctx, "unknown"))
 	requireCode(t, qless.ErrInvalid, inspect.New(e.Client).ForgetSchedule(ctx, ""))
 	w.stop()
@@ -180,7 +180,7 @@ func TestAScheduleWhoseWorkerWasKilled(t *testing.T) {
 	w.await(t, "a registration", 1, of("schedule.register"))
 	w.stopNow()
 	require.Len(t, e.info("s").Followers, 1)
-	requireCode(t, qless.ErrFollowed, inspect.New(e.Client).ForgetSchedule(t.Context(), "s"))
+	requireCode(t, inspect.ErrFollowed, inspect.New(e.Client).ForgetSchedule(t.Context(), "s"))
 	e.Clock.Advance(3 * time.Minute)
 	require.Empty(t, e.info("s").Followers)
 	near(t, noon, e.info("s").Seen)
@@ -249,7 +249,7 @@ func TestRunningAScheduleNow(t *testing.T) {
 	client := e.NewClient(e.Redis, qless.ClientConfig{Headers: func(context.Context) map[string]string {
 		return map[string]string{"from": "client", "trace": "1"}
 	}})
-	jid, err := client.RunSchedule(ctx, "s")
+	jid, err := inspect.New(client).RunSchedule(ctx, "s")
 	require.NoError(t, err)
 	require.Regexp(t, `^s@run-[0-9a-f]{32}$`, jid)
 	job := e.Pop("jobs")
@@ -281,7 +281,7 @@ func TestRunningAScheduleThatGivesNoHeaders(t *testing.T) {
 		return map[string]string{"a": "1"}
 	}})
 	for id, want := range map[string]map[string]string{"s": nil, "t": {"a": "1"}} {
-		jid, err := client.RunSchedule(t.Context(), id)
+		jid, err := inspect.New(client).RunSchedule(t.Context(), id)
 		require.NoError(t, err)
 		require.Equal(t, qless.Headers(want), e.Read(jid).Headers)
 	}
@@ -304,7 +304,7 @@ func TestAScheduleTooLargeToBeRegisteredWhole(t *testing.T) {
 	require.Equal(t, "jobs", e.info("s").Queue)
 	require.Empty(t, e.info("s").Data)
 	_, err := e.RunSchedule(t.Context(), "s")
-	require.ErrorContains(t, requireCode(t, qless.ErrInvalid, err), "65536")
+	require.ErrorContains(t, requireCode(t, qless.ErrInvalid, err), "64 KiB")
 }
 
 func TestTheDataOfAScheduleIsStoredAsThatOfItsJobs(t *testing.T) {

@@ -24,7 +24,9 @@ func queueActions() []*Info {
 		{
 			Name: "queue.forget", Label: "Forget", Done: "The queue is forgotten.", Destructive: true,
 			Hint:   "It leaves the list of queues until a job is put into it. It must have no jobs.",
-			Fields: []Field{queue}, Action: onQueue((*qless.Queue).Forget),
+			Fields: []Field{queue}, Action: single(func(ctx context.Context, r *Run) error {
+				return inspect.New(r.Space.Client).ForgetQueue(ctx, r.queue().Name())
+			}),
 		},
 		{
 			Name: "queue.max_concurrency", Label: "Set concurrency", Done: "The concurrency is set.",

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/web/internal/words"
 )
 
@@ -28,7 +29,7 @@ func otherActions() []*Info {
 			Hint:   "When it is due next stays as it is.",
 			Fields: []Field{id},
 			Action: single(func(ctx context.Context, r *Run) error {
-				return r.put(r.Space.Client.RunSchedule(ctx, r.Form.Get("id")))
+				return r.put(inspect.New(r.Space.Client).RunSchedule(ctx, r.Form.Get("id")))
 			}),
 		},
 		{

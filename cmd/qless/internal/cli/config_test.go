@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -75,7 +76,7 @@ func TestADumpIsLoadedElsewhere(t *testing.T) {
 			golden(t, "config_load.txt", r.out)
 			r = to.run(text, "config", "load", "-", "--dry-run")
 			require.Equal(t, run{0, "nothing to change\n", ""}, r)
-			require.NoError(t, to.Client().Queue("sms").Forget(t.Context()))
+			require.NoError(t, inspect.New(to.Client()).ForgetQueue(t.Context(), "sms"))
 			for _, queue := range []string{"mail", "sms"} {
 				_, err := to.Client().Queue(queue).Put(t.Context(), "Welcome", nil)
 				require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -31,7 +32,7 @@ var statusByCode = map[qless.Code]int{
 	qless.ErrUnavailable:   statusNoServer,
 	qless.ErrExists:        statusRefused,
 	qless.ErrFinished:      statusRefused,
-	qless.ErrFollowed:      statusRefused,
+	inspect.ErrFollowed:    statusRefused,
 	qless.ErrHasDependents: statusRefused,
 	qless.ErrLockLost:      statusRefused,
 	qless.ErrNotDepending:  statusRefused,

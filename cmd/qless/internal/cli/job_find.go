@@ -307,7 +307,7 @@ func holderOf(ctx context.Context, client *qless.Client, parts []string) ([]find
 	if err := options.Set(map[string]json.RawMessage{"unique": raw}); err != nil {
 		return nil, usageError{err}
 	}
-	jid, err := client.Holder(ctx, options.Unique.Parts...)
+	jid, err := inspect.New(client).Holder(ctx, options.Unique.Parts...)
 	if err != nil || jid == "" {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func TestAJobIsPutWithEveryOption(t *testing.T) {
 	require.Equal(t, qless.Headers{"k": "v=w"}, job.Headers)
 	require.Equal(t, "ann", job.Options.Fair)
 	require.False(t, job.Until.IsZero())
-	holder, err := e.Client().Holder(t.Context(), "invoice", 7)
+	holder, err := inspect.New(e.Client()).Holder(t.Context(), "invoice", 7)
 	require.NoError(t, err)
 	require.Equal(t, "full", holder)
 
@@ -47,7 +47,7 @@ func TestAJobIsPutWithEveryOption(t *testing.T) {
 	at := e.Clock().Now().Add(time.Hour).Format(time.RFC3339)
 	jid := strings.TrimSpace(e.ok("job", "put", "mail", "Sync", "--at", at, "--unique", "x",
 		"--unique-for", "1m", "--keep-failed-for", "1h", "--unique", `"7"`))
-	holder, err = e.Client().Holder(t.Context(), "x", "7")
+	holder, err = inspect.New(e.Client()).Holder(t.Context(), "x", "7")
 	require.NoError(t, err)
 	require.Equal(t, jid, holder)
 	require.Equal(t, qless.StateScheduled, jobOf(t, e.Client(), jid).State)

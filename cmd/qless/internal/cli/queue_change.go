@@ -17,12 +17,10 @@ import (
 
 // eachQueue returns a function that treats all named queues alike.
 func (a *app) eachQueue(
-	verb, done string, confirmed bool, do func(queue *qless.Queue, ctx context.Context) error,
+	verb, done string, confirmed bool,
+	do func(ctx context.Context, client *qless.Client, queue string) error,
 ) do {
-	each := a.eachNamed(verb, done, "queue", confirmed,
-		func(ctx context.Context, client *qless.Client, name string) error {
-			return do(client.Queue(name), ctx)
-		})
+	each := a.eachNamed(verb, done, "queue", confirmed, do)
 	return func(ctx context.Context, client *qless.Client, args []string) error {
 		args, err := matching(ctx, client, args)
 		if err != nil {
@@ -81,7 +79,7 @@ func (a *app) queuePauseCommand() *cobra.Command {
 		Long:              "Stop workers from taking jobs of queues. In a name, * stands for any text.",
 		Example:           "  qless queue pause mail\n  qless queue pause '*' --yes",
 		Args:              cobra.MinimumNArgs(1),
-		RunE:              a.run(a.eachQueue("pause", "paused", true, (*qless.Queue).Pause)),
+		RunE:              a.run(a.eachQueue("pause", "paused", true, pauseQueue)),
 		ValidArgsFunction: a.completeNames(queuesKnown),
 	}
 }
@@ -93,7 +91,7 @@ func (a *app) queueResumeCommand() *cobra.Command {
 		Long:              "Let workers take jobs of queues again. \"*\" stands for all queues.",
 		Example:           "  qless queue resume mail\n  qless queue resume '*'",
 		Args:              cobra.MinimumNArgs(1),
-		RunE:              a.run(a.eachQueue("resume", "resumed", false, (*qless.Queue).Resume)),
+		RunE:              a.run(a.eachQueue("resume", "resumed", false, resumeQueue)),
 		ValidArgsFunction: a.completeNames(queuesKnown),
 	}
 }
@@ -106,9 +104,21 @@ func (a *app) queueForgetCommand() *cobra.Command {
 			"for any text.",
 		Example:           "  qless queue forget old-mail",
 		Args:              cobra.MinimumNArgs(1),
-		RunE:              a.run(a.eachQueue("forget", "forgot", true, (*qless.Queue).Forget)),
+		RunE:              a.run(a.eachQueue("forget", "forgot", true, forgetQueue)),
 		ValidArgsFunction: a.completeNames(queuesKnown),
 	}
+}
+
+func pauseQueue(ctx context.Context, client *qless.Client, queue string) error {
+	return client.Queue(queue).Pause(ctx)
+}
+
+func resumeQueue(ctx context.Context, client *qless.Client, queue string) error {
+	return client.Queue(queue).Resume(ctx)
+}
+
+func forgetQueue(ctx context.Context, client *qless.Client, queue string) error {
+	return inspect.New(client).ForgetQueue(ctx, queue)
 }
 
 func (a *app) queueMoveCommand() *cobra.Command {

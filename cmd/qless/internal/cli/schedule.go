@@ -128,7 +128,7 @@ func (a *app) scheduleRunCommand() *cobra.Command {
 			if !a.goOn("put a job of klass %s into %s", s.Klass, s.Queue) {
 				return nil
 			}
-			jid, err := client.RunSchedule(ctx, s.ID)
+			jid, err := inspect.New(client).RunSchedule(ctx, s.ID)
 			if err != nil {
 				return err
 			}

@@ -45,7 +45,7 @@ func (a *app) sweep(ctx context.Context, client *qless.Client, queues []string) 
 		left += jobs / sweptAtOnce
 	}
 	for left > 0 {
-		n, err := client.Sweep(ctx, queues...)
+		n, err := inspect.New(client).Sweep(ctx, queues...)
 		if err != nil {
 			return err
 		}
