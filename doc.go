@@ -132,6 +132,6 @@
 //
 // # Tools
 //
-// Package inspect lists, finds and repairs jobs, and sweeps up leftovers. [Client.Events]
-// subscribes to the events of a namespace. [Client.Do] runs any command of the script.
+// Package inspect lists, finds and repairs jobs, and sweeps up leftovers. Package events listens to
+// the events of a namespace. [Client.Do] runs any command of the script.
 package qless

@@ -34,11 +34,6 @@ func (c *Client) DecodeReserved(reply any) ([]*Job, error) {
 	return got.jobs, nil
 }
 
-// DecodeEvent decodes a message published on a channel.
-func (c *Client) DecodeEvent(channel, payload string) Event {
-	return c.decodeEvent(channel, payload)
-}
-
 // DecodeReplies decodes a text as each of the other JSON replies, and returns the results or
 // errors.
 func DecodeReplies(reply any) []any {

@@ -3,6 +3,7 @@ package qless
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -22,6 +23,16 @@ func init() {
 		ctx context.Context, client any, queue, jid, klass, data string, pairs []string,
 	) (string, error) {
 		return client.(*Client).putStored(ctx, queue, jid, klass, data, pairs)
+	}
+	inside.Logger = func(client any) *slog.Logger { return client.(*Client).logger }
+	inside.Observe = func(
+		ctx context.Context, client any, command string, sent time.Time, err error,
+	) error {
+		c, err := client.(*Client), wrap(command, "", err)
+		if c.observe != nil {
+			c.observed(ctx, command, "", nil, nil, sent, err)
+		}
+		return err
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // A Command is one command of a client to the server, with its result.
 type Command struct {
-	// Name is the qless command, such as "put". It is "subscribe" for [Client.Events], and
+	// Name is the qless command, such as "put". It is "subscribe" for package events, and
 	// "receive" for [Client.Receive]. Commands that set up a connection, such as PING and INFO, and
 	// the subscription that workers and waits share are not observed.
 	Name string

@@ -29,8 +29,7 @@ import (
 // use.
 //
 // Besides the connections of its go-redis client, it has one for messages to its workers, waits and
-// calls of Receive, as long as there are any. Each call of [Client.Events] has a connection of its
-// own.
+// calls of Receive, as long as there are any.
 //
 // Unless noted otherwise, every method that takes a context runs one script on the server,
 // atomically. Errors are of type [*Error].

@@ -1,10 +1,13 @@
 package qless
 
 import (
+	"encoding/json"
+
 	"github.com/qless/qless-go/internal/ask"
 	"github.com/qless/qless-go/internal/leases"
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A listener receives the messages for a worker: a job is ready, a lock was lost, or a queue is
@@ -46,7 +49,7 @@ func (l *listener) Notify(notice redisx.Notice) {
 	case notice.Kind == redisx.Published && notice.Channel == l.client.prefix+channelQueues:
 		l.queueAppeared(notice.Payload)
 	case notice.Kind == redisx.Published:
-		l.lost(l.client.decodeEvent(notice.Channel, notice.Payload))
+		l.lost(notice.Payload)
 	case notice.Kind == redisx.Gap || notice.Channel == l.wakes:
 		l.missed()
 	}
@@ -61,12 +64,19 @@ func (l *listener) missed() {
 }
 
 // lost is called with an event of a job that the worker holds, or has held.
-func (l *listener) lost(event Event) {
-	switch event.Kind {
-	case EventLockLost:
-		l.locks.Suspect(event.JID, ErrLockLost)
-	case EventCanceled:
-		l.locks.Suspect(event.JID, ErrCanceled)
+func (l *listener) lost(payload string) {
+	var event struct {
+		Event wire.Text `json:"event"`
+		JID   wire.Text `json:"jid"`
+	}
+	if err := json.Unmarshal([]byte(payload), &event); err != nil {
+		l.client.logger.Warn("qless: an event is not JSON", "payload", payload)
+	}
+	switch event.Event {
+	case "lock_lost":
+		l.locks.Suspect(string(event.JID), ErrLockLost)
+	case "canceled":
+		l.locks.Suspect(string(event.JID), ErrCanceled)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/events"
 )
 
 // Klasses of jobs that do more than complete.
@@ -299,11 +300,11 @@ func (e *endurance) takeForeign(c gatewayClient) error {
 func (e *endurance) readEvents(d time.Duration) error {
 	ctx, cancel := context.WithTimeout(e.working, d)
 	defer cancel()
-	events, err := e.client.Events(ctx)
+	heard, err := events.Listen(ctx, e.client)
 	if err != nil {
 		return err
 	}
-	for range events { // until the time is over
+	for range heard { // until the time is over
 	}
 	return nil
 }

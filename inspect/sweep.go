@@ -21,8 +21,7 @@ const maxSwept = 1000
 //
 //   - expired jobs, by [qless.StartBy], [qless.TTL], [qless.KeepFor] or [qless.KeepFailedFor]: at
 //     most 100;
-//   - failed jobs of any group that exceed jobs-failed-history or
-//     jobs-failed-history-count;
+//   - failed jobs of any group that exceed jobs-failed-history or jobs-failed-history-count;
 //   - jobs with a [qless.OnFailure] that wait for a failed job and were not notified, because a
 //     client in another language failed it, or there were too many for one call: about 200;
 //   - jobs that wait for a complete job with more than 250 dependents, if the program that
@@ -103,7 +102,7 @@ func (in *Inspector) Holder(ctx context.Context, parts ...any) (string, error) {
 	return jid, nil
 }
 
-// notForgotten are the reasons to leave a job that is to be forgotten.
+// notForgotten are the reasons to leave a job as it is.
 var notForgotten = []qless.Code{
 	qless.ErrHasDependents, qless.ErrNotFound, qless.ErrRunning, qless.ErrUnfinished,
 }

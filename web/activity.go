@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/web/internal/words"
 )
 
@@ -35,16 +35,16 @@ const (
 // A happening is an event with the time of its arrival.
 type happening struct {
 	Time time.Time `json:"time"`
-	qless.Event
+	events.Event
 }
 
 // An activityData holds the recent events.
 type activityData struct {
-	Events  []happening       `json:"events"` // the latest first
-	Kept    int               `json:"kept"`   // the number of events without the filter
-	Problem string            `json:"problem,omitempty"`
-	Filter  activityFilter    `json:"filter"`
-	Kinds   []qless.EventKind `json:"-"`
+	Events  []happening    `json:"events"` // the latest first
+	Kept    int            `json:"kept"`   // the number of events without the filter
+	Problem string         `json:"problem,omitempty"`
+	Filter  activityFilter `json:"filter"`
+	Kinds   []events.Kind  `json:"-"`
 }
 
 // An activityFilter selects the events that match every field that is set.
@@ -54,7 +54,7 @@ type activityFilter struct {
 	Kind  string `json:"kind,omitempty"`
 }
 
-func (f activityFilter) has(e *qless.Event) bool {
+func (f activityFilter) has(e *events.Event) bool {
 	return (f.Queue == "" || e.Queue == f.Queue || e.To == f.Queue) &&
 		(f.JID == "" || strings.Contains(e.JID, f.JID)) &&
 		(f.Kind == "" || string(e.Kind) == f.Kind)
@@ -63,7 +63,7 @@ func (f activityFilter) has(e *qless.Event) bool {
 // activity shows the events as they happen.
 func (s *site) activity(r *http.Request) (*view, error) {
 	query := r.URL.Query()
-	data := &activityData{Events: []happening{}, Kinds: inspect.EventKinds(), Filter: activityFilter{
+	data := &activityData{Events: []happening{}, Kinds: events.Kinds(), Filter: activityFilter{
 		Queue: query.Get("queue"), JID: query.Get("jid"), Kind: query.Get("kind"),
 	}}
 	kept, problem, err := s.feed.events(r.Context(), s)
@@ -114,13 +114,13 @@ func (f *feed) begin(ctx context.Context, s *site) <-chan struct{} {
 // listen keeps new events until there was no view for a while.
 func (f *feed) listen(ctx context.Context, client *qless.Client, begun chan struct{}) {
 	defer f.end()
-	events, err := client.Events(ctx)
+	heard, err := events.Listen(ctx, client)
 	f.note(err)
 	close(begun)
 	if err != nil {
 		return
 	}
-	for event := range events {
+	for event := range heard {
 		f.keep(event)
 	}
 }
@@ -135,11 +135,11 @@ func (f *feed) note(err error) {
 	isGap := err == nil && len(f.kept) > 0
 	f.mu.Unlock()
 	if isGap {
-		f.keep(qless.Event{Kind: qless.EventGap})
+		f.keep(events.Event{Kind: events.Gap})
 	}
 }
 
-func (f *feed) keep(event qless.Event) {
+func (f *feed) keep(event events.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.kept = slices.Insert(f.kept, 0, happening{time.Now(), event})
@@ -166,15 +166,15 @@ func (f *feed) end() {
 // Sentence describes the details that the other columns do not show.
 func (h happening) Sentence() string {
 	switch h.Kind {
-	case qless.EventGap:
+	case events.Gap:
 		return "Events may be missing here: nobody was looking, or the connection broke."
-	case qless.EventAdvanced:
+	case events.Advanced:
 		return "into " + h.To
-	case qless.EventConfigSet:
+	case events.ConfigSet:
 		return h.Option + " is " + h.Value
-	case qless.EventConfigUnset:
+	case events.ConfigUnset:
 		return h.Option
-	case qless.EventSpawned, qless.EventUnfailed:
+	case events.Spawned, events.Unfailed:
 		return words.Plural(h.Count, "job")
 	}
 	return ""

@@ -5,6 +5,7 @@ package inside
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/qless/qless-go/internal/jobopts"
@@ -34,6 +35,12 @@ type Part struct {
 
 // Run runs a command about a job, for the observer and the errors of the client.
 var Run func(ctx context.Context, client any, command, jid string, args ...any) (any, error)
+
+// Logger returns the logger of a client.
+var Logger func(client any) *slog.Logger
+
+// Observe passes a command to the observer of a client, and returns its error as that of a client.
+var Observe func(ctx context.Context, client any, command string, sent time.Time, err error) error
 
 // Prepare checks and encodes a job as a put by the client does, or by one with the default config
 // if it is nil.

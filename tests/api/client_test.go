@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/inspect"
 )
 
@@ -21,7 +22,7 @@ func TestNamespacesDoNotSeeOneAnother(t *testing.T) {
 	_, err := one.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.Tags{"a"})
 	require.NoError(t, err)
 	require.NoError(t, one.Config().Set(t.Context(), "heartbeat", 5))
-	events, err := two.Events(t.Context())
+	heard, err := events.Listen(t.Context(), two)
 	require.NoError(t, err)
 	jobs, err := one.Queue("q").Pop(t.Context(), 1)
 	require.NoError(t, err)
@@ -48,7 +49,7 @@ func TestNamespacesDoNotSeeOneAnother(t *testing.T) {
 	}
 	_, err = two.Queue("q").Put(t.Context(), "K", nil, qless.JID("own"))
 	require.NoError(t, err)
-	require.Equal(t, "own", (<-events).JID, "the first event is its own")
+	require.Equal(t, "own", (<-heard).JID, "the first event is its own")
 }
 
 func TestAClusterNeedsAHashTag(t *testing.T) {

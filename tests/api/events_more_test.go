@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/tests/repairs"
 )
@@ -28,11 +29,11 @@ var quietChanges = []struct {
 	what string
 	set  func(e *env)
 	run  func(ctx context.Context, e *env) error
-	want []qless.Event
+	want []events.Event
 }{
 	{
 		what: "a pause", run: func(ctx context.Context, e *env) error { return e.Queue("q").Pause(ctx) },
-		want: []qless.Event{{Kind: qless.EventPaused, Queue: "q"}},
+		want: []events.Event{{Kind: events.Paused, Queue: "q"}},
 	}, {
 		what: "a pause of a paused queue",
 		set:  func(e *env) { require.NoError(e.T, e.Queue("q").Pause(e.T.Context())) },
@@ -41,7 +42,7 @@ var quietChanges = []struct {
 		what: "an unpause",
 		set:  func(e *env) { require.NoError(e.T, e.Queue("q").Pause(e.T.Context())) },
 		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Resume(ctx) },
-		want: []qless.Event{{Kind: qless.EventResumed, Queue: "q"}},
+		want: []events.Event{{Kind: events.Resumed, Queue: "q"}},
 	}, {
 		what: "an unpause of a queue that is not paused",
 		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Resume(ctx) },
@@ -51,8 +52,8 @@ var quietChanges = []struct {
 		run: func(ctx context.Context, e *env) error {
 			return errOf(e.Pop("q").Retry(ctx, 0, "", ""))
 		},
-		want: []qless.Event{{
-			Kind: qless.EventFailed, JID: "j", Queue: "q", Worker: "w1", Group: "failed-retries-q",
+		want: []events.Event{{
+			Kind: events.Failed, JID: "j", Queue: "q", Worker: "w1", Group: "failed-retries-q",
 			Message: `Job exhausted retries in queue "q"`,
 		}},
 	}, {
@@ -61,30 +62,30 @@ var quietChanges = []struct {
 		run: func(ctx context.Context, e *env) error {
 			return errOf(e.Pop("q").Retry(ctx, 0, "g", "m"))
 		},
-		want: []qless.Event{{
-			Kind: qless.EventFailed, JID: "j", Queue: "q", Worker: "w1", Group: "g", Message: "m",
+		want: []events.Event{{
+			Kind: events.Failed, JID: "j", Queue: "q", Worker: "w1", Group: "g", Message: "m",
 		}},
 	}, {
 		what: "a failed job that is unfailed", set: func(e *env) { e.failIn("q", "j", "k") },
 		run: func(ctx context.Context, e *env) error { return e.Read("j").Unfail(ctx) },
-		want: []qless.Event{
-			{Kind: qless.EventUnfailed, JID: "j", Queue: "q", Group: "g", Count: 1},
+		want: []events.Event{
+			{Kind: events.Unfailed, JID: "j", Queue: "q", Group: "g", Count: 1},
 		},
 	}, {
 		what: "a group that is unfailed", set: func(e *env) { e.failIn("q", "j", "k"); e.failIn("r", "l") },
 		run: func(ctx context.Context, e *env) error {
 			return errOf(repairs.Unfail(ctx, e.Client, "g", 10))
 		},
-		want: []qless.Event{
-			{Kind: qless.EventUnfailed, JID: "l", Queue: "r", Group: "g", Count: 1},
-			{Kind: qless.EventUnfailed, Queue: "q", Group: "g", Count: 2},
+		want: []events.Event{
+			{Kind: events.Unfailed, JID: "l", Queue: "r", Group: "g", Count: 1},
+			{Kind: events.Unfailed, Queue: "q", Group: "g", Count: 2},
 		},
 	}, {
 		what: "a group that is unfailed into a queue", set: func(e *env) { e.failIn("q", "j"); e.failIn("r", "k") },
 		run: func(ctx context.Context, e *env) error {
 			return errOf(repairs.UnfailInto(ctx, e.Client, "s", "g", 10))
 		},
-		want: []qless.Event{{Kind: qless.EventUnfailed, Queue: "s", Group: "g", Count: 2}},
+		want: []events.Event{{Kind: events.Unfailed, Queue: "s", Group: "g", Count: 2}},
 	}, {
 		what: "a group without jobs",
 		run: func(ctx context.Context, e *env) error {
@@ -93,11 +94,11 @@ var quietChanges = []struct {
 	}, {
 		what: "the children of a recurring job", set: recurs,
 		run:  func(_ context.Context, e *env) error { e.Pop("q"); return nil },
-		want: []qless.Event{{Kind: qless.EventSpawned, JID: "r", Queue: "q", Count: 1}},
+		want: []events.Event{{Kind: events.Spawned, JID: "r", Queue: "q", Count: 1}},
 	}, {
 		what: "children that are read", set: recurs,
 		run:  func(ctx context.Context, e *env) error { return errOf(e.Queue("q").Peek(ctx, 10)) },
-		want: []qless.Event{{Kind: qless.EventSpawned, JID: "r", Queue: "q", Count: 6}},
+		want: []events.Event{{Kind: events.Spawned, JID: "r", Queue: "q", Count: 6}},
 	},
 }
 
@@ -115,16 +116,16 @@ func TestEventsOfSilentChangesByOtherScripts(t *testing.T) {
 				if s.set != nil {
 					s.set(e)
 				}
-				events := listen(t, e.Client)
+				heard := listen(t, e.Client)
 				require.NoError(t, s.run(t.Context(), e))
 				require.NoError(t, e.Cancel(t.Context(), "the end"))
-				var got []qless.Event
+				var got []events.Event
 				for {
-					event := next(t, events)
+					event := next(t, heard)
 					if event.JID == "the end" {
 						break
 					}
-					if event.Kind != qless.EventPut {
+					if event.Kind != events.Put {
 						got = append(got, event)
 					}
 				}
@@ -139,13 +140,13 @@ func TestEventsOfJobsThatFinishOutOfRetries(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("j"), qless.Retries(0))
 		e.Pop("q")
-		events := listen(t, e.Client)
+		heard := listen(t, e.Client)
 		reply, err := e.Run(t.Context(), "finish", "j", "w1",
 			"retry", "j", "q", "", "4", "group", "K:error", "message", "it broke")
 		require.NoError(t, err)
 		require.Equal(t, []any{"-1"}, reply)
-		requireEvents(t, events, qless.Event{
-			Kind: qless.EventFailed, JID: "j", Queue: "q", Worker: "w1", Group: "K:error", Message: "it broke",
+		requireEvents(t, heard, events.Event{
+			Kind: events.Failed, JID: "j", Queue: "q", Worker: "w1", Group: "K:error", Message: "it broke",
 		})
 	})
 }
@@ -174,11 +175,11 @@ func TestTheDropInAnnouncesThemOnlyToListeners(t *testing.T) {
 	require.Equal(t, "ql:log", testkit.Soon(t, "the put", messages).Channel)
 	require.Equal(t, "the end", testkit.Soon(t, "the end", messages).Channel)
 
-	events := listen(t, e.Client)
+	heard := listen(t, e.Client)
 	run()
 	var kinds []string
 	for range 6 {
-		kinds = append(kinds, string(next(t, events).Kind))
+		kinds = append(kinds, string(next(t, heard).Kind))
 	}
 	require.Equal(t, "paused resumed put failed unfailed spawned", strings.Join(kinds, " "))
 }

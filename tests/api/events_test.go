@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/tests/repairs"
 )
@@ -20,47 +21,47 @@ import (
 const hangs = 20 * time.Second
 
 // listen subscribes a client until the test ends.
-func listen(t *testing.T, client *qless.Client) <-chan qless.Event {
+func listen(t *testing.T, client *qless.Client) <-chan events.Event {
 	t.Helper()
-	events, err := client.Events(t.Context())
+	heard, err := events.Listen(t.Context(), client)
 	require.NoError(t, err)
-	return events
+	return heard
 }
 
 // next waits for an event, and returns its public fields.
-func next(t *testing.T, events <-chan qless.Event) qless.Event {
+func next(t *testing.T, heard <-chan events.Event) events.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), hangs)
 	defer cancel()
 	select {
-	case event, open := <-events:
+	case event, open := <-heard:
 		require.True(t, open, "the subscription has ended")
-		return qless.Event{
+		return events.Event{
 			Kind: event.Kind, Tracked: event.Tracked, JID: event.JID, Queue: event.Queue, To: event.To,
 			Worker: event.Worker, Group: event.Group, Message: event.Message, Count: event.Count,
 			Option: event.Option, Value: event.Value,
 		}
 	case <-ctx.Done():
 		t.Fatal("no event came")
-		return qless.Event{}
+		return events.Event{}
 	}
 }
 
 // requireEvents requires that these events arrive next, in order.
-func requireEvents(t *testing.T, events <-chan qless.Event, want ...qless.Event) {
+func requireEvents(t *testing.T, heard <-chan events.Event, want ...events.Event) {
 	t.Helper()
 	for i, event := range want {
-		require.Equal(t, event, next(t, events), "event %d", i)
+		require.Equal(t, event, next(t, heard), "event %d", i)
 	}
 }
 
 // requireEnd requires that a subscription ends after its context.
-func requireEnd(t *testing.T, events <-chan qless.Event) {
+func requireEnd(t *testing.T, heard <-chan events.Event) {
 	t.Helper()
 	late := time.After(hangs)
 	for {
 		select {
-		case _, open := <-events:
+		case _, open := <-heard:
 			if !open {
 				return
 			}
@@ -73,105 +74,105 @@ func requireEnd(t *testing.T, events <-chan qless.Event) {
 func TestEventsOfAnyJob(t *testing.T) {
 	e := newEnv(t)
 	e.Set("grace-period", 0)
-	events := listen(t, e.Client)
+	heard := listen(t, e.Client)
 	ctx := t.Context()
 
 	e.Put("q", qless.JID("a"))
-	requireEvents(t, events, qless.Event{Kind: qless.EventPut, JID: "a", Queue: "q"})
+	requireEvents(t, heard, events.Event{Kind: events.Put, JID: "a", Queue: "q"})
 	job := e.Pop("q")
 	require.NoError(t, errOf(job.Heartbeat(ctx)))
 	require.NoError(t, errOf(job.Retry(ctx, 0, "", "")))
 	job = e.Pop("q")
 	require.NoError(t, job.Next(ctx, "next"))
-	requireEvents(t, events, qless.Event{Kind: qless.EventAdvanced, JID: "a", Queue: "q", To: "next"})
+	requireEvents(t, heard, events.Event{Kind: events.Advanced, JID: "a", Queue: "q", To: "next"})
 	job = e.Pop("next")
 	require.NoError(t, job.Complete(ctx))
-	requireEvents(t, events, qless.Event{Kind: qless.EventCompleted, JID: "a", Queue: "next"})
+	requireEvents(t, heard, events.Event{Kind: events.Completed, JID: "a", Queue: "next"})
 
 	e.Put("q", qless.JID("b"), qless.Retries(0))
 	require.NoError(t, repairs.TimeOut(ctx, e.Client, e.Pop("q").JID))
 	job = e.Pop("q")
 	require.NoError(t, job.Fail(ctx, "g", "m\n"))
-	requireEvents(t, events,
-		qless.Event{Kind: qless.EventPut, JID: "b", Queue: "q"},
-		qless.Event{Kind: qless.EventLockLost, JID: "b", Worker: "w1"},
-		qless.Event{Kind: qless.EventFailed, JID: "b", Worker: "w1", Group: "g", Message: "m\n"})
+	requireEvents(t, heard,
+		events.Event{Kind: events.Put, JID: "b", Queue: "q"},
+		events.Event{Kind: events.LockLost, JID: "b", Worker: "w1"},
+		events.Event{Kind: events.Failed, JID: "b", Worker: "w1", Group: "g", Message: "m\n"})
 
 	_, err := repairs.UnfailInto(ctx, e.Client, "q", "g", 1)
 	require.NoError(t, err)
 	e.Pop("q")
 	e.Clock.Advance(2 * time.Minute)
 	require.Empty(t, e.Pops("q", 1))
-	requireEvents(t, events,
-		qless.Event{Kind: qless.EventUnfailed, JID: "b", Queue: "q", Group: "g", Count: 1},
-		qless.Event{Kind: qless.EventLockLost, JID: "b", Worker: "w1"},
-		qless.Event{Kind: qless.EventFailed, JID: "b", Worker: "w1", Group: "failed-retries-q", Message: `Job exhausted retries in queue "q"`})
+	requireEvents(t, heard,
+		events.Event{Kind: events.Unfailed, JID: "b", Queue: "q", Group: "g", Count: 1},
+		events.Event{Kind: events.LockLost, JID: "b", Worker: "w1"},
+		events.Event{Kind: events.Failed, JID: "b", Worker: "w1", Group: "failed-retries-q", Message: `Job exhausted retries in queue "q"`})
 
 	require.NoError(t, e.Cancel(ctx, "b", "unknown"))
 	require.NoError(t, e.Config().Set(ctx, "heartbeat", 5))
 	require.NoError(t, e.Config().Unset(ctx, "heartbeat"))
-	requireEvents(t, events,
-		qless.Event{Kind: qless.EventCanceled, JID: "b", Queue: "q"},
-		qless.Event{Kind: qless.EventCanceled, JID: "unknown"},
-		qless.Event{Kind: qless.EventConfigSet, Option: "heartbeat", Value: "5"},
-		qless.Event{Kind: qless.EventConfigUnset, Option: "heartbeat"})
+	requireEvents(t, heard,
+		events.Event{Kind: events.Canceled, JID: "b", Queue: "q"},
+		events.Event{Kind: events.Canceled, JID: "unknown"},
+		events.Event{Kind: events.ConfigSet, Option: "heartbeat", Value: "5"},
+		events.Event{Kind: events.ConfigUnset, Option: "heartbeat"})
 
 	e.Put("q", qless.JID("c"))
 	e.Pop("q")
 	require.NoError(t, e.Cancel(ctx, "c"))
-	requireEvents(t, events,
-		qless.Event{Kind: qless.EventPut, JID: "c", Queue: "q"},
-		qless.Event{Kind: qless.EventCanceled, JID: "c", Queue: "q", Worker: "w1"})
+	requireEvents(t, heard,
+		events.Event{Kind: events.Put, JID: "c", Queue: "q"},
+		events.Event{Kind: events.Canceled, JID: "c", Queue: "q", Worker: "w1"})
 }
 
 func TestEventsOfTrackedJobs(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q")
-	events := listen(t, e.Client)
+	heard := listen(t, e.Client)
 	ctx := t.Context()
-	tracked := func(kinds ...qless.EventKind) {
+	tracked := func(kinds ...events.Kind) {
 		t.Helper()
 		for _, kind := range kinds {
-			event := next(t, events)
+			event := next(t, heard)
 			for !event.Tracked { // skip the log events of the same job
-				event = next(t, events)
+				event = next(t, heard)
 			}
-			require.Equal(t, qless.Event{Kind: kind, Tracked: true, JID: jid}, event)
+			require.Equal(t, events.Event{Kind: kind, Tracked: true, JID: jid}, event)
 		}
 	}
 	require.NoError(t, e.Read(jid).Track(ctx))
-	tracked(qless.EventTracked)
+	tracked(events.Tracked)
 	e.Put("q", qless.JID(jid))
-	tracked(qless.EventPut)
+	tracked(events.Put)
 	e.Pop("q")
-	tracked(qless.EventPopped)
+	tracked(events.Popped)
 	e.Clock.Advance(2 * time.Minute)
 	require.Empty(t, e.Pops("q", 1))
-	tracked(qless.EventStalled)
+	tracked(events.Stalled)
 	require.NoError(t, e.Read(jid).Fail(ctx, "g", "m"))
-	tracked(qless.EventFailed)
+	tracked(events.Failed)
 	e.Put("q", qless.JID(jid))
 	require.NoError(t, e.Pop("q").Complete(ctx))
-	tracked(qless.EventPut, qless.EventPopped, qless.EventCompleted)
+	tracked(events.Put, events.Popped, events.Completed)
 	e.Put("q", qless.JID(jid))
 	require.NoError(t, e.Cancel(ctx, jid))
-	tracked(qless.EventPut, qless.EventCanceled)
+	tracked(events.Put, events.Canceled)
 	e.Put("q", qless.JID(jid))
 	require.NoError(t, e.Read(jid).Untrack(ctx))
-	tracked(qless.EventPut, qless.EventUntracked)
+	tracked(events.Put, events.Untracked)
 }
 
 func TestABrokenSubscriptionIsRestoredWithAGap(t *testing.T) {
 	e, proxy, client := proxied(t)
-	events := listen(t, client)
+	heard := listen(t, client)
 	for range 3 {
 		e.Put("q", qless.JID("before"))
-		require.Equal(t, "before", next(t, events).JID)
+		require.Equal(t, "before", next(t, heard).JID)
 		proxy.CutAll()
-		require.Equal(t, qless.Event{Kind: qless.EventGap}, next(t, events))
+		require.Equal(t, events.Event{Kind: events.Gap}, next(t, heard))
 	}
 	e.Put("q", qless.JID("after"))
-	require.Equal(t, "after", next(t, events).JID)
+	require.Equal(t, "after", next(t, heard).JID)
 }
 
 func TestASubscriptionOutlivesItsServer(t *testing.T) {
@@ -179,37 +180,37 @@ func TestASubscriptionOutlivesItsServer(t *testing.T) {
 	var log bytes.Buffer
 	client := e.NewClient(e.Redis, qless.ClientConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	ctx, cancel := context.WithCancel(t.Context())
-	events, err := client.Events(ctx)
+	heard, err := events.Listen(ctx, client)
 	require.NoError(t, err)
 	e.Server.Restart()
-	require.Equal(t, qless.EventGap, next(t, events).Kind)
+	require.Equal(t, events.Gap, next(t, heard).Kind)
 	e.Put("q", qless.JID("a"))
-	require.Equal(t, "a", next(t, events).JID)
+	require.Equal(t, "a", next(t, heard).JID)
 	cancel()
-	requireEnd(t, events)
+	requireEnd(t, heard)
 	require.Contains(t, log.String(), "the subscription to events broke")
 }
 
 func TestASubscriptionEndsWithoutAReader(t *testing.T) {
 	e := newEnv(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	events, err := e.Events(ctx)
+	heard, err := events.Listen(ctx, e.Client)
 	require.NoError(t, err)
 	for range 1000 {
 		e.Put("q")
 	}
 	cancel()
-	requireEnd(t, events)
+	requireEnd(t, heard)
 }
 
 func TestTheContextEndsASubscription(t *testing.T) {
 	e := newEnv(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	events, err := e.Events(ctx)
+	heard, err := events.Listen(ctx, e.Client)
 	require.NoError(t, err)
 	cancel()
-	requireEnd(t, events)
-	_, err = e.Events(ctx)
+	requireEnd(t, heard)
+	_, err = events.Listen(ctx, e.Client)
 	requireCode(t, qless.ErrUnavailable, err)
 	require.ErrorIs(t, err, context.Canceled)
 }
@@ -222,7 +223,7 @@ func TestSubscriptionsThatCanNotBegin(t *testing.T) {
 	defer rdb.Close()
 	client := e.NewClient(rdb, qless.ClientConfig{})
 	e.Server.Kill()
-	_, err := client.Events(t.Context())
+	_, err := events.Listen(t.Context(), client)
 	requireCode(t, qless.ErrUnavailable, err)
 }
 
@@ -235,9 +236,9 @@ func TestSubscriptionsLeaveNoGoroutines(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
-		one, err := client.Events(ctx)
+		one, err := events.Listen(ctx, client)
 		require.NoError(t, err)
-		two, err := client.Events(ctx)
+		two, err := events.Listen(ctx, client)
 		require.NoError(t, err)
 		cancel()
 		requireEnd(t, two)
@@ -249,18 +250,18 @@ func TestSubscriptionsLeaveNoGoroutines(t *testing.T) {
 
 func TestMessagesOfOthersOnTheChannels(t *testing.T) {
 	e := newEnv(t)
-	events := listen(t, e.Client)
+	heard := listen(t, e.Client)
 	for _, payload := range []string{"", "not JSON", "[]", "5", "null", `{"event":5,"jid":{},"queue":false}`, "\xff"} {
 		require.NoError(t, e.Redis.Publish(t.Context(), "ql:log", payload).Err())
 		require.NoError(t, e.Redis.Publish(t.Context(), "ql:put", payload).Err())
 	}
 	e.Put("q", qless.JID("a"))
 	for {
-		event := next(t, events)
+		event := next(t, heard)
 		if event.JID == "a" {
-			require.Equal(t, qless.Event{Kind: qless.EventPut, JID: "a", Queue: "q"}, event)
+			require.Equal(t, events.Event{Kind: events.Put, JID: "a", Queue: "q"}, event)
 			return
 		}
-		require.Contains(t, []qless.EventKind{"", "5", qless.EventPut}, event.Kind)
+		require.Contains(t, []events.Kind{"", "5", events.Put}, event.Kind)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/repairs"
@@ -91,7 +92,7 @@ func TestTheObserverSeesEachCall(t *testing.T) {
 		{func() error { _, err := q.Settings(ctx); return err }, qless.Command{Name: "queue.settings", Queue: "q"}},
 		{func() error { _, err := e.Config().All(ctx); return err }, qless.Command{Name: "config.get"}},
 		{func() error {
-			_, err := e.Events(ctx)
+			_, err := events.Listen(ctx, e.Client)
 			return err
 		}, qless.Command{Name: "subscribe"}},
 		{func() error {

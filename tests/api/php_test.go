@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/tests/repairs"
 	"github.com/qless/qless-go/tests/scripts"
@@ -392,7 +393,7 @@ func TestFailedJobsAreDeletedWhenTheirTimeIsOver(t *testing.T) {
 			require.True(t, e.exists("old") || strings.HasPrefix(how, "lost"))
 			e.Clock.Advance(time.Hour)
 			ctx, cancel := context.WithCancel(t.Context())
-			before, err := e.Events(ctx)
+			before, err := events.Listen(ctx, e.Client)
 			require.NoError(t, err)
 			cancel()
 			requireEnd(t, before)

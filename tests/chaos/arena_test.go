@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -49,7 +50,7 @@ type arena struct {
 	server *testkit.Server
 	rdb    *redis.Client
 	client *qless.Client
-	events <-chan qless.Event
+	events <-chan events.Event
 	began  time.Time
 	tasks  []qless.JobSpec
 	jids   []string
@@ -86,7 +87,7 @@ func newArena(t *testing.T, p plan) *arena {
 	t.Cleanup(func() { _ = a.client.Close() })
 	require.NoError(t, a.client.Config().Set(ctx, "heartbeat", lockTime))
 	require.NoError(t, a.client.Config().Set(ctx, "grace-period", p.grace))
-	a.events, err = a.client.Events(ctx)
+	a.events, err = events.Listen(ctx, a.client)
 	require.NoError(t, err)
 
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -176,11 +177,11 @@ func (a *arena) until(count int) {
 		select {
 		case event := <-a.events:
 			switch event.Kind {
-			case qless.EventCompleted:
+			case events.Completed:
 				a.complete(event.JID)
-			case qless.EventFailed:
+			case events.Failed:
 				a.giveUp(count)
-			case qless.EventGap:
+			case events.Gap:
 				a.whenBack(a.readCompleted)
 			}
 		case <-a.ctx.Done():

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -110,15 +111,15 @@ func TestWorkersAreWokenAfterTheirSlotMoved(t *testing.T) {
 func TestEventsArriveFromEveryMaster(t *testing.T) {
 	c := startNodes(t, true)
 	ql := client(t, c.client(), "{told}:ql:")
-	events, err := ql.Events(t.Context())
+	heard, err := events.Listen(t.Context(), ql)
 	require.NoError(t, err)
 	told := func() {
 		t.Helper()
 		jid, err := ql.Queue("q").Put(t.Context(), "K", nil)
 		require.NoError(t, err)
 		for {
-			event := testkit.Soon(t, "an event", events)
-			if event.Kind != qless.EventGap {
+			event := testkit.Soon(t, "an event", heard)
+			if event.Kind != events.Gap {
 				require.Equal(t, jid, event.JID)
 				return
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/tests/repairs"
 )
@@ -23,7 +24,7 @@ type ours struct {
 	rdb        *redis.Client
 	client     *qless.Client
 	held       map[string]*qless.Job
-	events     <-chan qless.Event
+	heard      <-chan events.Event
 	stopEvents func() // ends the events
 }
 
@@ -234,18 +235,18 @@ func (o *ours) begin(worker string) error {
 func (o *ours) listen(ctx context.Context) error {
 	ctx, o.stopEvents = context.WithCancel(ctx)
 	var err error
-	o.events, err = o.client.Events(ctx)
+	o.events, err = events.Listen(ctx, o.client)
 	return err
 }
 
 // ourKinds maps the words for kinds of events that differ from ours.
-var ourKinds = map[string]qless.EventKind{
-	"track": qless.EventTracked, "untrack": qless.EventUntracked,
+var ourKinds = map[string]events.Kind{
+	"track": events.Tracked, "untrack": events.Untracked,
 }
 
 // hear waits for an event, and drops earlier ones.
 func (o *ours) hear(ctx context.Context, word, jid string) (any, error) {
-	kind := cmp.Or(ourKinds[word], qless.EventKind(word))
+	kind := cmp.Or(ourKinds[word], events.Kind(word))
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -53,7 +54,7 @@ func TestWorkersShareAQueue(t *testing.T) {
 		us := &ours{rdb: rdb}
 		must(t, us, "begin", args{"worker": "ours"})
 		must(t, them, "begin", args{"worker": "theirs"})
-		events, err := us.client.Events(t.Context())
+		heard, err := events.Listen(t.Context(), us.client)
 		require.NoError(t, err)
 
 		putMany(t, us, them)
@@ -77,10 +78,10 @@ func TestWorkersShareAQueue(t *testing.T) {
 		for len(completed) < manyJobs {
 			select {
 			case event := <-events:
-				require.NotEqual(t, qless.EventFailed, event.Kind, "%+v", event)
-				require.NotEqual(t, qless.EventLockLost, event.Kind, "%+v", event)
-				require.NotEqual(t, qless.EventGap, event.Kind)
-				if event.Kind == qless.EventCompleted {
+				require.NotEqual(t, events.Failed, event.Kind, "%+v", event)
+				require.NotEqual(t, events.LockLost, event.Kind, "%+v", event)
+				require.NotEqual(t, events.Gap, event.Kind)
+				if event.Kind == events.Completed {
 					require.False(t, completed[event.JID], "%s was completed twice", event.JID)
 					completed[event.JID] = true
 				}

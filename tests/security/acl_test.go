@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/tests/scripts"
 	"github.com/qless/qless-go/tests/tour"
@@ -205,7 +206,7 @@ func TestRulesReachNoFurther(t *testing.T) {
 	}
 	for missing, use := range map[string]func(c *qless.Client) error{
 		"resetkeys":     func(c *qless.Client) error { _, err := c.Queue("q").Put(ctx, "K", nil); return err },
-		"resetchannels": func(c *qless.Client) error { _, err := c.Events(ctx); return err },
+		"resetchannels": func(c *qless.Client) error { _, err := events.Listen(ctx, c); return err },
 		"-publish":      func(c *qless.Client) error { _, err := c.Queue("q").Put(ctx, "K", nil); return err },
 	} {
 		rdb := user(t, server, "less", append(rules(t, "app"), missing))

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/tests/repairs"
 )
@@ -20,12 +21,12 @@ func Client(t testing.TB, c *qless.Client) {
 	t.Helper()
 	ctx := t.Context()
 	do := func(err error) { t.Helper(); require.NoError(t, err) }
-	events, err := c.Events(ctx)
+	heard, err := events.Listen(ctx, c)
 	do(err)
 
 	do(c.Config().Set(ctx, "grace-period", 0))
 	do(c.Config().Set(ctx, "odd-max-concurrency", 5))
-	require.Equal(t, qless.EventConfigSet, soon(ctx, t, events).Kind)
+	require.Equal(t, events.ConfigSet, soon(ctx, t, heard).Kind)
 	do(c.Config().Unset(ctx, "odd-max-concurrency"))
 
 	queue := c.Queue("tour")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/inspect"
 )
 
@@ -137,6 +138,6 @@ func Dashboard(t testing.TB, c *qless.Client) {
 	do(err)
 	_, err = c.Config().All(ctx)
 	do(err)
-	_, err = c.Events(ctx)
+	_, err = events.Listen(ctx, c)
 	do(err)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/tests/scripts"
 )
 
@@ -69,10 +69,10 @@ func (g *Guide) note(cmd redis.Cmder) {
 }
 
 // soon returns the next event.
-func soon(ctx context.Context, t testing.TB, events <-chan qless.Event) qless.Event {
+func soon(ctx context.Context, t testing.TB, heard <-chan events.Event) events.Event {
 	t.Helper()
 	select {
-	case event := <-events:
+	case event := <-heard:
 		return event
 	case <-ctx.Done():
 		require.FailNow(t, "no event came")

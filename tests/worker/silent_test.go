@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -17,7 +18,7 @@ func TestSubscriptionsSurviveConnectionsThatGoSilent(t *testing.T) {
 	w, proxy := e.proxiedWorker(qless.WorkerConfig{})
 	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
 	defer rdb.Close()
-	events, err := e.NewClient(rdb, qless.ClientConfig{}).Events(t.Context())
+	heard, err := events.Listen(t.Context(), e.NewClient(rdb, qless.ClientConfig{}))
 	require.NoError(t, err)
 
 	proxy.GoSilent()
@@ -25,10 +26,10 @@ func TestSubscriptionsSurviveConnectionsThatGoSilent(t *testing.T) {
 		channel := "ql:x:wake:" + w.Name()
 		return proxy.Seen(channel) == 2 && e.Redis.PubSubNumSub(t.Context(), channel).Val()[channel] == 1
 	})
-	require.Equal(t, qless.EventGap, soon(t, "the gap", events).Kind)
+	require.Equal(t, events.Gap, soon(t, "the gap", heard).Kind)
 	jid := e.Put("q")
 	require.Equal(t, reported{"complete", "complete"}, w.outcome(jid), "an idle worker was woken")
-	require.Equal(t, jid, soon(t, "an event", events).JID)
+	require.Equal(t, jid, soon(t, "an event", heard).JID)
 }
 
 func TestSubscribingToEventsHasADeadline(t *testing.T) {
@@ -42,7 +43,7 @@ func TestSubscribingToEventsHasADeadline(t *testing.T) {
 	require.NoError(t, err)
 	failed := make(chan error, 1)
 	go func() {
-		_, err := client.Events(t.Context())
+		_, err := events.Listen(t.Context(), client)
 		failed <- err
 	}()
 	require.ErrorIs(t, soon(t, "the end of the call", failed), qless.ErrUnavailable)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
-	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/events"
 )
 
 // A tail prints the events that pass a filter.
@@ -50,7 +50,7 @@ func (a *app) tailCommand() *cobra.Command {
 
 func (t *tail) run(ctx context.Context) error {
 	for _, kind := range t.kinds {
-		if !slices.Contains(inspect.EventKinds(), qless.EventKind(kind)) {
+		if !slices.Contains(events.Kinds(), events.Kind(kind)) {
 			return usageError{fmt.Errorf("no event is called %q: want one of %s", kind, kindNames())}
 		}
 	}
@@ -60,7 +60,7 @@ func (t *tail) run(ctx context.Context) error {
 	if t.client, err = t.app.client(connecting); err != nil {
 		return err
 	}
-	events, err := t.client.Events(ctx)
+	heard, err := events.Listen(ctx, t.client)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (t *tail) run(ctx context.Context) error {
 	if !t.json {
 		fmt.Fprintln(t.err, "listening, Ctrl-C ends it")
 	}
-	for event := range events {
+	for event := range heard {
 		if err := t.show(ctx, event); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (t *tail) run(ctx context.Context) error {
 }
 
 func kindNames() string {
-	kinds := inspect.EventKinds()
+	kinds := events.Kinds()
 	names := make([]string, len(kinds))
 	for i, kind := range kinds {
 		names[i] = string(kind)
@@ -88,13 +88,13 @@ func kindNames() string {
 // A shownEvent is an event with the klass and the queue of its job.
 type shownEvent struct {
 	Time time.Time `json:"time"`
-	qless.Event
+	events.Event
 	Klass string `json:"klass,omitempty"`
 }
 
-func (t *tail) show(ctx context.Context, event qless.Event) error {
+func (t *tail) show(ctx context.Context, event events.Event) error {
 	e := shownEvent{Time: time.Now(), Event: event}
-	if event.Kind != qless.EventGap {
+	if event.Kind != events.Gap {
 		if wanted, err := t.wants(ctx, &e); err != nil || !wanted {
 			return err
 		}
@@ -126,9 +126,9 @@ func (t *tail) wants(ctx context.Context, e *shownEvent) (bool, error) {
 }
 
 // isOnlyOfTracked reports whether an event is published only for tracked jobs.
-func isOnlyOfTracked(kind qless.EventKind) bool {
+func isOnlyOfTracked(kind events.Kind) bool {
 	switch kind {
-	case qless.EventPopped, qless.EventStalled, qless.EventTracked, qless.EventUntracked:
+	case events.Popped, events.Stalled, events.Tracked, events.Untracked:
 		return true
 	}
 	return false
@@ -157,7 +157,7 @@ func (t *tail) read(ctx context.Context, e *shownEvent) error {
 
 // line returns an event as a line for a person.
 func (t *tail) line(e *shownEvent) string {
-	if e.Kind == qless.EventGap {
+	if e.Kind == events.Gap {
 		return e.Time.Format(time.TimeOnly) + "  " +
 			t.style.Yellow("the connection was lost: events may be missing")
 	}
@@ -182,14 +182,14 @@ func countOf(n int) string {
 }
 
 // paint returns the name of an event in the colour of its severity.
-func (t *tail) paint(kind qless.EventKind) string {
-	name := text.Pad(string(kind), len(qless.EventConfigUnset))
+func (t *tail) paint(kind events.Kind) string {
+	name := text.Pad(string(kind), len(events.ConfigUnset))
 	switch kind {
-	case qless.EventFailed:
+	case events.Failed:
 		return t.style.Red(name)
-	case qless.EventLockLost, qless.EventStalled, qless.EventPaused, qless.EventCanceled:
+	case events.LockLost, events.Stalled, events.Paused, events.Canceled:
 		return t.style.Yellow(name)
-	case qless.EventCompleted, qless.EventAdvanced:
+	case events.Completed, events.Advanced:
 		return t.style.Green(name)
 	}
 	return t.style.Cyan(name)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -80,11 +80,11 @@ func TestTailPrintsLinesOfJSON(t *testing.T) {
 	jid := e.put("mail", "Welcome", 0)
 	var event struct {
 		Time       time.Time
-		Event      qless.EventKind
+		Event      events.Kind
 		JID, Queue string
 	}
 	require.NoError(t, json.Unmarshal([]byte(f.next()), &event))
-	require.Equal(t, qless.EventPut, event.Event)
+	require.Equal(t, events.Put, event.Event)
 	require.Equal(t, jid, event.JID)
 	require.Equal(t, "mail", event.Queue)
 	require.WithinDuration(t, time.Now(), event.Time, testkit.Patience)
