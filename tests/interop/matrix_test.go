@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	qless "github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/tests/repairs"
 )

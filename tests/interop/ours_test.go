@@ -235,7 +235,7 @@ func (o *ours) begin(worker string) error {
 func (o *ours) listen(ctx context.Context) error {
 	ctx, o.stopEvents = context.WithCancel(ctx)
 	var err error
-	o.events, err = events.Listen(ctx, o.client)
+	o.heard, err = events.Listen(ctx, o.client)
 	return err
 }
 
@@ -251,7 +251,7 @@ func (o *ours) hear(ctx context.Context, word, jid string) (any, error) {
 	defer cancel()
 	for {
 		select {
-		case event := <-o.events:
+		case event := <-o.heard:
 			if event.Kind == kind && event.JID == jid {
 				return lowered(event), nil
 			}

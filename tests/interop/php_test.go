@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
 )
 

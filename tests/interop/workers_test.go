@@ -77,7 +77,7 @@ func TestWorkersShareAQueue(t *testing.T) {
 		completed := map[string]bool{}
 		for len(completed) < manyJobs {
 			select {
-			case event := <-events:
+			case event := <-heard:
 				require.NotEqual(t, events.Failed, event.Kind, "%+v", event)
 				require.NotEqual(t, events.LockLost, event.Kind, "%+v", event)
 				require.NotEqual(t, events.Gap, event.Kind)
