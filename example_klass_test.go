@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/qlesstest"
@@ -113,4 +114,49 @@ func ExampleFunction_Call() {
 	fmt.Println(sum)
 	// Output:
 	// 7
+}
+
+// Events are inserted by one statement for many. A bad one fails alone.
+func ExampleKlass_HandleBulk() {
+	ctx := context.Background()
+	server, err := qlesstest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	queue := server.Client().Queue("events")
+	track := qless.NewKlass[string]("Track")
+	for _, event := range []string{"login", "search", "", "logout"} {
+		if _, err := track.Put(ctx, queue, event); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	worker, err := qless.NewWorker(server.Client(), qless.WorkerConfig{Queues: []string{"events"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	called := make(chan bool)
+	track.HandleBulk(worker, qless.Bulk{Max: 4, Wait: time.Minute},
+		func(ctx context.Context, rows []*qless.Member[string]) error {
+			for _, row := range rows {
+				if row.Data == "" {
+					row.Err = qless.FailWith("empty", nil)
+				}
+			}
+			fmt.Println("inserted together:", len(rows))
+			close(called)
+			return nil
+		})
+	if err := worker.Start(ctx); err != nil {
+		log.Fatal(err)
+	}
+	<-called
+	if err := worker.Stop(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("complete:", worker.Stats().Completed, "failed:", worker.Stats().Failed)
+	// Output:
+	// inserted together: 4
+	// complete: 3 failed: 1
 }

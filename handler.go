@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/qless/qless-go/internal/gather"
 	"github.com/qless/qless-go/internal/slots"
 )
 
@@ -118,6 +119,8 @@ type route struct {
 	backoff    Backoff       // nil for the worker's
 	maxRunTime time.Duration // 0 for the worker's, -1 for never
 	kind       slots.Kind    // guarded by the worker's mutex
+	bulk       *bulkOption   // nil if each job has a call of its own
+	pool       *gather.Pool[*run]
 }
 
 // newRoute returns the route of a klass. It panics if the arguments are invalid.
@@ -149,12 +152,16 @@ func newRoute(klass string, handler Handler, options []HandleOption) *route {
 	if r.kind.Most < 0 {
 		refuse(fmt.Sprintf("negative Concurrency %d", r.kind.Most))
 	}
+	if r.bulk != nil && r.bulk.problem() != "" {
+		refuse(r.bulk.problem())
+	}
 	return r
 }
 
-// kindOf returns the kind of the jobs of a route, which may be nil.
+// kindOf returns the kind of the jobs of a route, which may be nil, or nil if only the slots limit
+// their number.
 func kindOf(r *route) *slots.Kind {
-	if r == nil {
+	if r == nil || r.kind.Most == 0 && r.pool == nil {
 		return nil
 	}
 	return &r.kind

@@ -73,6 +73,7 @@ internal/cmd/optiontable                         50     1    38    15     1     
 internal/cron                                   200     1   181    22     1        5
 internal/dial                                   400     2   205    41     2        8
 internal/dump                                   700     3   270    47     3        9
+internal/gather                                 200     2   116    15     1       14
 internal/guard                                  350     4   148    26     2       21
 internal/histogram                              250     2   112    21     1       12
 internal/hosts                                   50     1    50    13     1        3
@@ -90,7 +91,7 @@ internal/rendezvous                              50     1    29    10     1     
 internal/runs                                   300     2   219    19     1       15
 internal/script                                 550     5   146    40     1       23
 internal/settings                               300     1   258    27     1       22
-internal/slots                                  100     1    87    12     1       11
+internal/slots                                  150     1   126    17     1       17
 internal/testkit                               1400    15   199    44     3       49
 internal/testkit/memory                          50     1    23     8     1        1
 internal/together                               100     1    96    37     1        4
@@ -122,7 +123,7 @@ var lightImports = []string{
 const (
 	bottom = "internal/guard internal/keys internal/redisx internal/units internal/wire "
 	parts  = "internal/ahead internal/ask internal/batch internal/calls internal/cron internal/dial " +
-		"internal/histogram internal/hub internal/inside internal/jobopts internal/leases internal/line " +
+		"internal/gather internal/histogram internal/hub internal/inside internal/jobopts internal/leases internal/line " +
 		"internal/linger internal/queues internal/rendezvous internal/runs internal/script " +
 		"internal/settings internal/slots internal/together "
 )

@@ -73,6 +73,7 @@ type Worker struct {
 	active     map[*run]bool      // jobs whose handlers have not returned, held or not
 	slots      *slots.Table       // of the active jobs
 	ahead      *ahead.Queue[*run] // jobs that wait for a free slot
+	bulk       bulkCalls          // jobs that wait for a common call
 	unfinished []string           // jids of jobs whose handlers may outlive the worker
 	cutShort   error              // the error of the context that cut them short
 	stopErr    error              // the result of Stop
@@ -120,6 +121,7 @@ func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, 
 		slots:     slots.New(cfg.Concurrency),
 		shutdown:  newShutdown(),
 	}
+	w.bulk = bulkCalls{w: w, guard: guard.New("Bulk.By", cfg.Logger)}
 	w.locks = newLocks(own, w.log)
 	w.ahead = ahead.New[*run](cfg.Prefetch, w.releaseOverdue)
 	w.loop = newWorkLoop(w)
@@ -149,6 +151,9 @@ func (w *Worker) Handle(klass string, handler Handler, options ...HandleOption) 
 		panic(fmt.Sprintf("qless: Handle(%q): the worker was started", klass))
 	}
 	w.mux.add(klass, r)
+	if r.bulk != nil {
+		w.bulk.add(r)
+	}
 }
 
 // Use wraps every handler, whether it was registered before or after. The first middleware is
@@ -228,7 +233,8 @@ func (w *Worker) Start(ctx context.Context) error {
 func (w *Worker) Pause() { w.setPaused(true) }
 
 // Resume takes jobs again after [Worker.Pause]. Even if it was not paused, the worker asks for jobs
-// at once, and checks whether schedules are due.
+// at once, and checks whether schedules are due. Jobs that wait for a call of a bulk handler then
+// wait no longer than until no more are ready.
 func (w *Worker) Resume() {
 	w.setPaused(false)
 	w.recheck()
@@ -236,10 +242,11 @@ func (w *Worker) Resume() {
 
 func (w *Worker) setPaused(paused bool) {
 	w.mu.Lock()
+	w.bulk.hurry = !paused && !w.paused
 	w.paused = paused
 	var jobs []*run
 	if paused {
-		jobs = w.ahead.TakeAll()
+		jobs = w.takeUnstarted()
 	}
 	w.mu.Unlock()
 	w.releaseAhead(jobs)
@@ -282,7 +289,7 @@ func (w *Worker) load() workload {
 	defer w.mu.Unlock()
 	room, leaveOut, few := w.slots.Ask()
 	ahead := 0
-	if !few {
+	if !few && !w.slots.Gathers() {
 		ahead = w.wantedAhead()
 	}
 	return workload{w.state, w.paused, room, ahead, leaveOut, w.outbox.take()}

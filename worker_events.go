@@ -365,13 +365,23 @@ func (l *workerLog) withJob(ctx context.Context, job *Job) context.Context {
 	}})
 }
 
+// withCall returns a context in which Logger returns the logger of a bulk call.
+func (l *workerLog) withCall(ctx context.Context, klass string, jobs int) context.Context {
+	logger := l.logger.With("klass", klass, "jobs", jobs)
+	return context.WithValue(ctx, jobLogKey{}, &jobLog{logger: logger})
+}
+
 // Logger returns a logger for the handler that was called with this context: the worker's, with the
-// attributes jid, klass, queue and attempt, and trace_id if the job has a header traceparent. For
-// any other context, it returns [slog.Default].
+// attributes jid, klass, queue and attempt, and trace_id if the job has a header traceparent. That
+// of a bulk handler has klass and the number of jobs. For any other context, it returns
+// [slog.Default].
 func Logger(ctx context.Context) *slog.Logger {
 	l, _ := ctx.Value(jobLogKey{}).(*jobLog)
 	if l == nil {
 		return slog.Default()
+	}
+	if l.job.jid == "" {
+		return l.logger
 	}
 	return l.logger.With(l.job.args()...)
 }

@@ -132,6 +132,7 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	asks := l.asks(e)
 	if e.room > 0 && !asks {
 		l.asker.NoQueues()
+		w.bulk.settle(false)
 		l.backlog = false
 	}
 	switch {
@@ -174,9 +175,17 @@ func (l *workLoop) begin(got *reserved) {
 	l.w.mu.Lock()
 	l.w.slots.Answered(jobs, got.IsPlenty())
 	l.w.mu.Unlock()
+	var keyed []*run
 	for _, r := range runs {
-		r.begin()
+		switch {
+		case !r.keep():
+		case r.route != nil && r.route.hasKeys():
+			keyed = append(keyed, r)
+		default:
+			r.admit()
+		}
 	}
+	l.w.bulk.admit(keyed, got.MayBeMore())
 	l.settle(got)
 }
 
@@ -185,6 +194,7 @@ func (l *workLoop) after(ctx context.Context, failed error) {
 	if failed != nil {
 		l.w.health.failed(failed)
 		l.failed(ctx, failed)
+		l.w.bulk.settle(false)
 		return
 	}
 	l.w.health.succeeded()

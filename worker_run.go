@@ -34,11 +34,15 @@ type run struct {
 	route    *route            // nil if the klass has no handler
 	ran      time.Duration     // set when the handler has returned
 	hold     hold
+	key      string // in a bulk call
+	fault    error  // why there is no key
 
 	// Guarded by the worker's mutex until the handler is called, and then not changed.
 	dropped bool      // it is never started
 	started time.Time // zero before
+	ctx     context.Context
 	cancel  context.CancelCauseFunc
+	bulk    *bulkCall // nil if the run has a slot of its own
 
 	over      atomic.Bool   // JobEventEnded was reported
 	lossKnown chan struct{} // closed when the loss of the lock was reported
@@ -94,35 +98,37 @@ func newRun(w *Worker, job *Job, sent time.Time) *run {
 	return r
 }
 
-// begin starts the job, or holds it for a slot. It releases the job if its lock may already have
-// ended, or the worker no longer wants jobs.
-func (r *run) begin() {
+// keep keeps the lock of the job, and reports whether the job may be admitted. It releases the job
+// if its lock may already have ended, or the worker no longer wants jobs.
+func (r *run) keep() bool {
 	w := r.worker
 	late := !time.Now().Before(r.hold.Until)
 	if late || !w.takesJobs() {
 		r.release(late)
-		return
+		return false
 	}
 	replaced, ok := w.locks.Track(&r.hold.Lease)
 	if !ok {
 		r.release(false)
-		return
+		return false
 	}
 	if replaced != nil && !replaced.dropUnstarted() {
 		replaced.cancel(ErrLockLost)
 		w.observer.lost(replaced, ErrLockLost)
 	}
 	undone(w.outbox.forget(r.jid), ErrLockLost)
-	r.admit()
+	return true
 }
 
 // start calls the handler of the job. The worker's mutex is held.
 func (r *run) start() {
-	ctx, cancel := context.WithCancelCause(r.worker.base)
-	r.cancel, r.started = cancel, time.Now()
+	r.ctx, r.cancel = context.WithCancelCause(r.worker.base)
+	r.started = time.Now()
 	r.worker.active[r] = true
-	r.worker.slots.Take(kindOf(r.route))
-	go r.work(ctx)
+	if r.bulk == nil {
+		r.worker.slots.Take(kindOf(r.route))
+	}
+	go r.work(r.ctx)
 }
 
 // release releases a job before its start.
@@ -136,6 +142,9 @@ func (r *run) release(late bool) {
 // runtime.Goexit.
 func (r *run) work(ctx context.Context) {
 	defer r.cancel(nil)
+	if r.bulk != nil {
+		defer r.bulk.Pass(r)
+	}
 	r.worker.observer.started(r)
 	if r.route == nil {
 		r.releaseUnknown()
@@ -162,6 +171,9 @@ func (r *run) call(ctx context.Context) (err error) {
 			err = r.panicked(value, debug.Stack())
 		}
 	}()
+	if r.fault != nil {
+		return r.unreturned(r.fault)
+	}
 	if err := r.decode(); err != nil {
 		return err
 	}
@@ -207,7 +219,7 @@ func ranTooLong(ctx context.Context, err error) error {
 // isDeadline reports whether an error of a handler, whose methods may panic, is that of a deadline.
 func isDeadline(err error) (deadline bool) {
 	defer func() { _ = recover() }()
-	return errors.Is(err, context.DeadlineExceeded)
+	return errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrMaxRunTime)
 }
 
 // panicked returns the error for a panic.
@@ -215,6 +227,15 @@ func (r *run) panicked(value any, stack []byte) error {
 	err := &PanicError{Value: value, Stack: stack}
 	r.worker.observer.panicked(r, err)
 	return FailWith(r.klass+":panic", err)
+}
+
+// unreturned returns the error for a function that was called as part of the handler, and did not
+// return.
+func (r *run) unreturned(problem error) error {
+	if p, ok := problem.(*guard.Panic); ok {
+		return r.panicked(p.Value, p.Stack)
+	}
+	return problem
 }
 
 // decide returns the report for a job whose handler has returned. If code of the user does not
@@ -371,7 +392,9 @@ func (r *run) retire(reports ...*report) {
 	w := r.worker
 	w.mu.Lock()
 	delete(w.active, r)
-	w.slots.Give(kindOf(r.route))
+	if r.bulk == nil || r.bulk.leaves() {
+		w.slots.Give(kindOf(r.route))
+	}
 	w.outbox.add(reports...)
 	if r.route != nil {
 		w.ahead.Ran(r.ran)
@@ -544,14 +567,16 @@ func (w *Worker) releaseAll() {
 	}
 }
 
-// admit starts a job whose lock is kept, or holds it if no slot is free. It releases the job if its
-// klass has no room or the worker no longer wants jobs.
+// admit starts a job whose lock is kept, or holds it until a slot is free or its bulk call begins.
+// It releases the job if its klass has no room or the worker no longer wants jobs.
 func (r *run) admit() {
 	w := r.worker
 	w.mu.Lock()
 	wanted := w.state == workerRunning && !w.paused && r.hasRoom()
 	switch {
 	case r.dropped || !wanted:
+	case r.route != nil && r.route.pool != nil && r.fault == nil:
+		w.bulk.hold(r)
 	case w.slots.Free() > 0:
 		r.start()
 	default:
@@ -577,6 +602,7 @@ func (r *run) hasRoom() bool {
 // startNext starts the first job that was taken ahead, unless it was lost. It returns the jobs
 // before it whose klasses have no room, to be released. The mutex is held.
 func (w *Worker) startNext() (over []*run) {
+	w.bulk.begin()
 	for r, ok := w.ahead.Pop(); ok; r, ok = w.ahead.Pop() {
 		switch {
 		case r.hold.Lost.Load():
@@ -634,5 +660,8 @@ func (r *run) dropUnstarted() bool {
 	}
 	r.dropped = true
 	r.worker.ahead.Remove(r)
+	if r.route != nil && r.route.pool != nil {
+		r.route.pool.Remove(r)
+	}
 	return true
 }

@@ -45,8 +45,8 @@ type WorkerStats struct {
 	// Slots is the maximum number of jobs at once, the worker's Concurrency.
 	Slots int `json:"slots"`
 
-	// Prefetched is the number of jobs that the worker holds ahead of its free slots. They are locked,
-	// but do not run yet.
+	// Prefetched is the number of jobs that the worker holds ahead of its free slots, or for a call of
+	// a [Bulk]. They are locked, but do not run yet.
 	Prefetched int `json:"prefetched"`
 
 	// Running are the running jobs, oldest first.
@@ -92,7 +92,7 @@ func (w *Worker) Stats() WorkerStats {
 	return s
 }
 
-// running returns the jobs running and held, and the number of jobs taken ahead.
+// running returns the jobs running and held, and the number of jobs not started.
 func (w *Worker) running() (running []RunningJob, ahead int) {
 	held := w.locks.Holders()
 	w.mu.Lock()
@@ -103,7 +103,7 @@ func (w *Worker) running() (running []RunningJob, ahead int) {
 			running = append(running, job)
 		}
 	}
-	return running, w.ahead.Len()
+	return running, w.ahead.Len() + w.bulk.len()
 }
 
 // isIdle reports whether there is nothing to do. A job goes from the worker's active jobs to the

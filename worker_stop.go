@@ -213,12 +213,15 @@ func (w *Worker) checkQuiet() {
 	}
 }
 
+// takeUnstarted removes and returns the jobs that are held but not started. The mutex is held.
+func (w *Worker) takeUnstarted() []*run { return append(w.ahead.TakeAll(), w.bulk.takeAll()...) }
+
 // setState sets the state, and returns prefetched jobs, which are no longer started.
 func (w *Worker) setState(state workerState) (ahead []*run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.state = state
-	return w.ahead.TakeAll()
+	return w.takeUnstarted()
 }
 
 // setUnfinished records, once, the jobs whose handlers have not returned.

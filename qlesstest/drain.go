@@ -14,7 +14,8 @@ import (
 // Drain waits until a worker, or all workers of a [qless.WorkerGroup], have nothing left to do:
 // every schedule has put the jobs that were due when Drain was called, no job that they may take is
 // ready, none is running, and all outcomes are delivered. Jobs that are not due by the clock stay
-// where they are, and so do jobs of queues that are paused or at their max-concurrency.
+// where they are, and so do jobs of queues that are paused or at their max-concurrency. Calls of
+// bulk handlers begin as soon as no more jobs are ready, whatever the Wait of their [qless.Bulk].
 //
 // Drain starts a worker that was not started, and stops it when the test ends. The workers keep
 // running after Drain, which can be called again. The test fails if no job ends for a minute while
@@ -97,6 +98,9 @@ func (d *drain) until(done func(s qless.WorkerStats) bool) {
 			case <-time.After(drainPoll):
 			}
 			d.check(w)
+			if w.Stats().Prefetched > 0 {
+				w.Resume() // jobs of a bulk handler wait for others
+			}
 		}
 	}
 }

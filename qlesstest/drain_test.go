@@ -319,3 +319,22 @@ func TestDrainEndsBeforeItsTest(t *testing.T) {
 	requireFailure(t, func(t testing.TB) { qlesstest.Drain(shortT{t}, worker) },
 		"no end before that of the test", "it is running Slow "+jid)
 }
+
+func TestDrainDoesNotWaitForMoreJobs(t *testing.T) {
+	client := qlesstest.New(t).Client()
+	worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}})
+	require.NoError(t, err)
+	var calls []int
+	qless.NewKlass[any]("Row").HandleBulk(worker, qless.Bulk{Max: 100, Wait: time.Hour},
+		func(_ context.Context, members []*qless.Member[any]) error {
+			calls = append(calls, len(members))
+			return nil
+		})
+	for range 3 {
+		put(t, client, "Row")
+	}
+	qlesstest.Drain(t, worker)
+	put(t, client, "Row")
+	qlesstest.Drain(t, worker)
+	require.Equal(t, []int{3, 1}, calls)
+}

@@ -50,6 +50,7 @@ outbox.RelayConfig.Listen             outbox TestAMisdeedIsTold
 outbox.RelayConfig.Logger             outbox TestAMisdeedIsTold
 outbox.RelayConfig.Observer           outbox TestAMisdeedIsTold
 qless.Backoff                         tests/worker TestAMisdeedEndsOneJobAtMost
+qless.Bulk.By                         tests/worker TestAMisdeedEndsOneJobAtMost
 qless.ClientConfig.Clock              tests/worker TestAMisdeedEndsOneJobAtMost
 qless.ClientConfig.Codec              tests/worker TestAMisdeedEndsOneJobAtMost
 qless.ClientConfig.Headers            tests/api TestAMisdeedInACallIsAnError
@@ -66,6 +67,8 @@ qless.Handler                         tests/worker TestAMisdeedEndsOneJobAtMost
 qless.JobSpec.Data                    caller
 qless.Klass.Handle(on)                caller
 qless.Klass.Handle(work)              handler
+qless.Klass.HandleBulk(on)            caller
+qless.Klass.HandleBulk(work)          handler
 qless.Klass.Put(to)                   caller
 qless.LogJobs(logger)                 caller
 qless.Middleware                      tests/worker TestAMisdeedEndsOneJobAtMost

@@ -9,16 +9,25 @@ type Kind struct {
 	Most int // 0 for as many as there are slots
 
 	running int
+	pool    Pool // nil if each job has a slot of its own
+}
+
+// A Pool holds jobs that wait for a common call, which then has one slot.
+type Pool interface {
+	Len() int
+	Room() int // how many more may wait
 }
 
 // A Table counts the slots of a worker. It is not safe for concurrent use.
 //
 // A queue is crowded once a job of it was handed back because its kind had no room. Such a queue is
 // left out of requests until there is room, and then the next request asks for no more jobs than
-// that. It stays crowded while these are all of the kind and of the queue.
+// that. It stays crowded while these are all of the kind and of the queue; without a kind, while
+// there are as many as that.
 type Table struct {
 	size    int
 	used    int
+	pooled  []*Kind
 	crowded map[string]*Kind
 	asked   []string // the crowded queues that the last request asked
 }
@@ -29,12 +38,36 @@ func New(size int) *Table { return &Table{size: size, crowded: map[string]*Kind{
 // Free returns the number of free slots.
 func (t *Table) Free() int { return max(0, t.size-t.used) }
 
-// Room returns how many jobs of a kind, which may be nil, the kind itself lets run now.
+// Gather makes the jobs of a kind wait in a pool. From then on, no kind has room for more jobs than
+// there are free slots.
+func (t *Table) Gather(k *Kind, pool Pool) {
+	k.pool = pool
+	t.pooled = append(t.pooled, k)
+}
+
+// Gathers reports whether the jobs of a kind wait in a pool.
+func (t *Table) Gathers() bool { return len(t.pooled) > 0 }
+
+// Room returns for how many jobs of a kind, which may be nil, there is room apart from the slots.
 func (t *Table) Room(k *Kind) int {
-	if k == nil || k.Most == 0 {
-		return t.size
+	if k == nil || k.pool == nil || !t.CanCall(k) {
+		return t.calls(k)
 	}
-	return max(0, k.Most-k.running)
+	return k.pool.Room()
+}
+
+// CanCall reports whether a call of a kind, which waits in a pool, can begin.
+func (t *Table) CanCall(k *Kind) bool { return t.calls(k) > 0 }
+
+func (t *Table) calls(k *Kind) int {
+	room := t.size
+	if t.Gathers() {
+		room = t.Free()
+	}
+	if k != nil && k.Most > 0 {
+		room = min(room, k.Most-k.running)
+	}
+	return max(0, room)
 }
 
 // Take takes a slot for a job of a kind, which may be nil.
@@ -57,6 +90,11 @@ func (t *Table) HandBack(queue string, k *Kind) { t.crowded[queue] = k }
 // is bounded by the room of a kind.
 func (t *Table) Ask() (room int, leaveOut []string, few bool) {
 	room, t.asked = t.Free(), nil
+	for _, k := range t.pooled {
+		if k.pool.Len() > 0 { // else there may be none
+			room += t.Room(k)
+		}
+	}
 	for queue, k := range t.crowded {
 		if r := t.Room(k); r > 0 {
 			room, few = min(room, r), true
@@ -79,7 +117,8 @@ type Job struct {
 func (t *Table) Answered(jobs []Job, full bool) {
 	for _, queue := range t.asked {
 		crowd := Job{queue, t.crowded[queue]}
-		if !full || slices.ContainsFunc(jobs, func(j Job) bool { return j != crowd }) {
+		others := slices.ContainsFunc(jobs, func(j Job) bool { return j != crowd })
+		if !full || others && crowd.Kind != nil {
 			delete(t.crowded, queue)
 		}
 	}

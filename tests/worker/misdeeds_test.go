@@ -29,6 +29,7 @@ type setting struct {
 	worker     qless.WorkerConfig
 	handle     []qless.HandleOption
 	middleware qless.Middleware
+	bulk       *qless.Bulk   // of the jobs, instead of work
 	work       qless.Handler // for the job "bad"
 	do         func()
 }
@@ -110,6 +111,17 @@ var places = map[string]misplaced{
 		},
 		panic: "K:panic", goexit: "K:panic",
 	},
+	"qless.Bulk.By": {
+		install: func(s *setting) {
+			s.bulk = &qless.Bulk{Max: 2, By: func(job *qless.Job) string {
+				if job.JID == "bad" {
+					s.do()
+				}
+				return ""
+			}}
+		},
+		panic: "K:panic", goexit: isGoexit, block: "K:a function has not returned", told: "Bulk.By",
+	},
 	"qless.WorkerConfig.FailGroup": {
 		install: func(s *setting) {
 			s.worker.FailGroup = func(*qless.Job, error) string { s.do(); return "" }
@@ -172,12 +184,18 @@ func TestAMisdeedEndsOneJobAtMost(t *testing.T) {
 				place.install(s)
 				w := e.workerAt(e.Server.Addr(), s.worker, s.client)
 				t.Cleanup(func() { close(ended) })
-				w.Handle("K", func(ctx context.Context, job *qless.Job) error {
-					if job.JID == "bad" {
-						return s.work(ctx, job)
-					}
-					return nil
-				}, s.handle...)
+				if s.bulk != nil {
+					w.handles = true
+					qless.NewKlass[any]("K").HandleBulk(w.Worker, *s.bulk,
+						func(context.Context, []*qless.Member[any]) error { return nil })
+				} else {
+					w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+						if job.JID == "bad" {
+							return s.work(ctx, job)
+						}
+						return nil
+					}, s.handle...)
+				}
 				if s.middleware != nil {
 					w.Use(s.middleware)
 				}
