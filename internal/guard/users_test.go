@@ -51,6 +51,7 @@ outbox.RelayConfig.Logger             outbox TestAMisdeedIsTold
 outbox.RelayConfig.Observer           outbox TestAMisdeedIsTold
 qless.Backoff                         tests/worker TestAMisdeedEndsOneJobAtMost
 qless.Bulk.By                         tests/worker TestAMisdeedEndsOneJobAtMost
+qless.Caller                          caller
 qless.ClientConfig.Clock              tests/worker TestAMisdeedEndsOneJobAtMost
 qless.ClientConfig.Codec              tests/worker TestAMisdeedEndsOneJobAtMost
 qless.ClientConfig.Headers            tests/api TestAMisdeedInACallIsAnError
@@ -61,6 +62,7 @@ qless.ClientConfig.OldCodecs          tests/api TestAMisdeedInACallIsAnError
 qless.ClientConfig.PutObserver        tests/api TestAnObserverThatDoesNotReturnIsLogged
 qless.Codec                           tests/worker TestAMisdeedEndsOneJobAtMost
 qless.End.Result                      caller
+qless.Function.Call(to)               caller
 qless.Function.Handle(on)             caller
 qless.Function.Handle(work)           handler
 qless.Handler                         tests/worker TestAMisdeedEndsOneJobAtMost
