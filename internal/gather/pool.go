@@ -28,8 +28,9 @@ type group[J comparable] struct {
 	grew  bool // since the last call of Settle
 }
 
-// New returns a pool of groups of at most size jobs, with or without keys. A group waits for a time,
-// and then due is called, in a goroutine of its own. Without that time, it waits until Settle.
+// New returns a pool of groups of at most size jobs, with or without keys. A group waits for a
+// time, and then due is called, in a goroutine of its own. Without that time, it waits until
+// Settle.
 func New[J comparable](size int, keyed bool, wait time.Duration, due func()) *Pool[J] {
 	p := &Pool[J]{max: size, most: size, wait: wait, due: due}
 	if keyed {
