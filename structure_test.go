@@ -73,7 +73,7 @@ internal/cmd/optiontable                         50     1    38    15     1     
 internal/cron                                   200     1   181    22     1        5
 internal/dial                                   400     2   205    41     2        8
 internal/dump                                   700     3   270    47     3        9
-internal/gather                                 200     2   116    15     1       14
+internal/gather                                 200     2   117    15     1       14
 internal/guard                                  350     4   148    26     2       21
 internal/histogram                              250     2   112    21     1       12
 internal/hosts                                   50     1    50    13     1        3
