@@ -154,6 +154,9 @@ func (s Selection) allJIDs(ctx context.Context) ([]string, error) {
 // forget deletes a job that has ended.
 func forget(ctx context.Context, client *qless.Client, jid string) error {
 	const command = "forget"
+	if err := jobopts.CheckJID(jid); err != nil {
+		return invalid(command, "%s", err)
+	}
 	reply, err := inside.Run(ctx, client, command, jid, jid)
 	if err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 func TestEachCodeOfAnErrorIsSorted(t *testing.T) {
 	notOfPuts := map[string]bool{}
 	for _, code := range []string{
-		"canceled", "exists", "failed", "finished", "followed", "has_dependents", "lock_lost",
-		"max_run_time", "not_failed", "not_running", "not_scheduled", "running", "stopped", "unfinished",
+		"canceled", "exists", "failed", "finished", "has_dependents", "lock_lost", "max_run_time",
+		"not_failed", "not_running", "not_scheduled", "running", "stopped", "unfinished",
 		"wrong_queue",
 	} {
 		notOfPuts[code] = true

@@ -308,14 +308,16 @@ func (shortT) Deadline() (time.Time, bool) { return time.Now(), true }
 func TestDrainEndsBeforeItsTest(t *testing.T) {
 	client := qlesstest.New(t).Client()
 	worker, _ := newWorker(t, client)
-	goOn := make(chan struct{})
+	begun, goOn := make(chan struct{}), make(chan struct{})
 	defer close(goOn)
 	worker.Handle("Slow", func(context.Context, *qless.Job) error {
+		close(begun)
 		<-goOn
 		return nil
 	})
 	start(t, worker)
 	jid := put(t, client, "Slow")
+	<-begun
 	requireFailure(t, func(t testing.TB) { qlesstest.Drain(shortT{t}, worker) },
 		"no end before that of the test", "it is running Slow "+jid)
 }
