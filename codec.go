@@ -19,15 +19,15 @@ import (
 // headers, failure messages and entries of [Job.Log] are not encoded.
 //
 // A codec must be safe for concurrent use. Its errors appear in messages and logs, so they should
-// not contain secrets. A panic counts as an error. A call that blocks also blocks the method of the
-// client, or a slot of the worker.
+// not contain secrets. A panic counts as an error.
 type Codec interface {
 	// Name returns the codec's name in envelopes. It must not contain a colon, and must stay the same
 	// as long as there are jobs that the codec has encoded.
 	Name() string
 
 	// Encode returns the encoded form of data, which is JSON, for a job of the klass, and the id of
-	// the key that Decode needs, if there are several. If encoded is nil, the data is stored as it is.
+	// the key that Decode needs, if there are several. If encoded is nil, the data is stored as it
+	// is.
 	Encode(klass string, data []byte) (encoded []byte, key string, err error)
 
 	// Decode returns the original data.

@@ -22,21 +22,16 @@ import (
 //   - any other error retries it after the worker's [Backoff], or fails it if it has no
 //     retries left.
 //
-// [Job.SetResult] and [TypedResult] give the job a result, which [Client.Result] returns. A panic
-// fails the job, with its stack as the message.
+// A panic fails the job, with its stack as the message. [Job.SetResult] and [TypedResult] give the
+// job a result.
 //
-// The context inherits the values of the one that the worker was started with. [ClientFromContext]
-// returns the worker's client, and [Logger] a logger for the job. The context ends when the job's
-// lock is lost, the job is canceled or exceeds its MaxRunTime, or the worker is stopped;
+// The context has the values of the worker's, with [ClientFromContext] and [Logger]. It ends when
+// the job's lock is lost, the job is canceled or exceeds its MaxRunTime, or the worker is stopped;
 // [context.Cause] returns which. Once the lock is lost, the handler's result has no effect. A
-// handler that exceeds its MaxRunTime still has the lock and completes the job by returning nil. If
-// it returns the context's error instead, [Backoff] and FailGroup are passed [ErrMaxRunTime].
+// handler that exceeds its MaxRunTime still has the lock and completes the job by returning nil.
 //
-// A job is run at least once. A handler may be called again for a job that it has already done, if
-// the worker died or lost the lock before the server received the outcome.
-//
-// A handler's job has no History, Dependencies or Dependents, and Tracked is not set. [Job.Refresh]
-// reads them.
+// A job is run at least once: again if the worker died or lost the lock before the server received
+// the outcome.
 type Handler func(ctx context.Context, job *Job) error
 
 // Typed returns a handler that decodes the job's data into a T before it calls work. Data

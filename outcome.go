@@ -290,9 +290,8 @@ func ExponentialBackoff(first, longest time.Duration) Backoff {
 
 // DefaultFailGroup returns the failure group of a job that has no retries left. It consists of the
 // klass and the type of the error if that is specific, and otherwise of the klass and the first
-// line of the error's text. In the text, a * replaces parts that vary from job to job: anything in
-// quotes, addresses, paths, and words with a digit. It can't recognize all of them, for instance a
-// name without quotes. If the errors of your handlers have such parts, set FailGroup.
+// line of the error's text. In the text, a * replaces parts that seem to vary from job to job:
+// anything in quotes, addresses, paths, and words with a digit.
 func DefaultFailGroup(job *Job, err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		name := strings.TrimPrefix(reflect.TypeOf(err).String(), "*")

@@ -308,9 +308,9 @@ func (w *Worker) settleDeferred(ctx context.Context) {
 }
 
 // A WorkerGroup is a list of workers that have the same handlers, and are started and stopped
-// together. They may serve several namespaces, such as those of [Shards] or of tenants: see
-// [NewWorkerGroup]. Or they serve one, where a worker for a single queue reserves slots for it,
-// beside a worker for all queues. Other methods of [Worker] are called for each:
+// together. They may serve several namespaces: see [NewWorkerGroup]. Or they serve one, where a
+// worker for a single queue reserves slots for it, beside a worker for all queues. Other methods of
+// [Worker] are called for each:
 //
 //	for _, w := range group {
 //		w.Use(middleware)
@@ -420,8 +420,8 @@ type WorkerConfig struct {
 	FailGroup func(job *Job, err error) string
 
 	// Linger is how long the worker waits between two calls to the server when jobs arrive one by one
-	// in quick succession, so that a call covers several. Outcomes wait up to three times as long. The
-	// first job after an idle moment never waits, and neither does a backlog.
+	// in quick succession, so that a call covers several. Outcomes wait up to three times as long.
+	// The first job after an idle moment never waits, and neither does a backlog.
 	//
 	// Defaults to 1 ms. The value -1 means no waiting.
 	Linger time.Duration
@@ -431,17 +431,14 @@ type WorkerConfig struct {
 	// Defaults to the client's logger.
 	Logger *slog.Logger
 
-	// MaxRunTime is the time after which a handler's context ends, with the cause [ErrMaxRunTime]. The
-	// worker keeps the job's lock: the job is complete if the handler still returns nil, and is
-	// retried if it returns an error. The option [MaxRunTime] sets it for one klass, and a job with
-	// that option may have less time.
+	// MaxRunTime is the time after which a handler's context ends, with the cause [ErrMaxRunTime].
+	// The worker keeps the job's lock. The option [MaxRunTime] sets it for one klass or one job.
 	//
 	// Defaults to none.
 	MaxRunTime time.Duration
 
-	// Name is the worker's name, the owner of its locks. It must be unique among the live
-	// workers of the namespace. Start refuses the name of another worker of this process. It can't
-	// know names in other processes, and workers with the same name share their locks.
+	// Name is the worker's name, the owner of its locks. It must be unique among the live workers of
+	// the namespace, as workers with the same name share their locks.
 	//
 	// Defaults to a unique name of the form host-pid-random.
 	Name string
@@ -449,8 +446,7 @@ type WorkerConfig struct {
 	// Observer is called when a job starts, when it ends, and when something goes wrong in between,
 	// for metrics and traces. It is called concurrently, but in order for each job. The worker waits
 	// for it, so it should return quickly, and must not stop the worker. A panic is logged. A call
-	// that takes a second is logged, and no longer waited for. While it blocks, others are waited for
-	// only for 10 ms, and while 100 block, further events are dropped.
+	// that takes a second is logged, and no longer waited for.
 	//
 	// Defaults to nil: events are not reported.
 	Observer func(event JobEvent)
@@ -467,10 +463,9 @@ type WorkerConfig struct {
 	// Defaults to 10 s. It must be at least 1 ms.
 	PollInterval time.Duration
 
-	// Prefetch is the maximum number of jobs that a worker with short handlers takes ahead of its free
-	// slots, to ask the server less often. It takes no more than it can run in about 10 ms, none while
-	// another worker is idle for one of its queues, and none of a queue with a max-concurrency. It
-	// releases jobs that have waited for 20 ms, and all when it is paused or stopped.
+	// Prefetch is the maximum number of jobs that a worker with short handlers takes ahead of its
+	// free slots, to ask the server less often. It takes no more than it can run in about 10 ms, none
+	// while another worker is idle for one of its queues, and none of a queue with a max-concurrency.
 	//
 	// Defaults to as many as needed, up to 16. The value -1 means none.
 	Prefetch int

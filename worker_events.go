@@ -394,8 +394,7 @@ func Logger(ctx context.Context) *slog.Logger {
 //   - error: why the job failed or is retried, or why the server did not take the outcome
 //
 // Failures are logged as errors, retries and lost locks as warnings, and everything else as
-// information. The job's data is never logged, nor is the stack of a panic, which is in the job's
-// Failure. Errors of handlers are logged, so they should not contain data.
+// information. Neither the job's data nor the stack of a panic is logged.
 func LogJobs(logger *slog.Logger) func(JobEvent) {
 	return func(event JobEvent) {
 		if event.Kind != JobEventEnded {

@@ -124,16 +124,12 @@ func (w *Worker) leave(p *workerParts, answered bool) {
 // Stop stops the worker. The worker takes no new jobs, releases prefetched ones, and waits until
 // the running ones have ended and their outcomes are delivered, for up to the ShutdownTimeout or
 // until the context ends. Then it ends the contexts of the jobs that are still running, and
-// releases them for other workers without using up a retry. It does not wait for their handlers. A
-// job that was canceled or lost counts as running until its handler returns.
+// releases them for other workers without using up a retry. It does not wait for their handlers.
 //
 // If everything ended in time, Stop returns nil. Otherwise it returns an [ErrStopped] that names
 // the jobs whose handlers may still be running, or gives the number of outcomes that the server did
-// not accept. It wraps the error of the context if that ended first. Later calls return the same.
-//
-// If the server does not answer, Stop returns about a second after the last job has ended, or after
-// the connection's read timeout; the locks then expire. A worker that was never started can't be
-// started after Stop.
+// not accept. It wraps the error of the context if that ended first. If the server does not answer,
+// Stop returns about a second after the last job has ended. Later calls return the same.
 func (w *Worker) Stop(ctx context.Context) error {
 	timer := time.NewTimer(w.cfg.ShutdownTimeout)
 	defer timer.Stop()
