@@ -90,9 +90,10 @@
 //
 // # Workers, handlers and outcomes
 //
-// A [Worker] passes jobs to a [Handler] for each klass: see [WorkerConfig], [Typed] and
-// [Middleware]. For outcomes other than completion and a usual retry, a handler returns [Next],
-// [Snooze], [Throttled], [RetryIn] or [FailWith]. [LogJobs] logs each run.
+// A [Worker] passes jobs to a [Handler] for each klass: see [WorkerConfig] and [Middleware].
+// [Klass.HandleBulk] handles several jobs in one call. For outcomes other than completion and a
+// usual retry, a handler returns [Next], [Snooze], [Throttled], [RetryIn] or [FailWith]. [LogJobs]
+// logs each run.
 //
 // # Results
 //

@@ -78,7 +78,7 @@ func TestScheduleInfosAsJSON(t *testing.T) {
 	text, err := json.Marshal(info)
 	require.NoError(t, err)
 	require.JSONEq(t, `{
-		"id": "s", "spec": "@daily", "zone": "UTC", "queue": "q", "klass": "K", "data": [1],
+		"id": "s", "when": "@daily", "zone": "UTC", "queue": "q", "klass": "K", "data": [1],
 		"on_missed": "all", "last": "2024-01-02T12:00:00Z", "last_jid": "s@noon",
 		"next": "2024-01-02T13:00:00Z", "overdue": 1, "missed": 2, "since": "2024-01-02T12:00:00Z",
 		"seen": "2024-01-02T12:00:00Z", "followers": [{"worker": "w", "since": "2024-01-02T12:00:00Z",
