@@ -17,7 +17,8 @@ type Bulk struct {
 	// Max is the maximum number of jobs in a call, from 2 to 1000.
 	Max int
 
-	// Wait is how long the first job of a call waits for others. With Max jobs, a call begins at once.
+	// Wait is how long the first job of a call waits for others. With Max jobs, a call begins at
+	// once.
 	//
 	// Defaults to 0: a call begins when a request to the server has brought no more jobs for it.
 	Wait time.Duration
@@ -81,7 +82,7 @@ type bulkOption struct {
 
 func (o bulkOption) applyHandle(r *route) { r.bulk = &o }
 
-// problem describes what is wrong with the option, or returns the empty string.
+// problem returns a description of an invalid field, or the empty string.
 func (o *bulkOption) problem() string {
 	switch {
 	case o.Max < 2 || o.Max > 1000:

@@ -30,8 +30,8 @@ import (
 // [context.Cause] returns which. Once the lock is lost, the handler's result has no effect. A
 // handler that exceeds its MaxRunTime still has the lock and completes the job by returning nil.
 //
-// A job is run at least once: again if the worker died or lost the lock before the server received
-// the outcome.
+// A job is run at least once. A worker runs the job again if the last one died or lost the lock
+// before the server received the outcome.
 type Handler func(ctx context.Context, job *Job) error
 
 // Typed returns a handler that decodes the job's data into a T before it calls work. Data

@@ -163,9 +163,9 @@ func countTogether(puts []*put) int {
 // PutMany puts jobs into the queue as [Queue.Put] does, at a fraction of the cost, and returns
 // their jids in order. Each script puts up to 500 jobs, all or none of them.
 //
-// Jobs refused because of an [If] or [Unique] do not stop the others. In place of their jids,
-// PutMany returns those of the existing jobs, and the error is [ErrExists], with the Indices of the
-// refused jobs.
+// Jobs refused because of an [If] or [Unique] do not stop the others. The error is then
+// [ErrExists], with the Indices of the refused jobs, and the result has the jids of the existing
+// jobs in their places.
 //
 // All jobs are checked before the first is put. No two may have the same jid, and a job that
 // depends on another job in the call must come after it. The message of an [ErrInvalid] about one

@@ -167,13 +167,17 @@ func (l *workLoop) begin(got *reserved) {
 	l.plenty, l.backlog = got.IsPlenty(), got.IsBacklog()
 	l.w.health.answered() // before a handler can ask for the worker's health
 	runs := make([]*run, len(got.jobs))
-	jobs := make([]slots.Job, len(got.jobs))
 	for i, job := range got.jobs {
 		runs[i] = newRun(l.w, job, got.sent)
-		jobs[i] = slots.Job{Queue: job.Queue, Kind: kindOf(runs[i].route)}
 	}
 	l.w.mu.Lock()
-	l.w.slots.Answered(jobs, got.IsPlenty())
+	l.w.slots.Answered(func(yield func(slots.Job) bool) {
+		for _, r := range runs {
+			if !yield(slots.Job{Queue: r.queue, Kind: kindOf(r.route)}) {
+				return
+			}
+		}
+	}, got.IsPlenty())
 	l.w.mu.Unlock()
 	var keyed []*run
 	for _, r := range runs {

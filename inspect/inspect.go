@@ -19,9 +19,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -73,11 +73,8 @@ func invalid(command, format string, args ...any) error {
 
 // checkName returns an error if the name of a queue, a group or the like is empty or not UTF-8.
 func checkName(command, what, name string) error {
-	if name == "" {
-		return invalid(command, "the %s is empty", what)
-	}
-	if !utf8.ValidString(name) {
-		return invalid(command, "the %s %q is not UTF-8", what, name)
+	if err := jobopts.CheckName(what, name); err != nil {
+		return invalid(command, "%s", err)
 	}
 	return nil
 }

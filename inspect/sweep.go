@@ -87,9 +87,7 @@ func (in *Inspector) Holder(ctx context.Context, parts ...any) (string, error) {
 	}
 	key, err := jobopts.UniqueKey(parts)
 	if err != nil {
-		return "", &qless.Error{
-			Op: command, Code: qless.ErrInvalid, Message: err.Error(), Err: errors.Unwrap(err),
-		}
+		return "", invalid(command, "%s", err)
 	}
 	reply, err := in.client.Do(ctx, command, key)
 	if err != nil || reply == nil {

@@ -2,7 +2,7 @@
 // than it has free slots. It knows no job.
 package slots
 
-import "slices"
+import "iter"
 
 // A Kind is a kind of jobs of which only some may run at once.
 type Kind struct {
@@ -114,13 +114,22 @@ type Job struct {
 
 // Answered takes the answer to the last request into account, before its jobs take slots. Full is
 // set if there were as many as it asked for.
-func (t *Table) Answered(jobs []Job, full bool) {
+func (t *Table) Answered(jobs iter.Seq[Job], full bool) {
 	for _, queue := range t.asked {
 		crowd := Job{queue, t.crowded[queue]}
-		others := slices.ContainsFunc(jobs, func(j Job) bool { return j != crowd })
-		if !full || others && crowd.Kind != nil {
+		if !full || crowd.Kind != nil && hasOther(jobs, crowd) {
 			delete(t.crowded, queue)
 		}
 	}
 	t.asked = nil
+}
+
+// hasOther reports whether there is a job unlike another one.
+func hasOther(jobs iter.Seq[Job], than Job) bool {
+	for j := range jobs {
+		if j != than {
+			return true
+		}
+	}
+	return false
 }

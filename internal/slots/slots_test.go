@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,12 +28,12 @@ func TestACrowdedQueueIsAskedForWhatHasRoom(t *testing.T) {
 	require.Positive(t, table.Room(nil))
 	table.HandBack("q", some)
 	table.asks(t, 6, false, "q")
-	table.Answered([]Job{{"other", other}}, true)
+	table.Answered(slices.Values([]Job{{"other", other}}), true)
 	table.asks(t, 6, false, "q")
 
 	table.Give(some)
 	table.asks(t, 1, true)
-	table.Answered([]Job{{"q", some}}, true)
+	table.Answered(slices.Values([]Job{{"q", some}}), true)
 	table.asks(t, 1, true) // it was as crowded as before
 	table.Take(some)
 	table.asks(t, 6, false, "q")
@@ -46,7 +47,7 @@ func TestAQueueIsNoLongerCrowded(t *testing.T) {
 		table := New(10)
 		table.HandBack("q", some)
 		table.asks(t, 2, true)
-		table.Answered(answer, len(answer) > 0)
+		table.Answered(slices.Values(answer), len(answer) > 0)
 		table.asks(t, 10, false)
 		require.Empty(t, table.crowded, name)
 	}
