@@ -19,7 +19,7 @@ const (
 	dumpEvery = 80
 )
 
-// notDumped are the keys that workers write again: docs/operations.md lists them.
+// notDumped are the keys that workers write again.
 var notDumped = []string{
 	"x:due:", "x:empty", "x:filled", "x:follow:", "x:idle", "x:list:", "x:listed:", "x:looked:",
 	"x:relay", "x:swept", "x:worker:",

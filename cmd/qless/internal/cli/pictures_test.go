@@ -48,20 +48,3 @@ func TestThePageOfOperationsShowsChecks(t *testing.T) {
 	shown = regexp.MustCompile(`\b2m\d\ds`).ReplaceAllString(shown, "2m10s")
 	picture(t, "operations.md", "picture_check.txt", shown)
 }
-
-func TestThePageOfOperationsShowsTheDoctor(t *testing.T) {
-	e, rdb := examined(t)
-	ctx := t.Context()
-	client, err := qless.New(rdb, nil)
-	require.NoError(t, err)
-	_, err = client.Queue("mail").Put(ctx, "Welcome", nil, qless.JID("4a6c1a"))
-	require.NoError(t, err)
-	require.NoError(t, client.Config().Set(ctx, "heartbeat", 2))
-	require.NoError(t, rdb.ZRem(ctx, "ql:q:mail-work", "4a6c1a").Err())
-	require.NoError(t, rdb.HSet(ctx, "ql:s:stats:1704153600:mail", "failed", "many").Err())
-
-	shown := e.typed("qless doctor --fix --yes")
-	shown = regexp.MustCompile(`\b\d+ keys`).ReplaceAllString(shown, "8 keys")
-	shown = regexp.MustCompile(`(about|in) <?\d\w+\n`).ReplaceAllString(shown, "$1 1s\n")
-	picture(t, "operations.md", "picture_doctor.txt", shown)
-}

@@ -113,11 +113,11 @@ var byPages = map[string][]deed{
 		{"press queue.max_concurrency value=20", "The concurrency is set."},
 		{"/", "Nothing does."},
 	},
-	"An operator has paused a queue": {
+	"A queue is paused": {
 		{"/", "Warning Queue export is paused: 1 job waits"},
 		{"press queue.resume", "The queue is open...Nothing does."},
 	},
-	"Thousands of jobs have failed": {
+	"Failures grow": {
 		{"/", "Warning 120 jobs have failed and wait to be retried or canceled, 120 of them in Connect"},
 		{"/failures/ConnectionError", "no route to 10.0.0.9"},
 		{"press job.unfail", "120 jobs retried."},
@@ -136,7 +136,7 @@ var byPages = map[string][]deed{
 		{"/", "Warning"},
 		{"press job.unfail", "1 job retried...Nothing does."},
 	},
-	"Workers were killed": {
+	"A worker died": {
 		{"/", "1 gone...Urgent Queue video has 1 job with an expired lock: did workers die?"},
 		{"/queues/video/why", "Start another worker: it takes over the jobs."},
 		{"/", "Urgent"},
@@ -150,7 +150,7 @@ var byPages = map[string][]deed{
 		{"/queues/thumbs?list=stalled", "frozen"},
 		{"press job.timeout job=running:frozen", "1 job taken from its worker."},
 	},
-	"The server's memory is full": {
+	"Redis is full": {
 		{"/", "Urgent The server's memory is full (... puts are refused"},
 		{"/server", "full: puts are refused. Free memory or raise maxmemory."},
 		{"redis config set maxmemory 1gb", ""},
@@ -195,11 +195,11 @@ var byPages = map[string][]deed{
 		{"/", "Urgent Queue mial has no workers: 1 job waits...Did you mean mail, which has workers?"},
 		{"/queues/mial/why", "Did you mean mail, which has workers?"},
 	},
-	"No worker follows a schedule": {
+	"A schedule is late": {
 		{"/", "Warning No worker follows schedule nightly, whose next job is due at"},
 		{"/schedules/nightly", "nightly"},
 	},
-	"A job runs much longer than usual": {
+	"A job hangs": {
 		{"/", "Warning Queue render has a job that has been running for 2h00m, much longer than usual: stuck"},
 		{"press job.timeout", "1 job taken from its worker."},
 	},

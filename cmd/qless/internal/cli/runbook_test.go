@@ -122,11 +122,11 @@ var situations = map[string]func(w *wreck){
 		w.ok("config", "set", "render-max-concurrency", "1", "--yes")
 		w.jobs("render", "long next last", 1)
 	},
-	"An operator has paused a queue": func(w *wreck) {
+	"A queue is paused": func(w *wreck) {
 		w.jobs("export", "a", 0)
 		w.ok("queue", "pause", "export", "--yes")
 	},
-	"Thousands of jobs have failed": func(w *wreck) {
+	"Failures grow": func(w *wreck) {
 		const failures = 120
 		specs := make([]qless.JobSpec, failures)
 		for i := range specs {
@@ -150,7 +150,7 @@ var situations = map[string]func(w *wreck){
 		require.NoError(w.t, page.Fail(w.t.Context(), "timeout", "no answer"))
 		w.jobs("reports", "report", 0, qless.DependsOn{"page-2"})
 	},
-	"Workers were killed": func(w *wreck) {
+	"A worker died": func(w *wreck) {
 		w.lose("video", "film")
 		w.register("vid-1", "video", time.Now().Add(-3*time.Minute))
 	},
@@ -158,7 +158,7 @@ var situations = map[string]func(w *wreck){
 		w.lose("thumbs", "frozen")
 		w.register("thumbs-1", "thumbs", time.Now())
 	},
-	"The server's memory is full": func(w *wreck) { w.redis("config set maxmemory 1") },
+	"Redis is full": func(w *wreck) { w.redis("config set maxmemory 1") },
 	"The server can't write to its disk": func(w *wreck) {
 		w.t.Cleanup(w.server.Refuse(w.t, "MISCONF"))
 	},
@@ -184,7 +184,7 @@ var situations = map[string]func(w *wreck){
 		w.register("mail-1", "mail", time.Now())
 		w.putAt(2*time.Minute, "mial", "letter")
 	},
-	"No worker follows a schedule": func(w *wreck) {
+	"A schedule is late": func(w *wreck) {
 		worker, err := qless.NewWorker(w.Client, qless.WorkerConfig{
 			Queues: []string{"reports"}, Logger: testkit.Quiet(), Schedules: []qless.Schedule{
 				{ID: "nightly", When: "0 3 * * *", Queue: "reports", Job: qless.JobSpec{Klass: "Sync"}},
@@ -198,7 +198,7 @@ var situations = map[string]func(w *wreck){
 		})
 		require.NoError(w.t, worker.Stop(w.t.Context()))
 	},
-	"A job runs much longer than usual": func(w *wreck) {
+	"A job hangs": func(w *wreck) {
 		w.putAt(2*time.Hour, "render", "stuck", qless.LockTime(24*time.Hour))
 		w.popAt(2*time.Hour, "render")
 	},
