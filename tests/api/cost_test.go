@@ -83,7 +83,7 @@ func TestCommandsThatAnOperationCostsTheServer(t *testing.T) {
 	}
 }
 
-// These are the costs of workers with many queues in docs/scaling.md.
+// These are the costs of workers with many queues in BENCHMARKS.md.
 func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
 	e := newEnv(t)
 	reserve := func(queues int) int {
@@ -102,5 +102,5 @@ func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
 	few, some, many := reserve(10), reserve(110), reserve(1000)
 	require.LessOrEqual(t, few, 40)
 	require.LessOrEqual(t, some, 20)
-	require.LessOrEqual(t, many, 20, "docs/scaling.md says 19, without the call itself")
+	require.LessOrEqual(t, many, 20, "BENCHMARKS.md says 20")
 }
