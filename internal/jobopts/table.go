@@ -5,7 +5,7 @@ import "slices"
 // A Row describes an option.
 type Row struct {
 	Name string // in package qless
-	Doc  string // in docs/extensions.md, with a link
+	Doc  string // in docs/extensions.md, with a link, if it has a Key
 
 	// On the command line, in files and forms. Without a Key, only programs can give the option.
 	Key   string   // in files and forms
@@ -17,7 +17,7 @@ type Row struct {
 
 	// In the field x:o of a job. Without a Letter, it is an argument of the commands that put jobs.
 	Letter string
-	Value  string // of the letter in the JSON, for docs/extensions.md
+	Value  string // of the letter in the JSON, or empty for none
 	Ends   bool   // a job that has ended loses it, if it is put again
 	None   string // in files, as JSON: the value that removes it from a job
 

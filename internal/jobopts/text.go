@@ -58,16 +58,9 @@ func (r *Row) FlagName() string {
 	return strings.ReplaceAll(r.Key, "_", "-")
 }
 
-// Line returns the row in the table of docs/extensions.md.
+// Line returns the row in the table of docs/extensions.md, for a row with a Key.
 func (r *Row) Line() string {
-	cells := []string{r.Doc, "", "", ""}
-	if r.Key != "" {
-		cells[1], cells[2] = "`"+r.Key+"`", "`--"+r.FlagName()+"`"
-	}
-	if r.Letter != "" {
-		cells[3] = "`" + r.Letter + "`"
-	}
-	return "| " + strings.Join(append(cells, r.Value), " | ") + " |"
+	return "| " + r.Doc + " | `" + r.Key + "` | `--" + r.FlagName() + "` |"
 }
 
 // Set sets options in the form of a file: by their keys, in JSON.

@@ -292,7 +292,8 @@ func TestTheOptionsAreDocumented(t *testing.T) {
 	require.NoError(t, err)
 	lines := strings.Split(string(text), "\n")
 	for _, row := range jobopts.Table {
-		require.True(t, slices.Contains(lines, row.Line()), "docs/extensions.md lacks the line\n%s", row.Line())
+		require.True(t, row.Key == "" || slices.Contains(lines, row.Line()),
+			"docs/extensions.md lacks the line\n%s", row.Line())
 	}
 	overview, err := os.ReadFile(root + "/doc.go")
 	require.NoError(t, err)

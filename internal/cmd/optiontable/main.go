@@ -11,7 +11,7 @@ import (
 )
 
 // head is the head of the table.
-const head = "| option | in files | flag | letter | value |\n|---|---|---|---|---|\n"
+const head = "| option | in files | flag |\n|---|---|---|\n"
 
 func main() {
 	if err := rewrite("docs/extensions.md"); err != nil {
@@ -32,7 +32,9 @@ func rewrite(file string) error {
 	}
 	page := before + head
 	for _, row := range jobopts.Table {
-		page += row.Line() + "\n"
+		if row.Key != "" {
+			page += row.Line() + "\n"
+		}
 	}
 	return os.WriteFile(file, []byte(page), 0o600)
 }

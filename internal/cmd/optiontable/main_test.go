@@ -3,11 +3,10 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/qless/qless-go/internal/jobopts"
 )
 
 func TestTheRowsOfTheTableAreReplaced(t *testing.T) {
@@ -17,15 +16,7 @@ func TestTheRowsOfTheTableAreReplaced(t *testing.T) {
 	require.NoError(t, rewrite(file))
 	got, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, "a\n\n"+head+rows(), string(got))
+	require.Regexp(t, "^a\n\n"+regexp.QuoteMeta(head)+"([|] .+ [|] `\\w+` [|] `--[\\w-]+` [|]\n){20,}$", string(got))
 	require.NoError(t, os.WriteFile(file, []byte("no table"), 0o600))
 	require.ErrorContains(t, rewrite(file), "no table of options")
-}
-
-func rows() string {
-	var all string
-	for _, row := range jobopts.Table {
-		all += row.Line() + "\n"
-	}
-	return all
 }
