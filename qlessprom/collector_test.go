@@ -393,7 +393,7 @@ func TestScrapesShareAReadAndItsAge(t *testing.T) {
 	require.Equal(t, 3, calls, "the overview, the first statistics, the schedules")
 }
 
-// docs/metrics.md quotes these numbers of commands.
+// docs/metrics.md quotes sums of these numbers of commands.
 func TestCommandsThatAScrapeCosts(t *testing.T) {
 	const queues, withStats = 200, 25
 	const idleQueue, busyQueue, stats = 1, 1 + 3 + 4, 4

@@ -265,7 +265,7 @@ func TestAnOverviewHasTheMemoryOfTheServer(t *testing.T) {
 	require.Greater(t, memory.Used, int64(100_000))
 }
 
-// These are the costs in the header of lua/commands/overview.lua and in docs/metrics.md.
+// These are the costs in the header of lua/commands/overview.lua.
 func TestCommandsThatAnOverviewCosts(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
