@@ -55,7 +55,7 @@
 //
 // A program can complete a job, move it to another queue ([Job.Next]), put it back to be tried
 // again ([Job.Retry]), release it without using up a retry ([Job.Release]), or fail it
-// ([Job.Fail]). [Client.Receive] waits for jobs, in programs that act as workers themselves.
+// ([Job.Fail]). Package lease is for programs that are workers themselves.
 //
 // # Options
 //

@@ -337,30 +337,3 @@ func ExampleClient_Cancel() {
 	// canceled: true
 	// gone: true
 }
-
-// A job is ended by a program that knows only its jid.
-func ExampleClient_End() {
-	server, err := qlesstest.Start()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client := server.Client()
-	ctx := context.Background()
-	jid, err := client.Queue("mail").Put(ctx, "Welcome", nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	bounced := qless.End{
-		State: qless.StateFailed, Group: "bounced", Message: "no such address", TryAgain: 2,
-	}
-	for range 3 {
-		state, err := client.End(ctx, jid, bounced)
-		fmt.Println(state, errors.Is(err, qless.ErrFinished))
-	}
-	// Output:
-	// waiting false
-	// failed false
-	//  true
-}

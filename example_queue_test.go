@@ -210,39 +210,3 @@ func ExampleRecurringJob_Update() {
 	// Output:
 	// one every 30m0s with the tags [eu]
 }
-
-// A program that acts as a worker takes a job when it is asked for one.
-func ExampleClient_Receive() {
-	server, err := qlesstest.Start()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client := server.Client()
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	go func() {
-		_, err := client.Queue("mail").Put(ctx, "Welcome", map[string]string{"to": "ann"})
-		if err != nil {
-			log.Print(err)
-		}
-	}()
-
-	config := qless.ReceiveConfig{Queues: []string{"urgent", "mail"}, LockTime: time.Minute}
-	jobs, err := client.Receive(ctx, config) // waits for a job
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Printf("%s\n", jobs[0].Data)
-	if err := jobs[0].Complete(ctx); err != nil {
-		log.Fatal(err)
-	}
-
-	config.NoWait = true
-	jobs, err = client.Receive(ctx, config)
-	fmt.Println(len(jobs), err)
-	// Output:
-	// {"to":"ann"}
-	// 0 <nil>
-}

@@ -3,7 +3,6 @@ package qless
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -31,20 +30,6 @@ const (
 	OrderShuffled Order = "shuffled"
 )
 
-// checkAsking describes a problem of an Order or a PollInterval. Without one, it returns the empty
-// string.
-func checkAsking(order Order, poll time.Duration) string {
-	switch order {
-	case "", OrderStrict, OrderRoundRobin, OrderShuffled:
-	default:
-		return fmt.Sprintf("Order %q is unknown", string(order))
-	}
-	if poll != 0 && poll < time.Millisecond {
-		return fmt.Sprintf("PollInterval %v is less than 1ms", poll)
-	}
-	return ""
-}
-
 // An exchange describes a call of the server that reports outcomes and asks for jobs.
 type exchange struct {
 	reports  []*report
@@ -62,8 +47,8 @@ func (e exchange) hasWork() bool {
 	return len(e.reports) > 0 || len(e.progress) > 0 || e.wants() > 0 || e.leave
 }
 
-// An exchanger makes exchanges with the server, one at a time. A worker has one, and calls of
-// [Client.Receive] share one. To the server, each is a worker that is idle under the asker's name.
+// An exchanger makes exchanges with the server, one at a time. A worker has one, and calls that take
+// jobs for others share one. To the server, each is a worker that is idle under the asker's name.
 type exchanger struct {
 	op     string  // of errors
 	client *Client // of the worker for which jobs are locked

@@ -62,12 +62,6 @@ func (c *Client) Send(ctx context.Context, op, jid string, args []any) (any, err
 	return c.send(ctx, op, jid, false, args)
 }
 
-// WaitingEnds returns the number of ends that wait for the one in flight.
-func (c *Client) WaitingEnds() int { return c.endBatcher.Waiting() }
-
-// WaitingCompletes returns the number of calls that complete jobs and wait for the one in flight.
-func (c *Client) WaitingCompletes() int { return c.completeBatcher.Waiting() }
-
 // SetPrefetchWindow sets how long a job may wait for a worker that has taken it ahead.
 func (w *Worker) SetPrefetchWindow(d time.Duration) { w.ahead.Window = d }
 

@@ -9,7 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qless/qless-go/internal/ask"
+	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/inside"
+	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/together"
 )
 
@@ -71,6 +74,118 @@ func init() {
 	inside.AddToBatch = func(ctx context.Context, b any, puts []inside.Put) ([]string, error) {
 		return b.(*Batch).add(ctx, checkedPuts(puts))
 	}
+}
+
+func init() {
+	inside.RunEach = runEach
+	inside.IsBatching = func(client any) bool { return !client.(*Client).unbatched }
+	inside.Attach = attach
+	inside.OpenExchanger = openExchanger
+	inside.DecodeData = func(job any) { job.(*Job).decodeData() }
+	inside.Ends = func(job any) int { return job.(*Job).ends }
+	inside.Withdraw = func(ctx context.Context, client any, jid string) error {
+		return client.(*Client).withdraw(ctx, jid)
+	}
+	inside.EncodeResult = func(client any, op, jid string, result any) (string, error) {
+		text, err := encodeJSON(op, jid, "result", result, "null")
+		if err != nil {
+			return "", err
+		}
+		return client.(*Client).encode(op, jid, "", "result", text)
+	}
+	inside.SettleDeferred = func(ctx context.Context, client any) {
+		client.(*Client).settleDeferred(ctx)
+	}
+	inside.Wrap, inside.ErrorOfOne = wrap, errorOfOne
+	inside.Observer = func(client any) any { return client.(*Client).observe }
+}
+
+func attach(client any, open func() inside.Attached) inside.Attached {
+	c := client.(*Client)
+	c.attaching.Do(func() { c.attached = open() })
+	return c.attached
+}
+
+func runEach(
+	ctx context.Context, client any, command string, jobs []inside.Job,
+) ([]any, []error) {
+	c := client.(*Client)
+	p := c.runner.Pipeline()
+	for _, job := range jobs {
+		p.Add(command, job.Args...)
+	}
+	sent := time.Now()
+	replies, errs := p.Exec(ctx)
+	for i, job := range jobs {
+		ran := !redisx.NeverRan(errs[i])
+		errs[i] = wrap(command, job.JID, errs[i])
+		if ran && c.observe != nil {
+			c.observed(job.Context, command, job.JID, job.Args, replies[i], sent, errs[i])
+		}
+	}
+	return replies, errs
+}
+
+// A taking is an exchanger that takes jobs for others.
+type taking struct {
+	*exchanger
+	channel string // where it is woken
+	next    exchange
+}
+
+func openExchanger(client any, op string, config ask.Config) any {
+	c := client.(*Client)
+	config.Name = newWorkerName()
+	log := &workerLog{logger: c.logger.With("worker", c.worker)}
+	return &taking{
+		exchanger: newExchanger(op, c, log, config, nil),
+		channel:   c.prefix + channelWake + config.Name,
+	}
+}
+
+func (t *taking) Asker() *ask.Asker { return t.asker }
+
+func (t *taking) Listen(s hub.Subscriber) { t.listen(s, t.channel) }
+
+func (t *taking) IsEmpty() bool { return t.outbox.isEmpty() }
+
+func (t *taking) Release(job *Job) {
+	t.outbox.add(&report{
+		Outcome: Outcome{Action: ActionRelease}, jid: job.JID, queue: job.Queue, since: job.since,
+		until: job.Expires, quiet: true, unstarted: true,
+	})
+}
+
+func (t *taking) Take() int {
+	t.next = exchange{reports: t.outbox.take()}
+	return len(t.next.reports)
+}
+
+func (t *taking) Exchange(
+	ctx context.Context, room int, leave bool,
+	answered func(jobs []*Job, answer *ask.Answer, err error),
+) {
+	defer t.outbox.done()
+	t.next.room, t.next.leave = room, leave
+	got, failed := t.send(ctx, t.next)
+	if got != nil {
+		answered(got.jobs, &got.Answer, nil)
+		t.settle(got)
+	} else if t.asks(t.next) {
+		answered(nil, nil, failed)
+	}
+	if failed != nil {
+		t.failed(ctx, failed)
+	} else if t.asker.Succeeded() {
+		t.log.serverBack()
+	}
+}
+
+func (t *taking) Leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	t.depart(ctx, t.unlisten(ctx))
+	t.outbox.close()
 }
 
 // shown returns a job to be put for other packages of the project.

@@ -121,10 +121,6 @@ type Job struct {
 	// more for each retry used.
 	Attempt int `json:"attempt"`
 
-	// Ends is the number of calls of [Client.End] with a TryAgain, since the job was last put or
-	// unfailed after it had ended.
-	Ends int `json:"ends,omitempty"`
-
 	// Failure describes why the job failed or was last retried, or nil if neither has happened since
 	// it was last complete.
 	Failure *Failure `json:"failure,omitempty"`
@@ -162,6 +158,7 @@ type Job struct {
 
 	client *Client
 	since  string // PoppedAt in the server's form; empty if unknown
+	ends   int    // ends by other programs that only were counted
 	run    jobRun // by a worker of this process; nil otherwise
 	result string // set by SetResult, as JSON; empty if none
 
@@ -368,6 +365,24 @@ func (j *Job) finish(
 	}
 	return reply, err
 }
+
+// completeWithRest is the state of a complete job with more dependents than one script releases or
+// notifies: sweeps handle the others.
+const completeWithRest = string(StateComplete) + "+"
+
+// settleDeferred sweeps until nothing is deferred. After an error, later calls do the remaining
+// work.
+func (c *Client) settleDeferred(ctx context.Context) {
+	for {
+		reply, err := c.run(ctx, "sweep", "")
+		if n, ok := reply.(int64); err != nil || !ok || n < settleBatchSize {
+			return
+		}
+	}
+}
+
+// settleBatchSize is the minimum number of deferred jobs of a sweep if others are left.
+const settleBatchSize = 100
 
 // Fail marks the job failed and saves its data. The job is kept in a failure group until it is
 // moved, unfailed or canceled, unless [KeepFailedFor] or jobs-failed-history limits that. The

@@ -11,9 +11,9 @@ import (
 
 // A Command is one command of a client to the server, with its result.
 type Command struct {
-	// Name is the qless command, such as "put". It is "subscribe" for package events, and
-	// "receive" for [Client.Receive]. Commands that set up a connection, such as PING and INFO, and
-	// the subscription that workers and waits share are not observed.
+	// Name is the qless command, such as "put". It is "subscribe" for package events, and "take" for
+	// package lease. Commands that set up a connection, such as PING and INFO, and the subscription
+	// that workers and waits share are not observed.
 	Name string
 
 	// Queue and Klass describe the job or jobs. Each is empty if the command names none, or if
@@ -27,7 +27,7 @@ type Command struct {
 	Count int
 
 	// Duration is the time until the reply. Commands that were sent together have the duration of the
-	// whole exchange. For "receive", it includes the time spent waiting for a job.
+	// whole exchange. For "take", it includes the time spent waiting for a job.
 	Duration time.Duration
 
 	// Err is an [*Error], or nil if the command succeeded.

@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go/internal/hub"
+	"github.com/qless/qless-go/internal/inside"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/script"
@@ -28,8 +29,8 @@ import (
 // A Client gives access to one namespace of one Redis server or cluster. It is safe for concurrent
 // use.
 //
-// Besides the connections of its go-redis client, it has one for messages to its workers, waits and
-// calls of Receive, as long as there are any.
+// Besides the connections of its go-redis client, it has one for messages to its workers and waits,
+// as long as there are any.
 //
 // Unless noted otherwise, every method that takes a context runs one script on the server,
 // atomically. Errors are of type [*Error].
@@ -39,10 +40,7 @@ type Client struct {
 	hub     *hub.Hub                                // another client's hub for a worker of a group
 	observe func(ctx context.Context, call Command) // nil if the config has none
 
-	// These are nil if unbatched; endBatcher also if each end waits for replicas.
-	batcher         *putBatcher
-	endBatcher      *endBatcher
-	completeBatcher *completeBatcher
+	batcher *putBatcher // nil if unbatched
 }
 
 // A connection is the state that a client shares with its copies, which have other worker names.
@@ -58,11 +56,8 @@ type connection struct {
 	replicas  *script.Replicas // nil if puts don't wait for any
 	waits     *hub.Waits
 
-	receiving sync.Once // makes the receivers, unless the client was closed first
-	receivers interface {
-		close()
-		wait()
-	}
+	attaching sync.Once // sets attached, unless the client was closed first
+	attached  inside.Attached
 
 	// These are nil if the config has none.
 	headers     func(ctx context.Context) (map[string]string, error)
@@ -98,34 +93,25 @@ func New(rdb redis.UniversalClient, config *ClientConfig) (*Client, error) {
 		codecs:      full.codecs(),
 		maxData:     full.MaxData,
 	}}
-	c.startBatching()
+	if !c.unbatched {
+		c.batcher = newPutBatcher(c)
+	}
 	c.hub = hub.New(c.hubConfig())
 	c.waits = hub.NewWaits(c.hub)
 	return c, nil
 }
 
-// startBatching gives the client batchers of its own, unless it is unbatched.
-func (c *Client) startBatching() {
-	if c.unbatched {
-		return
-	}
-	c.batcher, c.completeBatcher = newPutBatcher(c), newCompleteBatcher(c)
-	if c.replicas == nil {
-		c.endBatcher = newEndBatcher(c)
-	}
-}
-
-// Close ends all waits ([Client.Wait]) and calls of [Client.Receive], and closes the connections
+// Close ends all waits ([Client.Wait]) and calls that take jobs, and closes the connections
 // that [Dial] opened. A go-redis client passed to [New] belongs to the caller and stays open; the
 // client's workers keep using it until they are stopped.
 func (c *Client) Close() error {
-	c.receiving.Do(func() {})
-	if c.receivers != nil {
-		c.receivers.close()
+	c.attaching.Do(func() {})
+	if c.attached != nil {
+		c.attached.Close()
 	}
 	c.waits.Close()
-	if c.receivers != nil {
-		c.receivers.wait()
+	if c.attached != nil {
+		c.attached.Wait()
 	}
 	if !c.owned {
 		return nil
@@ -150,7 +136,9 @@ func (c *Client) Queue(name string) *Queue {
 // as returns a client for the same namespace with another worker name.
 func (c *Client) as(worker string) *Client {
 	other := &Client{connection: c.connection, worker: worker, hub: c.hub, observe: c.observe}
-	other.startBatching()
+	if !c.unbatched {
+		other.batcher = newPutBatcher(other)
+	}
 	return other
 }
 
@@ -415,8 +403,8 @@ type ClientConfig struct {
 	// after the reply. The call waits for it, so it must return quickly.
 	//
 	// Puts of several goroutines in one script are one call, "put.many", with the values of the
-	// first put's context; PutObserver sees each put. Calls of [Client.Receive] share commands, too;
-	// each is also a call of its own, "receive", with its jobs and the time it waited for them.
+	// first put's context; PutObserver sees each put. Calls of package lease share commands, too; each
+	// is also a call of its own, "take", with its jobs and the time it waited for them.
 	//
 	// A panic is logged. A call that takes a second is logged, and no longer waited for.
 	//

@@ -384,8 +384,8 @@ const (
 // returned.
 //
 // If ctx ends first, the error is [ErrUnavailable], and wraps the error of ctx. The job is then
-// withdrawn, unless a worker runs it: see [Client.Withdraw]. The Withdrawn field of the [Error]
-// reports whether it was. That may take a few seconds if the server does not answer.
+// canceled, unless a worker runs it. The Withdrawn field of the [Error] reports whether it was.
+// That may take a few seconds if the server does not answer.
 //
 // If the put is refused because of an [If] or [Unique], the error is [ErrExists], and Call does not
 // wait. [UniqueOption.Replace] can't be used, because the job would belong to other callers, too.
@@ -454,7 +454,7 @@ func whyOver(ctx context.Context) error {
 func (c *Client) giveUp(over context.Context, jid, missing string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(over), withdrawTime)
 	defer cancel()
-	err := c.Withdraw(ctx, jid)
+	err := c.withdraw(ctx, jid)
 	what := "the job could not be withdrawn"
 	switch {
 	case err == nil:
@@ -476,18 +476,18 @@ func callError(jid string, err error, withdrawn bool, what string) error {
 		Withdrawn: withdrawn, Err: err}
 }
 
-// Withdraw cancels a job, unless a worker runs it or it has ended: then nothing is changed, and the
-// error is [ErrRunning] or [ErrFinished]. A job whose lock has ended counts as running until
-// another worker gets it. If other jobs depend on it, the error is [ErrHasDependents]; if it does
-// not exist, [ErrNotFound]. [Client.Cancel] cancels running and failed jobs too.
-func (c *Client) Withdraw(ctx context.Context, jid string) error {
+// withdraw cancels a job, unless a worker runs it or it has ended.
+func (c *Client) withdraw(ctx context.Context, jid string) error {
 	const op = "withdraw"
 	if err := checkJobName(op, jid); err != nil {
 		return err
 	}
-	reply, err := untilUnlinked(func() (any, error) { return c.run(ctx, op, jid, jid) })
-	if err != nil {
-		return err
+	var reply any = "unlinked" // while it has more dependencies
+	for reply == "unlinked" {
+		var err error
+		if reply, err = c.run(ctx, op, jid, jid); err != nil {
+			return err
+		}
 	}
 	state, err := stateIn(op, jid, reply)
 	switch state {
@@ -497,4 +497,16 @@ func (c *Client) Withdraw(ctx context.Context, jid string) error {
 		return inState(op, jid, ErrFinished, state)
 	}
 	return err
+}
+
+// stateIn returns the state of a job in a reply, by the server's name for it.
+func stateIn(op, jid string, reply any) (State, error) {
+	state, ok := reply.(string)
+	switch {
+	case reply == nil:
+		return "", noSuchJob(op, jid)
+	case !ok:
+		return "", unexpected(op, reply)
+	}
+	return State(state), nil
 }

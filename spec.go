@@ -195,7 +195,7 @@ func (o *JobOptions) UnmarshalJSON(text []byte) error {
 func (j *Job) applyStored(o *jobopts.Options) {
 	dropPast(o, j.History)
 	j.Headers = o.Headers
-	j.Ends = max(o.Ends.Int(), 0)
+	j.ends = max(o.Ends.Int(), 0)
 	if o.Batch != nil {
 		size := o.Batch.Total.Int()
 		j.BatchSize = &size

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go/internal/ahead"
+	"github.com/qless/qless-go/internal/ask"
 	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/leases"
@@ -520,7 +521,7 @@ func (c WorkerConfig) check() error {
 	if c.Concurrency < 0 {
 		return badConfig("Concurrency %d is negative", c.Concurrency)
 	}
-	if problem := checkAsking(c.Order, c.PollInterval); problem != "" {
+	if problem := ask.Check(string(c.Order), c.PollInterval); problem != "" {
 		return badConfig("%s", problem)
 	}
 	if c.Prefetch < -1 {

@@ -46,6 +46,12 @@ func (r *report) endedAs(answer string) Action {
 	return r.Action
 }
 
+// reportArgs is the number of arguments of a report without details.
+const reportArgs = 5
+
+// reportBatch is the maximum number of reports in one script.
+const reportBatch = 200
+
 // finishArgs returns the arguments of the script finish. Consecutive complete jobs of a queue, with
 // nothing else to report, are listed together.
 func finishArgs(worker string, reports []*report) []any {
@@ -364,6 +370,12 @@ func (b *outbox) settle(reports []*report, answers []string) {
 	if slices.ContainsFunc(answers, leavesRest) {
 		b.rest.Notify()
 	}
+}
+
+// leavesRest reports whether a reply of the script finish for a job has the mark of deferred
+// dependents.
+func leavesRest(answer string) bool {
+	return strings.HasSuffix(answer, "+") && !strings.HasPrefix(answer, "!")
 }
 
 // end reports how the server has ended a job, or why it has not.

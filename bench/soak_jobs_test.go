@@ -12,6 +12,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/events"
+	"github.com/qless/qless-go/lease"
 )
 
 // Klasses of jobs that do more than complete.
@@ -257,7 +258,7 @@ func (e *endurance) putOthers(i int) error {
 
 // receive runs jobs without a worker.
 func (e *endurance) receive() error {
-	jobs, err := e.client.Receive(e.working, qless.ReceiveConfig{
+	jobs, err := lease.New(e.client).Take(e.working, lease.Request{
 		Queues: []string{"soak-received"}, Count: 10, PollInterval: 2 * time.Second,
 	})
 	for _, job := range jobs {

@@ -11,6 +11,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/lease"
 )
 
 // failedGroup is the failure group of the jobs that load.lua creates.
@@ -165,7 +166,7 @@ func cancelNamed(ctx context.Context, l *boundLoad) error {
 func receive(ctx context.Context, l *boundLoad) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_, err := l.client.Receive(ctx, qless.ReceiveConfig{
+	_, err := lease.New(l.client).Take(ctx, lease.Request{
 		Queues: queueNames(l.many()), LockTime: time.Minute,
 	})
 	if errors.Is(err, qless.ErrUnavailable) {

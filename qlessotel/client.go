@@ -49,17 +49,17 @@ func end(span trace.Span, err error, options ...trace.SpanEndOption) {
 	span.End(options...)
 }
 
-// isWaited reports whether a call of Receive got no job in the time given.
+// isWaited reports whether a call of Take got no job in the time given.
 func isWaited(err error) bool {
 	var failed *qless.Error
-	return errors.As(err, &failed) && failed.Op == "receive" &&
+	return errors.As(err, &failed) && failed.Op == "take" &&
 		errors.Is(err, context.DeadlineExceeded)
 }
 
 // commands are the commands that take jobs or end runs.
 var commands = map[string]messagingconv.OperationTypeAttr{
 	"pop":      messagingconv.OperationTypeReceive,
-	"receive":  messagingconv.OperationTypeReceive,
+	"take":     messagingconv.OperationTypeReceive,
 	"reserve":  messagingconv.OperationTypeReceive,
 	"complete": messagingconv.OperationTypeSettle,
 	"end":      messagingconv.OperationTypeSettle,
@@ -80,7 +80,7 @@ func (i *Instrumentation) observeCall(ctx context.Context, call qless.Command) {
 		name: call.Name, kind: kind, queue: call.Queue, klass: call.Klass, jid: call.JID,
 	}
 	switch {
-	case call.Name == "pop" || call.Name == "receive":
+	case call.Name == "pop" || call.Name == "take":
 		i.recordCall(ctx, &op, call, semconv.MessagingBatchMessageCount(call.Count))
 	case kind == messagingconv.OperationTypeSettle && call.Name != "finish":
 		runOf(ctx).setSettled()

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/qlessotel"
 )
 
@@ -101,15 +102,15 @@ func TestAReceiveIsASpan(t *testing.T) {
 	defer func() { _ = e.Client.Close() }()
 	ctx, parent := e.tracer.Start(t.Context(), "request")
 	e.put(t.Context(), "q", "K", qless.JID("a"))
-	_, err := e.Receive(ctx, qless.ReceiveConfig{Queues: []string{"q", "other"}, Count: 5})
+	_, err := lease.New(e.Client).Take(ctx, lease.Request{Queues: []string{"q", "other"}, Count: 5})
 	require.NoError(t, err)
-	receive := e.one("receive q")
+	receive := e.one("take q")
 	require.Equal(t, trace.SpanKindClient, receive.SpanKind)
 	require.Equal(t, parent.SpanContext().SpanID(), receive.Parent.SpanID())
 	require.Equal(t, codes.Unset, receive.Status.Code)
 	require.Equal(t, map[string]any{
 		"messaging.system":              "qless",
-		"messaging.operation.name":      "receive",
+		"messaging.operation.name":      "take",
 		"messaging.operation.type":      "receive",
 		"messaging.destination.name":    "q",
 		"messaging.message.id":          "a",
@@ -117,7 +118,7 @@ func TestAReceiveIsASpan(t *testing.T) {
 		"messaging.batch.message_count": int64(1),
 	}, values(receive))
 	require.Equal(t, []point{{map[string]any{
-		"messaging.system": "qless", "messaging.operation.name": "receive",
+		"messaging.system": "qless", "messaging.operation.name": "take",
 		"messaging.destination.name": "q",
 	}, 1}}, e.points("messaging.client.consumed.messages"))
 }
@@ -125,21 +126,21 @@ func TestAReceiveIsASpan(t *testing.T) {
 func TestAReceiveThatGetsNothingIsASpan(t *testing.T) {
 	e := newEnv(t, qlessotel.Options{})
 	defer func() { _ = e.Client.Close() }()
-	config := qless.ReceiveConfig{Queues: []string{"q"}}
+	config := lease.Request{Queues: []string{"q"}}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := e.Receive(ctx, config)
+	_, err := lease.New(e.Client).Take(ctx, config)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	waited := e.one("receive q")
+	waited := e.one("take q")
 	require.Equal(t, codes.Unset, waited.Status.Code, "the program was ready to wait for so long")
 	require.Equal(t, "unavailable", values(waited)["error.type"])
 	require.Equal(t, int64(0), values(waited)["messaging.batch.message_count"])
 
 	e.spans.Reset()
 	require.NoError(t, e.Client.Close())
-	_, err = e.Receive(t.Context(), config)
+	_, err = lease.New(e.Client).Take(t.Context(), config)
 	require.ErrorIs(t, err, qless.ErrUnavailable)
-	require.Equal(t, codes.Error, e.one("receive q").Status.Code)
+	require.Equal(t, codes.Error, e.one("take q").Status.Code)
 }
 
 func TestAWorkersLoopHasNoSpans(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/inside"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/web/internal/actions"
 	"github.com/qless/qless-go/web/internal/charts"
@@ -234,8 +235,8 @@ func (j *jobData) Rules() []pair {
 	if !j.Until.IsZero() {
 		all = append(all, pair{"Its life ends", words.Clock(j.Until)})
 	}
-	if j.Ends > 0 {
-		all = append(all, pair{"Ends by other programs", words.Number(j.Ends)})
+	if n := inside.Ends(j.Job); n > 0 {
+		all = append(all, pair{"Ends by other programs", words.Number(n)})
 	}
 	return all
 }

@@ -7,18 +7,22 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/lease"
 )
 
 // A store keeps the jobs of a pool in one qless namespace. Its queues are qless queues.
 type store struct {
 	name   string // that of its pool
 	client *qless.Client
+	taker  *lease.Taker
 	dues   *dues
 	swept  func(n int) // called with the number of jobs that a sweep has moved or ended
 }
 
 func newStore(name string, client *qless.Client) *store {
-	return &store{name: name, client: client, dues: newDues(), swept: func(int) {}}
+	return &store{
+		name: name, client: client, taker: lease.New(client), dues: newDues(), swept: func(int) {},
+	}
 }
 
 // A draft is a job to publish.
@@ -100,7 +104,7 @@ func (p *publication) options(id string, headers map[string]string) []qless.PutO
 func (s *store) receive(
 	ctx context.Context, queues []string, count int, ttr time.Duration, wait bool,
 ) ([]*qless.Job, error) {
-	jobs, err := s.client.Receive(ctx, qless.ReceiveConfig{
+	jobs, err := s.taker.Take(ctx, lease.Request{
 		Queues: queues, Count: count, LockTime: lockTime(ttr), NoWait: !wait,
 	})
 	for _, job := range jobs {
@@ -112,7 +116,7 @@ func (s *store) receive(
 	return jobs, err
 }
 
-// lockTime returns a time to run that Receive accepts.
+// lockTime returns a time to run that Take accepts.
 func lockTime(ttr time.Duration) time.Duration {
 	if ttr == 0 {
 		return -1
@@ -167,7 +171,7 @@ const clockSkew = time.Minute
 // only their ids are returned.
 func (s *store) remove(ctx context.Context, queue, id string) (*qless.Job, error) {
 	if _, is := publishedAt(id); is {
-		err := s.client.Queue(queue).CompleteMany(ctx, id)[0]
+		err := s.taker.Complete(ctx, queue, id)[0]
 		switch {
 		case err == nil:
 			return &qless.Job{JID: id}, nil
@@ -188,7 +192,7 @@ func (s *store) removeAnyhow(ctx context.Context, queue, id string) (*qless.Job,
 			return nil, err
 		}
 		if job.State == qless.StateRunning {
-			_, err = s.client.End(ctx, id, qless.End{})
+			err = s.taker.End(ctx, id, lease.End{})
 		} else {
 			err = s.client.Cancel(ctx, id)
 		}
@@ -196,7 +200,7 @@ func (s *store) removeAnyhow(ctx context.Context, queue, id string) (*qless.Job,
 		case err == nil, errors.Is(err, qless.ErrNotFound):
 			return job, nil
 		case errors.Is(err, qless.ErrHasDependents) && job.State != qless.StateFailed:
-			_, err = s.client.End(ctx, id, qless.End{})
+			err = s.taker.End(ctx, id, lease.End{})
 			return job, err
 		case !errors.Is(err, qless.ErrFinished):
 			return nil, err

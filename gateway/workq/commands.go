@@ -8,6 +8,8 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/inside"
+	"github.com/qless/qless-go/lease"
 )
 
 // add carries out add and schedule.
@@ -82,14 +84,10 @@ func (c *conn) finish(request *command) ([]byte, error) {
 	ctx, cancel := c.within()
 	defer cancel()
 	err = withJID(u, func(jid string) error {
-		end := qless.End{Result: Body{request.payload}}
 		if request.name == "fail" {
-			if err := c.asFailure(ctx, jid, &end); err != nil {
-				return err
-			}
+			return c.fail(ctx, jid, Body{request.payload})
 		}
-		_, err := c.server.client.End(ctx, jid, end)
-		return err
+		return c.server.taker.End(ctx, jid, lease.End{Result: Body{request.payload}})
 	})
 	if errors.Is(err, qless.ErrFinished) {
 		err = errDuplicateEnd
@@ -97,17 +95,36 @@ func (c *conn) finish(request *command) ([]byte, error) {
 	return replyOK, err
 }
 
-// asFailure turns the end of a job into a failure, or into a retry if attempts are left.
-func (c *conn) asFailure(ctx context.Context, jid string, end *qless.End) error {
+// fail fails a job, or runs it again if attempts are left.
+func (c *conn) fail(ctx context.Context, jid string, result Body) error {
 	job, err := c.server.client.Job(ctx, jid)
 	if err != nil {
 		return err
 	}
-	end.State, end.Group, end.TryAgain = qless.StateFailed, failureGroup, 1
-	end.Message = "a Workq client has failed the job"
+	const message = "a Workq client has failed the job"
+	fails := 1 // the number of failures that the job may have
 	most := header(job, headerMaxAttempts)
 	if most == 0 || attemptsOf(job) < int(most) {
-		end.TryAgain = max(1, int(header(job, headerMaxFails)))
+		fails = max(1, int(header(job, headerMaxFails)))
+	}
+	encoded, err := inside.EncodeResult(c.server.client, "end", jid, result)
+	if err != nil {
+		return err
+	}
+	state := "unlinked" // while it waits for more jobs than one script removes
+	for state == "unlinked" {
+		reply, err := c.server.client.Do(
+			ctx, "end", jid, string(qless.StateFailed), failureGroup, message, fails, encoded)
+		if err != nil {
+			return err
+		}
+		state, _ = reply.(string)
+	}
+	switch {
+	case state == "":
+		return qless.ErrNotFound
+	case state[0] == '!':
+		return qless.ErrFinished
 	}
 	return nil
 }
@@ -269,7 +286,7 @@ func (c *conn) awaitResult(
 func (c *conn) awaitLease(whole context.Context, jid string) (qless.Result, error) {
 	ctx, cancel := c.within()
 	defer cancel()
-	err := c.server.client.Withdraw(ctx, jid)
+	err := c.server.taker.Withdraw(ctx, jid)
 	switch {
 	case err == nil:
 		return qless.Result{}, errTimeout
@@ -298,7 +315,7 @@ func (c *conn) endRun(jid string, why error) error {
 	defer cancel()
 	var err error
 	if c.server.draining.Err() != nil {
-		err = c.server.client.Withdraw(ctx, jid)
+		err = c.server.taker.Withdraw(ctx, jid)
 	} else {
 		err = c.remove(ctx, jid)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/inside"
 )
 
 // inspect carries out the inspect commands.
@@ -255,7 +256,7 @@ func appendJob(reply []byte, job *qless.Job) []byte {
 		u, keys, name, ttrOf(job), header(job, headerTTL), len(body))
 	reply = append(reply, body...)
 	reply = fmt.Appendf(reply, "\r\nmax-attempts %d\r\nattempts %d\r\nmax-fails %d\r\nfails %d\r\n",
-		header(job, headerMaxAttempts), attemptsOf(job), header(job, headerMaxFails), job.Ends)
+		header(job, headerMaxAttempts), attemptsOf(job), header(job, headerMaxFails), inside.Ends(job))
 	reply = fmt.Appendf(reply, "priority %d\r\nstate %d\r\ncreated %s\r\n",
 		priority, stateOf(job), createdAt(job).UTC().Format(timeLayout))
 	if at != "" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/inside"
 )
 
 // A Body is the data or the result of a job as given by a Workq client: any bytes, as base64 in
@@ -166,7 +167,7 @@ const undelivered = "workq: not delivered"
 
 // usedAttempts returns the number of attempts that a job used up before its last lease.
 func usedAttempts(job *qless.Job) int {
-	return job.Retries - max(job.Remaining, -1) + job.Ends
+	return job.Retries - max(job.Remaining, -1) + inside.Ends(job)
 }
 
 // idOf returns the id by which Workq clients know a job, if there is one.

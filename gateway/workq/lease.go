@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/lease"
 )
 
 // Leases of at most atOnce first ask without waiting: their time might be over before the answer to
@@ -113,7 +114,7 @@ func (c *conn) take(list []string) (*qless.Job, error) {
 	queues := c.server.names.asked(list)
 	for {
 		ctx, cancel := c.within()
-		jobs, err := c.server.client.Receive(ctx, qless.ReceiveConfig{
+		jobs, err := c.server.taker.Take(ctx, lease.Request{
 			Queues: someOf(queues), NoWait: true,
 		})
 		cancel()
@@ -136,7 +137,7 @@ func (c *conn) receive(ctx context.Context, list []string) (*qless.Job, error) {
 	defer cancel()
 	queues, stop := c.server.names.watch(list, cancel)
 	defer stop()
-	jobs, err := c.server.client.Receive(asking, qless.ReceiveConfig{Queues: someOf(queues)})
+	jobs, err := c.server.taker.Take(asking, lease.Request{Queues: someOf(queues)})
 	if err != nil {
 		if asking.Err() != nil {
 			return nil, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/gateway/internal/keepalive"
 	"github.com/qless/qless-go/internal/guard"
+	"github.com/qless/qless-go/lease"
 )
 
 // A Config configures a [Server]. Client is required. In every other field, 0 means the default.
@@ -62,6 +63,7 @@ type Config struct {
 type Server struct {
 	config  Config
 	client  *qless.Client
+	taker   *lease.Taker
 	log     *slog.Logger
 	names   *names
 	sweeper *sweeper
@@ -98,7 +100,8 @@ func New(config Config) (*Server, error) {
 	}
 	config.setDefaults()
 	s := &Server{
-		config: config, client: config.Client, log: config.Logger, names: newNames(),
+		config: config, client: config.Client, taker: lease.New(config.Client), log: config.Logger,
+		names: newNames(),
 		order: newOrderKeeper(), started: time.Now(),
 		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{},
 	}

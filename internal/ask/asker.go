@@ -5,6 +5,7 @@ package ask
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,20 @@ type Config struct {
 	// InStep returns a time to wait that is not longer than the given one, so that several ask at
 	// the same moments, an interval apart.
 	InStep func(wait, interval time.Duration) time.Duration
+}
+
+// Check describes a problem of an order of queues or a maximum time between two requests. Without
+// one, it returns the empty string.
+func Check(order string, poll time.Duration) string {
+	switch order {
+	case "", "strict", "round-robin", "shuffled":
+	default:
+		return fmt.Sprintf("Order %q is unknown", order)
+	}
+	if poll != 0 && poll < time.Millisecond {
+		return fmt.Sprintf("PollInterval %v is less than 1ms", poll)
+	}
+	return ""
 }
 
 // An Asker asks for jobs, by one request at a time:

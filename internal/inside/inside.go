@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/qless/qless-go/internal/ask"
 	"github.com/qless/qless-go/internal/jobopts"
 )
 
@@ -35,6 +36,59 @@ type Part struct {
 
 // Run runs a command about a job, for the observer and the errors of the client.
 var Run func(ctx context.Context, client any, command, jid string, args ...any) (any, error)
+
+// A Job is a job for a command, and the context of the call that is about it.
+type Job struct {
+	Context context.Context
+	JID     string
+	Args    []any
+}
+
+// RunEach runs a command once for each job, in one round trip and without sending any again. The
+// replies and the errors are those of Run.
+var RunEach func(
+	ctx context.Context, client any, command string, jobs []Job,
+) (replies []any, errs []error)
+
+// IsBatching reports whether calls of a client may share round trips.
+var IsBatching func(client any) bool
+
+// An Attached belongs to a client, which closes it and then waits for its end.
+type Attached interface {
+	Close()
+	Wait()
+}
+
+// Attach returns what open returned for a client, or for one of its copies, at the first call. It
+// is nil if the client was closed before.
+var Attach func(client any, open func() Attached) Attached
+
+// OpenExchanger returns what takes jobs for others, with a name of its own. op is that of errors.
+var OpenExchanger func(client any, op string, config ask.Config) any
+
+// DecodeData decodes the data of a *qless.Job that an exchanger has taken.
+var DecodeData func(job any)
+
+// Ends returns the number of ends of a *qless.Job that only were counted.
+var Ends func(job any) int
+
+// Withdraw cancels a job that is not running and has not ended.
+var Withdraw func(ctx context.Context, client any, jid string) error
+
+// EncodeResult encodes the result of a job.
+var EncodeResult func(client any, op, jid string, result any) (string, error)
+
+// SettleDeferred releases or fails dependents that were too many for one script.
+var SettleDeferred func(ctx context.Context, client any)
+
+// Wrap turns the error of a command into a *qless.Error.
+var Wrap func(op, jid string, err error) error
+
+// ErrorOfOne returns the error of a call for one or several jobs as that of one job.
+var ErrorOfOne func(op, jid string, err error) error
+
+// Observer returns the observer of a client, a func(context.Context, qless.Command), or nil.
+var Observer func(client any) any
 
 // Logger returns the logger of a client.
 var Logger func(client any) *slog.Logger

@@ -223,7 +223,7 @@ var Table = []*Row{
 		stored: func(o *Options) any { return &o.Batch }},
 	{Doc: "a job with an `OnFailure` " +
 		"[waits for it](failures.md#when-a-job-that-others-wait-for-fails)", Letter: "d"},
-	{Doc: "[`Client.End`](receive.md#end) with a `TryAgain`", Letter: "n",
+	{Doc: "[`max-fails`](workq.md) of Workq", Letter: "n",
 		Value: "number of calls", Ends: true, stored: func(o *Options) any { return &o.Ends }},
 	{Doc: "it has [progress](results.md#progress)", Letter: "p"},
 	{Doc: "it was passed on to another queue with a [result](results.md)", Letter: "r", Ends: true},

@@ -50,7 +50,7 @@ func TestAJobKeepsItsAttempts(t *testing.T) {
 			return repairs.TimeOut(ctx, e.Client, jid)
 		})
 		run(qless.Attempt{What: "released"}, func(*qless.Job) error {
-			return errOf(e.End(ctx, jid, qless.End{TryAgain: 9}))
+			return errOf(repairs.End(ctx, e.Client, jid, repairs.Ending{TryAgain: 9}))
 		})
 		run(qless.Attempt{What: "lost", Ran: time.Minute}, func(*qless.Job) error {
 			e.Clock.Advance(time.Hour)

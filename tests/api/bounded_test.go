@@ -17,6 +17,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/tests/repairs"
 	"github.com/qless/qless-go/tests/scripts"
 )
@@ -274,10 +275,10 @@ func (e *env) base(dependents int) (job *qless.Job, others []string) {
 var completions = map[string]func(e *env, job *qless.Job) error{
 	"complete": func(e *env, job *qless.Job) error { return job.Complete(e.T.Context()) },
 	"complete many": func(e *env, job *qless.Job) error {
-		return e.Queue(job.Queue).CompleteMany(e.T.Context(), job.JID)[0]
+		return lease.New(e.Client).Complete(e.T.Context(), job.Queue, job.JID)[0]
 	},
 	"end": func(e *env, job *qless.Job) error {
-		state, err := e.End(e.T.Context(), job.JID, qless.End{State: qless.StateComplete})
+		state, err := repairs.End(e.T.Context(), e.Client, job.JID, repairs.Ending{State: qless.StateComplete})
 		require.Equal(e.T, qless.StateComplete, state)
 		return err
 	},
@@ -504,7 +505,7 @@ func TestAFailureNotifiesFewJobsAtATime(t *testing.T) {
 func TestEndContinuesUntilAllKnowOfAFailure(t *testing.T) {
 	e := newEnv(t)
 	job := e.failing(300)
-	state, err := e.End(t.Context(), job.JID, qless.End{State: qless.StateFailed, Group: "g"})
+	state, err := repairs.End(t.Context(), e.Client, job.JID, repairs.Ending{State: qless.StateFailed, Group: "g"})
 	require.NoError(t, err)
 	require.Equal(t, qless.StateFailed, state)
 	e.requireAllNotified(300)
@@ -1144,7 +1145,7 @@ var cancelers = map[string]func(e *env, jids ...string) error{
 		done, err := inspect.New(e.Client).Queue("q", inspect.Waiting).Cancel(e.T.Context())
 		return cmp.Or(err, firstLeft(done, jids))
 	},
-	"withdraw": func(e *env, jids ...string) error { return e.Withdraw(e.T.Context(), jids[0]) },
+	"withdraw": func(e *env, jids ...string) error { return lease.New(e.Client).Withdraw(e.T.Context(), jids[0]) },
 }
 
 // firstLeft returns the reason why the first of the skipped jobs was skipped.

@@ -14,6 +14,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/repairs"
 )
@@ -381,11 +382,11 @@ func TestWithdrawingAJob(t *testing.T) {
 				c.bring(t, e)
 				if c.err != nil {
 					e.Unchanged(func() {
-						require.Equal(t, "j", requireCode(t, c.err, e.Withdraw(t.Context(), "j")).JID)
+						require.Equal(t, "j", requireCode(t, c.err, lease.New(e.Client).Withdraw(t.Context(), "j")).JID)
 					})
 					return
 				}
-				require.NoError(t, e.Withdraw(t.Context(), "j"))
+				require.NoError(t, lease.New(e.Client).Withdraw(t.Context(), "j"))
 				requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "j")))
 				require.Empty(t, e.unfinished("q"))
 				for _, key := range e.Redis.Keys(t.Context(), "*").Val() {
@@ -396,7 +397,7 @@ func TestWithdrawingAJob(t *testing.T) {
 	}
 	e := newEnv(t)
 	for _, bad := range []string{"", "j-history", "\xff"} {
-		requireCode(t, qless.ErrInvalid, e.Withdraw(t.Context(), bad))
+		requireCode(t, qless.ErrInvalid, lease.New(e.Client).Withdraw(t.Context(), bad))
 	}
 }
 

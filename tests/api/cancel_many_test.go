@@ -12,6 +12,8 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/lease"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 // These tests cancel several jobs by Client.Cancel, which proceeds in steps.
@@ -263,7 +265,7 @@ var singleCancelers = map[string]func(ctx context.Context, client *qless.Client,
 		return client.Cancel(ctx, jid)
 	},
 	"withdraw": func(ctx context.Context, client *qless.Client, jid string) error {
-		return client.Withdraw(ctx, jid)
+		return lease.New(client).Withdraw(ctx, jid)
 	},
 }
 
@@ -295,12 +297,12 @@ func TestAJobThatWaitsForManyIsCanceledInSteps(t *testing.T) {
 func TestAJobThatWaitsForManyIsEndedInSteps(t *testing.T) {
 	for _, state := range []qless.State{qless.StateComplete, qless.StateFailed} {
 		e := newEnv(t)
-		job, end := e.dependOnMany(), qless.End{State: state}
+		job, end := e.dependOnMany(), repairs.Ending{State: state}
 		if state == qless.StateFailed {
 			end.Group = "g"
 		}
 		scripts := e.scriptsOf(func() {
-			ended, err := e.End(t.Context(), job.JID, end)
+			ended, err := repairs.End(t.Context(), e.Client, job.JID, end)
 			require.NoError(t, err)
 			require.Equal(t, state, ended)
 		})
@@ -318,7 +320,7 @@ func TestAJobThatWaitsForManyIsEndedInSteps(t *testing.T) {
 func TestACallForAJobThatWaitsForManyBreaks(t *testing.T) {
 	calls := maps.Clone(singleCancelers)
 	calls["end"] = func(ctx context.Context, client *qless.Client, jid string) error {
-		return errOf(client.End(ctx, jid, qless.End{}))
+		return errOf(repairs.End(ctx, client, jid, repairs.Ending{}))
 	}
 	for what, cancel := range calls {
 		t.Run(what, func(t *testing.T) {

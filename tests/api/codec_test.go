@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 // reversed is a codec that reverses data, and counts its calls.
@@ -303,7 +304,7 @@ func TestNoCallSendsDataThatIsTooLarge(t *testing.T) {
 		"Release":           changed(func(j *qless.Job) error { return j.Release(t.Context(), 0) }),
 		"Heartbeat":         changed(func(j *qless.Job) error { return errOf(j.Heartbeat(t.Context())) }),
 		"Move":              changed(func(j *qless.Job) error { return j.Move(t.Context(), "other") }),
-		"the result of End": func(ctx context.Context) error { return errOf(c.End(ctx, "j", qless.End{Result: big})) },
+		"the result of End": func(ctx context.Context) error { return errOf(repairs.End(ctx, c, "j", repairs.Ending{Result: big})) },
 		"SetResult":         func(context.Context) error { return job.SetResult(big) },
 	} {
 		e.Unchanged(func() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -251,7 +252,7 @@ func TestManyJobsAreCompletedByTheirJIDs(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.Queue("q").Pop(ctx, n)
 	require.NoError(t, err)
-	for _, err := range e.Queue("q").CompleteMany(ctx, jids...) {
+	for _, err := range lease.New(e.Client).Complete(ctx, "q", jids...) {
 		require.NoError(t, err)
 	}
 	require.Zero(t, e.Counts("q").Running)
@@ -260,7 +261,7 @@ func TestManyJobsAreCompletedByTheirJIDs(t *testing.T) {
 		require.Equal(t, qless.StateComplete, job.State)
 		require.Equal(t, `{"a": 1}`, string(job.Data))
 	}
-	require.Empty(t, e.Queue("q").CompleteMany(ctx))
+	require.Empty(t, lease.New(e.Client).Complete(ctx, "q"))
 }
 
 func TestJobsThatCannotBeCompletedLeaveOthersAlone(t *testing.T) {
@@ -270,7 +271,7 @@ func TestJobsThatCannotBeCompletedLeaveOthersAlone(t *testing.T) {
 	e.Pop("q")
 	waiting, elsewhere := e.Put("q"), e.Put("p")
 	e.Pop("p")
-	errs := e.Queue("q").CompleteMany(ctx, waiting, "missing", mine, elsewhere, "", mine)
+	errs := lease.New(e.Client).Complete(ctx, "q", waiting, "missing", mine, elsewhere, "", mine)
 	require.Len(t, errs, 6)
 	for i, want := range map[int]error{
 		0: qless.ErrNotRunning, 1: qless.ErrNotFound, 3: qless.ErrWrongQueue, 4: qless.ErrInvalid,
@@ -283,6 +284,6 @@ func TestJobsThatCannotBeCompletedLeaveOthersAlone(t *testing.T) {
 	require.Equal(t, qless.StateWaiting, e.Read(waiting).State)
 	require.Equal(t, qless.StateRunning, e.Read(elsewhere).State)
 
-	errs = e.As("w2").Queue("q").CompleteMany(ctx, e.Pop("q").JID)
+	errs = lease.New(e.As("w2")).Complete(ctx, "q", e.Pop("q").JID)
 	require.ErrorIs(t, errs[0], qless.ErrLockLost)
 }

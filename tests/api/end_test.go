@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/inside"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -43,7 +44,7 @@ var places = map[string]struct {
 
 func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {
 	for name, place := range places {
-		for _, end := range []qless.End{
+		for _, end := range []repairs.Ending{
 			{Result: 7},
 			{State: qless.StateFailed, Group: "g", Message: "m", Result: 7},
 		} {
@@ -53,7 +54,7 @@ func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {
 					e.Put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.OnFailure(qless.OnFailureRun))
 					require.Equal(t, place.state, e.Read("j").State)
 					ended := e.waits(t.Context(), "j")
-					state, err := e.As("anybody").End(t.Context(), "j", end)
+					state, err := repairs.End(t.Context(), e.As("anybody"), "j", end)
 					require.NoError(t, err)
 					want := qless.StateComplete
 					if end.State != "" {
@@ -64,7 +65,7 @@ func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {
 					require.Equal(t, want, job.State)
 					require.Empty(t, job.Worker)
 					require.Empty(t, job.Dependencies)
-					require.Zero(t, job.Ends)
+					require.Zero(t, inside.Ends(job))
 					got := e.soon(ended)
 					require.NoError(t, got.err)
 					require.Equal(t, "7", string(got.result.Data))
@@ -88,9 +89,9 @@ func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {
 					}
 					require.Equal(t, want, e.Read("j").State, "nothing brings it back")
 					require.Empty(t, e.Pops("q", 9))
-					for _, again := range []qless.End{end, {}} {
+					for _, again := range []repairs.Ending{end, {}} {
 						e.Unchanged(func() {
-							requireCode(t, qless.ErrFinished, errOf(e.End(t.Context(), "j", again)))
+							requireCode(t, qless.ErrFinished, errOf(repairs.End(t.Context(), e.Client, "j", again)))
 						})
 					}
 				})
@@ -100,12 +101,12 @@ func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {
 }
 
 func TestTheWorkerOfAnEndedJobIsNotified(t *testing.T) {
-	for _, end := range []qless.End{{}, {State: qless.StateFailed, Group: "g"}, {TryAgain: 2}} {
+	for _, end := range []repairs.Ending{{}, {State: qless.StateFailed, Group: "g"}, {TryAgain: 2}} {
 		onEach(t, func(t *testing.T, e *env) {
 			e.Put("q", qless.JID("j"))
 			job := e.Pop("q")
 			told := heard(t, e.Redis, "ql:w:w1")
-			require.NoError(t, errOf(e.As("anybody").End(t.Context(), "j", end)))
+			require.NoError(t, errOf(repairs.End(t.Context(), e.As("anybody"), "j", end)))
 			require.JSONEq(t, `{"jid":"j","event":"lock_lost","worker":"w1"}`, told())
 			requireCode(t, qless.ErrNotRunning, job.Complete(t.Context()))
 		})
@@ -123,27 +124,27 @@ func TestAJobIsTriedAgainUntilItWasEndedSoOften(t *testing.T) {
 					goesOn = place.state
 				}
 				for n := 1; n <= 2; n++ {
-					state, err := e.End(t.Context(), "j", qless.End{TryAgain: 3, Result: 1})
+					state, err := repairs.End(t.Context(), e.Client, "j", repairs.Ending{TryAgain: 3, Result: 1})
 					require.NoError(t, err)
 					require.Equal(t, goesOn, state)
 					job := e.Read("j")
 					require.Equal(t, goesOn, job.State)
-					require.Equal(t, n, job.Ends)
+					require.Equal(t, n, inside.Ends(job))
 					require.Equal(t, before.Remaining, job.Remaining)
 					requireCode(t, qless.ErrUnfinished, errOf(e.Result(t.Context(), "j")))
 					if goesOn == qless.StateWaiting {
 						require.Equal(t, "j", e.Pop("q").JID)
 					}
 				}
-				state, err := e.End(t.Context(), "j", qless.End{TryAgain: 3, Result: 2})
+				state, err := repairs.End(t.Context(), e.Client, "j", repairs.Ending{TryAgain: 3, Result: 2})
 				require.NoError(t, err)
 				require.Equal(t, qless.StateComplete, state)
-				require.Equal(t, 3, e.Read("j").Ends)
+				require.Equal(t, 3, inside.Ends(e.Read("j")))
 				result, err := e.Result(t.Context(), "j")
 				require.NoError(t, err)
 				require.Equal(t, "2", string(result.Data))
 				e.Put("q", qless.JID("j"))
-				require.Zero(t, e.Read("j").Ends, "another life begins")
+				require.Zero(t, inside.Ends(e.Read("j")), "another life begins")
 			})
 		})
 	}
@@ -158,7 +159,7 @@ func TestAJobThatIsTriedAgainKeepsItsPlace(t *testing.T) {
 		e.Pops("q", 3)
 		e.Clock.Advance(time.Second)
 		for _, jid := range []string{"j2", "j0", "j1"} {
-			require.NoError(t, errOf(e.End(t.Context(), jid, qless.End{TryAgain: 9})))
+			require.NoError(t, errOf(repairs.End(t.Context(), e.Client, jid, repairs.Ending{TryAgain: 9})))
 		}
 		require.Equal(t, []string{"j0", "j1", "j2", "j3"}, jids(e.Pops("q", 9)))
 	})
@@ -167,13 +168,13 @@ func TestAJobThatIsTriedAgainKeepsItsPlace(t *testing.T) {
 func TestAnEndCountsItsCallsOnlyIfItMayTryAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("j"))
-		require.NoError(t, errOf(e.End(t.Context(), "j", qless.End{State: qless.StateFailed, Group: "g", TryAgain: 1})))
-		require.Equal(t, 1, e.Read("j").Ends)
+		require.NoError(t, errOf(repairs.End(t.Context(), e.Client, "j", repairs.Ending{State: qless.StateFailed, Group: "g", TryAgain: 1})))
+		require.Equal(t, 1, inside.Ends(e.Read("j")))
 		require.NoError(t, e.Read("j").Unfail(t.Context()))
-		require.Zero(t, e.Read("j").Ends)
+		require.Zero(t, inside.Ends(e.Read("j")))
 		require.Empty(t, e.stored("j"))
 		e.Put("q", qless.JID("gone"), qless.KeepFor(0))
-		state, err := e.End(t.Context(), "gone", qless.End{TryAgain: 1})
+		state, err := repairs.End(t.Context(), e.Client, "gone", repairs.Ending{TryAgain: 1})
 		require.NoError(t, err)
 		require.Equal(t, qless.StateComplete, state)
 		requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "gone")))
@@ -183,7 +184,7 @@ func TestAnEndCountsItsCallsOnlyIfItMayTryAgain(t *testing.T) {
 func TestAnInvalidEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("j"))
-		for message, end := range map[string]qless.End{
+		for message, end := range map[string]repairs.Ending{
 			"need State":    {Group: "g"},
 			"State: State":  {Message: "m"},
 			"group is empt": {State: qless.StateFailed},
@@ -192,16 +193,16 @@ func TestAnInvalidEnd(t *testing.T) {
 			"JSON":          {Result: func() {}},
 		} {
 			e.Unchanged(func() {
-				_, err := e.End(t.Context(), "j", end)
+				_, err := repairs.End(t.Context(), e.Client, "j", end)
 				require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
 			})
 		}
 		for _, bad := range []string{"", "j-history", "\xff"} {
-			requireCode(t, qless.ErrInvalid, errOf(e.End(t.Context(), bad, qless.End{})))
+			requireCode(t, qless.ErrInvalid, errOf(repairs.End(t.Context(), e.Client, bad, repairs.Ending{})))
 			requireCode(t, qless.ErrInvalid, repairs.Forget(t.Context(), e.Client, bad))
 		}
 		e.Unchanged(func() {
-			requireCode(t, qless.ErrNotFound, errOf(e.End(t.Context(), "unknown", qless.End{})))
+			requireCode(t, qless.ErrNotFound, errOf(repairs.End(t.Context(), e.Client, "unknown", repairs.Ending{})))
 			requireCode(t, qless.ErrNotFound, repairs.Forget(t.Context(), e.Client, "unknown"))
 		})
 	})
@@ -214,7 +215,7 @@ func TestAnEndFreesASlotOfTheQueue(t *testing.T) {
 		e.Put("q", qless.JID("next"))
 		e.Pop("q")
 		require.Empty(t, e.Pops("q", 1))
-		require.NoError(t, errOf(e.End(t.Context(), "j", qless.End{})))
+		require.NoError(t, errOf(repairs.End(t.Context(), e.Client, "j", repairs.Ending{})))
 		require.Equal(t, "next", e.Pop("q").JID)
 	})
 }

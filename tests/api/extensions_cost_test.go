@@ -158,20 +158,20 @@ func TestCommandsThatReceivingAndEndingCost(t *testing.T) {
 	require.Equal(t, reserve(), reserve("owner", "w1"))
 	require.Equal(t, reserve(), reserve("owner", "w1", "lock", "60"))
 
-	end := func(jid string, end qless.End) int {
-		return count(func() { require.NoError(t, errOf(e.End(t.Context(), jid, end))) })
+	end := func(jid string, end repairs.Ending) int {
+		return count(func() { require.NoError(t, errOf(repairs.End(t.Context(), e.Client, jid, end))) })
 	}
-	end("j8x", qless.End{})
+	end("j8x", repairs.Ending{})
 	job := e.Pop("q")
 	plain := count(func() { require.NoError(t, job.Complete(t.Context())) })
 	other := e.Pop("q")
-	require.Equal(t, plain+4, end(other.JID, qless.End{}), "two of them notify the worker")
-	require.Equal(t, plain+4+3, end(e.Pop("q").JID, qless.End{TryAgain: 1}))
+	require.Equal(t, plain+4, end(other.JID, repairs.Ending{}), "two of them notify the worker")
+	require.Equal(t, plain+4+3, end(e.Pop("q").JID, repairs.Ending{TryAgain: 1}))
 	failing := e.Pop("q")
 	require.NoError(t, failing.Fail(t.Context(), "g", "m"))
 	failing = e.Pop("q")
 	failed := count(func() { require.NoError(t, failing.Fail(t.Context(), "g", "m")) })
-	require.Equal(t, failed+4, end(e.Pop("q").JID, qless.End{State: qless.StateFailed, Group: "g"}))
+	require.Equal(t, failed+4, end(e.Pop("q").JID, repairs.Ending{State: qless.StateFailed, Group: "g"}))
 
 	forget := func(jid string) int {
 		return count(func() { require.NoError(t, repairs.Forget(t.Context(), e.Client, jid)) })

@@ -12,6 +12,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -308,10 +309,10 @@ func TestTheTurnsOfAQueueEndWithItsLastJob(t *testing.T) {
 			return errOf(e.Run(e.T.Context(), "reserve", "", "w", 9, 0, 0, "q"))
 		},
 		"canceled":  func(e *env) error { return e.Cancel(e.T.Context(), "j") },
-		"withdrawn": func(e *env) error { return e.Withdraw(e.T.Context(), "j") },
-		"ended":     func(e *env) error { return errOf(e.End(e.T.Context(), "j", qless.End{})) },
+		"withdrawn": func(e *env) error { return lease.New(e.Client).Withdraw(e.T.Context(), "j") },
+		"ended":     func(e *env) error { return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{})) },
 		"ended, failed": func(e *env) error {
-			return errOf(e.End(e.T.Context(), "j", qless.End{State: qless.StateFailed, Group: "g"}))
+			return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{State: qless.StateFailed, Group: "g"}))
 		},
 		"expired": func(e *env) error {
 			e.Clock.Advance(time.Hour)

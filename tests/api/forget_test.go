@@ -15,7 +15,9 @@ func TestAForgottenJobLeavesNothing(t *testing.T) {
 	for name, end := range map[string]func(e *env) error{
 		"complete": func(e *env) error { return e.popWith(7).Complete(e.T.Context()) },
 		"failed":   func(e *env) error { return e.popWith(7).Fail(e.T.Context(), "g", "m") },
-		"ended":    func(e *env) error { return errOf(e.End(e.T.Context(), "j", qless.End{TryAgain: 1})) },
+		"ended": func(e *env) error {
+			return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{TryAgain: 1}))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {

@@ -29,9 +29,9 @@ func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 	require.NoError(t, errOf(e.Run(ctx, "schedule.register", "", "nightly", "digest", "@daily", "skip", "q", "K", "", "{}", "")))
 	ends := []func(c *qless.Client, jid string) error{
 		func(c *qless.Client, jid string) error { return c.Cancel(ctx, jid) },
-		func(c *qless.Client, jid string) error { return errOf(c.End(ctx, jid, qless.End{})) },
+		func(c *qless.Client, jid string) error { return errOf(repairs.End(ctx, c, jid, repairs.Ending{})) },
 		func(c *qless.Client, jid string) error {
-			if err := errOf(c.End(ctx, jid, qless.End{State: qless.StateFailed, Group: jid})); err != nil {
+			if err := errOf(repairs.End(ctx, c, jid, repairs.Ending{State: qless.StateFailed, Group: jid})); err != nil {
 				return err
 			}
 			return repairs.Forget(ctx, c, jid)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -144,12 +145,14 @@ func TestASlotIsFreeWhenItsJobNoLongerRuns(t *testing.T) {
 		"finish": func(e *env, job *qless.Job) error {
 			return errOf(e.Run(e.T.Context(), "finish", "", "w1", "complete", job.JID, "q", "", 0))
 		},
-		"end": func(e *env, job *qless.Job) error { return errOf(e.End(e.T.Context(), job.JID, qless.End{})) },
+		"end": func(e *env, job *qless.Job) error {
+			return errOf(repairs.End(e.T.Context(), e.Client, job.JID, repairs.Ending{}))
+		},
 		"end, failed": func(e *env, job *qless.Job) error {
-			return errOf(e.End(e.T.Context(), job.JID, qless.End{State: qless.StateFailed, Group: "g"}))
+			return errOf(repairs.End(e.T.Context(), e.Client, job.JID, repairs.Ending{State: qless.StateFailed, Group: "g"}))
 		},
 		"end, to try again": func(e *env, job *qless.Job) error {
-			return errOf(e.End(e.T.Context(), job.JID, qless.End{TryAgain: 2}))
+			return errOf(repairs.End(e.T.Context(), e.Client, job.JID, repairs.Ending{TryAgain: 2}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -521,14 +524,14 @@ func TestParkedJobsAreTreatedAsScheduledOnes(t *testing.T) {
 func TestAParkedJobThatGoesElsewhereIsNotRemembered(t *testing.T) {
 	for name, do := range map[string]func(e *env) error{
 		"cancel": func(e *env) error { return e.Cancel(e.T.Context(), "j") },
-		"end":    func(e *env) error { return errOf(e.End(e.T.Context(), "j", qless.End{})) },
+		"end":    func(e *env) error { return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{})) },
 		"end, failed": func(e *env) error {
-			return errOf(e.End(e.T.Context(), "j", qless.End{State: qless.StateFailed, Group: "g"}))
+			return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{State: qless.StateFailed, Group: "g"}))
 		},
 		"end, forgotten": func(e *env) error {
 			e.Put("q", qless.JID("j"), qless.KeepFor(0))
 			require.Empty(e.T, e.Pops("q", 1))
-			return errOf(e.End(e.T.Context(), "j", qless.End{}))
+			return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{}))
 		},
 		"expire": func(e *env) error {
 			e.Clock.Advance(30 * time.Second)
@@ -542,7 +545,7 @@ func TestAParkedJobThatGoesElsewhereIsNotRemembered(t *testing.T) {
 		"put":          func(e *env) error { e.Put("q", qless.JID("j"), qless.Delay(time.Hour)); return nil },
 		"move":         func(e *env) error { return e.Read("j").Move(e.T.Context(), "other") },
 		"reschedule":   func(e *env) error { return e.Read("j").Reschedule(e.T.Context(), time.Second) },
-		"be withdrawn": func(e *env) error { return e.Withdraw(e.T.Context(), "j") },
+		"be withdrawn": func(e *env) error { return lease.New(e.Client).Withdraw(e.T.Context(), "j") },
 		"be replaced": func(e *env) error {
 			e.Put("q", qless.Unique("k").Replace())
 			return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/tests/scripts"
 )
 
@@ -85,7 +86,7 @@ func TestALockTimeOfAReceiveWinsUntilAHeartbeat(t *testing.T) {
 		e.Put("q", qless.JID("own"), qless.LockTime(5*time.Second), qless.Priority(2))
 		e.Put("q", qless.JID("plain"))
 		defer e.Close()
-		jobs := e.received(qless.ReceiveConfig{Queues: []string{"q"}, Count: 2, LockTime: time.Second})
+		jobs := e.received(lease.Request{Queues: []string{"q"}, Count: 2, LockTime: time.Second})
 		e.expiresIn("own", time.Second)
 		e.expiresIn("plain", time.Second)
 		for _, job := range jobs {
@@ -102,7 +103,7 @@ func TestALockTimeOfAReceiveWinsUntilAHeartbeat(t *testing.T) {
 func TestALockThatLastsNoTimeAtAll(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		defer e.Close()
-		atOnce := qless.ReceiveConfig{Queues: []string{"q"}, Count: 5, LockTime: -1}
+		atOnce := lease.Request{Queues: []string{"q"}, Count: 5, LockTime: -1}
 		jid := e.Put("q", qless.Retries(2))
 		for remaining := 2; remaining >= 0; remaining-- {
 			jobs := e.received(atOnce)
@@ -127,7 +128,7 @@ var lockTimes = map[string]func(e *env, options ...qless.PutOption) *qless.Job{
 	"of the receive": func(e *env, options ...qless.PutOption) *qless.Job {
 		e.T.Cleanup(func() { _ = e.Close() })
 		e.Put("q", options...)
-		return e.received(qless.ReceiveConfig{Queues: []string{"q"}, LockTime: 2 * time.Second})[0]
+		return e.received(lease.Request{Queues: []string{"q"}, LockTime: 2 * time.Second})[0]
 	},
 }
 

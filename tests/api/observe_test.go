@@ -17,6 +17,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/repairs"
 )
@@ -137,16 +138,16 @@ func TestTheObserverSeesQueuesAndCounts(t *testing.T) {
 		want qless.Command
 	}{
 		{"Receive", func() error {
-			_, err := e.Receive(ctx, qless.ReceiveConfig{Queues: []string{"q"}, Count: 9, NoWait: true})
+			_, err := lease.New(e.Client).Take(ctx, lease.Request{Queues: []string{"q"}, Count: 9, NoWait: true})
 			return err
 		}, qless.Command{Name: "reserve", Queue: "q", Count: 2}},
 		{"Receive of several queues", func() error {
 			put("c")
 			seen.take()
-			_, err := e.Receive(ctx, qless.ReceiveConfig{Queues: []string{"p", "q"}, NoWait: true})
+			_, err := lease.New(e.Client).Take(ctx, lease.Request{Queues: []string{"p", "q"}, NoWait: true})
 			return err
 		}, qless.Command{Name: "reserve", Count: 1}},
-		{"End", func() error { _, err := e.End(ctx, "a", qless.End{}); return err },
+		{"End", func() error { _, err := repairs.End(ctx, e.Client, "a", repairs.Ending{}); return err },
 			qless.Command{Name: "end", JID: "a", Count: 1}},
 		{"Forget", func() error { return repairs.Forget(ctx, e.Client, "a") },
 			qless.Command{Name: "forget", JID: "a", Count: 1}},

@@ -16,6 +16,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/lease"
 )
 
 // A delivery holds the results of a call of Receive.
@@ -25,13 +26,13 @@ type delivery struct {
 }
 
 // receives begins to receive jobs, and returns once the server knows.
-func (e *env) receives(ctx context.Context, config qless.ReceiveConfig) chan delivery {
+func (e *env) receives(ctx context.Context, config lease.Request) chan delivery {
 	e.T.Helper()
 	e.T.Cleanup(func() { _ = e.Close() })
 	before := e.Redis.SCard(ctx, "ql:x:idle").Val()
 	got := make(chan delivery, 1)
 	go func() {
-		jobs, err := e.Receive(ctx, config)
+		jobs, err := lease.New(e.Client).Take(ctx, config)
 		got <- delivery{jobs, err}
 	}()
 	testkit.Until(e.T, "the call is idle", func() bool {
@@ -41,10 +42,10 @@ func (e *env) receives(ctx context.Context, config qless.ReceiveConfig) chan del
 }
 
 // received returns the available jobs.
-func (e *env) received(config qless.ReceiveConfig) []*qless.Job {
+func (e *env) received(config lease.Request) []*qless.Job {
 	e.T.Helper()
 	config.NoWait = true
-	jobs, err := e.Receive(e.T.Context(), config)
+	jobs, err := lease.New(e.Client).Take(e.T.Context(), config)
 	require.NoError(e.T, err)
 	return jobs
 }
@@ -52,22 +53,22 @@ func (e *env) received(config qless.ReceiveConfig) []*qless.Job {
 func TestAReceiveReturnsTheJobsThatThereAre(t *testing.T) {
 	for name, c := range map[string]struct {
 		set    func(e *env)
-		config qless.ReceiveConfig
+		config lease.Request
 		jids   string
 	}{
-		"one":            {nil, qless.ReceiveConfig{Queues: []string{"p"}}, "p1"},
-		"no more":        {nil, qless.ReceiveConfig{Queues: []string{"p"}, Count: 9}, "p1 p2 p3"},
-		"none":           {nil, qless.ReceiveConfig{Queues: []string{"empty"}}, ""},
-		"strict":         {nil, qless.ReceiveConfig{Queues: []string{"q", "empty", "p"}, Count: 5}, "q1 q2 q3 p1 p2"},
-		"round-robin":    {nil, qless.ReceiveConfig{Queues: []string{"p", "q"}, Order: qless.OrderRoundRobin, Count: 3}, "p1 q1 p2"},
-		"a queue twice":  {nil, qless.ReceiveConfig{Queues: []string{"q", "q"}, Count: 9}, "q1 q2 q3"},
-		"by priority":    {func(e *env) { e.Put("p", qless.JID("p0"), qless.Priority(1)) }, qless.ReceiveConfig{Queues: []string{"p"}}, "p0"},
-		"a paused queue": {func(e *env) { require.NoError(e.T, e.Queue("p").Pause(e.T.Context())) }, qless.ReceiveConfig{Queues: []string{"p", "q"}, Count: 2}, "q1 q2"},
-		"a limit":        {func(e *env) { e.Set("p-max-concurrency", 2) }, qless.ReceiveConfig{Queues: []string{"p", "q"}, Count: 3}, "p1 p2 q1"},
+		"one":            {nil, lease.Request{Queues: []string{"p"}}, "p1"},
+		"no more":        {nil, lease.Request{Queues: []string{"p"}, Count: 9}, "p1 p2 p3"},
+		"none":           {nil, lease.Request{Queues: []string{"empty"}}, ""},
+		"strict":         {nil, lease.Request{Queues: []string{"q", "empty", "p"}, Count: 5}, "q1 q2 q3 p1 p2"},
+		"round-robin":    {nil, lease.Request{Queues: []string{"p", "q"}, Order: qless.OrderRoundRobin, Count: 3}, "p1 q1 p2"},
+		"a queue twice":  {nil, lease.Request{Queues: []string{"q", "q"}, Count: 9}, "q1 q2 q3"},
+		"by priority":    {func(e *env) { e.Put("p", qless.JID("p0"), qless.Priority(1)) }, lease.Request{Queues: []string{"p"}}, "p0"},
+		"a paused queue": {func(e *env) { require.NoError(e.T, e.Queue("p").Pause(e.T.Context())) }, lease.Request{Queues: []string{"p", "q"}, Count: 2}, "q1 q2"},
+		"a limit":        {func(e *env) { e.Set("p-max-concurrency", 2) }, lease.Request{Queues: []string{"p", "q"}, Count: 3}, "p1 p2 q1"},
 		"a job that fell due": {func(e *env) {
 			e.Put("d", qless.JID("d1"), qless.Delay(time.Minute))
 			e.Clock.Advance(time.Minute)
-		}, qless.ReceiveConfig{Queues: []string{"d"}}, "d1"},
+		}, lease.Request{Queues: []string{"d"}}, "d1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
@@ -95,7 +96,7 @@ func TestAShuffledReceiveTakesFromAllQueues(t *testing.T) {
 			e.Put("q")
 		}
 		for range 60 {
-			jobs := e.received(qless.ReceiveConfig{Queues: []string{"p", "q"}, Order: qless.OrderShuffled})
+			jobs := e.received(lease.Request{Queues: []string{"p", "q"}, Order: qless.OrderShuffled})
 			require.Len(t, jobs, 1)
 			first[jobs[0].Queue]++
 		}
@@ -120,7 +121,7 @@ func TestTheLocksOfAReceive(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				defer e.Close()
 				e.Put("q", append(c.options, qless.JID("j"))...)
-				jobs := e.received(qless.ReceiveConfig{Queues: []string{"q"}, LockTime: c.config})
+				jobs := e.received(lease.Request{Queues: []string{"q"}, LockTime: c.config})
 				require.Equal(t, []string{"j"}, jids(jobs))
 				require.Equal(t, "w1", jobs[0].Worker)
 				stored := e.Read("j")
@@ -131,7 +132,7 @@ func TestTheLocksOfAReceive(t *testing.T) {
 				require.NoError(t, err)
 				require.Len(t, workers, 1, "the name under which it waits is not a worker's")
 				e.Clock.Advance(c.want + time.Minute)
-				again := e.received(qless.ReceiveConfig{Queues: []string{"q"}})
+				again := e.received(lease.Request{Queues: []string{"q"}})
 				require.Equal(t, c.config != 0 || c.options != nil, len(again) == 1, "only the queue's locks have a grace period")
 			})
 		})
@@ -154,7 +155,7 @@ func TestWhatIsReceivedCanBeEnded(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				defer e.Close()
 				e.Put("q", qless.JID("j"))
-				jobs := e.received(qless.ReceiveConfig{Queues: []string{"q"}})
+				jobs := e.received(lease.Request{Queues: []string{"q"}})
 				require.NoError(t, c.end(t.Context(), jobs[0]))
 				require.Equal(t, c.state, e.Read("j").State)
 			})
@@ -164,7 +165,7 @@ func TestWhatIsReceivedCanBeEnded(t *testing.T) {
 
 func TestAReceiveWaitsForAJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		got := e.receives(t.Context(), qless.ReceiveConfig{Queues: []string{"p", "q"}, Count: 3})
+		got := e.receives(t.Context(), lease.Request{Queues: []string{"p", "q"}, Count: 3})
 		jid := e.Put("q")
 		end := testkit.Soon(t, "a job", got)
 		require.NoError(t, end.err)
@@ -179,7 +180,7 @@ func TestTheOldestReceiveComesFirst(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		var calls []chan delivery
 		for i := range 3 {
-			config := qless.ReceiveConfig{Queues: []string{"q"}, Count: 1 + i%2}
+			config := lease.Request{Queues: []string{"q"}, Count: 1 + i%2}
 			if i == 0 {
 				calls = append(calls, e.receives(t.Context(), config))
 				continue
@@ -188,7 +189,7 @@ func TestTheOldestReceiveComesFirst(t *testing.T) {
 			e.Clock.Advance(time.Second)
 			got := make(chan delivery, 1)
 			go func() {
-				jobs, err := e.Receive(t.Context(), config)
+				jobs, err := lease.New(e.Client).Take(t.Context(), config)
 				got <- delivery{jobs, err}
 			}()
 			testkit.Until(t, "the server was asked", func() bool {
@@ -208,7 +209,7 @@ func TestTheOldestReceiveComesFirst(t *testing.T) {
 func TestAReceiveEndsWithItsContext(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		ctx, cancel := context.WithCancel(t.Context())
-		got := e.receives(ctx, qless.ReceiveConfig{Queues: []string{"q"}})
+		got := e.receives(ctx, lease.Request{Queues: []string{"q"}})
 		cancel()
 		end := testkit.Soon(t, "an error", got)
 		requireCode(t, qless.ErrUnavailable, end.err)
@@ -218,7 +219,7 @@ func TestAReceiveEndsWithItsContext(t *testing.T) {
 		})
 		e.Put("q", qless.JID("j"))
 		require.Equal(t, qless.StateWaiting, e.Read("j").State)
-		_, err := e.Receive(ctx, qless.ReceiveConfig{Queues: []string{"q"}})
+		_, err := lease.New(e.Client).Take(ctx, lease.Request{Queues: []string{"q"}})
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, qless.StateWaiting, e.Read("j").State)
 	})
@@ -226,13 +227,13 @@ func TestAReceiveEndsWithItsContext(t *testing.T) {
 
 func TestAReceiveEndsWhenTheClientIsClosed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		got := e.receives(t.Context(), qless.ReceiveConfig{Queues: []string{"q"}})
+		got := e.receives(t.Context(), lease.Request{Queues: []string{"q"}})
 		require.NoError(t, e.Close())
 		end := testkit.Soon(t, "an error", got)
 		requireCode(t, qless.ErrUnavailable, end.err)
 		require.ErrorIs(t, end.err, redis.ErrClosed)
 		require.Empty(t, e.Redis.Keys(t.Context(), "ql:x:idle*").Val(), "it has left")
-		requireCode(t, qless.ErrUnavailable, errOf(e.Receive(t.Context(), qless.ReceiveConfig{Queues: []string{"q"}})))
+		requireCode(t, qless.ErrUnavailable, errOf(lease.New(e.Client).Take(t.Context(), lease.Request{Queues: []string{"q"}})))
 		require.NoError(t, e.Close())
 	})
 }
@@ -240,7 +241,7 @@ func TestAReceiveEndsWhenTheClientIsClosed(t *testing.T) {
 func TestAnInvalidReceive(t *testing.T) {
 	client := offline(t)
 	many := slices.Repeat([]string{"q"}, 1001)
-	for name, config := range map[string]qless.ReceiveConfig{
+	for name, config := range map[string]lease.Request{
 		"Queues is empty":    {},
 		"Queues has 1001":    {Queues: many},
 		"name is empty":      {Queues: []string{""}},
@@ -256,7 +257,7 @@ func TestAnInvalidReceive(t *testing.T) {
 		"PollInterval -1ns":  {Queues: []string{"q"}, PollInterval: -1},
 		"PollInterval 100ns": {Queues: []string{"q"}, PollInterval: 100},
 	} {
-		_, err := client.Receive(t.Context(), config)
+		_, err := lease.New(client).Take(t.Context(), config)
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, name)
 	}
 }
@@ -267,7 +268,7 @@ func TestReceivesShareASubscription(t *testing.T) {
 	before := len(e.Redis.ClientList(t.Context()).Val())
 	var calls []chan delivery
 	for i := range 5 {
-		calls = append(calls, e.receives(t.Context(), qless.ReceiveConfig{Queues: []string{fmt.Sprint("q", i)}}))
+		calls = append(calls, e.receives(t.Context(), lease.Request{Queues: []string{fmt.Sprint("q", i)}}))
 	}
 	subscribed := strings.Count(e.Redis.ClientList(t.Context()).Val(), " cmd=subscribe")
 	require.Equal(t, 1, subscribed)
@@ -280,7 +281,7 @@ func TestReceivesShareASubscription(t *testing.T) {
 
 func TestAReceiveNoticesPutsOfOtherClients(t *testing.T) {
 	e := newEnv(t)
-	got := e.receives(t.Context(), qless.ReceiveConfig{Queues: []string{"q"}, PollInterval: time.Hour})
+	got := e.receives(t.Context(), lease.Request{Queues: []string{"q"}, PollInterval: time.Hour})
 	testkit.Until(t, "it listens for other clients", func() bool {
 		return e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 1
 	})
@@ -319,7 +320,7 @@ func TestTheObserverSeesEachReceive(t *testing.T) {
 	defer func() { _ = e.Close() }()
 	ctx := t.Context()
 	receive := func(count int, queues ...string) error {
-		_, err := e.Receive(ctx, qless.ReceiveConfig{Queues: queues, Count: count, NoWait: true})
+		_, err := lease.New(e.Client).Take(ctx, lease.Request{Queues: queues, Count: count, NoWait: true})
 		return err
 	}
 	put := func(queue, klass, jid string) {
@@ -347,7 +348,7 @@ func TestTheObserverSeesEachReceive(t *testing.T) {
 
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err := e.Receive(ended, qless.ReceiveConfig{Queues: []string{"q"}})
+	_, err := lease.New(e.Client).Take(ended, lease.Request{Queues: []string{"q"}})
 	require.Equal(t, []qless.Command{{Name: "receive", Queue: "q", Err: err}}, received(t, &seen))
 }
 
@@ -368,7 +369,7 @@ func TestCallsThatReceiveTogetherHaveTheirOwnContexts(t *testing.T) {
 	for i := range calls {
 		all.Go(func() {
 			ctx := context.WithValue(t.Context(), key{}, i)
-			_, err := e.Receive(ctx, qless.ReceiveConfig{Queues: []string{"q"}})
+			_, err := lease.New(e.Client).Take(ctx, lease.Request{Queues: []string{"q"}})
 			assert.NoError(t, err)
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/repairs"
 	"github.com/qless/qless-go/tests/scripts"
@@ -830,9 +831,9 @@ func TestAJobThatTakesItsTurnIsReplacedWhereItIs(t *testing.T) {
 
 // However a following job ends, the job it follows has the key again, and no other run overlaps.
 func TestTheKeyOfAFollowerThatEnds(t *testing.T) {
-	end := func(how qless.End) func(t *testing.T, e *env, jid string) {
+	end := func(how repairs.Ending) func(t *testing.T, e *env, jid string) {
 		return func(t *testing.T, e *env, jid string) {
-			require.NoError(t, errOf(e.End(t.Context(), jid, how)))
+			require.NoError(t, errOf(repairs.End(t.Context(), e.Client, jid, how)))
 		}
 	}
 	over := func(_ *testing.T, e *env, _ string) { e.Clock.Advance(11 * time.Second) }
@@ -857,12 +858,14 @@ func TestTheKeyOfAFollowerThatEnds(t *testing.T) {
 		"bulk": {func(t *testing.T, e *env, jid string) {
 			require.NoError(t, errOf(inspect.New(e.Client).JIDs(jid).Cancel(t.Context())))
 		}, nil},
-		"withdrawn": {func(t *testing.T, e *env, jid string) { require.NoError(t, e.Withdraw(t.Context(), jid)) }, nil},
-		"complete":  {end(qless.End{}), nil},
-		"failed":    {end(qless.End{State: qless.StateFailed, Group: "g"}), nil},
-		"TTL":       {over, []qless.PutOption{qless.TTL(10 * time.Second)}},
-		"StartBy":   {over, []qless.PutOption{qless.StartBy(10 * time.Second)}},
-		"swept":     {expire, []qless.PutOption{qless.TTL(10 * time.Second)}},
+		"withdrawn": {func(t *testing.T, e *env, jid string) {
+			require.NoError(t, lease.New(e.Client).Withdraw(t.Context(), jid))
+		}, nil},
+		"complete": {end(repairs.Ending{}), nil},
+		"failed":   {end(repairs.Ending{State: qless.StateFailed, Group: "g"}), nil},
+		"TTL":      {over, []qless.PutOption{qless.TTL(10 * time.Second)}},
+		"StartBy":  {over, []qless.PutOption{qless.StartBy(10 * time.Second)}},
+		"swept":    {expire, []qless.PutOption{qless.TTL(10 * time.Second)}},
 		"depended on": {func(t *testing.T, e *env, jid string) {
 			e.Put("q", qless.JID("child"), qless.DependsOn{jid})
 			expire(t, e, jid)

@@ -13,6 +13,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/shards"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 // shards creates n shards on the env's server.
@@ -228,7 +229,7 @@ func TestASilentShardDelaysNoOther(t *testing.T) {
 		require.NoError(t, err)
 	}
 	end := func(jid string) {
-		_, err := sharded.Clients()[1].End(t.Context(), jid, qless.End{})
+		_, err := repairs.End(t.Context(), sharded.Clients()[1], jid, repairs.Ending{})
 		require.NoError(t, err)
 	}
 	end("done")

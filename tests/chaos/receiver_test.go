@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/lease"
 )
 
 // receive receives and runs jobs in several goroutines, until the context ends.
@@ -20,7 +21,7 @@ func (s settings) receive(ctx context.Context, client *qless.Client, server *red
 	for range s.Concurrency {
 		receivers.Go(func() {
 			for ctx.Err() == nil {
-				jobs, err := client.Receive(ctx, qless.ReceiveConfig{
+				jobs, err := lease.New(client).Take(ctx, lease.Request{
 					Queues: []string{s.Queue}, PollInterval: s.PollInterval,
 				})
 				if err != nil {

@@ -31,6 +31,7 @@ var blockImports = []string{
 	"github.com/qless/qless-go/compat/workqueue",
 	"github.com/qless/qless-go/doctor",
 	"github.com/qless/qless-go/inspect",
+	"github.com/qless/qless-go/lease",
 	"github.com/qless/qless-go/qlesstest",
 	"github.com/qless/qless-go/events",
 	"github.com/qless/qless-go/shards",

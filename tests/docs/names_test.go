@@ -185,7 +185,7 @@ func TestNoTableIsCut(t *testing.T) {
 
 // public are the folders of the packages whose names pages mention, from the root.
 var public = []string{
-	".", "inspect", "doctor", "events", "outbox", "qlessprom", "qlessotel", "qlesstest", "web",
+	".", "inspect", "doctor", "events", "lease", "outbox", "qlessprom", "qlessotel", "qlesstest", "web",
 	"compat/gearmonkey", "compat/workqueue", "gateway/lmstfy", "gateway/workq",
 }
 

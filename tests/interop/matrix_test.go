@@ -53,12 +53,12 @@ var stages = map[string]func(ctx context.Context, ours *qless.Client) error{
 	"tried again": func(ctx context.Context, ours *qless.Client) error {
 		_, err := ours.Queue("q").Pop(ctx, 1)
 		if err == nil {
-			_, err = ours.End(ctx, "j", qless.End{TryAgain: 2})
+			_, err = repairs.End(ctx, ours, "j", repairs.Ending{TryAgain: 2})
 		}
 		return err
 	},
 	"ended by anyone": func(ctx context.Context, ours *qless.Client) error {
-		_, err := ours.End(ctx, "j", qless.End{Result: 7})
+		_, err := repairs.End(ctx, ours, "j", repairs.Ending{Result: 7})
 		return err
 	},
 	"failed": func(ctx context.Context, ours *qless.Client) error {
@@ -188,7 +188,7 @@ func TestJobsThatOthersHaveAreEnded(t *testing.T) {
 		ours, err := qless.New(rdb, &qless.ClientConfig{WorkerName: "ours"})
 		require.NoError(t, err)
 		for _, name := range []string{"nothing", "pop", "heartbeat", "retry", "put", "put elsewhere", "pop, timeout"} {
-			for _, end := range []qless.End{{}, {State: qless.StateFailed, Group: "g"}, {TryAgain: 2}} {
+			for _, end := range []repairs.Ending{{}, {State: qless.StateFailed, Group: "g"}, {TryAgain: 2}} {
 				require.NoError(t, rdb.FlushDB(t.Context()).Err())
 				must(t, them, "begin", args{"worker": "theirs"})
 				must(t, them, "put", args{"queue": "q", "jid": "j"})
@@ -197,7 +197,7 @@ func TestJobsThatOthersHaveAreEnded(t *testing.T) {
 						must(t, them, d.op, d.args)
 					}
 				}
-				state, err := ours.End(t.Context(), "j", end)
+				state, err := repairs.End(t.Context(), ours, "j", end)
 				require.NoError(t, err, name)
 				for _, op := range []string{"heartbeat", "complete", "retry"} {
 					_, err := them.do(t.Context(), op, args{"jid": "j"})

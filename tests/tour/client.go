@@ -13,6 +13,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -66,7 +67,7 @@ func Client(t testing.TB, c *qless.Client) {
 	do(errOf(queue.PutMany(ctx, []qless.JobSpec{again})))
 	do(c.Cancel(ctx, "again"))
 	do(errOf(job.Heartbeat(ctx)))
-	require.Len(t, queue.CompleteMany(ctx, "missing"), 1)
+	require.Len(t, lease.New(c).Complete(ctx, "tour", "missing"), 1)
 	completeTogether(t, c)
 	do(job.Next(ctx, "tour", qless.Headers{"trace": "t"})) // like NextHeaders
 	job = pop()
@@ -116,11 +117,11 @@ func Client(t testing.TB, c *qless.Client) {
 	require.ErrorIs(t, errOf(c.Queue("waited").Call(brief, "K", nil)), qless.ErrUnavailable)
 	unwanted, err := c.Queue("waited").Put(ctx, "K", nil)
 	do(err)
-	do(c.Withdraw(ctx, unwanted))
-	for _, end := range []qless.End{{TryAgain: 2}, {}, {State: qless.StateFailed, Group: "g"}} {
+	do(lease.New(c).Withdraw(ctx, unwanted))
+	for _, end := range []repairs.Ending{{TryAgain: 2}, {}, {State: qless.StateFailed, Group: "g"}} {
 		do(errOf(c.Queue("waited").Put(ctx, "K", nil, qless.JID("ended"))))
 		do(errOf(c.Queue("waited").Pop(ctx, 1)))
-		state, err := c.End(ctx, "ended", end)
+		state, err := repairs.End(ctx, c, "ended", end)
 		do(err)
 		if state != qless.StateWaiting {
 			do(repairs.Forget(ctx, c, "ended"))
@@ -266,7 +267,7 @@ func completeTogether(t testing.TB, c *qless.Client) {
 	var all sync.WaitGroup
 	for _, job := range jobs {
 		all.Go(func() {
-			assert.Equal(t, []error{nil}, queue.CompleteMany(t.Context(), job.JID))
+			assert.Equal(t, []error{nil}, lease.New(c).Complete(t.Context(), job.Queue, job.JID))
 		})
 	}
 	all.Wait()

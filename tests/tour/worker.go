@@ -11,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/lease"
 )
 
 // Worker makes a worker send every kind of request: reservations with patterns, every outcome,
@@ -146,15 +147,15 @@ func receive(t testing.TB, c, other *qless.Client) {
 	t.Helper()
 	ctx := t.Context()
 	t.Cleanup(func() { _ = c.Close() })
-	config := qless.ReceiveConfig{Queues: []string{"received-a", "received-b"}, LockTime: time.Minute}
+	config := lease.Request{Queues: []string{"received-a", "received-b"}, LockTime: time.Minute}
 	for range 2 {
 		go func() { _, _ = other.Queue("received-b").Put(ctx, "K", nil) }()
-		jobs, err := c.Receive(ctx, config)
+		jobs, err := lease.New(c).Take(ctx, config)
 		require.NoError(t, err)
 		require.NoError(t, jobs[0].Complete(ctx))
 	}
 	brief, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	_, err := c.Receive(brief, config)
+	_, err := lease.New(c).Take(brief, config)
 	require.ErrorIs(t, err, qless.ErrUnavailable)
 }

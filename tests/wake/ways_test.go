@@ -15,6 +15,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -269,19 +270,19 @@ func ways() []way {
 			e.put("q", "j", qless.DependsOn{"parent"}, qless.OnFailureRun)
 		}, sweepOne},
 		{"an end by anyone that frees a slot", h.full, func(e *env) {
-			must(e, errOf(e.End(e.T.Context(), "first", qless.End{})))
+			must(e, errOf(repairs.End(e.T.Context(), e.Client, "first", repairs.Ending{})))
 		}},
 		{"an end after which the job is tried again", h.hold("q", "j"), func(e *env) {
-			must(e, errOf(e.End(e.T.Context(), "j", qless.End{TryAgain: 2})))
+			must(e, errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{TryAgain: 2})))
 		}},
 		{"the end of a dependency by anyone", dependent, func(e *env) {
-			must(e, errOf(e.End(e.T.Context(), "parent", qless.End{})))
+			must(e, errOf(repairs.End(e.T.Context(), e.Client, "parent", repairs.Ending{})))
 		}},
 		{"a failure of a dependency by anyone", func(e *env) {
 			e.put("p", "parent")
 			e.put("q", "j", qless.DependsOn{"parent"}, qless.OnFailureRun)
 		}, func(e *env) {
-			must(e, errOf(e.End(e.T.Context(), "parent", qless.End{State: qless.StateFailed, Group: "g"})))
+			must(e, errOf(repairs.End(e.T.Context(), e.Client, "parent", repairs.Ending{State: qless.StateFailed, Group: "g"})))
 		}},
 		{"larger max-concurrency", h.full, func(e *env) { e.Set("q-max-concurrency", 2) }},
 		{"no max-concurrency anymore", h.full, func(e *env) {
@@ -307,7 +308,7 @@ func (e *env) receiver() {
 	var receiving sync.WaitGroup
 	receiving.Go(func() {
 		for {
-			jobs, err := client.Receive(ctx, qless.ReceiveConfig{Queues: []string{"q"}, PollInterval: poll})
+			jobs, err := lease.New(client).Take(ctx, lease.Request{Queues: []string{"q"}, PollInterval: poll})
 			if err != nil {
 				return
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 // maxText is the bound of each text of a failure, in bytes.
@@ -74,7 +75,7 @@ func TestALongTextThatEndsAJobIsCut(t *testing.T) {
 	e := newLiveEnv(t)
 	for what, text := range longTexts() {
 		jid := e.Put("q")
-		_, err := e.Client.End(t.Context(), jid, qless.End{
+		_, err := repairs.End(t.Context(), e.Client, jid, repairs.Ending{
 			State: qless.StateFailed, Group: group(text), Message: text,
 		})
 		require.NoError(t, err, what)

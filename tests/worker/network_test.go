@@ -13,6 +13,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/tests/scripts"
 )
 
@@ -191,7 +192,7 @@ func TestReceiveAsksForPartsOfAnAnswerThatIsTooLong(t *testing.T) {
 		require.NoError(t, err)
 	}
 	proxy.LimitReplies(100_000)
-	got, err := client.Receive(t.Context(), qless.ReceiveConfig{Queues: []string{"q"}, Count: 10})
+	got, err := lease.New(client).Take(t.Context(), lease.Request{Queues: []string{"q"}, Count: 10})
 	require.NoError(t, err)
 	require.Len(t, got, 2)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/lease"
 )
 
 // A receiving is a client whose scripts the test sees, with its received jobs.
@@ -55,7 +56,7 @@ func (r *receiving) note(jobs []*qless.Job) {
 }
 
 // start begins to receive a job, and returns a channel for the result.
-func (r *receiving) start(ctx context.Context, config qless.ReceiveConfig) <-chan error {
+func (r *receiving) start(ctx context.Context, config lease.Request) <-chan error {
 	ended := make(chan error, 1)
 	if config.Queues == nil {
 		config.Queues = []string{"q"}
@@ -64,7 +65,7 @@ func (r *receiving) start(ctx context.Context, config qless.ReceiveConfig) <-cha
 		config.PollInterval = time.Hour
 	}
 	go func() {
-		jobs, err := r.Receive(ctx, config)
+		jobs, err := lease.New(r.Client).Take(ctx, config)
 		r.note(jobs)
 		ended <- err
 	}()
@@ -90,7 +91,7 @@ func TestEachOfTwoThousandReceivesGetsAJob(t *testing.T) {
 	r := e.receiving("w1")
 	ended := make([]<-chan error, calls)
 	for i := range ended {
-		ended[i] = r.start(t.Context(), qless.ReceiveConfig{LockTime: time.Hour})
+		ended[i] = r.start(t.Context(), lease.Request{LockTime: time.Hour})
 	}
 	r.idle(1)
 	asked := r.count(of("reserve"))
@@ -124,12 +125,12 @@ func TestReceivesThatAreCanceledLeaveNothingBehind(t *testing.T) {
 	var kept, gone []<-chan error
 	for i := range calls {
 		if i%2 == 0 {
-			kept = append(kept, r.start(t.Context(), qless.ReceiveConfig{LockTime: time.Hour}))
+			kept = append(kept, r.start(t.Context(), lease.Request{LockTime: time.Hour}))
 			continue
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancels = append(cancels, cancel)
-		gone = append(gone, r.start(ctx, qless.ReceiveConfig{LockTime: time.Hour}))
+		gone = append(gone, r.start(ctx, lease.Request{LockTime: time.Hour}))
 	}
 	dice.Shuffle(len(cancels), func(i, j int) { cancels[i], cancels[j] = cancels[j], cancels[i] })
 	var putting sync.WaitGroup
@@ -192,16 +193,16 @@ func TestAJobOnItsWayToACanceledReceive(t *testing.T) {
 			first, second := e.Put("q"), e.Put("q", qless.Delay(time.Hour))
 			arrived, open := r.gate("reserve")
 			ctx, cancel := context.WithCancel(t.Context())
-			ended := r.start(ctx, qless.ReceiveConfig{})
+			ended := r.start(ctx, lease.Request{})
 			soon(t, "an answer", arrived)
 			require.Equal(t, qless.StateRunning, e.Read(first).State)
 			cancel()
 			require.ErrorIs(t, soon(t, "an error", ended), context.Canceled)
 			var next <-chan error
 			if others.here {
-				next = r.start(t.Context(), qless.ReceiveConfig{})
+				next = r.start(t.Context(), lease.Request{})
 			} else if others.elsewhere {
-				next = other.start(t.Context(), qless.ReceiveConfig{})
+				next = other.start(t.Context(), lease.Request{})
 				other.idle(1)
 			}
 			open()
@@ -228,10 +229,10 @@ func TestACanceledReceiveIsNotAskedFor(t *testing.T) {
 	e := newLiveEnv(t)
 	r := e.receiving("w1")
 	arrived, open := r.gate("reserve")
-	first := r.start(t.Context(), qless.ReceiveConfig{})
+	first := r.start(t.Context(), lease.Request{})
 	soon(t, "a question", arrived)
 	ctx, cancel := context.WithCancel(t.Context())
-	second := r.start(ctx, qless.ReceiveConfig{Count: 7})
+	second := r.start(ctx, lease.Request{Count: 7})
 	cancel()
 	require.ErrorIs(t, soon(t, "an error", second), context.Canceled)
 	open()
@@ -244,11 +245,11 @@ func TestAReceiveWaitsForTheServer(t *testing.T) {
 	e := newLiveEnv(t)
 	r := e.receiving("w1")
 	r.offline.Store(true)
-	ended := r.start(t.Context(), qless.ReceiveConfig{})
-	_, err := r.Receive(t.Context(), qless.ReceiveConfig{Queues: []string{"q"}, NoWait: true, PollInterval: time.Minute})
+	ended := r.start(t.Context(), lease.Request{})
+	_, err := lease.New(r.Client).Take(t.Context(), lease.Request{Queues: []string{"q"}, NoWait: true, PollInterval: time.Minute})
 	requireCode(t, qless.ErrUnavailable, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	canceled := r.start(ctx, qless.ReceiveConfig{})
+	canceled := r.start(ctx, lease.Request{})
 	cancel()
 	require.ErrorIs(t, soon(t, "an error", canceled), context.Canceled)
 	e.Put("q")
@@ -277,13 +278,13 @@ func TestAReceiveThatTheServerRefuses(t *testing.T) {
 				refused <- true
 				return serverError(answer)
 			})
-			ended := r.start(t.Context(), qless.ReceiveConfig{})
+			ended := r.start(t.Context(), lease.Request{})
 			soon(t, "a question", refused)
 			if returns {
 				requireCode(t, qless.ErrServer, soon(t, "an error", ended))
 				r.refuseWith(nil)
 				e.Put("q")
-				require.NoError(t, soon(t, "the job", r.start(t.Context(), qless.ReceiveConfig{})))
+				require.NoError(t, soon(t, "the job", r.start(t.Context(), lease.Request{})))
 				return
 			}
 			soon(t, "another question", refused)
@@ -311,7 +312,7 @@ func TestAReleaseOfAReceiveThatGetsNoAnswer(t *testing.T) {
 		return send()
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := r.start(ctx, qless.ReceiveConfig{})
+	ended := r.start(ctx, lease.Request{})
 	soon(t, "an answer", arrived)
 	cancel()
 	require.ErrorIs(t, soon(t, "an error", ended), context.Canceled)
@@ -326,7 +327,7 @@ func TestAReleaseOfAReceiveThatGetsNoAnswer(t *testing.T) {
 func TestAReceiveWhoseSubscriptionBreaks(t *testing.T) {
 	e := newLiveEnv(t)
 	r := e.receiving("w1")
-	ended := r.start(t.Context(), qless.ReceiveConfig{})
+	ended := r.start(t.Context(), lease.Request{})
 	r.idle(1)
 	asked := r.count(of("reserve"))
 	require.NoError(t, e.Redis.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
@@ -341,7 +342,7 @@ func TestAReceiverEndsAfterItsLastCall(t *testing.T) {
 	e := newLiveEnv(t)
 	r := e.receiving("w1")
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := r.start(ctx, qless.ReceiveConfig{})
+	ended := r.start(ctx, lease.Request{})
 	until(t, "it relays", func() bool { return e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 1 })
 	cancel()
 	require.ErrorIs(t, soon(t, "an error", ended), context.Canceled)
@@ -352,5 +353,5 @@ func TestAReceiverEndsAfterItsLastCall(t *testing.T) {
 	})
 	require.Zero(t, e.Redis.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"])
 	e.Put("q")
-	require.NoError(t, soon(t, "the job", r.start(t.Context(), qless.ReceiveConfig{})))
+	require.NoError(t, soon(t, "the job", r.start(t.Context(), lease.Request{})))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/lease"
 )
 
 // A sharing is a client with several workers that ask again only after an hour, unless they are
@@ -114,7 +115,7 @@ func TestAClientListensByOneConnection(t *testing.T) {
 	jid := e.Put("elsewhere")
 	calls.Go(func() { _, _ = s.client.Wait(ctx, jid) })
 	calls.Go(func() {
-		_, _ = s.client.Receive(ctx, qless.ReceiveConfig{Queues: []string{"received"}})
+		_, _ = lease.New(s.client).Take(ctx, lease.Request{Queues: []string{"received"}})
 	})
 	t.Cleanup(func() { cancel(); calls.Wait() })
 	until(t, "all listen", func() bool {
