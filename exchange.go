@@ -47,8 +47,8 @@ func (e exchange) hasWork() bool {
 	return len(e.reports) > 0 || len(e.progress) > 0 || e.wants() > 0 || e.leave
 }
 
-// An exchanger makes exchanges with the server, one at a time. A worker has one, and calls that take
-// jobs for others share one. To the server, each is a worker that is idle under the asker's name.
+// An exchanger makes exchanges with the server, one at a time. A worker has one, and calls of
+// package lease share one. To the server, each is a worker that is idle under the asker's name.
 type exchanger struct {
 	op     string  // of errors
 	client *Client // of the worker for which jobs are locked

@@ -303,10 +303,10 @@ func (e *env) stockPut(queue, jid string) {
 	require.NoError(e.T, e.Redis.Publish(ctx, "ql:log", told).Err())
 }
 
-// received returns the "receive" calls that an observer has seen, without their times.
+// received returns the "take" calls that an observer has seen, without their times.
 func received(t *testing.T, seen *observer) []qless.Command {
 	t.Helper()
-	calls := slices.DeleteFunc(seen.take(), func(c qless.Command) bool { return c.Name != "receive" })
+	calls := slices.DeleteFunc(seen.take(), func(c qless.Command) bool { return c.Name != "take" })
 	for i := range calls {
 		require.Positive(t, calls[i].Duration)
 		calls[i].Duration = 0
@@ -339,17 +339,17 @@ func TestTheObserverSeesEachReceive(t *testing.T) {
 	require.NoError(t, receive(1, "q", "r"))
 	require.ErrorIs(t, receive(1), qless.ErrInvalid)
 	require.Equal(t, []qless.Command{
-		{Name: "receive", Queue: "q", Klass: "K", JID: "a", Count: 1},
-		{Name: "receive", Queue: "q", Count: 2},
-		{Name: "receive", Klass: "K", Count: 2},
-		{Name: "receive", Queue: "q"},
-		{Name: "receive"},
+		{Name: "take", Queue: "q", Klass: "K", JID: "a", Count: 1},
+		{Name: "take", Queue: "q", Count: 2},
+		{Name: "take", Klass: "K", Count: 2},
+		{Name: "take", Queue: "q"},
+		{Name: "take"},
 	}, received(t, &seen), "a refusal by the client is not a call")
 
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err := lease.New(e.Client).Take(ended, lease.Request{Queues: []string{"q"}})
-	require.Equal(t, []qless.Command{{Name: "receive", Queue: "q", Err: err}}, received(t, &seen))
+	require.Equal(t, []qless.Command{{Name: "take", Queue: "q", Err: err}}, received(t, &seen))
 }
 
 func TestCallsThatReceiveTogetherHaveTheirOwnContexts(t *testing.T) {
@@ -357,7 +357,7 @@ func TestCallsThatReceiveTogetherHaveTheirOwnContexts(t *testing.T) {
 	var mu sync.Mutex
 	got := map[any]int{}
 	e := newEnvWith(t, qless.ClientConfig{Observer: func(ctx context.Context, call qless.Command) {
-		if call.Name == "receive" {
+		if call.Name == "take" {
 			mu.Lock()
 			defer mu.Unlock()
 			got[ctx.Value(key{})] += call.Count
