@@ -69,7 +69,7 @@ internal/ask                                    550     3   295    29     3     
 internal/batch                                  200     1   169    19     1        5
 internal/calls                                  300     3   207    42     1       10
 internal/cmd/luabundle                          150     1   101    37     1        0
-internal/cmd/optiontable                         50     1    38    15     1        0
+internal/cmd/optiontable                         50     1    40    17     1        0
 internal/cron                                   200     1   181    22     1        5
 internal/dial                                   400     2   205    41     2        8
 internal/dump                                   700     3   270    47     3        9
@@ -79,7 +79,7 @@ internal/histogram                              250     2   112    21     1     
 internal/hosts                                   50     1    50    13     1        3
 internal/hub                                    950     5   337    32     3       29
 internal/inside                                 150     1   141     0     1       33
-internal/jobopts                                1600     7   310    32     5       68
+internal/jobopts                               1600     7   310    32     5       68
 internal/keys                                   300     2   162    21     2       15
 internal/leases                                 400     2   317    26     1       16
 internal/line                                   200     1   164    12     1       14
