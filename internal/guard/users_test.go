@@ -43,6 +43,7 @@ doctor.Options.Progress               tests/api TestAMisdeedInACallIsAnError
 doctor.StatusReader.Rates             tests/api TestAMisdeedInACallIsAnError
 inspect.Selection.Apply(change)       tests/api TestAMisdeedInACallIsAnError
 inspect.Selection.OnStep(step)        tests/api TestAMisdeedInACallIsAnError
+lease.End.Result                      caller
 lmstfy.Config.Logger                  internal/guard TestALoggerThatPanicsIsHarmless
 workq.Config.Logger                   internal/guard TestALoggerThatPanicsIsHarmless
 outbox.Outbox.Headers                 outbox TestAMisdeedIsTold
@@ -61,7 +62,6 @@ qless.ClientConfig.Observer           tests/worker TestAMisdeedEndsOneJobAtMost
 qless.ClientConfig.OldCodecs          tests/api TestAMisdeedInACallIsAnError
 qless.ClientConfig.PutObserver        tests/api TestAnObserverThatDoesNotReturnIsLogged
 qless.Codec                           tests/worker TestAMisdeedEndsOneJobAtMost
-qless.End.Result                      caller
 qless.Function.Call(to)               caller
 qless.Function.Handle(on)             caller
 qless.Function.Handle(work)           handler
@@ -113,8 +113,8 @@ func TestEachFunctionOfAUserHasItsMisdeed(t *testing.T) {
 		require.NotContains(t, rows, fields[0], "two rows")
 		rows[fields[0]] = fields[1:]
 	}
-	for _, pkg := range packages(t, ".", "./compat/...", "./doctor", "./gateway/...", "./inspect",
-		"./outbox", "./qlessotel", "./qlessprom", "./qlesstest", "./web") {
+	for _, pkg := range packages(t, ".", "./compat/...", "./doctor", "./events", "./gateway/...", "./inspect",
+		"./lease", "./outbox", "./qlessotel", "./qlessprom", "./qlesstest", "./shards", "./web") {
 		for _, name := range functionsOf(pkg) {
 			row, listed := rows[name]
 			if assert.True(t, listed, "%s needs a row in given, and a test", name) && len(row) == 2 {
