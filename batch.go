@@ -19,8 +19,7 @@ type Batch struct {
 }
 
 // NewBatch puts the callback of a new batch into a queue. The callback waits until the batch is
-// committed and no members are pending, and then runs once, after its [Delay] if it has one. Its
-// jid is the id of the batch.
+// committed and no members are pending, and then runs once. Its jid is the id of the batch.
 //
 // It takes the options of [Queue.Put] except [DependsOn]. With [OnFailureWait], the default, the
 // callback runs when all members are complete, perhaps after some were unfailed. With

@@ -17,16 +17,13 @@ type Bulk struct {
 	// Max is the maximum number of jobs in a call, from 2 to 1000.
 	Max int
 
-	// Wait is how long the first job of a call waits for others. With Max jobs, a call begins at
-	// once.
+	// Wait is how long the first job of a call waits for others.
 	//
 	// Defaults to 0: a call begins when a request to the server has brought no more jobs for it.
 	Wait time.Duration
 
 	// By returns the key of a job: only jobs with the same key are handled in one call. The job is a
 	// copy. If By panics or takes a second, the job ends as if its handler had panicked.
-	//
-	// Defaults to nil: there are no keys.
 	By func(job *Job) string
 }
 
@@ -46,13 +43,11 @@ type Member[T any] struct {
 //
 // A call counts as one job for the Concurrency of the worker and of the klass, but each member has
 // retries, limits, events and outcomes of its own. While a call waits for jobs, it takes no slot,
-// and the worker keeps their locks. It releases them when it is paused or stopped. Middleware is
-// called for each member, and the call waits until all have passed it. A worker with a bulk handler
-// prefetches no jobs.
+// and the worker keeps their locks. Middleware is called for each member, and the call waits until
+// all have passed it. A worker with a bulk handler prefetches no jobs.
 //
-// The context has the values of the worker's. It ends after the shortest MaxRunTime of the members,
-// when the worker is stopped, or when all members are lost. The outcome of a member that is lost
-// alone has no effect.
+// The context ends after the shortest MaxRunTime of the members, when the worker is stopped, or
+// when all members are lost. The outcome of a member that is lost alone has no effect.
 func (k Klass[T]) HandleBulk(
 	on Registry, bulk Bulk, work func(ctx context.Context, members []*Member[T]) error,
 	options ...HandleOption,

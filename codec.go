@@ -12,14 +12,14 @@ import (
 )
 
 // A Codec changes the form in which a client stores the data and the results of jobs, to encrypt or
-// compress them, or to keep large ones elsewhere. See [ClientConfig].
+// compress them, or to keep large ones elsewhere.
 //
 // The result of Encode is stored in a JSON envelope that names the codec and the key. Clients
 // without the codec can move, fail and cancel such a job, but not read its data. The klass, tags,
 // headers, failure messages and entries of [Job.Log] are not encoded.
 //
 // A codec must be safe for concurrent use. Its errors appear in messages and logs, so they should
-// not contain secrets. A panic counts as an error.
+// not contain secrets.
 type Codec interface {
 	// Name returns the codec's name in envelopes. It must not contain a colon, and must stay the same
 	// as long as there are jobs that the codec has encoded.

@@ -157,9 +157,8 @@ func (q *Queue) SetMaxRate(ctx context.Context, n int, per time.Duration) error 
 
 // QueueSettings holds the settings of a queue.
 type QueueSettings struct {
-	// Heartbeat is the duration of locks: the queue's own setting, or the namespace's. Another
-	// client may have set 0 or less, which ends a lock as it begins. A [Worker] then keeps
-	// its locks for 60 s each.
+	// Heartbeat is the duration of locks: the queue's own setting, or the namespace's. Another client
+	// may have set 0 or less: workers of this package then keep their locks for 60 s each.
 	Heartbeat time.Duration `json:"heartbeat"`
 
 	// MaxConcurrency is the maximum number of running jobs, or 0 if there is no limit.

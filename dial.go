@@ -16,14 +16,13 @@ import (
 // unix a Unix socket.
 //
 // A URL such as redis://node1:6379?cluster=true&addr=node2:6379 names servers of a Redis Cluster.
-// One such as redis://sentinel1:26379/0?master_name=jobs&addr=sentinel2:26379 names sentinels; the
-// user and password before the host are theirs, and the options username and password the server's.
-// Other options are those of go-redis (ParseURL, ParseClusterURL, ParseFailoverURL).
+// One such as redis://sentinel1:26379/0?master_name=jobs&addr=sentinel2:26379 names sentinels; its
+// user and password are theirs, and the options username and password the server's. Other options
+// are those of go-redis ([redis.ParseURL], [redis.ParseClusterURL], [redis.ParseFailoverURL]).
 //
-// Dial checks that the server answers. If the user may run INFO, it also checks that the server is
-// Redis 6.2 or later and that, if it is part of a cluster, the namespace has a hash tag. If not, or
-// if the URL can't be used, the error is [ErrInvalid]. A replica is [ErrUnavailable]. No error
-// contains the password.
+// Dial checks that the server answers and, if the user may run INFO, that it is Redis 6.2 or later.
+// If not, or if the URL can't be used, the error is [ErrInvalid]. A replica is [ErrUnavailable]. No
+// error contains the password.
 func Dial(ctx context.Context, url string, config *ClientConfig) (*Client, error) {
 	target, problem := dial.ParseURL(url)
 	if problem != nil {

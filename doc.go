@@ -31,14 +31,14 @@
 //	return worker.Run(ctx) // until the context ends
 //
 // A job is complete once its handler has returned nil. After an error, it is retried, and fails
-// when it has no retries left.
+// when no retries are left.
 //
 // # Queues and jobs
 //
 // A [Client] gives access to one namespace of one Redis server or cluster. A [Queue] is a handle to
-// a named queue, which need not exist. A [Job] is a snapshot of a job: its id (jid), the name of
-// its klass, its data as JSON, and its history. [Queue.Put] and [Worker.Handle] take any name of a
-// klass, such as that of a class in another language.
+// a named queue, which need not exist. A [Job] is a snapshot of a job: its id (jid), klass, data as
+// JSON, and history. [Queue.Put] and [Worker.Handle] take the name of a klass, such as that of a
+// class in another language.
 //
 // Popping a job locks it for the queue's heartbeat time, 60 s by default. A [Worker] renews the
 // locks of its jobs. A job whose lock has ended goes to the next worker and uses up one retry, so
@@ -53,15 +53,12 @@
 //	...
 //	err = jobs[0].Complete(ctx)
 //
-// A program can complete a job, move it to another queue ([Job.Next]), put it back to be tried
-// again ([Job.Retry]), release it without using up a retry ([Job.Release]), or fail it
-// ([Job.Fail]). Package lease is for programs that are workers themselves.
+// Package lease is for programs that are workers themselves.
 //
 // # Options
 //
 // Each option is a type, whose doc comment states its unit and default. The parameter type of a
-// call determines which options it accepts. Unused options cost nothing. docs/extensions.md lists
-// them with their costs, and with how clients in other languages see them.
+// call determines which options it accepts. docs/extensions.md lists their costs.
 //
 //   - Identity and order: [JID], [If], [Unique], [Priority], [Fair], [Limits], [Tags], [Headers].
 //   - Times and retries: [Delay], [At], [Retries], [LockTime], [OnLost], [MaxRunTime], [StartBy],
@@ -72,9 +69,9 @@
 // # Zero, nil and -1
 //
 // In a field of a config, 0, nil and an empty text mean the default, and -1 means none, such as no
-// limit or no wait. Other negative values are [ErrInvalid], and so is -1 where a value is needed.
-// In an option or an argument, 0 is a value like others, and the default applies if the option is
-// left out. Exceptions say so: for a [Backlog], 0 means no limit, and for a [Snooze], 1 s.
+// limit or no wait. Other negative values are [ErrInvalid]. In an option or an argument, 0 is a
+// value like others, and the default applies if the option is left out. Exceptions say so: for a
+// [Backlog], 0 means no limit.
 //
 // # Words
 //
@@ -91,16 +88,15 @@
 // # Workers, handlers and outcomes
 //
 // A [Worker] passes jobs to a [Handler] for each klass: see [WorkerConfig] and [Middleware].
-// [Klass.HandleBulk] handles several jobs in one call. For outcomes other than completion and a
-// usual retry, a handler returns [Next], [Snooze], [Throttled], [RetryIn] or [FailWith]. [LogJobs]
-// logs each run.
+// [Klass.HandleBulk] handles several jobs in one call. For other outcomes than completion and a
+// usual retry, a handler returns [Next], [Snooze], [Throttled], [RetryIn] or [FailWith].
 //
 // # Results
 //
 // A [Function] is a klass whose handler returns a result. [Function.Call] puts a job and waits for
-// its result, and [Function.Wait] waits for a job that was put earlier. [Job.SetProgress] reports
-// progress. Without a Function, a handler sets a result with [Job.SetResult] or [TypedResult], and
-// [Queue.Call], [Client.Wait] and [ResultAs] return it.
+// its result, and [Function.Wait] waits for a job that was put earlier. Without a Function, a
+// handler sets a result with [Job.SetResult] or [TypedResult], and [Queue.Call], [Client.Wait] and
+// [ResultAs] return it.
 //
 // # Batches, limits and schedules
 //
@@ -114,25 +110,18 @@
 // Calls for many or large jobs run several scripts, each in bounded time. If a later one fails,
 // they return the results of the others with the error, unless noted otherwise.
 //
-// Every error is an [*Error] with a code; compare it with a [Code] using [errors.Is]. Commands that
-// are not safe to run twice are never sent twice: if the connection breaks before the reply, or the
-// caller's context ends, the error is [ErrUnavailable] and the outcome is unknown. Puts of jobs
-// without a [JID] are safe.
-//
-// # Time
-//
-// The scripts use the server's clock, so the clocks of client machines need not agree. The Clock of
-// a [ClientConfig] is for tests.
+// Every error is an [*Error]; compare it with a [Code] using [errors.Is]. Commands that are not
+// safe to run twice are never sent twice: if the connection breaks before the reply, or the
+// caller's context ends, the error is [ErrUnavailable] and the outcome is unknown.
 //
 // # Other languages
 //
-// All state, and every decision about it, is in Lua scripts that run atomically on the server; this
-// package sends arguments and returns typed values. The keys and commands are the same as in the
-// qless clients for Ruby, Python and PHP. These can share the Redis server if they load the script
-// that [DropInScript] returns.
+// All state, and every decision about it, is in a Lua script that runs atomically on the server.
+// The keys and commands are those of the qless clients for Ruby, Python and PHP. These can share
+// the Redis server if they load the script that [DropInScript] returns.
 //
 // # Tools
 //
-// Package inspect lists, finds and repairs jobs, and sweeps up leftovers. Package events listens to
-// the events of a namespace. [Client.Do] runs any command of the script.
+// Package inspect lists, finds and repairs jobs. Package events listens to the events of a
+// namespace. [Client.Do] runs any command of the script.
 package qless

@@ -10,8 +10,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Code is the kind of an [Error]: a stable word for programs such as gateways to translate.
-// It is itself an error: errors.Is(err, qless.ErrNotFound) is true for an *Error with that code.
+// A Code is the kind of an [Error], and itself an error: errors.Is(err, qless.ErrNotFound) is true
+// for an *Error with that code.
 type Code string
 
 // The codes of errors. ErrCanceled, ErrLockLost, ErrMaxRunTime and ErrStopped are also the causes
@@ -20,15 +20,14 @@ const (
 	// ErrCanceled: the job was canceled, or its [StartBy] or [TTL] has passed.
 	ErrCanceled Code = "canceled"
 
-	// ErrExists: a job was not put because one exists already. The error has its jid. See [If] and
-	// [Unique].
+	// ErrExists: a job was not put because of an [If] or [Unique]. The error has the jid of the
+	// existing job.
 	ErrExists Code = "exists"
 
 	// ErrFailed: a job has failed, and [ResultAs] has no result to decode.
 	ErrFailed Code = "failed"
 
-	// ErrFinished: the job can't be withdrawn or ended because it is complete or failed, or
-	// can't be canceled because it is complete.
+	// ErrFinished: the call is impossible because the job is complete or failed.
 	ErrFinished Code = "finished"
 
 	// ErrHasDependents: a job can't be canceled, or a failed one forgotten, because a job outside the
@@ -44,8 +43,8 @@ const (
 	// ErrMaxRunTime: the handler ran for longer than its MaxRunTime.
 	ErrMaxRunTime Code = "max_run_time"
 
-	// ErrNotDepending: the job is not waiting for other jobs, so its dependencies can't
-	// be changed, nor members added to its batch.
+	// ErrNotDepending: the job is not waiting for other jobs, so its dependencies can't be changed,
+	// nor members added to its batch.
 	ErrNotDepending Code = "not_depending"
 
 	// ErrNotFailed: the job has not failed, so it can't be unfailed.
@@ -54,37 +53,31 @@ const (
 	// ErrNotFound: there is no such job or schedule.
 	ErrNotFound Code = "not_found"
 
-	// ErrNotReplicated: a job was put, but too few replicas are known to have it: if the
-	// master is lost, the job may be lost too. If the error is [ErrExists] as well, it is about a job
-	// that already existed. See Replicas in [ClientConfig].
+	// ErrNotReplicated: a job was put, but too few replicas are known to have it. If the error is
+	// [ErrExists] as well, the job already existed. See Replicas in [ClientConfig].
 	ErrNotReplicated Code = "not_replicated"
 
-	// ErrNotRunning: no worker has the job: it is waiting, failed or complete, or its
-	// worker was timed out.
+	// ErrNotRunning: no worker has the job.
 	ErrNotRunning Code = "not_running"
 
 	// ErrNotScheduled: the job is neither scheduled nor waiting to be popped.
 	ErrNotScheduled Code = "not_scheduled"
 
-	// ErrRunning: the job can't be withdrawn, rescheduled or forgotten because a worker
-	// runs it.
+	// ErrRunning: the call is impossible because a worker runs the job.
 	ErrRunning Code = "running"
 
-	// ErrServer: the server refused the command, for instance because it is out of
-	// memory or the user may not run it.
+	// ErrServer: the server refused the command, for instance because it is out of memory.
 	ErrServer Code = "server"
 
 	// ErrStopped: the worker was stopped.
 	ErrStopped Code = "stopped"
 
-	// ErrUnavailable: there was no reply: the server could not be reached, the connection
-	// broke, the server accepted no commands, for instance because it was busy with a long script, or
-	// the caller's context ended first. In the last case, errors.Is(err, context.Canceled) or
-	// context.DeadlineExceeded is true as well. The command may have run nevertheless.
+	// ErrUnavailable: there was no reply: the server could not be reached or accepted no commands, the
+	// connection broke, or the caller's context ended. In the last case, the error wraps that of the
+	// context. The command may have run nevertheless.
 	ErrUnavailable Code = "unavailable"
 
-	// ErrUnfinished: the job has no result yet, or can't be forgotten: it is neither
-	// complete nor failed.
+	// ErrUnfinished: the job is neither complete nor failed.
 	ErrUnfinished Code = "unfinished"
 
 	// ErrWrongQueue: the job is running in a queue other than the one named.

@@ -19,16 +19,14 @@ import (
 //   - [Next] completes it and puts it into another queue;
 //   - [Snooze] releases it for a time, without using up a retry;
 //   - [RetryIn] retries it after a time, and [FailWith] fails it at once;
-//   - any other error retries it after the worker's [Backoff], or fails it if it has no
-//     retries left.
+//   - any other error retries it after the worker's [Backoff], or fails it if it has no retries
+//     left.
 //
-// A panic fails the job, with its stack as the message. [Job.SetResult] and [TypedResult] give the
-// job a result.
+// A panic fails the job, with its stack as the message.
 //
 // The context has the values of the worker's, with [ClientFromContext] and [Logger]. It ends when
 // the job's lock is lost, the job is canceled or exceeds its MaxRunTime, or the worker is stopped;
-// [context.Cause] returns which. Once the lock is lost, the handler's result has no effect. A
-// handler that exceeds its MaxRunTime still has the lock and completes the job by returning nil.
+// [context.Cause] returns which. Once the lock is lost, the handler's result has no effect.
 //
 // A job is run at least once. A worker runs the job again if the last one died or lost the lock
 // before the server received the outcome.
@@ -94,14 +92,14 @@ func (c chain) wraps() bool {
 type HandleOption interface{ applyHandle(*route) }
 
 // Concurrency is an option of [Worker.Handle]: the maximum number of jobs of the klass that the
-// worker runs at once, to protect the memory or the processors of its machine. 0 is the default:
-// as many as the Concurrency of the [WorkerConfig] allows. A pattern has one number for all klasses
+// worker runs at once, to protect the memory or the processors of its machine. 0 is the default: as
+// many as the Concurrency of the [WorkerConfig] allows. A pattern has one number for all klasses
 // that it matches.
 //
-// Further jobs are handed back to the front of their queues, without using up a retry, for other
-// workers. The worker takes no job from these queues until one of the klass has ended. Jobs of
-// other klasses wait there as long, so give the klass a queue of its own. To limit all workers
-// together, use [Limits].
+// Further jobs are handed back to the front of their queues, without using up a retry, and the
+// worker takes no job from these queues until one of the klass has ended. Jobs of other klasses
+// wait there as long, so give the klass a queue of its own. To limit all workers together, use
+// [Limits].
 type Concurrency int
 
 func (d MaxRunTime) applyHandle(r *route)  { r.maxRunTime = time.Duration(d) }

@@ -54,8 +54,8 @@ type Job struct {
 	Klass string `json:"klass"`
 
 	// Data is the job's data as JSON, byte for byte as it was put. A change made here is saved by
-	// Complete, Next, Fail, Retry, Release, Heartbeat and Move. Data that is not JSON to Go, such as
-	// the NaN of other languages, is a string in the JSON of a Job.
+	// Complete, Next, Fail, Retry, Release, Heartbeat and Move. Data that is not JSON, such as the
+	// NaN of other languages, is a string in the JSON of a Job.
 	Data json.RawMessage `json:"data,omitempty"`
 
 	// Headers travel with the job.
@@ -82,8 +82,8 @@ type Job struct {
 	// Worker is the name of the job's worker, or of the last one if the job was timed out.
 	Worker string `json:"worker,omitempty"`
 
-	// Parked is the limit that has no room for the job, or empty if the job does not wait for one.
-	// The State of a parked job is [StateScheduled].
+	// Parked is the limit that has no room for the job, or empty. The State of a parked job is
+	// [StateScheduled].
 	Parked string `json:"parked,omitempty"`
 
 	// Tracked reports whether the job is tracked ([Job.Track]).
@@ -101,12 +101,12 @@ type Job struct {
 	// PoppedAt is when the job was popped, or zero if it did not come from a pop or a worker.
 	PoppedAt time.Time `json:"popped_at,omitzero"`
 
-	// Until is when the job's life ends, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor], whichever
-	// applies in its State, or zero if it does not end.
+	// Until is when the job's life ends, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor], or zero if
+	// it does not end.
 	Until time.Time `json:"until,omitzero"`
 
-	// Waited is the time from the job's put, or its pop before, to its pop, including its delay. It
-	// is 0 if the job did not come from a pop or a worker. It is not part of the JSON.
+	// Waited is the time from the job's put, or its previous pop, to its pop, including its delay. It
+	// is 0 if the job did not come from a pop or a worker.
 	Waited time.Duration `json:"-"`
 
 	// Runs.
@@ -117,20 +117,17 @@ type Job struct {
 	// Remaining is the number of retries left.
 	Remaining int `json:"remaining"`
 
-	// Attempt is the number of this attempt to run the job in its queue: 1 for the first, and one
-	// more for each retry used.
+	// Attempt is the number of this attempt to run the job in its queue, from 1.
 	Attempt int `json:"attempt"`
 
-	// Failure describes why the job failed or was last retried, or nil if neither has happened since
-	// it was last complete.
+	// Failure describes why the job failed or was last retried, or is nil.
 	Failure *Failure `json:"failure,omitempty"`
 
-	// Progress is the latest progress of the job ([Job.SetProgress]), or nil. In a handler,
-	// [Job.Refresh] reads it.
+	// Progress is the latest progress of the job ([Job.SetProgress]), or nil.
 	Progress *Progress `json:"progress,omitempty"`
 
-	// Attempts are the last 25 runs of the job that did not complete it, oldest first. In a handler,
-	// and in lists other than that of [Client.Jobs], [Job.Refresh] reads them.
+	// Attempts are the last 25 runs of the job that did not complete it, oldest first. A handler, and
+	// a list other than that of [Client.Jobs], reads them by [Job.Refresh].
 	Attempts []Attempt `json:"attempts,omitempty"`
 
 	// History holds the events of the job, oldest first.
@@ -138,8 +135,7 @@ type Job struct {
 
 	// Other jobs.
 
-	// BatchSize is the number of members of the batch whose callback this job is, or nil: see
-	// [Client.NewBatch].
+	// BatchSize is the number of members of the batch whose callback this job is, or nil.
 	BatchSize *int `json:"batch_size,omitempty"`
 
 	// Dependencies are the jids of the jobs to wait for, in no particular order.
@@ -211,8 +207,7 @@ type Attempt struct {
 	// Began is when the worker took the job.
 	Began time.Time `json:"began,omitzero"`
 
-	// Ran is how long the worker held the job: if it was lost, until the lock ended. In JSON, Ran and
-	// Delay are strings such as "1m30s".
+	// Ran is how long the worker held the job: if it was lost, until the lock ended.
 	Ran time.Duration `json:"ran"`
 
 	// Delay is how long the job then had to wait before its next run.
@@ -222,7 +217,7 @@ type Attempt struct {
 	Queue  string `json:"queue,omitempty"`
 
 	// Group and Message describe why the job was retried or failed. Message has only the first line,
-	// up to 200 bytes; [Job.Failure] has the latest one in full.
+	// up to 200 bytes.
 	Group   string `json:"group,omitempty"`
 	Message string `json:"message,omitempty"`
 }

@@ -83,11 +83,11 @@ func deferredOf(op, rest string) ([]string, error) {
 // changeBatchSize is the maximum number of jobs for a call to change together, all or none.
 const changeBatchSize = 500
 
-// Cancel deletes jobs, whatever their state, and notifies the workers that run them. Completed jobs
-// and unknown jids are ignored. Without jids, or with more than 500, the error is [ErrInvalid];
-// package inspect cancels any number. A job that others depend on can only be canceled together
-// with them; otherwise nothing is changed, and the error is [ErrHasDependents]. If there are more
-// than 20,000 dependencies among several jobs, it is [ErrInvalid]: cancel the dependents first.
+// Cancel deletes up to 500 jobs, whatever their state, and notifies the workers that run them.
+// Completed jobs and unknown jids are ignored. A job that others depend on can only be canceled
+// together with them; otherwise nothing is changed, and the error is [ErrHasDependents]. If there
+// are more than 20,000 dependencies among several jobs, it is [ErrInvalid]: cancel the dependents
+// first. Package inspect cancels any number.
 //
 // Each script cancels at most 100 jobs. After an error, cancel all jobs again: some may be gone,
 // and one that waited for many others may wait for fewer, forever.

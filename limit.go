@@ -92,8 +92,8 @@ func (l *Limit) Name() string { return l.name }
 
 // Set defines the limit or changes its definition. If that makes room, parked jobs can start at
 // once; running jobs are left alone. Jobs that started while the limit had no Concurrency, or no
-// Rate, do not count toward it. Parked jobs with the limit as their family, as in [Limits], may
-// notice a change a minute later.
+// Rate, do not count toward it. Jobs parked by a key of a family may notice a change a minute
+// later.
 func (l *Limit) Set(ctx context.Context, config LimitConfig) error {
 	const op = "limit.set"
 	if err := checkLimitName(op, l.name); err != nil {

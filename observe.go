@@ -12,8 +12,8 @@ import (
 // A Command is one command of a client to the server, with its result.
 type Command struct {
 	// Name is the qless command, such as "put". It is "subscribe" for package events, and "take" for
-	// package lease. Commands that set up a connection, such as PING and INFO, and the subscription
-	// that workers and waits share are not observed.
+	// package lease. Commands that set up a connection, and the subscription that workers and waits
+	// share, are not observed.
 	Name string
 
 	// Queue and Klass describe the job or jobs. Each is empty if the command names none, or if
@@ -26,8 +26,7 @@ type Command struct {
 	// Count is the number of jobs named, changed or returned by the command.
 	Count int
 
-	// Duration is the time until the reply. Commands that were sent together have the duration of the
-	// whole exchange. For "take", it includes the time spent waiting for a job.
+	// Duration is the time until the reply. For "take", it includes the time spent waiting for a job.
 	Duration time.Duration
 
 	// Err is an [*Error], or nil if the command succeeded.

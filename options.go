@@ -71,15 +71,13 @@ func asInvalid(op, jid string, err error) error {
 }
 
 // JID is the id of a job. The default is a new random one. A jid can't be empty, nor end in
-// -history, -dependents or -dependencies, which are names of a job's lists.
+// -history, -dependents or -dependencies.
 //
 // An existing job with this jid is overwritten and put again, whatever its state. A running one is
 // taken from its worker, and may run a second time before the first run notices. So reusing a jid
-// prevents a second run only until the first has begun. [IfAbsent], [IfFinished] and
-// [IfNotRunning] refuse the put instead.
-//
-// To put a follow-up job once, return [Next], or make the follow-up depend on this job
-// ([DependsOn]).
+// prevents a second run only until the first has begun. [IfAbsent], [IfFinished] and [IfNotRunning]
+// refuse the put instead. To put a follow-up job once, return [Next], or make the follow-up depend
+// on this job ([DependsOn]).
 type JID string
 
 func (o JID) applyPut(given *jobopts.Options) { given.SetJID(string(o)) }
@@ -119,7 +117,7 @@ func (o Tags) applyPut(given *jobopts.Options)  { given.Tags = append([]string{}
 func (o Tags) applyNext(given *jobopts.Options) { given.Tags = append([]string{}, o...) }
 func (o Tags) applyRecur(given *recurOptions)   { given.Tags = append([]string{}, o...) }
 
-// Delay is the time until a job can be popped. The default is 0; a negative delay is [ErrInvalid].
+// Delay is the time until a job can be popped. The default is 0.
 //
 // With [DependsOn], a job waits for both the other jobs and the delay. When a job moves to another
 // queue ([Next], [Job.Next]), dependencies that are all complete end the delay, as with clients in

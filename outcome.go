@@ -57,20 +57,18 @@ type Outcome struct {
 	// Headers are the job's headers in its next Queue. Nil leaves them as they are.
 	Headers map[string]string
 
-	// Limits are the job's limits that ActionRelease holds for the Delay: all that it has if the list
-	// is empty, and none if it is nil. See [Throttled].
+	// Limits are the job's limits that ActionRelease holds for the Delay: all of them if the list is
+	// empty, none if it is nil.
 	Limits []string
 
-	// OnFailure is the job's policy in its next Queue for the failure of a job that it waits for.
-	// Empty leaves it as it is.
+	// OnFailure is the job's policy in its next Queue. Empty leaves it as it is.
 	OnFailure OnFailure
 
 	// Group is the failure group. If it is empty, ActionFail uses the klass, and ActionRetry the
 	// FailGroup of [WorkerConfig]. It is cut at 16 KiB.
 	Group string
 
-	// Err is the reason why the job fails or is retried. Of its text, the server gets up to 16 KiB:
-	// the middle of a longer one is left out.
+	// Err is the reason why the job fails or is retried. The server gets up to 16 KiB of its text.
 	Err error
 }
 
@@ -142,8 +140,7 @@ func nextOutcome(queue string, given *jobopts.Options) Outcome {
 }
 
 // Snooze is returned by a handler to put its job back into the queue for a while. It uses up no
-// retry, and the job's data is saved. A delay of 0 or less means 1 s: a job that came back at once
-// would keep its worker busy for nothing.
+// retry, and the job's data is saved. A delay of 0 or less means 1 s.
 func Snooze(delay time.Duration) error {
 	if delay <= 0 {
 		delay = minSnooze

@@ -35,8 +35,7 @@ const (
 )
 
 // SetProgress records the progress of the job: the amount done, the total or 0 if that is not
-// known, and a note of at most 1 KiB. Other programs find the last one in the Progress of [Job],
-// and [OnProgress] is called with it. Negative amounts are [ErrInvalid].
+// known, and a note of at most 1 KiB. Negative amounts are [ErrInvalid].
 //
 // In a handler, SetProgress does not talk to the server: the worker sends progress at most once a
 // second, but the first of a run, and one whose done is the total, at once. Elsewhere, the caller
@@ -132,7 +131,7 @@ func (r *progressReply) progress() *Progress {
 // OnProgress is an option of [Client.Wait]: a function that is called with the progress of the job
 // ([Job.SetProgress]), first with any that is known when the wait begins. Wait does not return
 // before the function does. If more progress arrives while it runs, it is next called with the
-// latest. After a broken connection, calls resume within seconds. A panic is logged.
+// latest.
 type OnProgress func(Progress)
 
 func (o OnProgress) applyWait(given *waitOptions) {

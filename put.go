@@ -168,8 +168,8 @@ func countTogether(puts []*put) int {
 // jobs in their places.
 //
 // All jobs are checked before the first is put. No two may have the same jid, and a job that
-// depends on another job in the call must come after it. The message of an [ErrInvalid] about one
-// of the jobs begins with its index, as in "jobs[3]: the klass is empty".
+// depends on another job in the call must come after it. The message of an [ErrInvalid] begins with
+// the index of the job, as in "jobs[3]: the klass is empty".
 func (q *Queue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, error) {
 	puts, err := newPuts(q.name, jobs)
 	if err != nil {

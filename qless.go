@@ -248,9 +248,9 @@ func anys(first []any, rest ...string) []any {
 // their replies.
 //
 // Each argument is a string, an integer, a [time.Time] or [time.Duration], both sent in seconds, or
-// a [PutOption]. All options are sent in place of the first, as pairs of a name and a value. [JID]
-// and [Unique], which need a whole put, are [ErrInvalid], and so is an unknown command. The reply
-// is nil, a string, an int64 or a []any of these.
+// a [PutOption]. All options are sent in place of the first, as pairs of a name and a value. [JID],
+// [Unique] and an unknown command are [ErrInvalid]. The reply is nil, a string, an int64 or a []any
+// of these.
 func (c *Client) Do(ctx context.Context, command string, args ...any) (any, error) {
 	if _, known := commandFacts[command]; !known {
 		return nil, invalid("do", "", "the script has no command %q", command)
@@ -353,23 +353,19 @@ type ClientConfig struct {
 	// Defaults to the server's clock, so that the clocks of client machines need not agree.
 	Clock func() time.Time
 
-	// Codec encodes the data and results that the client stores, and decodes them when it reads them.
-	// Data without an envelope, such as that of another client, is read as it is. [Unique] and
-	// MaxData apply to the data before it is encoded.
+	// Codec encodes the data and results that the client stores, and decodes the data that it reads,
+	// except data without an envelope. [Unique] and MaxData apply before data is encoded.
 	//
 	// If data can't be decoded, Job.Data is the envelope, and [Job.Unmarshal] returns the reason. A
-	// worker does not call the handler: a job with an unknown codec fails in the group <klass>:data,
-	// and one for which Decode returns an error is retried.
+	// worker fails a job with an unknown codec in the group <klass>:data, and retries a job for which
+	// Decode returns an error.
 	//
 	// Defaults to nil: data is stored as JSON.
 	Codec Codec
 
-	// Headers returns headers for each job that the client puts. It is called with the context of the
-	// put. [Headers] of the put take precedence over those with the same key, and Headers(nil) leaves
-	// the job without any. [Job.Next] and [Job.Move] don't call it: see NextHeaders. If it panics,
-	// the put is [ErrInvalid].
-	//
-	// Defaults to nil: none are added.
+	// Headers returns headers for each job that the client puts, by the context of the put. [Headers]
+	// of the put replace headers with the same key, and Headers(nil) leaves the job without any.
+	// [Job.Next] and [Job.Move] don't call it. If it panics, the put is [ErrInvalid].
 	Headers func(ctx context.Context) map[string]string
 
 	// Logger receives problems outside of a call, such as a lost subscription. go-redis logs failed
@@ -390,43 +386,29 @@ type ClientConfig struct {
 	// Defaults to [DefaultNamespace].
 	Namespace string
 
-	// NextHeaders returns the headers of a job that [Job.Next] moves to its next queue, such as the
-	// trace context of the run that moves it. It is called with the context of the call and a copy of
-	// the job's headers. [Headers] of the call replace these, and take precedence over the result. It
-	// is not called for Headers(nil), nor for a handler that returns [Next], to which a middleware
-	// can add headers. A result of more than 8 KiB, or a panic, leaves the headers as they are.
-	//
-	// Defaults to nil: the headers stay as they are.
+	// NextHeaders returns the headers of a job that [Job.Next] moves to its next queue. Its arguments
+	// are the context of the call and a copy of the job's headers. [Headers] of the call take
+	// precedence over the result. It is not called for Headers(nil), nor for a handler that returns
+	// [Next]. A result of more than 8 KiB, or a panic, leaves the headers as they are.
 	NextHeaders func(ctx context.Context, headers map[string]string) map[string]string
 
-	// Observer is called once for every command of the client and its workers to the server,
-	// after the reply. The call waits for it, so it must return quickly.
-	//
-	// Puts of several goroutines in one script are one call, "put.many", with the values of the
-	// first put's context; PutObserver sees each put. Calls of package lease share commands, too; each
-	// is also a call of its own, "take", with its jobs and the time it waited for them.
+	// Observer is called after every command of the client and its workers. The command waits for it,
+	// so it must return quickly. Puts of several goroutines in one script are one command, "put.many",
+	// with the values of the first put's context; PutObserver sees each put.
 	//
 	// A panic is logged. A call that takes a second is logged, and no longer waited for.
-	//
-	// Defaults to nil: commands are not reported.
 	Observer func(ctx context.Context, call Command)
 
 	// OldCodecs are codecs that only decode, for jobs that were stored before Codec was used. No two
 	// codecs of a client may have the same name.
-	//
-	// Defaults to none.
 	OldCodecs []Codec
 
 	// PutObserver is called before each call that puts jobs, such as [Queue.Put] and [Batch.Add], but
-	// not for the schedules of a worker. Unlike Observer, it sees each put even if several share a
-	// script. Its argument describes the put: the Command is "put", or "put.many" for several jobs.
+	// not for the schedules of a worker. The put is "put", or "put.many" for several jobs.
 	//
-	// The jobs are put with the context that it returns, which is also passed to Headers, so a span
-	// that begins here can go into the headers of the jobs. The function that it returns, unless nil,
-	// is called when the put is over, with the JID, the Duration and the Err. A panic is logged, and
-	// the jobs are put with the context of the call.
-	//
-	// Defaults to nil: puts are not reported.
+	// The jobs are put with the context that it returns, which is also passed to Headers: the headers
+	// of the jobs can name a span that begins here. The function that it returns, unless nil, is
+	// called when the put is over, with the JID, the Duration and the Err. A panic is logged.
 	PutObserver func(ctx context.Context, put Command) (context.Context, func(put Command))
 
 	// ReplicaTimeout is the maximum time to wait for the Replicas of a put.
@@ -437,19 +419,15 @@ type ClientConfig struct {
 	// Replicas is the number of replicas that must have a job before a call that puts it returns, so
 	// that the job outlives the loss of the master. If fewer have confirmed it by the ReplicaTimeout,
 	// the job is put anyway, and the error is [ErrNotReplicated]. Repeat the put with [IfAbsent] to
-	// learn when the job is safe.
+	// learn when the job is safe. It should be the number of all replicas: with fewer, a replica
+	// without the job may become the master.
 	//
-	// It should be the number of all replicas: with fewer, a replica without the job may become the
-	// master. Each script of a put is followed by a WAIT, with a round trip to the replicas.
-	//
-	// Defaults to none.
+	// Defaults to 0: puts do not wait.
 	Replicas int
 
-	// Unbatched sends each put by itself. By default, concurrent puts share scripts: while one is in
-	// flight, the others wait, and the next one takes them together, which saves most of the server's
-	// time. A put whose context ends while it is in flight may have been made.
-	//
-	// The same holds for calls of [Client.End] and [Queue.CompleteMany].
+	// Unbatched sends each put by itself, and each call of package lease. By default, concurrent puts
+	// share scripts: while one is in flight, the others wait, and the next one takes them together,
+	// which saves most of the server's time.
 	Unbatched bool
 
 	// WorkerName is the client's name for popping and running jobs. A [Worker] has a name of its

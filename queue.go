@@ -31,11 +31,11 @@ type QueueCounts struct {
 // Name returns the queue's name.
 func (q *Queue) Name() string { return q.name }
 
-// Put puts a job into the queue and returns its jid. The klass names the work to do.
+// Put puts a job into the queue and returns its jid.
 //
 // The data is stored as JSON. A [json.RawMessage], or a []byte that is JSON, is stored byte for
-// byte; another []byte is [ErrInvalid]. Anything else is passed to [json.Marshal], so a
-// string becomes a JSON string. Nil becomes an empty object.
+// byte; another []byte is [ErrInvalid]. Anything else is passed to [json.Marshal], so a string
+// becomes a JSON string. Nil becomes an empty object.
 //
 // An existing job with the given [JID] is overwritten and put again, unless an [If] refuses that.
 //
@@ -43,8 +43,8 @@ func (q *Queue) Name() string { return q.name }
 // whether it already has the job. A put with a JID is sent once, and so is one with a [TTL],
 // [KeepFor] or [KeepFailedFor] of less than a minute.
 //
-// Put returns the jid even with an error other than [ErrInvalid]. After [ErrUnavailable], the job
-// may exist. Put it again with this jid and [IfAbsent]: [ErrExists] then tells that it does.
+// Put returns the jid even with an error other than ErrInvalid. After [ErrUnavailable], the job may
+// exist. Put it again with this jid and [IfAbsent]: [ErrExists] then tells that it does.
 func (q *Queue) Put(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (jid string, err error) {
@@ -222,13 +222,13 @@ func (q *Queue) do(ctx context.Context, op string) error {
 }
 
 // Recur puts a job of this klass and data into the queue at regular intervals, the first after its
-// [Offset]. It returns the jid of the recurring job, even with an error unless that is
-// [ErrInvalid]. Jobs are put when the queue is popped, including all that were missed unless
-// [Backlog] limits them. Their jids are <jid>-1, <jid>-2 and so on. Retries default to 5.
+// [Offset]. It returns the jid of the recurring job. Jobs are put when the queue is popped,
+// including all that were missed unless [Backlog] limits them. Their jids are <jid>-1, <jid>-2 and
+// so on.
 //
 // A recurring job with the given [JID] is changed, and options that are not given are reset to
-// their defaults. It keeps its schedule and ignores the offset as long as its queue and interval
-// stay the same, so a program can call Recur each time it starts.
+// their defaults. It keeps its schedule as long as its queue and interval stay the same, so a
+// program can call Recur each time it starts.
 func (q *Queue) Recur(
 	ctx context.Context, klass string, data any, every time.Duration, options ...RecurOption,
 ) (jid string, err error) {

@@ -151,9 +151,8 @@ func (r *RecurringJob) Cancel(ctx context.Context) error {
 	return r.run(ctx, "unrecur", r.JID)
 }
 
-// Update writes the fields changed since the recurring job was read, all or none of them.
-// Other fields keep the values written by other clients in the meantime. Jobs that it has
-// already put stay as they are.
+// Update writes the fields changed since the recurring job was read, all or none of them. Jobs that
+// it has already put stay as they are.
 //
 // With a new Interval, the next job is due that long after the last one. Data is encoded as by
 // [Queue.Put]. The JID and the Count can't be changed. If the recurring job no longer exists, the

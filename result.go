@@ -74,7 +74,7 @@ func (r *Result) failed() error {
 
 // SetResult sets the result that [Client.Result] returns once the job has ended. It is encoded as
 // by [Queue.Put], but nil as null. It is stored by Complete, Next, Fail and Retry, and by the
-// worker when the handler returns. A value that can't be JSON is [ErrInvalid].
+// worker when the handler returns.
 //
 // A job has one result, the last one set. It is dropped if the job is retried, released or lost by
 // its worker, and kept if the job moves to another queue.
@@ -99,8 +99,8 @@ func (j *Job) withResult(args ...any) []any {
 }
 
 // Result returns how a job has ended. If it is neither complete nor failed, the error is
-// [ErrUnfinished]; if there is no such job, or its record is no longer kept, [ErrNotFound].
-// [Client.Wait] waits for the end. A job that is put again has no result until it has ended again.
+// [ErrUnfinished]; if there is no such job, or its record is no longer kept, [ErrNotFound]. A job
+// that is put again has no result until it has ended again.
 func (c *Client) Result(ctx context.Context, jid string) (Result, error) {
 	if err := checkJobName("result", jid); err != nil {
 		return Result{}, err
@@ -198,17 +198,16 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 // Wait waits until a job has ended, and returns its result. It waits through retries, further
 // queues and lost locks, until one of the following:
 //
-//   - the job is complete, or has failed: the State of the result shows which, and the error
-//     is nil;
+//   - the job is complete, or has failed: the State of the result shows which, and the error is
+//     nil;
 //   - the job is canceled, or its record is deleted: [ErrCanceled];
 //   - ctx ends: [ErrUnavailable], which wraps the error of ctx.
 //
 // If there is no such job to begin with, the error is [ErrNotFound], unless [AwaitPut] waits for
-// it. If an outbox will not put it, the error is that of the put. Meanwhile, [OnProgress] is called
-// with the job's progress.
+// it. Meanwhile, [OnProgress] is called with the job's progress.
 //
-// A wait costs the server 3 commands when it begins, and 2 when the job ends; it also asks again
-// after 1, 2, 4 and at most 15 seconds. All waits of a client share one subscription.
+// A wait costs the server 3 commands when it begins, and 2 when the job ends. It asks again after
+// 1, 2, 4 and at most 15 seconds. All waits of a client share one subscription.
 //
 // A handler that waits for a job keeps its slot in the worker: if all handlers wait, no slot is
 // left to run the jobs that they wait for.
@@ -387,9 +386,8 @@ const (
 // canceled, unless a worker runs it. The Withdrawn field of the [Error] reports whether it was.
 // That may take a few seconds if the server does not answer.
 //
-// If the put is refused because of an [If] or [Unique], the error is [ErrExists], and Call does not
-// wait. [UniqueOption.Replace] can't be used, because the job would belong to other callers, too.
-// With Replicas, Call waits for the job even if too few replicas have it.
+// If the put is refused because of an [If] or [Unique], the error is [ErrExists].
+// [UniqueOption.Replace] can't be used.
 func (q *Queue) Call(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (Result, error) {

@@ -38,13 +38,12 @@ const (
 // maxMissed is the maximum number of missed jobs put by MissedAll.
 const maxMissed = 100
 
-// A Schedule puts a job into a queue at certain times, while a worker that has it in
-// [WorkerConfig].Schedules is running. However many workers have it, one job is put for each time:
-// the server stores the last time under the schedule's ID. The server's clock, or that of a
-// [ClientConfig], determines when it is due.
+// A Schedule puts a job into a queue at certain times, while a worker that has it in its
+// [WorkerConfig] is running. However many workers have it, one job is put for each time, by the
+// server's clock.
 //
-// Unlike a recurring job ([Queue.Recur]), which is put when any client pops its queue, it needs a
-// running worker, and knows calendars and time zones.
+// Unlike a recurring job ([Queue.Recur]), it needs a running worker, and knows calendars and time
+// zones.
 type Schedule struct {
 	// ID names the schedule on the server. Keep the ID when you change the schedule. The jid of
 	// each job is <ID>@<time>, unless the Job has a [JID].

@@ -76,10 +76,9 @@ func specOptions(o jobopts.Options) []PutOption {
 // was canceled: its jid, klass, data and options. Put it into the job's Queue. The spec is complete
 // for a Job that was read by [Client.Job] or [Client.Jobs], or decoded from the JSON of such a Job.
 //
-// Due times, [StartBy] and [TTL] keep their ends; a put after the end of a life is [ErrInvalid].
-// The job gets exactly the headers that it had. Its past is not restored, such as its history, its
-// result and the retries that it has used. An existing job with the jid is put again ([JID]),
-// unless [IfAbsent] is appended to the Options.
+// Due times, StartBy and TTL keep their ends; a put after the end of a life is [ErrInvalid]. The
+// job's past is not restored, such as its history, its result and the retries that it has used. An
+// existing job with the jid is put again ([JID]), unless [IfAbsent] is appended to the Options.
 func (j *Job) Spec() JobSpec {
 	o := j.Options.given()
 	o.JID, o.Priority, o.Retries = j.JID, &j.Priority, &j.Retries
@@ -125,45 +124,42 @@ func (j *Job) addDependencies(o *jobopts.Options) {
 // JobOptions holds the options of a job, except for those in fields of [Job]. A zero field means
 // that the option was not given; times for which 0 is a value are pointers.
 type JobOptions struct {
-	// Fair is the job's tenant among all that share its queue: see the option [Fair].
+	// Fair is the job's tenant: see the option [Fair].
 	Fair string `json:"fair,omitempty"`
 
 	// KeepFailedFor is how long the job is kept after it has failed, or [Forever]. Nil means that the
-	// settings apply: see [KeepFailedFor].
+	// settings apply.
 	KeepFailedFor *time.Duration `json:"keep_failed_for,omitempty"`
 
-	// KeepFor is how long the job is kept after it is complete. Nil means that the settings apply:
-	// see [KeepFor].
+	// KeepFor is how long the job is kept after it is complete. Nil means that the settings apply.
 	KeepFor *time.Duration `json:"keep_for,omitempty"`
 
-	// Limits are the job's limits, of which each must have room for it to start: see [Limits].
+	// Limits are the job's limits, of which each must have room for it to start.
 	Limits Limits `json:"limits,omitempty"`
 
-	// LockTime is the duration of each lock on the job; 0 is its queue's: see [LockTime].
+	// LockTime is the duration of each lock on the job; 0 is its queue's.
 	LockTime time.Duration `json:"lock_time,omitempty"`
 
-	// MaxRunTime is the maximum time of the handler: then its context ends. 0 means that of the
-	// worker: see [MaxRunTime].
+	// MaxRunTime is the maximum time of the handler; 0 is that of the worker.
 	MaxRunTime time.Duration `json:"max_run_time,omitempty"`
 
-	// OnFailure is the policy for the failure of a job that this one waits for: see [OnFailure].
+	// OnFailure is the policy for the failure of a dependency.
 	OnFailure OnFailure `json:"on_failure,omitempty"`
 
-	// OnLost is the place to which the job returns when its worker loses the lock. Empty means
-	// [OnLostFirst].
+	// OnLost is the place to which a lost job returns. Empty means [OnLostFirst].
 	OnLost OnLost `json:"on_lost,omitempty"`
 
 	// Parents are the jids of [DependsOn], in their order, complete or not, if the job was put with
-	// an OnFailure. Jobs added by [Job.Depend] are not included.
+	// an OnFailure.
 	Parents []string `json:"parents,omitempty"`
 
-	// StartBy is when the job is deleted unless a worker has taken it: see [StartBy].
+	// StartBy is when the job is deleted unless a worker has taken it.
 	StartBy time.Time `json:"start_by,omitzero"`
 
-	// TTL is when the job is deleted in any state: see [TTL].
+	// TTL is when the job is deleted in any state.
 	TTL time.Time `json:"ttl,omitzero"`
 
-	// Unique is the key of the job's put. The job may no longer hold it: see [Unique].
+	// Unique is the key of the job's put. The job may no longer hold it.
 	Unique *UniqueClaim `json:"unique,omitempty"`
 
 	// Weight is the number of turns of the tenant, or 0 without one.

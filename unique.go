@@ -16,15 +16,14 @@ type UniqueOption struct{ unique jobopts.Unique }
 // Unique claims a key for a job, so that no other job of the namespace can be put with the same key
 // until the job has completed without a next queue, has failed, or was canceled. The key is made of
 // the parts, compared as JSON: Unique("invoice", 7) and Unique("invoice", "7") claim different
-// keys. Without any parts, it is made of the job's klass and data. The queue is not part of the
-// key.
+// keys. Without any parts, it is made of the job's klass and data.
 //
 // A put with a key of another job changes nothing. Its error is [ErrExists], with the jid of the
 // holder. Exactly one of several concurrent puts puts the job. A job never blocks its own put with
 // the same [JID].
 //
 // A retried job, or one that moves to another queue, keeps its key. An unfailed job claims its key
-// again, but runs even if another job has claimed that by then.
+// again, but runs even if another job has claimed it by then.
 //
 // A part that is nil or an empty string, one that can't be JSON, or a key of more than 512 bytes is
 // [ErrInvalid].
@@ -49,18 +48,17 @@ func (o UniqueOption) For(d time.Duration) UniqueOption {
 // Replace puts the job in the place of the holder of the key, instead of refusing the put:
 //
 //   - If the holder is waiting in any way, even after a retry, it becomes the new job, with the
-//     klass, data, queue, delay and options of the put, and defaults for the other options. It
-//     keeps its jid, its history and its dependents. The put returns that jid.
-//   - If the holder is running, the new job waits until it has completed or failed, as with
-//     [OnFailureRun], and holds the key. Further puts replace the waiting job.
+//     klass, data, queue, delay and options of the put. It keeps its jid, its history and its
+//     dependents. The put returns that jid.
+//   - If the holder is running, the new job waits until it has completed or failed, and holds the
+//     key. Further puts replace the waiting job.
 //
 // So of the jobs with the key, at most one runs and one waits, and the latest put always leads to a
-// run. With a [Delay], each put restarts the delay: see KeepDue and Within. A job without a delay
-// becomes the last of its priority.
+// run. With a [Delay], each put restarts the delay: see [UniqueOption.KeepDue] and
+// [UniqueOption.Within]. A job without a delay becomes the last of its priority.
 //
-// A key that is held by For refuses the put as without Replace. A running job that holds its key
-// UntilStarted is not waited for. Replace can't be used with For, [JID], [DependsOn], [OnFailure],
-// an [If] or [Job.Move].
+// A key that is held by [UniqueOption.For] refuses the put as without Replace. Replace can't be
+// used with For, [JID], [DependsOn], [OnFailure], an [If] or [Job.Move].
 func (o UniqueOption) Replace() UniqueOption {
 	o.unique.Replace = true
 	return o
@@ -84,11 +82,9 @@ func (o UniqueOption) Within(longest time.Duration) UniqueOption {
 func (o UniqueOption) applyPut(given *jobopts.Options) { given.Unique = &o.unique }
 
 // An If is a condition of a put on the existing job with its [JID], which the put then needs.
-// Without one, the put overwrites that job and puts it again, even while it runs. A put takes one
-// condition.
-//
-// A refused put changes nothing, and its error is [ErrExists], with the jid of the existing job.
-// Exactly one of several concurrent puts puts the job.
+// Without one, the put overwrites that job and puts it again. A refused put changes nothing, and
+// its error is [ErrExists], with the jid of the existing job. Exactly one of several concurrent
+// puts puts the job.
 type If string
 
 const (

@@ -205,11 +205,11 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // Start starts the worker and returns at once. When the context ends, the worker stops as if by
-// [Worker.Stop]. The contexts of handlers inherit its values.
+// [Worker.Stop]. The contexts of handlers inherit its values. If the server is unreachable, the
+// worker waits for it.
 //
 // Start returns [ErrInvalid] if no handler is registered, the worker was started or stopped before,
-// or this process runs another worker with its name on the same server and namespace. It is not an
-// error if the server is unreachable: the worker waits for it.
+// or this process runs another worker with its name on the same server and namespace.
 func (w *Worker) Start(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -319,8 +319,7 @@ func (w *Worker) settleDeferred(ctx context.Context) {
 type WorkerGroup []*Worker
 
 // NewWorkerGroup returns a group with one worker for each client, in their order. Each has the
-// whole config, so the group runs up to Concurrency jobs of each namespace at once. The workers of
-// clients that share a go-redis client of a single server share one subscription. Each of the
+// whole config, so the group runs up to Concurrency jobs of each namespace at once. Each of the
 // Schedules is followed in one of the namespaces, chosen by its ID. If the configuration is invalid
 // or there are no clients, the error is [ErrInvalid]. NewWorkerGroup panics if a client is nil.
 func NewWorkerGroup(clients []*Client, config WorkerConfig) (WorkerGroup, error) {
@@ -420,9 +419,9 @@ type WorkerConfig struct {
 	// Defaults to [DefaultFailGroup].
 	FailGroup func(job *Job, err error) string
 
-	// Linger is how long the worker waits between two calls to the server when jobs arrive one by one
-	// in quick succession, so that a call covers several. Outcomes wait up to three times as long.
-	// The first job after an idle moment never waits, and neither does a backlog.
+	// Linger is how long the worker waits between two calls to the server when jobs arrive in quick
+	// succession, so that a call covers several. Outcomes wait up to three times as long. The first
+	// job after an idle moment never waits, and neither does a backlog.
 	//
 	// Defaults to 1 ms. The value -1 means no waiting.
 	Linger time.Duration
@@ -433,9 +432,9 @@ type WorkerConfig struct {
 	Logger *slog.Logger
 
 	// MaxRunTime is the time after which a handler's context ends, with the cause [ErrMaxRunTime].
-	// The worker keeps the job's lock. The option [MaxRunTime] sets it for one klass or one job.
+	// The option [MaxRunTime] sets it for one klass or one job.
 	//
-	// Defaults to none.
+	// Defaults to no limit.
 	MaxRunTime time.Duration
 
 	// Name is the worker's name, the owner of its locks. It must be unique among the live workers of
@@ -444,12 +443,10 @@ type WorkerConfig struct {
 	// Defaults to a unique name of the form host-pid-random.
 	Name string
 
-	// Observer is called when a job starts, when it ends, and when something goes wrong in between,
-	// for metrics and traces. It is called concurrently, but in order for each job. The worker waits
-	// for it, so it should return quickly, and must not stop the worker. A panic is logged. A call
-	// that takes a second is logged, and no longer waited for.
-	//
-	// Defaults to nil: events are not reported.
+	// Observer is called when a job starts, when it ends, and when something goes wrong in between.
+	// It is called concurrently, but in order for each job. The worker waits for it, so it should
+	// return quickly, and must not stop the worker. A panic is logged. A call that takes a second is
+	// logged, and no longer waited for.
 	Observer func(event JobEvent)
 
 	// Order is the order of asking the queues for jobs.
@@ -458,8 +455,8 @@ type WorkerConfig struct {
 	Order Order
 
 	// PollInterval is the maximum time that an idle worker waits before it asks for jobs again, if
-	// nothing wakes it. It should be the same for all workers of a queue, and less than an hour,
-	// because a job with a longer delay wakes no worker.
+	// nothing wakes it. It should be the same for all workers of a queue, and less than an hour: a
+	// longer delay of a job wakes no worker.
 	//
 	// Defaults to 10 s. It must be at least 1 ms.
 	PollInterval time.Duration
@@ -473,8 +470,8 @@ type WorkerConfig struct {
 
 	// Queues are the queues to take jobs from, at most 1000. A name may be a pattern: in "mail-*" the
 	// * matches any text, and "!mail-slow" excludes a queue that other patterns match. New queues are
-	// matched as they appear. If the patterns match more than 1000 queues, queues that are new or had
-	// jobs at the last poll are asked first, and the others in turn.
+	// matched as they appear. If the patterns match more than 1000 queues, new queues and queues that
+	// had jobs at the last poll are asked first, and the others in turn.
 	Queues []string
 
 	// Schedules put jobs at certain times while the worker runs. No two may have the same ID.
@@ -492,10 +489,10 @@ type WorkerConfig struct {
 	// Defaults to 15 s. The value -1 means at once.
 	UnknownKlassDelay time.Duration
 
-	// Weights make the worker draw the queue of each job at random: while all queues have jobs, one
-	// with weight 6 yields six times as many as one with weight 1, in the long run. The keys are
-	// elements of Queues, including patterns; others have weight 1. Weights are from 1 to 1000, and
-	// replace Order. To reserve slots for a queue, use another worker: see [WorkerGroup].
+	// Weights make the worker draw the queue of each job at random, in place of Order: while all
+	// queues have jobs, one with weight 6 yields six times as many as one with weight 1. The keys are
+	// elements of Queues, including patterns; others have weight 1. Weights are from 1 to 1000. To
+	// reserve slots for a queue, use another worker: see [WorkerGroup].
 	Weights map[string]int
 }
 

@@ -202,8 +202,8 @@ type JobEvent struct {
 	Queue   string
 	Attempt int
 
-	// Outcome is the outcome of the job, for JobEventEnded. If the handler has ended the job itself,
-	// it is the outcome of that call; the Action is empty if that was Cancel or Move.
+	// Outcome is the outcome of the job, for JobEventEnded. The Action is empty if the handler has
+	// canceled or moved the job.
 	Outcome Outcome
 
 	// Waited is how long the job waited until it was popped, as in [Job.Waited], or 0 if unknown.
@@ -213,13 +213,12 @@ type JobEvent struct {
 	Ran time.Duration
 
 	// Err is the reason why the lock was lost, or the panic of the handler. For JobEventEnded, it is
-	// nil if the server accepted the outcome. Otherwise it is [ErrLockLost] or [ErrCanceled] if the
-	// job was lost while it ran, [ErrStopped] if the worker stopped before the outcome was delivered,
-	// or the server's error.
+	// nil if the server accepted the outcome, and otherwise [ErrLockLost], [ErrCanceled],
+	// [ErrStopped], or the server's error.
 	Err error
 
-	// Ending is a word for how the run ended, for labels of metrics, traces and logs. For
-	// JobEventEnded, it is one of these; for other events, it is empty:
+	// Ending is a word for how the run ended, for labels of metrics, traces and logs. It is one of
+	// these for JobEventEnded, and otherwise empty:
 	//
 	//   - complete, next: the job is complete, and has ended or moved to another queue
 	//   - retry, exhausted: it is retried, or has failed because it had no retries left
@@ -231,14 +230,13 @@ type JobEvent struct {
 	//   - stopped: the worker stopped before the outcome was delivered
 	Ending string
 
-	// Exhausted reports, for JobEventEnded, that the job failed because it had no retries left.
+	// Exhausted reports that the job failed because it had no retries left.
 	Exhausted bool
 
-	// PoppedAt is when the job was popped, as in [Job.PoppedAt]. With the Worker and the JID, it
-	// identifies a run of a job.
+	// PoppedAt is when the job was popped. With the Worker and the JID, it identifies a run.
 	PoppedAt time.Time
 
-	// Headers are the job's headers when it was popped. They must not be changed.
+	// Headers are the job's headers. They must not be changed.
 	Headers map[string]string
 
 	// Time is when the event happened.
@@ -387,14 +385,9 @@ func Logger(ctx context.Context) *slog.Logger {
 }
 
 // LogJobs returns an Observer for [WorkerConfig] that logs one line for each run that ends, with
-// the attributes of [Logger], and:
-//
-//   - outcome: the Ending of the [JobEvent]
-//   - duration: how long the handler ran
-//   - error: why the job failed or is retried, or why the server did not take the outcome
-//
-// Failures are logged as errors, retries and lost locks as warnings, and everything else as
-// information. Neither the job's data nor the stack of a panic is logged.
+// the attributes of [Logger] and the outcome, the duration and the error. Failures are logged as
+// errors, retries and lost locks as warnings, and everything else as information. Neither the job's
+// data nor the stack of a panic is logged.
 func LogJobs(logger *slog.Logger) func(JobEvent) {
 	return func(event JobEvent) {
 		if event.Kind != JobEventEnded {

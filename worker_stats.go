@@ -20,10 +20,10 @@ import (
 
 // WorkerStats describes the current work of a worker and counts its work since the start.
 type WorkerStats struct {
-	// Completed counts completed jobs, including moves to another queue.
+	// Completed counts completed jobs.
 	Completed int `json:"completed"`
 
-	// Failed counts jobs failed at once. A job without retries left counts as retried.
+	// Failed counts jobs failed at once.
 	Failed int `json:"failed"`
 
 	// Retried counts jobs retried, or failed without retries left.
@@ -38,21 +38,19 @@ type WorkerStats struct {
 	// Canceled counts jobs canceled while they ran.
 	Canceled int `json:"canceled"`
 
-	// Lost counts outcomes that were discarded because the lock was lost or the server refused
-	// them.
+	// Lost counts outcomes that the server did not take, or whose lock was lost before.
 	Lost int `json:"lost"`
 
 	// Slots is the maximum number of jobs at once, the worker's Concurrency.
 	Slots int `json:"slots"`
 
-	// Prefetched is the number of jobs that the worker holds ahead of its free slots, or for a call of
-	// a [Bulk]. They are locked, but do not run yet.
+	// Prefetched is the number of jobs that the worker holds, but does not run yet.
 	Prefetched int `json:"prefetched"`
 
 	// Running are the running jobs, oldest first.
 	Running []RunningJob `json:"running"`
 
-	// Queues are the queues that jobs are taken from, as the patterns currently match.
+	// Queues are the queues that the patterns of the config match now.
 	Queues []string `json:"queues"`
 
 	// Schedules are the schedules of the worker, in the order of its config.
@@ -62,7 +60,7 @@ type WorkerStats struct {
 	Paused bool `json:"paused"`
 
 	// Idle reports whether the worker has nothing to do: no handler runs, all outcomes are delivered,
-	// and the server had no job for the worker when it was asked after the last wake-up.
+	// and the server has no job for the worker.
 	Idle bool `json:"idle"`
 
 	// LastAnswer is when the server last answered.
@@ -117,10 +115,10 @@ func (w *Worker) isIdle() bool {
 
 // Healthy returns nil while the worker is working, for use in a readiness probe: it was started and
 // not stopped, and the server has answered it within two poll intervals and accepted its last
-// command. A worker that is paused or fully busy makes no requests, and is healthy.
+// command. A worker that is paused or fully busy is healthy.
 //
-// If the server refuses commands, the error has its message. It is [ErrServer], or [ErrUnavailable]
-// while the server accepts no commands at all.
+// If the server refuses commands, the error is [ErrServer], or [ErrUnavailable] while the server
+// accepts no commands at all.
 func (w *Worker) Healthy() error {
 	switch w.currentState() {
 	case workerNew:

@@ -128,8 +128,7 @@ func (w *Worker) leave(p *workerParts, answered bool) {
 //
 // If everything ended in time, Stop returns nil. Otherwise it returns an [ErrStopped] that names
 // the jobs whose handlers may still be running, or gives the number of outcomes that the server did
-// not accept. It wraps the error of the context if that ended first. If the server does not answer,
-// Stop returns about a second after the last job has ended. Later calls return the same.
+// not accept. It wraps the error of the context if that ended first. Later calls return the same.
 func (w *Worker) Stop(ctx context.Context) error {
 	timer := time.NewTimer(w.cfg.ShutdownTimeout)
 	defer timer.Stop()
