@@ -32,9 +32,8 @@ import (
 // before the server received the outcome.
 type Handler func(ctx context.Context, job *Job) error
 
-// Typed returns a handler that decodes the job's data into a T before it calls work. Data
-// that does not fit fails the job in the group <klass>:data, as a retry would not help. It
-// panics if work is nil.
+// Typed returns a handler that decodes the job's data into a T before it calls work. Data that does
+// not fit fails the job in the group <klass>:data. It panics if work is nil.
 func Typed[T any](work func(ctx context.Context, job *Job, data T) error) Handler {
 	if work == nil {
 		panic("qless: Typed: nil function")

@@ -18,9 +18,8 @@ import (
 // one definition serves many keys.
 //
 // A job without room is parked: it is scheduled until there is room, and then returns to its place
-// in the queue, which uses up no retry. The limits stay with the job in all its queues.
-//
-// A name has 1 to 200 bytes, without spaces or control characters.
+// in the queue, which uses up no retry. The limits stay with the job in all its queues. A name has
+// 1 to 200 bytes, without spaces or control characters.
 type Limits []string
 
 func (o Limits) applyPut(given *jobopts.Options) {
@@ -47,8 +46,8 @@ type LimitConfig struct {
 	// Per is the period of Rate, from 1 ms to 366 days. It can be set only with Rate.
 	Per time.Duration `json:"per,omitempty"`
 
-	// Rate is the maximum number of starts in any period of length Per, up to 1,000,000. 0
-	// means no maximum. The server keeps the time of each start that still counts.
+	// Rate is the maximum number of starts in any period of length Per, up to 1,000,000. 0 means no
+	// maximum.
 	Rate int `json:"rate,omitempty"`
 }
 
@@ -136,9 +135,8 @@ func (l *Limit) Hold(ctx context.Context, d time.Duration) error {
 // Throttled is returned by a handler at the limit of another service, for instance a "429 Too Many
 // Requests". The job is released: it uses up no retry, its data is saved, and it is the next to
 // start when its limits have room. The named limits of the job, or all of its limits, are held for
-// the duration d, as by [Limit.Hold]. A longer hold stays in place.
-//
-// A job without such a limit is put back for d, as by [Snooze]. A d of 0 or less means 1 s.
+// the duration d, as by [Limit.Hold]. A longer hold stays in place. A job without such a limit is
+// put back for d, as by [Snooze].
 func Throttled(d time.Duration, names ...string) error {
 	if d <= 0 {
 		d = minSnooze
@@ -160,9 +158,9 @@ type Weight float64
 // whichever tenant put its jobs first or put more of them. The jobs of a tenant keep their order.
 //
 // Priorities come first: tenants take turns among the jobs of one priority, which must be from
-// -10000 to 10000, or the error is [ErrInvalid]. Jobs without the option precede them, and so do
-// jobs that are retried or released. A job gets its turn when it is ready, and keeps its tenant in
-// all its queues. Clients in other languages pop jobs in the same order.
+// -10000 to 10000. Jobs without the option precede them, and so do jobs that are retried or
+// released. A job keeps its tenant in all its queues. Clients in other languages pop jobs in the
+// same order.
 func Fair(tenant string, weight ...Weight) FairOption {
 	o := FairOption{tenant, 1}
 	for _, w := range weight {

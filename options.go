@@ -169,8 +169,7 @@ func checkNumber(op, jid, what string, n, least int) error {
 }
 
 // Headers are strings that travel with a job through retries, failures and other queues, such as
-// the context of a trace. Handlers find them in the Headers of [Job]. If the option is used several
-// times, the maps are merged.
+// the context of a trace. If the option is used several times, the maps are merged.
 //
 // The default is none, or the job's present ones. Headers that a put or [Next] gives to an existing
 // job replace all others. An empty map removes the headers of an existing job, and those of a
@@ -273,10 +272,8 @@ type (
 	// it, not even for a retry. It is at least 1 ms, and longer than the [Delay].
 	//
 	// A pop or a put with a lifetime deletes expired jobs as [Job.Cancel] does, and counts them in
-	// [Stats].Expired. A job on which others depend fails in the group expired-<queue> instead.
-	//
-	// The option survives retries and moves to other queues, and ends when the job is complete or has
-	// failed.
+	// [Stats].Expired. A job on which others depend fails in the group expired-<queue> instead. The
+	// option ends when the job is complete or has failed.
 	StartBy time.Duration
 
 	// TTL is the time after its put at which a job is deleted like with [StartBy], but in any state.
@@ -412,9 +409,8 @@ func (j *Job) ended() time.Time {
 
 // LockTime is the duration of each lock on a job, from 1 ms to 24 h. The default is the heartbeat
 // time of the queue ([Queue.SetHeartbeat]), or the job's present value. A [Worker] renews locks
-// after a third of this time, so a slow network is enough to lose one of less than a second.
-//
-// Such a lock has no grace period: when it ends, the next worker can get the job at once.
+// after a third of this time. Such a lock has no grace period: when it ends, the next worker can
+// get the job at once.
 type LockTime time.Duration
 
 func (o LockTime) applyPut(given *jobopts.Options) { given.LockTime = (*jobopts.Span)(&o) }

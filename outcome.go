@@ -270,8 +270,7 @@ func (o *Outcome) message() string {
 type Backoff func(job *Job, attempt int, err error) time.Duration
 
 // ExponentialBackoff doubles the wait with each attempt, from first up to longest. Each wait varies
-// by up to a quarter, so that jobs that failed together are not retried together; but not with the
-// Clock of a [ClientConfig], so that tests can rely on it.
+// by up to a quarter, unless the [ClientConfig] has a Clock.
 func ExponentialBackoff(first, longest time.Duration) Backoff {
 	return func(job *Job, attempt int, _ error) time.Duration {
 		wait := longest

@@ -62,10 +62,9 @@ const popBatchSize = 100
 // have expired, then by priority, then by age. It returns fewer, or none, if the queue has no more,
 // is paused, or has reached its max-concurrency.
 //
-// The lock lasts for the queue's heartbeat time (60 s by default), unless the job has a [LockTime],
-// and must be renewed with [Job.Heartbeat] until the job is ended. After [ErrUnavailable], there
-// may be locked jobs, which can be popped again when their locks expire. A job with thousands of
-// Dependents may be returned without them: see [Job.Refresh].
+// The lock must be renewed with [Job.Heartbeat] until the job is ended. After [ErrUnavailable],
+// there may be locked jobs, which can be popped again when their locks expire. A job with thousands
+// of Dependents may be returned without them: see [Job.Refresh].
 func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("pop", count); err != nil {
 		return nil, err

@@ -207,7 +207,7 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 // it. Meanwhile, [OnProgress] is called with the job's progress.
 //
 // A wait costs the server 3 commands when it begins, and 2 when the job ends. It asks again after
-// 1, 2, 4 and at most 15 seconds. All waits of a client share one subscription.
+// 1, 2, 4 and at most 15 seconds.
 //
 // A handler that waits for a job keeps its slot in the worker: if all handlers wait, no slot is
 // left to run the jobs that they wait for.
@@ -229,7 +229,7 @@ func readWaitOptions(jid string, options []WaitOption) (o waitOptions, err error
 
 // AwaitPut is an option of [Client.Wait]: how long to wait for a job that does not exist yet, for
 // instance because it is still in an outbox. After that, the error is [ErrNotFound]. Until then,
-// the server is asked for it after 20 ms, then after twice as long each time, up to a second.
+// the server is asked for it at least once a second.
 type AwaitPut time.Duration
 
 func (o AwaitPut) applyWait(given *waitOptions) { given.awaitPut = time.Duration(o) }

@@ -72,8 +72,7 @@ func (o UniqueOption) KeepDue() UniqueOption {
 }
 
 // Within limits the time from the first put of the waiting job until it falls due, however often it
-// is replaced. It is at least 1 ms and no shorter than the [Delay]. It needs Replace, and can't be
-// used with KeepDue.
+// is replaced. It is no shorter than the [Delay]. It needs Replace, and can't be used with KeepDue.
 func (o UniqueOption) Within(longest time.Duration) UniqueOption {
 	o.unique.Within = &longest
 	return o

@@ -196,7 +196,6 @@ func (w *Worker) withClient(ctx context.Context) context.Context {
 
 // Run starts the worker and blocks until it has stopped, because the context has ended or
 // [Worker.Stop] or [Worker.Drain] was called. It returns the error of [Worker.Start] or of Stop.
-// Use [os/signal.NotifyContext] to stop the worker when the process gets a signal.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.Start(ctx); err != nil {
 		return err
@@ -310,12 +309,8 @@ func (w *Worker) settleDeferred(ctx context.Context) {
 
 // A WorkerGroup is a list of workers that have the same handlers, and are started and stopped
 // together. They may serve several namespaces: see [NewWorkerGroup]. Or they serve one, where a
-// worker for a single queue reserves slots for it, beside a worker for all queues. Other methods of
-// [Worker] are called for each:
-//
-//	for _, w := range group {
-//		w.Use(middleware)
-//	}
+// worker for a single queue reserves slots for it, beside a worker for all queues. Call other
+// methods of [Worker] for each.
 type WorkerGroup []*Worker
 
 // NewWorkerGroup returns a group with one worker for each client, in their order. Each has the
