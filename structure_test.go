@@ -101,7 +101,7 @@ lease                                           950     5   303    29     5     
 lua                                              50     1    10     0     0        1
 outbox                                         2300    12   431    40     9       29
 qlessotel                                      1050     8   308    38     5        8
-qlessprom                                      1650     9   321    39     6       22
+qlessprom                                      1650     9   328    39     6       22
 qlesstest                                       550     6   170    17     1       18
 shards                                          550     3   283    27     1       26
 web                                            5600    32   388    40    27       48

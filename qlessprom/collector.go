@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,7 +18,8 @@ import (
 	"github.com/qless/qless-go/internal/guard"
 )
 
-// Options configure the reads of a [Collector]. A number or duration of 0 means the default.
+// Options configure the reads of a [Collector]. 0 means the default, and -1 none, unless noted
+// otherwise.
 type Options struct {
 	// MaxAge is the time for which later scrapes reuse the figures of a scrape. Scrapes at the same
 	// time always share one read.
@@ -55,7 +57,7 @@ type Options struct {
 	// NamespacesEvery is the interval at which a [Group] looks for namespaces, at the cost of
 	// [inspect.Namespaces].
 	//
-	// Defaults to 5 minutes.
+	// Defaults to 5 minutes. The value -1 means at each scrape.
 	NamespacesEvery time.Duration
 
 	// OnError is called for each part of a scrape that failed, and for damaged keys. It must not
@@ -88,7 +90,7 @@ type Options struct {
 	// Timeout limits the time that the server may take to answer a scrape. It should be less than the
 	// timeout of the Prometheus server, which is 10 s by default.
 	//
-	// Defaults to 5 s.
+	// Defaults to 5 s. The value -1 means no limit.
 	Timeout time.Duration
 }
 
@@ -99,18 +101,20 @@ const (
 
 func (o Options) withDefaults() Options {
 	o.MaxAge = cmp.Or(o.MaxAge, 5*time.Second)
-	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
-	o.MaxQueues = cmp.Or(o.MaxQueues, 200)
+	if o.Timeout = cmp.Or(o.Timeout, 5*time.Second); o.Timeout < 0 {
+		o.Timeout = math.MaxInt64
+	}
+	o.MaxQueues = labels(o.MaxQueues, 200)
 	o.QueuesAtOnce = cmp.Or(o.QueuesAtOnce, 50)
 	if o.QueuesAtOnce < 0 {
 		o.QueuesAtOnce = maxQueuesRead
 	}
-	o.MaxGroups = cmp.Or(o.MaxGroups, 50)
-	o.MaxLimits = cmp.Or(o.MaxLimits, 50)
-	o.MaxSchedules = cmp.Or(o.MaxSchedules, 50)
+	o.MaxGroups = labels(o.MaxGroups, 50)
+	o.MaxLimits = labels(o.MaxLimits, 50)
+	o.MaxSchedules = labels(o.MaxSchedules, 50)
 	o.StatsAtOnce = cmp.Or(o.StatsAtOnce, 25)
 	o.ProblemsEvery = cmp.Or(o.ProblemsEvery, time.Minute)
-	o.MaxNamespaces = cmp.Or(o.MaxNamespaces, 1000)
+	o.MaxNamespaces = labels(o.MaxNamespaces, 1000)
 	o.NamespacesEvery = cmp.Or(o.NamespacesEvery, 5*time.Minute)
 	if onError := o.OnError; onError != nil {
 		g := guard.New("the function OnError", guard.Logger(slog.Default()))
@@ -118,6 +122,9 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// labels returns a maximum number of labels: the usual one if none is given, and 0 for -1.
+func labels(most, usual int) int { return max(0, cmp.Or(most, usual)) }
 
 // A Collector reads the figures of a namespace from the server when it is scraped. A scrape never
 // fails: figures that can't be read are omitted and counted in qless_scrape_errors_total. A

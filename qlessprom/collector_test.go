@@ -248,6 +248,27 @@ func TestLabelsAreBounded(t *testing.T) {
 	require.NotContains(t, text, `group="group q0"`)
 }
 
+func TestMinusOneMeansNone(t *testing.T) {
+	e := newEnv(t)
+	e.fail("q", "g")
+	require.NoError(t, e.Limit("l").Set(t.Context(), qless.LimitConfig{Concurrency: 2}))
+	none := qlessprom.Options{
+		MaxAge: -1, MaxGroups: -1, MaxLimits: -1, MaxNamespaces: -1, MaxQueues: -1, MaxSchedules: -1,
+		NamespacesEvery: -1, ProblemsEvery: -1, QueuesAtOnce: -1, StatsAtOnce: -1, Timeout: -1,
+	}
+	c := qlessprom.NewCollector(e.Client, none)
+	gather(t, c)
+	text := gather(t, c)
+	require.Contains(t, text, `qless_failed_jobs{group="other"} 1`)
+	require.Contains(t, text, `qless_limit_size{limit="other"}`)
+	require.NotContains(t, text, `queue="q"`)
+	require.NotContains(t, text, "qless_problem{")
+
+	e.shards(1)
+	text = gather(t, qlessprom.NewGroup(e.rdb, "{mail-*}:ql:", none))
+	require.Contains(t, text, `qless_namespaces{state="left_out"} 1`)
+}
+
 func TestNamesThatAreNoLabels(t *testing.T) {
 	e := newEnv(t)
 	e.fail("q", "other")

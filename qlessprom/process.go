@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// ProcessOptions configure [ClientMetrics] and [WorkerMetrics]. A number of 0 means the default.
+// ProcessOptions configure [ClientMetrics] and [WorkerMetrics].
 type ProcessOptions struct {
 	// Buckets are the upper bounds of the buckets of all histograms, in seconds.
 	//
@@ -22,12 +22,12 @@ type ProcessOptions struct {
 	// MaxPairs is the number of pairs of a queue and a klass with labels of their own: those first
 	// seen. The others are counted together.
 	//
-	// Defaults to 200.
+	// Defaults to 200. The value -1 means none.
 	MaxPairs int
 }
 
 func (o ProcessOptions) withDefaults() ProcessOptions {
-	o.MaxPairs = cmp.Or(o.MaxPairs, 200)
+	o.MaxPairs = labels(o.MaxPairs, 200)
 	if len(o.Buckets) == 0 {
 		o.Buckets = []float64{
 			.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 30, 60, 300, 1800,

@@ -277,3 +277,11 @@ func TestHostileJobsAreCanceledByTheirButtons(t *testing.T) {
 		require.Contains(t, done.body, `"unchanged": 1`) // another job depends on it, so it stays
 	}
 }
+
+func TestNegativeTimesAreInvalid(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for _, options := range []web.Options{{Interval: -1}, {Late: -time.Second}} {
+		_, err := web.New(options, web.Source{Client: d.Client})
+		require.ErrorIs(t, err, qless.ErrInvalid)
+	}
+}

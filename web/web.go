@@ -101,8 +101,8 @@ func New(options Options, sources ...Source) (*Handler, error) {
 		return nil, invalid("there is no Source")
 	}
 	options.setDefaults()
-	if options.Prefix != "" && !strings.HasPrefix(options.Prefix, "/") {
-		return nil, invalid("Options.Prefix %q does not begin with a slash", options.Prefix)
+	if err := options.check(); err != nil {
+		return nil, err
 	}
 	h := &Handler{options: options, history: actions.NewHistory()}
 	h.streams.most = maxStreams
@@ -132,15 +132,27 @@ func New(options Options, sources ...Source) (*Handler, error) {
 	return h, nil
 }
 
+func (o *Options) check() error {
+	switch {
+	case o.Prefix != "" && !strings.HasPrefix(o.Prefix, "/"):
+		return invalid("Options.Prefix %q does not begin with a slash", o.Prefix)
+	case o.Interval < 0:
+		return invalid("Options.Interval %v is negative", o.Interval)
+	case o.Late < 0:
+		return invalid("Options.Late %v is negative", o.Late)
+	}
+	return nil
+}
+
 func (o *Options) setDefaults() {
 	o.Prefix = strings.TrimRight(o.Prefix, "/")
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if o.Late <= 0 {
+	if o.Late == 0 {
 		o.Late = doctor.Late
 	}
-	if o.Interval <= 0 {
+	if o.Interval == 0 {
 		o.Interval = sampleTurn
 	}
 	if o.User == nil {
