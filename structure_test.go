@@ -25,9 +25,10 @@ import (
 
 // The tests of this file hold the structure of the repository.
 const (
-	maxMethods   = 55 // of the Worker
-	maxTestFiles = 20 // tests and examples of the root
-	maxTestName  = 50 // letters
+	maxMethods   = 55     // of the Worker
+	maxDocWords  = 17_500 // of go doc -all
+	maxTestFiles = 20     // tests and examples of the root
+	maxTestName  = 50     // letters
 )
 
 // limits has the size of each package, tests apart: its lines and files, the lines of its largest
@@ -260,6 +261,14 @@ func TestTheWorkerHasFewMethods(t *testing.T) {
 	}
 	require.NotZero(t, methods)
 	require.LessOrEqual(t, methods, maxMethods)
+}
+
+func TestTheDocumentationStaysShort(t *testing.T) {
+	text, err := exec.Command("go", "doc", "-all", ".").Output()
+	require.NoError(t, err)
+	words := len(strings.Fields(string(text)))
+	require.Greater(t, words, maxDocWords/2)
+	require.LessOrEqual(t, words, maxDocWords)
 }
 
 func TestPackagesStaySmall(t *testing.T) {
