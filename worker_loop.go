@@ -178,6 +178,9 @@ func (l *workLoop) begin(got *reserved) {
 			}
 		}
 	}, got.IsPlenty())
+	if got.RefusesAhead() {
+		l.w.ahead.Refused()
+	}
 	l.w.mu.Unlock()
 	var keyed []*run
 	for _, r := range runs {

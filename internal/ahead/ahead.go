@@ -18,6 +18,9 @@ const window = 20 * time.Millisecond
 // enough is the number of handlers that are timed before jobs are taken ahead.
 const enough = 8
 
+// respite is the number of handlers that run after a refusal before jobs are wanted again.
+const respite = 32
+
 // A Queue holds the jobs that were taken ahead, first in, first out. It is not safe for concurrent
 // use.
 type Queue[J comparable] struct {
@@ -29,6 +32,7 @@ type Queue[J comparable] struct {
 	armed   bool // overdue will be called
 	timed   int  // the number of handlers timed, up to enough
 	mean    time.Duration
+	respite int // the number of handlers that must run before more jobs are wanted
 }
 
 type held[J any] struct {
@@ -46,14 +50,18 @@ func New[J comparable](limit int, overdue func()) *Queue[J] {
 func (q *Queue[J]) Ran(d time.Duration) {
 	q.timed = min(q.timed+1, enough)
 	q.mean += (d - q.mean) / time.Duration(q.timed)
+	q.respite = max(0, q.respite-1)
 }
+
+// Refused records that the server has jobs, but gives none ahead, perhaps because of their limits.
+func (q *Queue[J]) Refused() { q.respite = respite }
 
 // Wanted returns the number of jobs to ask for, given the number of slots and the times when the
 // running handlers began. Slots whose handlers have run for long don't count, as they may stay
 // busy. No more jobs are wanted until half of them are used up.
 func (q *Queue[J]) Wanted(slots int, began func(yield func(time.Time) bool)) int {
 	short := q.Window / 2
-	if q.limit == 0 || q.timed < enough || q.mean > short {
+	if q.limit == 0 || q.timed < enough || q.respite > 0 || q.mean > short {
 		return 0
 	}
 	for at := range began {

@@ -123,6 +123,20 @@ func TestBadReplies(t *testing.T) {
 	require.True(t, got.IsBacklog())
 }
 
+func TestAnAnswerRefusesJobsAhead(t *testing.T) {
+	for want, answers := range map[bool][]Answer{
+		true: {{room: 2, ahead: 4, jobs: 2, more: true}, {room: 2, ahead: 4, jobs: 1, more: true}},
+		false: {
+			{room: 2, ahead: 4, jobs: 3, more: true}, {room: 2, ahead: 4, jobs: 2},
+			{room: 2, jobs: 2, more: true},
+		},
+	} {
+		for _, answer := range answers {
+			require.Equal(t, want, answer.RefusesAhead(), "%+v", answer)
+		}
+	}
+}
+
 func TestDemand(t *testing.T) {
 	in(t, func(t *testing.T, a *Asker) {
 		require.True(t, a.IsWanting())

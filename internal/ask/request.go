@@ -2,7 +2,6 @@ package ask
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -112,8 +111,13 @@ func (a *Asker) order(weights []int) []string {
 	random := strconv.Itoa(1 + rand.IntN(math.MaxInt32-1))
 	switch {
 	case weights != nil:
-		texts := strings.Trim(fmt.Sprint(weights), "[]")
-		return []string{"order", "weighted", "weights", texts, "cursor", cmp.Or(a.cursor, random)}
+		texts := make([]string, len(weights))
+		for i, weight := range weights {
+			texts[i] = strconv.Itoa(weight)
+		}
+		return []string{
+			"order", "weighted", "weights", strings.Join(texts, " "), "cursor", cmp.Or(a.cursor, random),
+		}
 	case a.config.Order == "round-robin":
 		return []string{"order", "round-robin", "cursor", cmp.Or(a.cursor, "0")}
 	case a.config.Order == "shuffled":
@@ -179,6 +183,9 @@ func (a *Answer) MayBeMore() bool { return a.wait == 0 }
 // IsPlenty reports whether there were as many jobs as asked for, those ahead included. Only then is
 // it worthwhile to ask for jobs ahead alone, because some are never taken ahead.
 func (a *Answer) IsPlenty() bool { return a.jobs >= a.Wants() }
+
+// RefusesAhead reports whether jobs were left, but none was given ahead.
+func (a *Answer) RefusesAhead() bool { return a.ahead > 0 && a.more && a.jobs <= a.room }
 
 // IsBacklog reports whether jobs may wait for a slot of this worker, of a limit or of their queue.
 func (a *Answer) IsBacklog() bool { return a.more || a.MayBeMore() && a.jobs < a.room }
