@@ -31,7 +31,7 @@ end
 local var
 
 -- The functions of the library: each is made when it is first called. They are found by the lengths
--- of their names, and then by these, as by the cases of two switches at one level.
+-- of their names, and then by a byte of these, each by halves, all at one level.
 local lib
 local function library(stamp, now)
 	if lib then
@@ -42,27 +42,46 @@ local function library(stamp, now)
 	local try = redis.pcall
 	local prefix = KEYS[1] or 'ql:'
 	lib = setmetatable({}, {__index = function(_, name)
-		local length = #name
-		if length == 4 then
-		if name == 'each' then
+		local length, byte = #name, nil
+		if length < 9 then
+		if length < 8 then
+		if length < 6 then
+		if length < 5 then
+		byte = string.byte(name, 1)
+		if byte < 102 then
 			function lib.each(check)
 				for i = 4, #ARGV, 2 do
 					check(ARGV[i], ARGV[i + 1], prefix .. ARGV[i])
 				end
 				return var.problems
 			end
-		elseif name == 'fits' then
+		else
 			function lib.fits(key, typ)
 				local found = call('type', key).ok
 				return found == typ or found == 'none'
 			end
 		end
-		elseif length == 5 then
-		if name == 'exact' then
+		else
+		byte = string.byte(name, 4)
+		if byte < 105 then
+		if byte < 99 then
+			function lib.is_at(key, jid)
+				if lib.group_in(key) then
+					return type(try('lpos', key, jid)) == 'number'
+				end
+				return lib.score_at(key, jid) ~= nil
+			end
+		else
 			function lib.exact(n)
 				return string.format('%.17g', n)
 			end
-		elseif name == 'go_on' then
+		end
+		else
+		if byte < 111 then
+			function lib.is_in(key, member)
+				return try('sismember', key, member) == 1
+			end
+		else
 			function lib.go_on(job)
 				local due = not job['x:undelayed'] and lib.finite(job.scheduled)
 				job.state = due and 'scheduled' or 'waiting'
@@ -71,20 +90,13 @@ local function library(stamp, now)
 				call('hset', lib.job_key(job.id), 'state', job.state)
 				call('hdel', lib.job_key(job.id), 'scheduled', 'x:undelayed')
 			end
-		elseif name == 'is_at' then
-			function lib.is_at(key, jid)
-				if lib.group_in(key) then
-					return type(try('lpos', key, jid)) == 'number'
-				end
-				return lib.score_at(key, jid) ~= nil
-			end
-		elseif name == 'is_in' then
-			function lib.is_in(key, member)
-				return try('sismember', key, member) == 1
-			end
 		end
-		elseif length == 6 then
-		if name == 'finite' then
+		end
+		end
+		else
+		if length < 7 then
+		byte = string.byte(name, 1)
+		if byte < 115 then
 			function lib.finite(text, default)
 				local n = text and tonumber(text)
 				if n and n - n == 0 then
@@ -92,29 +104,36 @@ local function library(stamp, now)
 				end
 				return default
 			end
-		elseif name == 'sooner' then
+		else
 			function lib.sooner(a, b)
 				return a and b and math.min(a, b) or a or b
 			end
 		end
-		elseif length == 7 then
-		if name == 'add_tag' then
+		else
+		byte = string.byte(name, 1)
+		if byte < 105 then
+		if byte < 98 then
 			function lib.add_tag(jid, tag)
 				if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
 					try('zincrby', prefix .. 'tags', 1, tag)
 				end
 			end
-		elseif name == 'between' then
+		else
+		if byte < 104 then
 			function lib.between(text, first, last)
 				if #text >= #first + #last and string.sub(text, 1, #first) == first and (last == '' or string.sub(text, -#last) == last) then
 					return string.sub(text, #first + 1, -#last - 1)
 				end
 			end
-		elseif name == 'has_any' then
+		else
 			function lib.has_any(text, letters)
 				return string.find(text, '^%a*[' .. letters .. ']') ~= nil
 			end
-		elseif name == 'is_over' then
+		end
+		end
+		else
+		if byte < 107 then
+		if byte < 106 then
 			function lib.is_over(jid, stored, state)
 				if not lib.has_lifetime(stored) then
 					return false
@@ -126,11 +145,13 @@ local function library(stamp, now)
 				local may_be = var.met_lives[stored] <= now or state == 'complete' or state == 'failed'
 				return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
 			end
-		elseif name == 'job_key' then
+		else
 			function lib.job_key(jid)
 				return prefix .. 'j:' .. jid
 			end
-		elseif name == 'kept_by' then
+		end
+		else
+		if byte < 108 then
 			function lib.kept_by(name, jid)
 				local job = try('hmget', lib.job_key(jid), 'state', 'x:o')
 				local claim = lib.claim_on(name, job[1], job[2])
@@ -139,7 +160,7 @@ local function library(stamp, now)
 				end
 				return nil, job[1], job[2]
 			end
-		elseif name == 'list_of' then
+		else
 			function lib.list_of(text)
 				if not text then
 					return {}
@@ -151,7 +172,15 @@ local function library(stamp, now)
 				return {}
 			end
 		end
-		elseif length == 8 then
+		end
+		end
+		end
+		end
+		else
+		byte = string.byte(name, 1)
+		if byte < 108 then
+		if byte < 103 then
+		if byte < 100 then
 		if name == 'claim_of' then
 			function lib.claim_of(text)
 				local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
@@ -164,7 +193,7 @@ local function library(stamp, now)
 					return claim
 				end
 			end
-		elseif name == 'claim_on' then
+		else
 			function lib.claim_on(name, state, stored)
 				local claim = lib.claim_of(stored)
 				if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed' or claim.m == 'start' and state == 'running' then
@@ -172,7 +201,8 @@ local function library(stamp, now)
 				end
 				return claim
 			end
-		elseif name == 'diagnose' then
+		end
+		else
 			function lib.diagnose(kind, key, member, details, repair, ...)
 				local written = {...}
 				for i = 1, #written, 2 do
@@ -185,27 +215,38 @@ local function library(stamp, now)
 					repair()
 				end
 			end
-		elseif name == 'group_in' then
+		end
+		else
+		if byte < 105 then
 			function lib.group_in(key)
 				return lib.between(key, lib.group_key(''), '')
 			end
-		elseif name == 'idle_key' then
+		else
+		if name == 'idle_key' then
 			function lib.idle_key()
 				return prefix .. 'x:idle'
 			end
-		elseif name == 'in_grace' then
+		else
+		if name == 'in_grace' then
 			function lib.in_grace(grace, expires, ends)
 				return tonumber(grace) == 1 and ends ~= lib.finite(expires)
 			end
-		elseif name == 'is_there' then
+		else
 			function lib.is_there(key)
 				return call('exists', key) == 1
 			end
-		elseif name == 'limit_of' then
+		end
+		end
+		end
+		end
+		else
+		if byte < 115 then
+		if byte < 112 then
 			function lib.limit_of(job)
 				return lib.parked_by(job.state, job.time, job['x:parked'])
 			end
-		elseif name == 'place_of' then
+		else
+		if byte < 114 then
 			function lib.place_of(job)
 				if var.PARTS[job.state] then
 					return job.queue and job.queue ~= '' and lib.queue_key(job.queue, var.PARTS[job.state]) or nil
@@ -216,25 +257,33 @@ local function library(stamp, now)
 					return type(group) == 'string' and lib.group_key(group) or nil
 				end
 			end
-		elseif name == 'rest_key' then
+		else
 			function lib.rest_key(jid)
 				return prefix .. 'x:rest:' .. jid
 			end
-		elseif name == 'score_at' then
+		end
+		end
+		else
+		if byte < 116 then
+		if name == 'score_at' then
 			function lib.score_at(key, member)
 				local score = try('zscore', key, member)
 				return type(score) == 'string' and tonumber(score) or nil
 			end
-		elseif name == 'slot_end' then
+		else
+		if name == 'slot_end' then
 			function lib.slot_end(ends)
 				return string.format('%.0f', math.ceil(ends))
 			end
-		elseif name == 'state_of' then
+		else
 			function lib.state_of(jid)
 				local state = try('hget', lib.job_key(jid), 'state')
 				return type(state) == 'string' and state or lib.is_there(lib.job_key(jid)) and 'unknown' or nil
 			end
-		elseif name == 'take_out' then
+		end
+		end
+		else
+		if byte < 117 then
 			function lib.take_out(key, member)
 				local group = lib.group_in(key)
 				if not group then
@@ -246,14 +295,23 @@ local function library(stamp, now)
 					call('srem', prefix .. 'failures', group)
 				end
 			end
-		elseif name == 'undepend' then
+		else
 			function lib.undepend(jid, other)
 				try('srem', lib.job_key(other) .. '-dependents', jid)
 				try('srem', lib.job_key(jid) .. '-dependencies', other)
 			end
 		end
-		elseif length == 9 then
-		if name == 'fields_of' then
+		end
+		end
+		end
+		end
+		else
+		if length < 11 then
+		if length < 10 then
+		byte = string.byte(name, 1)
+		if byte < 108 then
+		if byte < 104 then
+		if byte < 103 then
 			function lib.fields_of(jid)
 				local values = try('hmget', lib.job_key(jid), unpack(var.FIELDS))
 				local job, any = {id = jid}, false
@@ -264,11 +322,13 @@ local function library(stamp, now)
 				end
 				return (any or lib.is_there(lib.job_key(jid))) and job or nil
 			end
-		elseif name == 'group_key' then
+		else
 			function lib.group_key(group)
 				return prefix .. 'f:' .. group
 			end
-		elseif name == 'holder_of' then
+		end
+		else
+		if byte < 105 then
 			function lib.holder_of(name)
 				local ends, jid = lib.stored_claim(name)
 				if not jid then
@@ -282,62 +342,87 @@ local function library(stamp, now)
 				end
 				return lib.kept_before(name, claim)
 			end
-		elseif name == 'is_graced' then
+		else
 			function lib.is_graced(job)
 				local ends = job.grace and job.queue and lib.score_at(lib.queue_key(job.queue, 'locks'), job.id)
 				return lib.is_possible_end(ends) and lib.in_grace(job.grace, job.expires, ends)
 			end
-		elseif name == 'limit_key' then
+		end
+		end
+		else
+		if byte < 113 then
+		if byte < 109 then
+		if name == 'limit_key' then
 			function lib.limit_key(name, part)
 				return prefix .. 'x:limit:' .. name .. ':' .. part
 			end
-		elseif name == 'limits_of' then
+		else
 			function lib.limits_of(text)
 				local _, values = lib.split_options(text)
+				local listed = values.c
+				if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
+					return listed
+				end
 				local found, seen = {}, {}
-				for _, name in ipairs(type(values.c) == 'table' and values.c or var.none) do
+				for _, name in ipairs(type(listed) == 'table' and listed or var.none) do
 					if type(name) == 'string' and not seen[name] and #found < 8 then
 						seen[name], found[#found + 1] = true, name
 					end
 				end
 				return found
 			end
-		elseif name == 'parked_by' then
+		end
+		else
 			function lib.parked_by(state, time, parked)
 				local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
 				return state == 'scheduled' and since == (time or '') and name or nil
 			end
-		elseif name == 'queue_key' then
+		end
+		else
+		if byte < 114 then
 			function lib.queue_key(queue, part)
 				return prefix .. 'q:' .. queue .. '-' .. part
 			end
-		elseif name == 'recur_key' then
+		else
+		if name == 'recur_key' then
 			function lib.recur_key(jid)
 				return prefix .. 'r:' .. jid
 			end
-		elseif name == 'retention' then
+		else
 			function lib.retention(seconds, count)
 				return (seconds or count) and {seconds = lib.finite(seconds, -1), count = lib.finite(count, -1)}
 			end
 		end
-		elseif length == 10 then
-		if name == 'before_key' then
+		end
+		end
+		end
+		else
+		byte = string.byte(name, 1)
+		if byte < 114 then
+		if byte < 108 then
+		if byte < 104 then
 			function lib.before_key(name)
 				return prefix .. 'x:before:' .. name
 			end
-		elseif name == 'has_option' then
+		else
 			function lib.has_option(text, letter)
 				return string.find(text, '^%a*' .. letter) ~= nil
 			end
-		elseif name == 'listed_key' then
+		end
+		else
+		if byte < 112 then
 			function lib.listed_key(name)
 				return prefix .. 'x:listed:' .. name
 			end
-		elseif name == 'place_type' then
+		else
 			function lib.place_type(state)
 				return state == 'failed' and 'list' or 'zset'
 			end
-		elseif name == 'read_limit' then
+		end
+		end
+		else
+		if byte < 117 then
+		if name == 'read_limit' then
 			function lib.read_limit(name, most)
 				local family = string.match(name, '^([^/]+)/.') or name
 				local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
@@ -349,7 +434,7 @@ local function library(stamp, now)
 				end
 				return limit
 			end
-		elseif name == 'remove_tag' then
+		else
 			function lib.remove_tag(jid, tag)
 				if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
 					if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
@@ -357,21 +442,32 @@ local function library(stamp, now)
 					end
 				end
 			end
-		elseif name == 'unique_key' then
+		end
+		else
+		if byte < 119 then
 			function lib.unique_key(name)
 				return prefix .. 'x:unique:' .. name
 			end
-		elseif name == 'work_score' then
+		else
+		if name == 'work_score' then
 			function lib.work_score(at, priority)
 				return lib.finite(priority, 0) - at / 10000000000
 			end
-		elseif name == 'worker_key' then
+		else
 			function lib.worker_key(worker)
 				return prefix .. 'w:' .. worker .. ':jobs'
 			end
 		end
-		elseif length == 11 then
-		if name == 'end_of_life' then
+		end
+		end
+		end
+		end
+		else
+		if length < 12 then
+		byte = string.byte(name, 1)
+		if byte < 107 then
+		if byte < 105 then
+		if byte < 104 then
 			function lib.end_of_life(jid, stored, state, since)
 				local _, values = lib.split_options(stored)
 				local ends = lib.end_in_state(values, state, since)
@@ -381,11 +477,13 @@ local function library(stamp, now)
 				end
 				return ends
 			end
-		elseif name == 'history_cap' then
+		else
 			function lib.history_cap(text)
 				return lib.finite(text, 100)
 			end
-		elseif name == 'is_last_put' then
+		end
+		else
+		if name == 'is_last_put' then
 			function lib.is_last_put(jid, at)
 				local entries = try('lrange', lib.job_key(jid) .. '-history', 0, -1)
 				for i = #entries, 1, -1 do
@@ -396,11 +494,15 @@ local function library(stamp, now)
 				end
 				return true
 			end
-		elseif name == 'is_possible' then
+		else
 			function lib.is_possible(time)
 				return lib.finite(time) ~= nil and time >= 0 and time <= 1e12
 			end
-		elseif name == 'kept_before' then
+		end
+		end
+		else
+		if byte < 117 then
+		if byte < 112 then
 			function lib.kept_before(name, stored)
 				local claim = lib.claim_of(stored)
 				local other
@@ -414,13 +516,15 @@ local function library(stamp, now)
 					return jid and theirs.m ~= 'for' and jid or nil, state, theirs
 				end
 			end
-		elseif name == 'parse_limit' then
+		else
 			function lib.parse_limit(text)
 				local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
 				max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
 				return max, per > 0 and rate or 0, per
 			end
-		elseif name == 'usual_score' then
+		end
+		else
+		if byte < 119 then
 			function lib.usual_score(job)
 				if job.state == 'waiting' or job.state == 'stalled' then
 					return lib.waiting_score(job)
@@ -433,7 +537,7 @@ local function library(stamp, now)
 					return stamp
 				end
 			end
-		elseif name == 'write_claim' then
+		else
 			function lib.write_claim(jid, claim)
 				local key, seconds = lib.unique_key(claim.k), lib.finite(claim.d)
 				if claim.m == 'for' and seconds then
@@ -446,8 +550,19 @@ local function library(stamp, now)
 				end
 			end
 		end
-		elseif length == 12 then
-		if name == 'end_in_state' then
+		end
+		end
+		else
+		if length < 13 then
+		byte = string.byte(name, 3)
+		if byte < 104 then
+		if byte < 103 then
+		if byte < 100 then
+			function lib.read_failing()
+				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
+				return lib.history_cap(values[1]), lib.retention(values[2], values[3])
+			end
+		else
 			function lib.end_in_state(values, state, since)
 				local gone, done, failed = lib.finite(values.t), lib.finite(values.k), lib.finite(values.K)
 				if state == 'complete' then
@@ -459,11 +574,40 @@ local function library(stamp, now)
 				end
 				return gone
 			end
-		elseif name == 'has_lifetime' then
+		end
+		else
+		if name == 'registration' then
+			function lib.registration(worker)
+				local text = try('get', lib.registry_key(worker))
+				local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
+				if seen then
+					return text, seen <= now - 150
+				end
+			end
+		else
+			function lib.registry_key(worker)
+				return prefix .. 'x:worker:' .. worker
+			end
+		end
+		end
+		else
+		if byte < 115 then
+		if byte < 111 then
+			function lib.schedule_key(id)
+				return prefix .. 'x:schedule:' .. id
+			end
+		else
+			function lib.stored_claim(name)
+				local text = try('get', lib.unique_key(name))
+				return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+			end
+		end
+		else
+		if byte < 116 then
 			function lib.has_lifetime(text)
 				return lib.has_any(text, 'stkK')
 			end
-		elseif name == 'put_in_place' then
+		else
 			function lib.put_in_place(job)
 				local place = lib.place_of(job)
 				if job.state == 'failed' then
@@ -473,35 +617,13 @@ local function library(stamp, now)
 					call('zadd', place, lib.usual_score(job), job.id)
 				end
 			end
-		elseif name == 'read_failing' then
-			function lib.read_failing()
-				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-				return lib.history_cap(values[1]), lib.retention(values[2], values[3])
-			end
-		elseif name == 'registration' then
-			function lib.registration(worker)
-				local text = try('get', lib.registry_key(worker))
-				local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
-				if seen then
-					return text, seen <= now - 150
-				end
-			end
-		elseif name == 'registry_key' then
-			function lib.registry_key(worker)
-				return prefix .. 'x:worker:' .. worker
-			end
-		elseif name == 'schedule_key' then
-			function lib.schedule_key(id)
-				return prefix .. 'x:schedule:' .. id
-			end
-		elseif name == 'stored_claim' then
-			function lib.stored_claim(name)
-				local text = try('get', lib.unique_key(name))
-				return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-			end
 		end
-		elseif length == 13 then
-		if name == 'split_options' then
+		end
+		end
+		else
+		if length < 14 then
+		byte = string.byte(name, 1)
+		if byte < 119 then
 			function lib.split_options(text)
 				local letters, body = string.match(text or '', '^(%a+)|(.*)$')
 				local ok, values = pcall(cjson.decode, body or '')
@@ -510,7 +632,7 @@ local function library(stamp, now)
 				end
 				return '', {}
 			end
-		elseif name == 'waiting_score' then
+		else
 			function lib.waiting_score(job)
 				if job.state == 'stalled' then
 					return '+inf'
@@ -518,11 +640,13 @@ local function library(stamp, now)
 				return lib.exact(lib.work_score(lib.finite(job.time, now), job.priority))
 			end
 		end
-		elseif length == 15 then
-		if name == 'is_possible_end' then
+		else
 			function lib.is_possible_end(time)
 				return lib.is_possible(time) and time <= now + 1e9
 			end
+		end
+		end
+		end
 		end
 		end
 		return lib[name]

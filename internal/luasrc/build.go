@@ -721,21 +721,9 @@ func withTwins(s *local, twins map[*symbol]*symbol) []stat {
 
 // printLibrary writes the table of functions, each of which is made when it is first called.
 func (b *builder) printLibrary(p *printer) {
-	bySize := map[int][]*symbol{}
-	for sym := range b.lib {
-		if sym.fn != nil {
-			bySize[len(sym.name)] = append(bySize[len(sym.name)], sym)
-		}
-	}
-	var sizes []int
-	for size, syms := range bySize {
-		sizes = append(sizes, size)
-		slices.SortFunc(syms, byName)
-	}
-	slices.Sort(sizes)
 	p.line("-- The functions of the library: each is made when it is first called. " +
 		"They are found by the lengths")
-	p.line("-- of their names, and then by these, as by the cases of two switches at one level.")
+	p.line("-- of their names, and then by a byte of these, each by halves, all at one level.")
 	p.line("local " + libName)
 	p.line("local function " + makerCall)
 	p.indent++
@@ -746,16 +734,25 @@ func (b *builder) printLibrary(p *printer) {
 	b.printFound(p)
 	p.line(libName + " = setmetatable({}, {__index = function(_, name)")
 	p.indent++
-	p.line("local length = #name")
-	keyword := "if"
-	for _, size := range sizes {
-		p.line(fmt.Sprintf("%s length == %d then", keyword, size))
-		b.printMakers(p, bySize[size])
-		keyword = "elseif"
+	p.line("local length, byte = #name, nil")
+	var functions []*symbol
+	for sym := range b.lib {
+		if sym.fn != nil {
+			functions = append(functions, sym)
+		}
 	}
-	if len(sizes) > 0 {
-		p.line("end")
-	}
+	slices.SortFunc(functions, byName)
+	printHalves(p, "length", functions, lengthOf, func(syms []*symbol) {
+		if len(syms) == 1 {
+			b.printMakers(p, syms)
+			return
+		}
+		place := tellingPlace(syms)
+		p.line(fmt.Sprintf("byte = string.byte(name, %d)", place+1))
+		printHalves(p, "byte", syms, byteAt(place), func(syms []*symbol) {
+			b.printMakers(p, syms)
+		})
+	})
 	p.line("return " + libName + "[name]")
 	p.indent--
 	p.line("end})")
@@ -796,17 +793,66 @@ func (b *builder) printFound(p *printer) {
 	}
 }
 
-// printMakers writes the code that makes the functions whose names have a given length.
+// printHalves writes the choice between groups of symbols by a key, the value of a variable.
+func printHalves(
+	p *printer, variable string, syms []*symbol, key func(*symbol) int, printGroup func([]*symbol),
+) {
+	if len(syms) == 0 {
+		return
+	}
+	syms = slices.Clone(syms)
+	slices.SortStableFunc(syms, func(x, y *symbol) int { return key(x) - key(y) })
+	if key(syms[0]) == key(syms[len(syms)-1]) {
+		printGroup(syms)
+		return
+	}
+	middle := max(key(syms[len(syms)/2]), key(syms[0])+1)
+	at := slices.IndexFunc(syms, func(sym *symbol) bool { return key(sym) >= middle })
+	p.line(fmt.Sprintf("if %s < %d then", variable, middle))
+	printHalves(p, variable, syms[:at], key, printGroup)
+	p.line("else")
+	printHalves(p, variable, syms[at:], key, printGroup)
+	p.line("end")
+}
+
+func lengthOf(sym *symbol) int { return len(sym.name) }
+
+func byteAt(place int) func(*symbol) int {
+	return func(sym *symbol) int { return int(sym.name[place]) }
+}
+
+// tellingPlace returns the place of the byte that names of one length share least often.
+func tellingPlace(syms []*symbol) int {
+	best, fewest := 0, len(syms)+1
+	for place := range len(syms[0].name) {
+		most, counts := 0, map[byte]int{}
+		for _, sym := range syms {
+			counts[sym.name[place]]++
+			most = max(most, counts[sym.name[place]])
+		}
+		if most < fewest {
+			best, fewest = place, most
+		}
+	}
+	return best
+}
+
+// printMakers writes the code that makes one of some functions.
 func (b *builder) printMakers(p *printer, syms []*symbol) {
-	keyword := "if"
-	for _, sym := range syms {
-		p.line(keyword + " name == " + quoted(sym.name) + " then")
+	for i, sym := range syms {
+		if i < len(syms)-1 {
+			p.line("if name == " + quoted(sym.name) + " then")
+		}
 		p.indent++
 		p.line("function " + libName + "." + sym.name + p.params(sym.fn))
 		p.inner(sym.fn.body)
 		p.line("end")
 		p.indent--
-		keyword = "elseif"
+		if i < len(syms)-1 {
+			p.line("else")
+		}
 	}
-	p.line("end")
+	for range len(syms) - 1 {
+		p.line("end")
+	}
 }

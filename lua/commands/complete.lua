@@ -12,6 +12,7 @@
 -- For      classic
 -- Repeat   once
 -- Hot
+-- Library  stop_all_limited
 
 local jid = required('Job', 'jid', ARGV[3])
 local worker = required('Complete', 'worker', ARGV[4])

@@ -17,7 +17,7 @@
 -- For      Go
 -- Repeat   once
 -- Hot
--- Library  enqueue fail give_up lock_lost undepend
+-- Library  enqueue fail give_up lock_lost stop_all_limited undepend
 
 local jid = required('Job', 'jid', ARGV[3])
 local as, group, message = ARGV[4], ARGV[5] or '', ARGV[6] or ''

@@ -15,6 +15,7 @@
 -- For      classic
 -- Repeat   once
 -- Hot
+-- Library  admit_alike note_all_started settle_limits
 
 local queue = required('Queue', 'queue', ARGV[3])
 local worker = required('Pop', 'worker', ARGV[4])

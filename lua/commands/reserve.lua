@@ -94,7 +94,8 @@ if known and #out < ask.count and not ask.left and string.find(known.marks, '1',
 end
 ask.left = ask.left or droppable <= 0
 if met_limits then
-  ask.kept = settle_limits() or ask.kept
+  local kept = settle_limits()
+  ask.kept = ask.kept or kept
 end
 if #out < ask.count and (has_filled or ask.handled and has_more_due(ask)) then
   ask.left = true

@@ -12,27 +12,24 @@ local met_limits
 -- The limits of jobs with the same options text, or false.
 local met_texts
 
--- A limit as this call knows it.
-local function known_limit(name, most) -- cold
-  local limit = met_limits[name]
-  if not limit then
-    limit = read_limit(name, most)
-    met_limits[name], met_limits[#met_limits + 1] = limit, limit
-  end
-  return limit
-end
-
--- The limits in the options text.
-local function limits_named(text, most) -- cold
+-- The limits in the options text, as this call knows them.
+local function limits_named(text, most)
   met_limits, met_texts = met_limits or {}, met_texts or {}
   local found = met_texts[text]
-  if not found then
-    found = limits_of(text)
-    for i = 1, #found do
-      found[i] = known_limit(found[i], most)
-    end
-    met_texts[text] = found
+  if found then
+    return found
   end
+  found = limits_of(text)
+  for i = 1, #found do
+    local name = found[i]
+    local limit = met_limits[name]
+    if not limit then
+      limit = read_limit(name, most)
+      met_limits[name], met_limits[#met_limits + 1] = limit, limit
+    end
+    found[i] = limit
+  end
+  met_texts[text] = found
   return found
 end
 
@@ -56,30 +53,46 @@ local function admit(jid, text, most) -- cold
   return found
 end
 
--- The limits in the options text if they have room for count jobs with that text, which then have
--- their slots; otherwise nil.
-local function admit_alike(text, count, most) -- cold
-  local found = limits_named(text, most)
-  for i = 1, #found do
+-- The limits of the first count jobs if all have the same options, and these limits have room for
+-- all of them, which then have their slots; otherwise nil.
+local function admit_alike(count, jobs, most)
+  local text, found = jobs[1][OPTIONS], nil
+  local alike = text ~= false
+  for i = 1, count do
+    alike = alike and jobs[i][OPTIONS] == text and jobs[i][KLASS]
+  end
+  if alike then
+    found = limits_named(text, most)
+  end
+  for i = 1, alike and #found or 0 do
     local limit = found[i]
     if limit.hold or limit.room < count or limit.rate > 0 and not rate_allows(limit, count) then
-      return nil
+      alike = false
     end
   end
-  for i = 1, #found do
+  for i = 1, alike and #found or 0 do
     found[i].started, found[i].room = found[i].started + count, found[i].room - count
   end
-  return found
+  return alike and found or nil
 end
 
--- Notes that a job was started, with the score of its slot.
-local function note_started(found, jid, score) -- cold
-  for i = 1, #found do
-    local limit = found[i]
-    limit.noted = limit.noted + 1
-    if limit.max > 0 then
-      limit.held[#limit.held + 1] = score
-      limit.held[#limit.held + 1] = jid
+-- Notes that jobs were started, with the locks that lock_some has made. common has the limits of
+-- all of them, if they were admitted together.
+local function note_all_started(jobs, n, locks, common)
+  local ends, score
+  for i = 1, n do
+    local found = common or jobs[i].limits
+    if found and ends ~= locks[2 * i + 1] then
+      ends = locks[2 * i + 1]
+      score = slot_end(tonumber(ends))
+    end
+    for at = 1, found and #found or 0 do
+      local limit = found[at]
+      local held, last = limit.held, #limit.held
+      limit.noted = limit.noted + 1
+      if limit.max > 0 then
+        held[last + 1], held[last + 2] = score, locks[2 * i + 2]
+      end
     end
   end
 end
@@ -109,18 +122,22 @@ end
 
 -- Records the jobs that a call has started. Returns parked jobs to work where there is room.
 -- Returns whether others wait for a slot.
-local function settle_limits() -- cold
+local function settle_limits()
   local kept = false
   for _, limit in ipairs(met_limits or none) do
-    each_slice(try, 'zadd', limit_key(limit.name, 'held'), limit.held)
+    if #limit.held > SLICE then
+      each_slice(try, 'zadd', limit_key(limit.name, 'held'), limit.held)
+    elseif limit.held[1] then
+      try('zadd', limit_key(limit.name, 'held'), unpack(limit.held))
+    end
     if limit.rate > 0 then
       note_starts(limit, limit.noted)
     end
     if limit.passed then
       try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
     end
-    if limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or
-      limit.room <= 0 then
+    if (limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or
+      limit.room <= 0) and try('exists', limit_key(limit.name, 'wait')) == 1 then
       return_parked(limit)
     end
     kept = kept or limit.kept

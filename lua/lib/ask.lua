@@ -55,20 +55,25 @@ local function read_queues(first)
   return read_many(first)
 end
 
--- Reads the weights of count queues. Returns their sums.
+-- Reads the weights of count queues, usual ones as JSON, which is faster. Returns their sums.
 local function read_weights(text, count) -- cold
-  local sums, n, sum = {}, 0, 0
-  for word in string.gmatch(text, '%S+') do
-    local weight = tonumber(word)
-    if not weight or not (weight > 0 and weight < math.huge) then
-      number('Reserve', 'weights', word)
-      reject('Reserve', 'Arg "weights" not positive: ' .. word)
+  local ok, sums = pcall(cjson.decode, '[' .. string.gsub(text, ' ', ',') .. ']')
+  if not ok or string.find(text, '[^%d. ]') then
+    sums = {}
+    for word in string.gmatch(text, '%S+') do
+      sums[#sums + 1] = number('Reserve', 'weights', word)
     end
-    n, sum = n + 1, sum + weight
-    sums[n] = sum
   end
-  if n ~= count then
-    reject('Reserve', 'Arg "weights" has ' .. n .. ' for ' .. count .. ' queues')
+  local sum = 0
+  for i = 1, #sums do
+    if sums[i] <= 0 then
+      reject('Reserve', 'Arg "weights" not positive: ' .. sums[i])
+    end
+    sum = sum + sums[i]
+    sums[i] = sum
+  end
+  if #sums ~= count then
+    reject('Reserve', 'Arg "weights" has ' .. #sums .. ' for ' .. count .. ' queues')
   end
   return sums
 end

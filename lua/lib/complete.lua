@@ -1,8 +1,8 @@
 -- Completing one job, or many at once, each with its own outcome. Shared keys are read and written
 -- only once.
 
--- Whether a job of this call has limits.
-local frees_limits
+-- Whether a job of this call has limits, or an option that takes effect now.
+local frees_limits, has_ending
 
 -- Writes the fields that every outcome changes, the result, and the data if there is any.
 local function settle_result(item, state, queue) -- cold
@@ -48,9 +48,13 @@ local function read_completed(item, worker)
   if item.anybody and job[2] ~= 'running' then
     item.began = stamp -- it did not run
   end
-  if job[6] or job[7] then
-    item.grace, item.stored = job[6], job[7]
-    frees_limits = frees_limits or job[7] and letters_of(job[7])[LIMITED]
+  if job[6] then
+    item.grace = job[6]
+  end
+  if job[7] then
+    local has = letters_of(job[7])
+    item.stored, frees_limits = job[7], frees_limits or has[LIMITED]
+    has_ending = has_ending or has.ending
   end
   if item.next then
     return prepare_next(item)
@@ -234,7 +238,7 @@ local function complete(worker, items)
     else
       item.state = 'complete'
       settle(item, 'complete', '')
-      if item.stored and letters_of(item.stored).ending then
+      if has_ending and item.stored and has_any(item.stored, ENDING) then
         ending[#ending + 1] = item
       end
       if finished ~= owned then

@@ -33,7 +33,7 @@ local STAYING = 'bdfw'
 local ENDING = 'kruw'
 
 -- Whether a job with the options text has the one with this letter, or one of several.
-local function has_option(text, letter) -- cold
+local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
 
@@ -42,15 +42,19 @@ local function has_any(text, letters) -- cold
 end
 
 -- The sets of letters that this call has met, by the letters.
-local met_letters = {}
+local met_letters
 
 -- The letters of an options text, as a set for calls of many jobs. The set also has mortal, if one
 -- of them is a lifetime, and ending, if one takes effect when the job is complete.
-local function letters_of(text) -- cold
+local function letters_of(text)
   local letters = string.match(text, '^%a+') or ''
+  met_letters = met_letters or {}
   local found = met_letters[letters]
   if not found then
-    found = {mortal = has_any(letters, MORTAL), ending = has_any(letters, ENDING)}
+    found = {
+      mortal = string.find(letters, '[' .. MORTAL .. ']') ~= nil,
+      ending = string.find(letters, '[' .. ENDING .. ']') ~= nil,
+    }
     for letter in string.gmatch(letters, '%a') do
       found[letter] = true
     end

@@ -22,7 +22,7 @@ local MAX_NAME = 200
 -- The maximum number of holders of a full limit that are checked for expired locks.
 local LOOKED_UP = 20
 
-local function limit_key(name, part) -- cold
+local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
 end
 
@@ -34,10 +34,14 @@ local function check_limit_name(area, name) -- cold
 end
 
 -- The names in the options text.
-local function limits_of(text) -- cold
+local function limits_of(text)
   local _, values = split_options(text)
+  local listed = values[LIMITED]
+  if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
+    return listed -- as usual
+  end
   local found, seen = {}, {}
-  for _, name in ipairs(type(values[LIMITED]) == 'table' and values[LIMITED] or none) do
+  for _, name in ipairs(type(listed) == 'table' and listed or none) do
     if type(name) == 'string' and not seen[name] and #found < MAX_LIMITS then
       seen[name], found[#found + 1] = true, name
     end
@@ -62,14 +66,14 @@ local function read_limits(area, text) -- cold
 end
 
 -- The fields of a definition, each 0 if missing.
-local function parse_limit(text) -- cold
+local function parse_limit(text)
   local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
   max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
   return max, per > 0 and rate or 0, per
 end
 
 -- Reads a limit. most is the number of jobs that the call may start.
-local function read_limit(name, most) -- cold
+local function read_limit(name, most)
   local family = string.match(name, '^([^/]+)/.') or name
   local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
   local max, rate, per = parse_limit(stored[1] or stored[3])
@@ -140,7 +144,7 @@ local function note_starts(limit, n) -- cold
 end
 
 -- The score of a slot whose job is locked until a time.
-local function slot_end(ends) -- cold
+local function slot_end(ends)
   return string.format('%.0f', math.ceil(ends))
 end
 
@@ -214,50 +218,42 @@ local function leave_limits(jid, stored) -- cold
   end
 end
 
--- Frees the slots of jobs that no longer run, which are lists of jids by the names of their limits,
--- in order of the names.
-local function free_slots(names_in_order, jids) -- cold
-  for _, name in ipairs(names_in_order) do
-    local freed = try('zrem', limit_key(name, 'held'), unpack(jids[name]))
-    if type(freed) == 'number' and freed > 0 then
-      limit_freed(name)
-    end
-  end
-end
-
--- Called when a job with these options, or false, has stopped running.
-local function stop_limited(jid, stored) -- cold
-  if not stored or not has_option(stored, LIMITED) then
-    return
-  end
-  local found, jids = limits_of(stored), {}
-  for i = 1, #found do
-    jids[found[i]] = {jid}
-  end
-  free_slots(found, jids)
-end
-
--- Like stop_limited, for the items of a call, which have their stored options if any. A job that
--- any caller may end may have been parked.
-local function stop_all_limited(items) -- cold
+-- Called when the jobs of these items have stopped running. They have their stored options if any.
+-- A job that any caller may end may have been parked.
+local function stop_all_limited(items)
   local found, jids, seen = {}, {}, {}
   for i = 1, #items do
-    local stored = items[i].stored
-    if stored and items[i].anybody then
-      leave_limits(items[i].jid, stored)
-      stored = nil
-    end
-    if stored and not seen[stored] then
-      seen[stored] = has_option(stored, LIMITED) and limits_of(stored) or none
-    end
-    for _, name in ipairs(stored and seen[stored] or none) do
-      if not jids[name] then
-        jids[name], found[#found + 1] = {}, name
+    local item = items[i]
+    local stored = item.stored
+    if stored and item.anybody then
+      leave_limits(item.jid, stored)
+    elseif stored then
+      local its = seen[stored] or none
+      if its == none and has_option(stored, LIMITED) then
+        its = limits_of(stored)
+        seen[stored] = its
       end
-      table.insert(jids[name], items[i].jid)
+      for at = 1, #its do
+        local name = its[at]
+        if not jids[name] then
+          jids[name], found[#found + 1] = {}, name
+        end
+        jids[name][#jids[name] + 1] = item.jid
+      end
     end
   end
-  free_slots(found, jids)
+  for i = 1, #found do
+    local freed = try('zrem', limit_key(found[i], 'held'), unpack(jids[found[i]]))
+    if type(freed) == 'number' and freed > 0
+      and try('exists', limit_key(found[i], 'wait')) == 1 then
+      limit_freed(found[i])
+    end
+  end
+end
+
+-- The same for one job with these options, or false.
+local function stop_limited(jid, stored) -- cold
+  stop_all_limited({{jid = jid, stored = stored}})
 end
 
 -- Holds the named limits of a job, or all if none are named, for some seconds; longer holds stay.

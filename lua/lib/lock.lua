@@ -91,30 +91,9 @@ local function may_start(jid, job, settings, run) -- cold
   return true
 end
 
--- The options text of the first count jobs if all have the same, without lifetimes, and may start
--- if their limits allow it; otherwise nil.
-local function alike(count, jobs, run) -- cold
-  local text = count > 1 and jobs[1][OPTIONS]
-  if not text or has_any(text, EXPIRING) or run and parked_here > 0 then
-    return nil
-  end
-  for i = 1, count do
-    if jobs[i][OPTIONS] ~= text or not jobs[i][KLASS] then
-      return nil
-    end
-  end
-  return text
-end
-
 -- Decides about the first count jobs, some of which have limits. Returns the number of jobs that
--- don't stay where they are, and the limits of all of them if these are the same and have room for
--- all.
-local function admit_all(jids, count, jobs, settings, run) -- cold
-  local text = alike(count, jobs, run)
-  local found = text and run and admit_alike(text, count, settings.most or 1)
-  if found then
-    return count, found
-  end
+-- don't stay where they are.
+local function admit_each(jids, count, jobs, settings, run) -- cold
   for i = 1, count do
     local stored = jobs[i][OPTIONS]
     if stored and has_option(stored, LIMITED)
@@ -123,22 +102,6 @@ local function admit_all(jids, count, jobs, settings, run) -- cold
     end
   end
   return count
-end
-
--- Notes that jobs were started, with the locks that lock_some has made. common has the limits of
--- all of them, if they were admitted together.
-local function note_all_started(jobs, n, locks, common) -- cold
-  local ends, score
-  for i = 1, n do
-    local found = common or jobs[i].limits
-    if found and ends ~= locks[2 * i + 1] then
-      ends = locks[2 * i + 1]
-      score = slot_end(tonumber(ends))
-    end
-    if found then
-      note_started(found, locks[2 * i + 2], score)
-    end
-  end
 end
 
 -- Reads the scores of the first count jobs to park. A job that is not in work, because its lock was
@@ -197,6 +160,7 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
   local popped = entry(now, '"popped"', details)
   local jobs, waited, locks = sized(jids), sized(jids), {'0', NO_LIST, false, unpack(jids)}
   local n, count, over, limited, fair, common = 0, #jids, 0, false, false, nil
+  local text, has, special, expiring -- the options text of the job before, and its letters
   local passed, parked_before = false, parked_here
   for i = 1, count do
     local key = job_key(jids[i])
@@ -215,8 +179,13 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
       break
     end
     if stored then
-      local has = letters_of(stored)
+      if stored ~= text then
+        text = stored
+        has = letters_of(stored)
+      end
       limited, fair = limited or has[LIMITED], fair or has[FAIR]
+      special = special or has[LOCK_TIME] or has[ON_LOST]
+      expiring = expiring or has[START_BY] or has[TTL]
       if (has[START_BY] or has[TTL]) and is_over(jids[i], stored, 'waiting') then
         job.over, over = true, over + 1
         if run and over >= droppable then
@@ -227,8 +196,11 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
     end
   end
   if limited then
-    count, common = admit_all(jids, count, jobs, settings, run)
+    if run and count > 0 and not expiring and parked_here == 0 then
+      common = admit_alike(count, jobs, settings.most or 1)
+    end
     if not common then
+      count = admit_each(jids, count, jobs, settings, run)
       read_scores(queue, jids, count, jobs, settings, run)
     end
   end
@@ -249,7 +221,6 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
   local put_at, put_time -- of the job before: many were put at the same time
   for i = 1, count do
     local jid, job, key = jids[i], jobs[i], waited[i]
-    local has = job[OPTIONS] and letters_of(job[OPTIONS]) or none
     if limited and job.refused then
       put_aside(queue, jid, job, run)
     elseif not (job.over and drop_expired(jid, 'waiting'))
@@ -261,7 +232,7 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
         read_rest(jid, key, job, popped, cap)
       end
       local ends = expires
-      if settings.lock_time or has[LOCK_TIME] or has[ON_LOST] then
+      if settings.lock_time or special then
         ends = lock_special(key, job, worker, settings)
       else
         call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)

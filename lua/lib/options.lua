@@ -6,7 +6,7 @@
 -- functions decode the JSON. Text that can't be decoded counts as no options.
 
 -- The letters and the decoded JSON; none if there is no text, or it is damaged.
-local function split_options(text) -- cold
+local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
   if ok and type(values) == 'table' then
