@@ -1,14 +1,14 @@
 // Package qless is a job queue on Redis: jobs with priorities, delays, dependencies, retries,
 // recurring schedules, tags, tracking, failure groups, statistics and a history of each job.
 //
-// A program puts jobs into queues, and workers run the handlers for their klasses. A [Klass] is
-// the kind of a job: its name, the type of its data and its default options.
+// A program puts jobs into queues, and workers run the handlers for their klasses. A [Klass] is the
+// kind of a job: a name, the type of the data, and default options.
 //
 //	type Mail struct{ To string }
 //
 //	var Welcome = qless.NewKlass[Mail]("Welcome", qless.Retries(3))
 //
-// It is put and handled with a client:
+// A client puts and handles such jobs:
 //
 //	client, err := qless.Dial(ctx, "redis://localhost:6379", nil)
 //	if err != nil {
@@ -30,7 +30,7 @@
 //	})
 //	return worker.Run(ctx) // until the context ends
 //
-// A job is complete once its handler has returned nil. After an error, it is retried, and fails
+// A job is complete once the handler has returned nil. After an error, it is retried, and fails
 // when no retries are left.
 //
 // # Queues and jobs
@@ -57,8 +57,8 @@
 //
 // # Options
 //
-// Each option is a type, whose doc comment states its unit and default. The parameter type of a
-// call determines which options it accepts. docs/extensions.md lists their costs.
+// Each option is a type, whose doc comment states the unit and default. The parameter type of a
+// call determines the accepted options. docs/extensions.md lists their costs.
 //
 //   - Identity and order: [JID], [If], [Unique], [Priority], [Fair], [Limits], [Tags], [Headers].
 //   - Times and retries: [Delay], [At], [Retries], [LockTime], [OnLost], [MaxRunTime], [StartBy],
@@ -107,8 +107,8 @@
 //
 // # Errors
 //
-// Calls for many or large jobs run several scripts, each in bounded time. If a later one fails,
-// they return the results of the others with the error, unless noted otherwise.
+// Calls for many or large jobs run several scripts, each in bounded time. If a later script fails,
+// the results of the others are returned with the error, unless noted otherwise.
 //
 // Every error is an [*Error]; compare it with a [Code] using [errors.Is]. Commands that are not
 // safe to run twice are never sent twice: if the connection breaks before the reply, or the

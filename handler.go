@@ -13,14 +13,14 @@ import (
 	"github.com/qless/qless-go/internal/slots"
 )
 
-// A Handler does the work of a job. Its result decides what happens to the job:
+// A Handler does the work of a job. Its result decides what happens next:
 //
-//   - nil completes it and saves its data, unless the handler has ended it itself;
-//   - [Next] completes it and puts it into another queue;
-//   - [Snooze] releases it for a time, without using up a retry;
-//   - [RetryIn] retries it after a time, and [FailWith] fails it at once;
-//   - any other error retries it after the worker's [Backoff], or fails it if it has no retries
-//     left.
+//   - nil completes the job and saves its data, unless the handler has already ended it;
+//   - [Next] completes the job and puts it into another queue;
+//   - [Snooze] releases the job for a time, without using up a retry;
+//   - [RetryIn] retries the job after a time, and [FailWith] fails it at once;
+//   - any other error retries the job after the worker's [Backoff], or fails it for lack of
+//     retries.
 //
 // A panic fails the job, with its stack as the message.
 //
@@ -32,8 +32,8 @@ import (
 // before the server received the outcome.
 type Handler func(ctx context.Context, job *Job) error
 
-// Typed returns a handler that decodes the job's data into a T before it calls work. Data that does
-// not fit fails the job in the group <klass>:data. It panics if work is nil.
+// Typed returns a handler that decodes the job's data into a T before calling work. Data that does
+// not fit fails the job in the group <klass>:data. Typed panics if work is nil.
 func Typed[T any](work func(ctx context.Context, job *Job, data T) error) Handler {
 	if work == nil {
 		panic("qless: Typed: nil function")
@@ -49,7 +49,7 @@ func Typed[T any](work func(ctx context.Context, job *Job, data T) error) Handle
 
 // TypedResult returns a handler as [Typed] does. The return value of work becomes the job's result
 // ([Job.SetResult]) if the job is complete, and is dropped otherwise. A result that can't be JSON
-// fails the job in the group <klass>:result. It panics if work is nil.
+// fails the job in the group <klass>:result. TypedResult panics if work is nil.
 func TypedResult[T, R any](work func(ctx context.Context, job *Job, data T) (R, error)) Handler {
 	if work == nil {
 		panic("qless: TypedResult: nil function")
@@ -92,8 +92,8 @@ type HandleOption interface{ applyHandle(*route) }
 
 // Concurrency is an option of [Worker.Handle]: the maximum number of jobs of the klass that the
 // worker runs at once, to protect the memory or the processors of its machine. 0 is the default: as
-// many as the Concurrency of the [WorkerConfig] allows. A pattern has one number for all klasses
-// that it matches.
+// many as the Concurrency of the [WorkerConfig] allows. A pattern has one number for all matching
+// klasses.
 //
 // Further jobs are handed back to the front of their queues, without using up a retry, and the
 // worker takes no job from these queues until one of the klass has ended. Jobs of other klasses
@@ -115,7 +115,7 @@ type route struct {
 	pool       *gather.Pool[*run]
 }
 
-// newRoute returns the route of a klass. It panics if the arguments are invalid.
+// newRoute returns the route of a klass, and panics if the arguments are invalid.
 func newRoute(klass string, handler Handler, options []HandleOption) *route {
 	refuse := func(problem any) { panic(fmt.Sprintf("qless: Handle(%q): %v", klass, problem)) }
 	switch {
@@ -165,8 +165,8 @@ type mux struct {
 	prefixes map[string]*route // by the prefix of the klass; "" matches every klass
 }
 
-// add registers a route for a klass or, if the pattern ends in *, for every klass with that
-// prefix. It panics if there is one already.
+// add registers a route for a klass or, if the pattern ends in *, for every klass with that prefix.
+// A second route panics.
 func (m *mux) add(pattern string, r *route) {
 	if m.exact == nil {
 		m.exact, m.prefixes = map[string]*route{}, map[string]*route{}

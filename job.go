@@ -24,25 +24,24 @@ const (
 	StateComplete  State = "complete"
 	StateDepends   State = "depends"   // waits for other jobs
 	StateFailed    State = "failed"    // is in a failure group
-	StateRunning   State = "running"   // a worker has its lock
+	StateRunning   State = "running"   // locked by a worker
 	StateScheduled State = "scheduled" // waits until its delay is over
-	StateTimedOut  State = "timed_out" // was taken from its worker, and is the next to be popped
+	StateTimedOut  State = "timed_out" // taken from a worker, and the next to be popped
 	StateWaiting   State = "waiting"
 )
 
-// A Job is a snapshot of a job on the server. Methods that take a context change the job on the
-// server and never the struct, except for [Job.Refresh], which reads it again. It is not safe for
-// concurrent use.
+// A Job is a snapshot of a job on the server, not safe for concurrent use. Methods with a context
+// change the job on the server and never the struct, except for [Job.Refresh].
 //
 // In a handler, History, Dependencies, Dependents and Tracked are empty until [Job.Refresh] is
 // called.
 //
-// Methods that end a run or renew its lock act as the client's worker. They fail with [ErrLockLost]
-// if the job now belongs to another worker, with [ErrNotRunning] if it belongs to none, and with
-// [ErrNotFound] if it no longer exists. In a handler, they and Move also fail with [ErrLockLost]
-// once the worker has dropped the run, even if it runs the job again.
+// Methods that end a run or renew a lock act as the client's worker. They fail with [ErrLockLost]
+// if the job now belongs to another worker, with [ErrNotRunning] if to none, and with [ErrNotFound]
+// if the job is gone. In a handler, these methods and Move also fail with [ErrLockLost] once the
+// worker has dropped the run, even if the job runs there again.
 //
-// A Job from elsewhere, such as Job{} or one decoded from JSON, has no client: its methods with a
+// A Job from elsewhere, such as Job{} or one decoded from JSON, has no client: methods with a
 // context return [ErrInvalid].
 type Job struct {
 	// Identity.
@@ -53,15 +52,15 @@ type Job struct {
 	// Klass names the work to do.
 	Klass string `json:"klass"`
 
-	// Data is the job's data as JSON, byte for byte as it was put. A change made here is saved by
-	// Complete, Next, Fail, Retry, Release, Heartbeat and Move. Data that is not JSON, such as the
-	// NaN of other languages, is a string in the JSON of a Job.
+	// Data is the job's data as JSON, byte for byte as put. A change made here is saved by Complete,
+	// Next, Fail, Retry, Release, Heartbeat and Move. Data that is not JSON, such as the NaN of other
+	// languages, is a string in the JSON of a Job.
 	Data json.RawMessage `json:"data,omitempty"`
 
 	// Headers travel with the job.
 	Headers Headers `json:"headers,omitempty"`
 
-	// Tags are the job's tags, in the order it got them.
+	// Tags are the job's tags, oldest first.
 	Tags Tags `json:"tags,omitempty"`
 
 	// SpawnedFrom is the jid of the recurring job behind this one, if any.
@@ -95,29 +94,29 @@ type Job struct {
 	// It is zero in a handler, and in lists other than that of [Client.Jobs].
 	Due time.Time `json:"due,omitzero"`
 
-	// Expires is when the lock of a running job ends, or zero if it has none.
+	// Expires is when the lock of a running job ends, or zero without a lock.
 	Expires time.Time `json:"expires,omitzero"`
 
-	// PoppedAt is when the job was popped, or zero if it did not come from a pop or a worker.
+	// PoppedAt is when the job was popped, or zero unless the job comes from a pop or a worker.
 	PoppedAt time.Time `json:"popped_at,omitzero"`
 
 	// Until is when the job's life ends, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor], or zero if
-	// it does not end.
+	// never.
 	Until time.Time `json:"until,omitzero"`
 
-	// Waited is the time from the job's put, or its previous pop, to its pop, including its delay. It
-	// is 0 if the job did not come from a pop or a worker.
+	// Waited is the time from the job's put, or the previous pop, to this pop, including the delay, or
+	// 0 unless the job comes from a pop or a worker.
 	Waited time.Duration `json:"-"`
 
 	// Runs.
 
-	// Retries is the number of retries that the job gets in each of its queues.
+	// Retries is the job's number of retries in each queue.
 	Retries int `json:"retries"`
 
 	// Remaining is the number of retries left.
 	Remaining int `json:"remaining"`
 
-	// Attempt is the number of this attempt to run the job in its queue, from 1.
+	// Attempt is the number of this attempt to run the job in the queue, from 1.
 	Attempt int `json:"attempt"`
 
 	// Failure describes why the job failed or was last retried, or is nil.
@@ -126,8 +125,8 @@ type Job struct {
 	// Progress is the latest progress of the job ([Job.SetProgress]), or nil.
 	Progress *Progress `json:"progress,omitempty"`
 
-	// Attempts are the last 25 runs of the job that did not complete it, oldest first. A handler, and
-	// a list other than that of [Client.Jobs], reads them by [Job.Refresh].
+	// Attempts are the last 25 runs that did not complete the job, oldest first. A handler, and a list
+	// other than that of [Client.Jobs], reads them by [Job.Refresh].
 	Attempts []Attempt `json:"attempts,omitempty"`
 
 	// History holds the events of the job, oldest first.
@@ -145,11 +144,11 @@ type Job struct {
 	// thousands, some that change in the meantime may be missing.
 	Dependents []string `json:"dependents,omitempty"`
 
-	// FailedDependencies are the failed jobs that this one waited for, sorted by jid, if it was put
-	// with [OnFailureRun] or [OnFailureFail].
+	// FailedDependencies are the failed jobs that a job put with [OnFailureRun] or [OnFailureFail] has
+	// waited for, sorted by jid.
 	FailedDependencies []FailedDependency `json:"failed_dependencies,omitempty"`
 
-	// Options are the other options of its put.
+	// Options are the other options of the put.
 	Options JobOptions `json:"options,omitzero"`
 
 	client *Client
@@ -158,8 +157,8 @@ type Job struct {
 	run    jobRun // by a worker of this process; nil otherwise
 	result string // set by SetResult, as JSON; empty if none
 
-	undecoded error    // why Data is still in its envelope; nil if it is not
-	dataSum   uint64   // the checksum of Data as it was read
+	undecoded error    // why Data is still in an envelope; nil otherwise
+	dataSum   uint64   // the checksum of Data as read
 	leftOut   []string // the relations not read yet
 }
 
@@ -174,7 +173,7 @@ type Failure struct {
 	Group   string    `json:"group"`
 	Message string    `json:"message"`
 	When    time.Time `json:"when,omitzero"`
-	Worker  string    `json:"worker,omitempty"` // empty if no worker failed it
+	Worker  string    `json:"worker,omitempty"` // empty if there was none
 }
 
 // A HistoryEntry is an event in the history of a job.
@@ -199,7 +198,7 @@ type HistoryEntry struct {
 	Details map[string]json.RawMessage `json:"details,omitempty"`
 }
 
-// An Attempt is a run that did not complete its job.
+// An Attempt is a run that did not complete the job.
 type Attempt struct {
 	// The end of the run: retried, failed, released, lost or timed_out.
 	What string `json:"what"`
@@ -207,10 +206,10 @@ type Attempt struct {
 	// Began is when the worker took the job.
 	Began time.Time `json:"began,omitzero"`
 
-	// Ran is how long the worker held the job: if it was lost, until the lock ended.
+	// Ran is how long the worker held the job: a lost job, until the lock ended.
 	Ran time.Duration `json:"ran"`
 
-	// Delay is how long the job then had to wait before its next run.
+	// Delay is how long the job then had to wait before the next run.
 	Delay time.Duration `json:"delay,omitempty"`
 
 	Worker string `json:"worker,omitempty"`
@@ -230,7 +229,7 @@ func (a *Attempt) UnmarshalJSON(text []byte) error { return units.Unmarshal(text
 
 // A jobRun is the run of a job by a worker of this process.
 type jobRun interface {
-	// end calls a command to end the job, and records the outcome if it succeeds.
+	// end calls a command to end the job, and on success records the outcome.
 	end(outcome Outcome, command func() error) error
 
 	// isLost reports whether the worker has lost the job.
@@ -240,7 +239,7 @@ type jobRun interface {
 	setProgress(r *progressReport)
 }
 
-// endBy runs a command of the handler to end the job, and records the outcome if it succeeds.
+// endBy runs a command of the handler to end the job, and on success records the outcome.
 func (j *Job) endBy(outcome Outcome, command func() error) error {
 	if j.run == nil {
 		return command()
@@ -257,8 +256,8 @@ func (j *Job) usable(op string) error {
 	return nil
 }
 
-// held returns an error if the run that the job was passed to has lost it. The server can't check
-// that: it only knows the worker, which may be running the job again.
+// held returns an error if the job's run has lost the lock. The server can't check that, as the
+// worker may be running the job again.
 func (j *Job) held(op string) error {
 	if err := j.usable(op); err != nil {
 		return err
@@ -278,8 +277,8 @@ func (j *Job) Unmarshal(v any) error {
 	return unmarshal(j.JID, j.Data, v)
 }
 
-// SetData replaces Data, encoded as by [Queue.Put]. The next call of Complete, Next, Fail, Retry,
-// Release, Heartbeat or Move saves it on the server.
+// SetData replaces Data, encoded as by [Queue.Put], for the next call of Complete, Next, Fail,
+// Retry, Release, Heartbeat or Move to save on the server.
 func (j *Job) SetData(data any) error {
 	raw, err := encodeData("set data", j.JID, data)
 	if err != nil {
@@ -289,7 +288,7 @@ func (j *Job) SetData(data any) error {
 	return nil
 }
 
-// data returns the data to save, as the server stores it.
+// data returns the data to save, in the server's form.
 func (j *Job) data(op string) (string, error) {
 	data, err := encodeData(op, j.JID, j.stored())
 	if err != nil {
@@ -298,8 +297,8 @@ func (j *Job) data(op string) (string, error) {
 	return j.client.encode(op, j.JID, j.Klass, "data", data)
 }
 
-// Complete marks the job complete and saves its data. Jobs waiting only for this one can then
-// be popped, 250 at a time. If ctx ends meanwhile, workers release the others.
+// Complete marks the job complete and saves the data. Jobs waiting only for this one can then be
+// popped, 250 at a time. If ctx ends meanwhile, workers release the others.
 //
 // Completed jobs are kept for a time (jobs-history, [KeepFor]) and up to a number
 // (jobs-history-count).
@@ -307,8 +306,8 @@ func (j *Job) Complete(ctx context.Context) error {
 	return j.complete(ctx, Outcome{Action: ActionComplete})
 }
 
-// Next completes the job, saves its data, and puts it into another queue as the same job with fresh
-// retries. Fields that the options do not set stay as they were.
+// Next completes the job, saves the data, and puts the same job into another queue with fresh
+// retries. Fields not set by the options stay unchanged.
 func (j *Job) Next(ctx context.Context, queue string, options ...NextOption) error {
 	if err := j.held("complete"); err != nil {
 		return err
@@ -379,10 +378,9 @@ func (c *Client) settleDeferred(ctx context.Context) {
 // settleBatchSize is the minimum number of deferred jobs of a sweep if others are left.
 const settleBatchSize = 100
 
-// Fail marks the job failed and saves its data. The job is kept in a failure group until it is
-// moved, unfailed or canceled, unless [KeepFailedFor] or jobs-failed-history limits that. The
-// group names a kind of failure, such as an error type; the message describes this one. Each is cut
-// to 16 KiB.
+// Fail marks the job failed and saves the data. The job is kept in a failure group until moved,
+// unfailed or canceled, unless [KeepFailedFor] or jobs-failed-history limits that. The group names
+// a kind of failure, such as an error type; the message describes this one. Each is cut to 16 KiB.
 func (j *Job) Fail(ctx context.Context, group, message string) error {
 	if err := j.held("fail"); err != nil {
 		return err
@@ -402,9 +400,10 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 	return err
 }
 
-// Retry puts the job back into its queue after a delay, uses up a retry, and saves its data. It
-// returns the number of retries left, or -1 if there was none and the job has failed in the group,
-// with the message. An empty group means failed-retries-<queue>. A negative delay is [ErrInvalid].
+// Retry puts the job back into the queue after a delay, uses up a retry, and saves the data. The
+// result is the number of retries left, or -1 if there was none and the job has failed in the
+// group, with the message. An empty group means failed-retries-<queue>. A negative delay is
+// [ErrInvalid].
 func (j *Job) Retry(
 	ctx context.Context, delay time.Duration, group, message string,
 ) (remaining int, err error) {
@@ -436,9 +435,9 @@ func (j *Job) Retry(
 	return max(left, -1), err
 }
 
-// Release puts the job back into its queue without using up a retry, and saves its data, as
-// [Snooze] does for handlers. It can be popped after the delay: with 0 at once, before others of
-// its priority. A negative delay is [ErrInvalid].
+// Release puts the job back into the queue without using up a retry, and saves the data, as
+// [Snooze] does for handlers. The job can be popped after the delay: with 0 at once, before others
+// of its priority. A negative delay is [ErrInvalid].
 func (j *Job) Release(ctx context.Context, delay time.Duration) error {
 	if err := j.held("release"); err != nil {
 		return err
@@ -462,8 +461,8 @@ func (j *Job) checkDelay(op string, delay time.Duration) error {
 	return nil
 }
 
-// Heartbeat renews the job's lock for its [LockTime] or, without one, the queue's heartbeat time.
-// It saves the data and returns the new end of the lock, in whole seconds.
+// Heartbeat saves the data, renews the lock for the job's [LockTime] or, without one, the queue's
+// heartbeat time, and returns the lock's new end, in whole seconds.
 func (j *Job) Heartbeat(ctx context.Context) (expires time.Time, err error) {
 	if err := j.held("heartbeat"); err != nil {
 		return time.Time{}, err
@@ -516,8 +515,7 @@ func (j *Job) Unfail(ctx context.Context, options ...UnfailOption) error {
 	return err
 }
 
-// Cancel cancels the job like [Client.Cancel]. If other jobs depend on it, the error is
-// [ErrHasDependents].
+// Cancel cancels the job like [Client.Cancel]. A job with dependents is [ErrHasDependents].
 func (j *Job) Cancel(ctx context.Context) error {
 	if err := j.usable("cancel"); err != nil {
 		return err
@@ -525,9 +523,9 @@ func (j *Job) Cancel(ctx context.Context) error {
 	return j.endBy(Outcome{}, func() error { return j.client.Cancel(ctx, j.JID) })
 }
 
-// Move puts the job into a queue, whatever its state, and saves its data. A worker that runs it
-// loses it; a failed or completed job runs again. Fields that the options do not set stay as they
-// were. If [IfFinished] or [IfNotRunning] leaves it where it is, the error is [ErrExists].
+// Move puts the job into a queue, whatever its state, and saves the data. A worker that runs the
+// job loses it; a failed or completed job runs again. Fields not set by the options stay unchanged.
+// A move refused by [IfFinished] or [IfNotRunning] is [ErrExists].
 func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) error {
 	if err := j.held("requeue"); err != nil {
 		return err
@@ -560,7 +558,7 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	})
 }
 
-// Tag adds tags to the job. Its present tags keep their place.
+// Tag adds tags to the job, after the present tags.
 func (j *Job) Tag(ctx context.Context, tags ...string) error {
 	return j.changeTags(ctx, "add", tags)
 }
@@ -587,14 +585,13 @@ func (j *Job) Depend(ctx context.Context, jids ...string) error {
 	return j.changeDependencies(ctx, "upon", jids)
 }
 
-// Undepend removes dependencies of a job in the state [StateDepends]. Once none is left, it can be
-// popped. The errors are those of Depend.
+// Undepend removes dependencies of a job in the state [StateDepends]. Once none is left, the job
+// can be popped. The errors are those of Depend.
 func (j *Job) Undepend(ctx context.Context, jids ...string) error {
 	return j.changeDependencies(ctx, "off", jids)
 }
 
-// UndependAll removes all dependencies of a job that waits for others, so that it can be popped.
-// The errors are those of Depend.
+// UndependAll removes all dependencies like Undepend, so that the job can be popped.
 func (j *Job) UndependAll(ctx context.Context) error {
 	if err := j.usable("depends"); err != nil {
 		return err
@@ -635,7 +632,7 @@ func (j *Job) changeDependencies(ctx context.Context, action string, jids []stri
 	return err
 }
 
-// SetPriority changes the job's priority, and its place in the queue if it is waiting.
+// SetPriority changes the job's priority, and a waiting job's place in the queue.
 func (j *Job) SetPriority(ctx context.Context, priority int) error {
 	if err := j.usable("priority"); err != nil {
 		return err
@@ -650,7 +647,7 @@ func (j *Job) SetPriority(ctx context.Context, priority int) error {
 // Track starts tracking the job: its events are published, and package inspect lists it.
 func (j *Job) Track(ctx context.Context) error { return j.track(ctx, "track") }
 
-// Untrack stops tracking the job, even if it no longer exists.
+// Untrack stops tracking the job, even a deleted one.
 func (j *Job) Untrack(ctx context.Context) error { return j.track(ctx, "untrack") }
 
 func (j *Job) track(ctx context.Context, action string) error {
@@ -685,8 +682,7 @@ func (j *Job) Log(ctx context.Context, message string, details any) error {
 	return err
 }
 
-// Refresh reads the job again, with all its fields. If it no longer exists, the error is
-// [ErrNotFound].
+// Refresh reads the job again, with all fields. A deleted job is [ErrNotFound].
 func (j *Job) Refresh(ctx context.Context) error {
 	if err := j.usable("get"); err != nil {
 		return err

@@ -13,13 +13,13 @@ import (
 )
 
 // Limits names the limits of a job, from 1 to 8. The job is started only while each has room, and
-// then takes a place in all of them. [Limit.Set] defines a limit; one that was never set always has
-// room. A name such as "shopify/42" has the definition of "shopify" unless it has its own, so that
-// one definition serves many keys.
+// then takes a place in all of them. [Limit.Set] defines a limit; a limit that was never set always
+// has room. A name such as "shopify/42" without a definition has that of "shopify", so that one
+// definition serves many keys.
 //
-// A job without room is parked: it is scheduled until there is room, and then returns to its place
-// in the queue, which uses up no retry. The limits stay with the job in all its queues. A name has
-// 1 to 200 bytes, without spaces or control characters.
+// A job without room is parked: scheduled until there is room, and then put back into its place in
+// the queue, without using up a retry. The limits stay with the job in all queues. A name has 1 to
+// 200 bytes, without spaces or control characters.
 type Limits []string
 
 func (o Limits) applyPut(given *jobopts.Options) {
@@ -43,7 +43,7 @@ type LimitConfig struct {
 	// Concurrency is the maximum number of jobs at once. 0 means no maximum.
 	Concurrency int `json:"concurrency,omitempty"`
 
-	// Per is the period of Rate, from 1 ms to 366 days. It can be set only with Rate.
+	// Per is the period of Rate, from 1 ms to 366 days, and is set only with Rate.
 	Per time.Duration `json:"per,omitempty"`
 
 	// Rate is the maximum number of starts in any period of length Per, up to 1,000,000. 0 means no
@@ -76,8 +76,8 @@ func (c LimitConfig) check(op string) error {
 	return nil
 }
 
-// A Limit is a handle to a named limit, for jobs with the option [Limits]. It is safe for
-// concurrent use.
+// A Limit is a handle to a named limit, for jobs with the option [Limits], and safe for concurrent
+// use.
 type Limit struct {
 	client *Client
 	name   string
@@ -106,7 +106,7 @@ func (l *Limit) Set(ctx context.Context, config LimitConfig) error {
 	return err
 }
 
-// Unset removes the definition of the limit and ends its hold. A key then has the definition of its
+// Unset removes the definition of the limit and ends the hold. A key then has the definition of its
 // family; otherwise its parked jobs can start, some within about a minute.
 func (l *Limit) Unset(ctx context.Context) error {
 	const op = "limit.delete"
@@ -118,8 +118,8 @@ func (l *Limit) Unset(ctx context.Context) error {
 }
 
 // Hold keeps all jobs with the limit from starting for the duration d, whether or not the limit has
-// a definition. It replaces an earlier hold; 0 ends it. The keys of a family are not held. In a
-// handler, see [Throttled].
+// a definition. An earlier hold is replaced; 0 ends the hold. The keys of a family are not held. In
+// a handler, see [Throttled].
 func (l *Limit) Hold(ctx context.Context, d time.Duration) error {
 	const op = "limit.hold"
 	if err := checkLimitName(op, l.name); err != nil {
@@ -133,10 +133,10 @@ func (l *Limit) Hold(ctx context.Context, d time.Duration) error {
 }
 
 // Throttled is returned by a handler at the limit of another service, for instance a "429 Too Many
-// Requests". The job is released: it uses up no retry, its data is saved, and it is the next to
-// start when its limits have room. The named limits of the job, or all of its limits, are held for
-// the duration d, as by [Limit.Hold]. A longer hold stays in place. A job without such a limit is
-// put back for d, as by [Snooze].
+// Requests". The job is released without using up a retry, its data is saved, and it is the next to
+// start when its limits have room. The named limits of the job, or all, are held for the duration
+// d, as by [Limit.Hold]. A longer hold stays in place. A job without such a limit is put back for
+// d, as by [Snooze].
 func Throttled(d time.Duration, names ...string) error {
 	if d <= 0 {
 		d = minSnooze
@@ -151,16 +151,16 @@ type FairOption struct {
 }
 
 // A Weight is the number of turns that a tenant gets for each turn of one with weight 1, from 0.01
-// to 100. It is an argument of [Fair]; each job has its own. Defaults to 1.
+// to 100. Each job has its own, as an argument of [Fair]. Defaults to 1.
 type Weight float64
 
 // Fair shares a queue between tenants, such as customers: their waiting jobs are popped in turn,
-// whichever tenant put its jobs first or put more of them. The jobs of a tenant keep their order.
+// whichever tenant put jobs first, or more of them. The jobs of a tenant keep their order.
 //
 // Priorities come first: tenants take turns among the jobs of one priority, which must be from
 // -10000 to 10000. Jobs without the option precede them, and so do jobs that are retried or
-// released. A job keeps its tenant in all its queues. Clients in other languages pop jobs in the
-// same order.
+// released. A job keeps its tenant in all queues. Clients in other languages pop jobs in the same
+// order.
 func Fair(tenant string, weight ...Weight) FairOption {
 	o := FairOption{tenant, 1}
 	for _, w := range weight {

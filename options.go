@@ -100,8 +100,8 @@ func (o Priority) applyPut(given *jobopts.Options)  { given.Priority = (*int)(&o
 func (o Priority) applyNext(given *jobopts.Options) { given.Priority = (*int)(&o) }
 func (o Priority) applyRecur(given *recurOptions)   { given.Priority = (*int)(&o) }
 
-// Retries is the number of retries of a job before it fails; the loss of a lock uses up one, too.
-// The default is 5, or the job's present number; 0 means none.
+// Retries is the number of retries before a job fails; the loss of a lock uses up one, too. The
+// default is 5, or the job's present number; 0 means none.
 type Retries int
 
 func (o Retries) applyPut(given *jobopts.Options)    { given.Retries = (*int)(&o) }
@@ -109,8 +109,8 @@ func (o Retries) applyNext(given *jobopts.Options)   { given.Retries = (*int)(&o
 func (o Retries) applyUnfail(given *jobopts.Options) { given.Retries = (*int)(&o) }
 func (o Retries) applyRecur(given *recurOptions)     { given.Retries = (*int)(&o) }
 
-// Tags are the tags of a job, in place of its present ones. An empty list removes those. The
-// default is none, or the job's present tags.
+// Tags replace the tags of a job; an empty list removes them. The default is none, or the job's
+// present tags.
 type Tags []string
 
 func (o Tags) applyPut(given *jobopts.Options)  { given.Tags = append([]string{}, o...) }
@@ -127,11 +127,11 @@ type Delay time.Duration
 func (o Delay) applyPut(given *jobopts.Options)  { given.Delay = (*time.Duration)(&o) }
 func (o Delay) applyNext(given *jobopts.Options) { given.Delay = (*time.Duration)(&o) }
 
-// DependsOn makes a job wait until other jobs are complete. If it is used twice, the lists are
+// DependsOn makes a job wait until other jobs are complete. The lists of several options are
 // joined. Jobs that do not exist ([DependsOn.MustExist]) or are already complete are not waited
-// for. If one of them fails, the job keeps waiting until that one is unfailed and completed,
-// unless [OnFailure] says otherwise. A circle of jobs that wait for one another is [ErrInvalid]:
-// each call follows up to 1000 dependencies to find one.
+// for. If one of them fails, the job keeps waiting until that one is unfailed and completed, unless
+// [OnFailure] says otherwise. A circle of jobs that wait for one another is [ErrInvalid]: each call
+// follows up to 1000 dependencies to find one.
 type DependsOn []string
 
 func (o DependsOn) applyPut(given *jobopts.Options) {
@@ -141,7 +141,7 @@ func (o DependsOn) applyPut(given *jobopts.Options) {
 func (o DependsOn) applyNext(given *jobopts.Options) { o.applyPut(given) }
 
 // MustExist refuses the put with [ErrNotFound] if one of the jobs does not exist. A complete job
-// exists until its record is deleted (see [KeepFor]). In a [Queue.PutMany], each script puts all
+// exists until the record is deleted (see [KeepFor]). In a [Queue.PutMany], each script puts all
 // its jobs or none, and a job may depend on an earlier one.
 func (o DependsOn) MustExist() PutOption { return mustExist(o) }
 
@@ -152,13 +152,14 @@ func (o mustExist) applyPut(given *jobopts.Options) {
 	given.MustExist = true
 }
 
-// Backlog limits the number of missed jobs of a recurring job, after its queue was not popped for a
-// while. The default, 0, puts all of them.
+// Backlog limits the number of missed jobs of a recurring job, after a while without a pop. The
+// default, 0, puts all of them.
 type Backlog int
 
 func (o Backlog) applyRecur(given *recurOptions) { given.backlog = int(o) }
 
-// Offset is the delay of the first job of a recurring job. With the default, 0, it is due at once.
+// Offset is the delay of the first job of a recurring job. With the default, 0, that job is due at
+// once.
 type Offset time.Duration
 
 func (o Offset) applyRecur(given *recurOptions) { given.offset = time.Duration(o) }
@@ -169,12 +170,12 @@ func checkNumber(op, jid, what string, n, least int) error {
 }
 
 // Headers are strings that travel with a job through retries, failures and other queues, such as
-// the context of a trace. If the option is used several times, the maps are merged.
+// the context of a trace. The maps of several options are merged.
 //
-// The default is none, or the job's present ones. Headers that a put or [Next] gives to an existing
-// job replace all others. An empty map removes the headers of an existing job, and those of a
-// [ClientConfig] or an earlier option. Keys and values must be UTF-8, no key may be empty, and
-// together they may have at most 8 KiB.
+// The default is none, or the job's present headers. Headers that a put or [Next] gives to an
+// existing job replace all others. An empty map removes the headers of an existing job, and those
+// of a [ClientConfig] or an earlier option. Keys and values must be UTF-8, with at most 8 KiB in
+// all, and no key may be empty.
 type Headers map[string]string
 
 func (o Headers) applyPut(given *jobopts.Options) {
@@ -188,7 +189,7 @@ func (o Headers) applyPut(given *jobopts.Options) {
 
 func (o Headers) applyNext(given *jobopts.Options) { o.applyPut(given) }
 
-// addNextHeaders adds the NextHeaders of the config to a job that moves to its next queue.
+// addNextHeaders adds the NextHeaders of the config to a job that moves to another queue.
 func (j *Job) addNextHeaders(ctx context.Context, o *jobopts.Options) {
 	isGiven := len(o.Headers) > 0
 	if j.client.nextHeaders == nil || !isGiven && o.IsCleared("Headers") {
@@ -232,11 +233,11 @@ const (
 	OnFailureWait OnFailure = "wait"
 
 	// OnFailureRun counts a failed job as done. When no others are pending, the job runs, with the
-	// failed ones in its FailedDependencies. Unfailing one of these later has no effect on this job.
+	// failed jobs in FailedDependencies. Unfailing one of these later has no effect on this job.
 	OnFailureRun OnFailure = "run"
 
 	// OnFailureFail fails the job too, in the group failed-dependency, and then its own dependents,
-	// according to their OnFailure. When the job is unfailed, it runs without waiting for anything.
+	// according to their OnFailure. Once unfailed, the job runs without waiting for anything.
 	OnFailureFail OnFailure = "fail"
 )
 
@@ -264,32 +265,31 @@ func failuresOf(groups map[string]string) []FailedDependency {
 	return failed
 }
 
-// Lifetimes are options of a put. They limit how long a job is useful, counted from the put,
-// including its [Delay], by the server's clock or the Clock of a [ClientConfig]. [Forever] removes
-// one when a job is put again.
+// Lifetimes are options of a put to limit how long a job is useful, counted from the put, including
+// the [Delay], by the server's clock or the Clock of a [ClientConfig]. [Forever] removes one when a
+// job is put again.
 type (
-	// StartBy is the time after its put within which a job must be popped. After that, no worker gets
-	// it, not even for a retry. It is at least 1 ms, and longer than the [Delay].
+	// StartBy is the time after the put within which a job must be popped: at least 1 ms, and longer
+	// than the [Delay]. After that, no worker gets the job, not even for a retry.
 	//
 	// A pop or a put with a lifetime deletes expired jobs as [Job.Cancel] does, and counts them in
 	// [Stats].Expired. A job on which others depend fails in the group expired-<queue> instead. The
 	// option ends when the job is complete or has failed.
 	StartBy time.Duration
 
-	// TTL is the time after its put at which a job is deleted like with [StartBy], but in any state.
-	// The context of a running handler ends with [ErrCanceled]. A failed job with a [KeepFailedFor]
-	// is kept for that time instead.
+	// TTL is the time after the put at which a job is deleted like with [StartBy], but in any state.
+	// The context of a running handler ends with [ErrCanceled]. A failed job with a [KeepFailedFor] is
+	// kept for that time instead.
 	TTL time.Duration
 
-	// KeepFor is how long the record of a job is kept after it is complete, within the settings
-	// jobs-history and jobs-history-count. The default is the former, or the job's present value.
-	// With 0, the job is deleted as soon as it is complete.
+	// KeepFor is how long the record of a complete job is kept, within the settings jobs-history and
+	// jobs-history-count. The default is the former, or the job's present value. With 0, the job is
+	// deleted on completion.
 	KeepFor time.Duration
 
-	// KeepFailedFor is how long a job is kept after it has failed, in place of the settings
-	// jobs-failed-history and jobs-failed-history-count, or [Forever]. The default is given by these,
-	// or is the job's present value. With 0, the job is deleted as soon as it fails. A job with
-	// dependents is kept.
+	// KeepFailedFor is how long a failed job is kept, in place of the settings jobs-failed-history and
+	// jobs-failed-history-count, or [Forever]. The default is given by these, or is the job's present
+	// value. With 0, a failed job is deleted at once. A job with dependents is kept.
 	KeepFailedFor time.Duration
 
 	// MaxRunTime is the time after which the context of a handler ends, with [ErrMaxRunTime]. As an
@@ -299,7 +299,7 @@ type (
 	MaxRunTime time.Duration
 )
 
-// Forever is an unlimited time. With [KeepFailedFor], a failed job is kept until it is unfailed or
+// Forever is an unlimited time. With [KeepFailedFor], a failed job is kept until unfailed or
 // canceled. With [StartBy], [TTL], [KeepFor] and [MaxRunTime], a job that is put again loses the
 // option.
 const Forever = jobopts.Forever
@@ -344,8 +344,8 @@ func span(given *jobopts.Options, name string, d time.Duration) *jobopts.Span {
 }
 
 // At is the time from which a job can be popped, by the server's clock or that of a [ClientConfig].
-// If it has passed, the job can be popped at once. It can't be combined with [Delay]. The zero
-// time, and times after the year 9999, are [ErrInvalid].
+// A time in the past means at once. At can't be combined with [Delay]. The zero time, and times
+// after the year 9999, are [ErrInvalid].
 type At time.Time
 
 func (o At) applyPut(given *jobopts.Options) { given.At = (*time.Time)(&o) }
@@ -397,7 +397,7 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// ended returns when the job was last complete, or the zero time if its history was not read.
+// ended returns when the job was last complete, or the zero time if the history was not read.
 func (j *Job) ended() time.Time {
 	for _, entry := range slices.Backward(j.History) {
 		if entry.What == "done" {
@@ -409,21 +409,21 @@ func (j *Job) ended() time.Time {
 
 // LockTime is the duration of each lock on a job, from 1 ms to 24 h. The default is the heartbeat
 // time of the queue ([Queue.SetHeartbeat]), or the job's present value. A [Worker] renews locks
-// after a third of this time. Such a lock has no grace period: when it ends, the next worker can
-// get the job at once.
+// after a third of this time. Such a lock has no grace period: at the end, the next worker can get
+// the job at once.
 type LockTime time.Duration
 
 func (o LockTime) applyPut(given *jobopts.Options) { given.LockTime = (*jobopts.Span)(&o) }
 
-// An OnLost is an option of a put: the place in its queue of a job whose lock was lost. The default
+// An OnLost is an option of a put: the place in the queue of a job whose lock was lost. The default
 // is [OnLostFirst], or the job's present value. Jobs taken from their workers always come first.
 type OnLost string
 
 const (
-	// OnLostFirst makes the job the first of its queue.
+	// OnLostFirst makes the job the first of the queue.
 	OnLostFirst OnLost = "first"
 
-	// OnLostLast makes the job the last of its priority, as if it had been put now.
+	// OnLostLast makes the job the last of its priority, as if put now.
 	OnLostLast OnLost = "last"
 
 	// OnLostInPlace puts the job back among the jobs of its priority by when it was put or fell due.

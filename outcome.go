@@ -22,15 +22,15 @@ type Action string
 
 // The actions of outcomes.
 const (
-	ActionComplete Action = "complete" // complete it, or move it to another queue
-	ActionFail     Action = "fail"     // fail it at once
-	ActionRelease  Action = "release"  // put it back without using up a retry
-	ActionRetry    Action = "retry"    // put it back, or fail it if no retries are left
+	ActionComplete Action = "complete" // complete, or move to another queue
+	ActionFail     Action = "fail"     // fail at once
+	ActionRelease  Action = "release"  // put back without using up a retry
+	ActionRetry    Action = "retry"    // put back, or fail if no retries are left
 )
 
-// An Outcome determines what happens to a job when its handler has returned. The errors that
-// [Next], [Snooze], [Throttled], [RetryIn] and [FailWith] return are of type *Outcome. [OutcomeOf]
-// returns the outcome for any error of a handler.
+// An Outcome determines what happens to a job when the handler has returned. The errors of [Next],
+// [Snooze], [Throttled], [RetryIn] and [FailWith] are of type *Outcome. [OutcomeOf] returns the
+// outcome for any error of a handler.
 type Outcome struct {
 	// Action is what happens to the job.
 	Action Action
@@ -38,37 +38,37 @@ type Outcome struct {
 	// Queue is the next queue of a completed job. Empty means that the job ends.
 	Queue string
 
-	// Delay is how long the job waits in its queue, unless it is complete or failed. For ActionRetry,
-	// 0 means the delay of the [Backoff], and a negative value none. For ActionRelease, 0 means 1 s.
+	// Delay is how long the job waits in its queue, unless complete or failed. For ActionRetry, 0
+	// means the delay of the [Backoff], and a negative value none. For ActionRelease, 0 means 1 s.
 	Delay time.Duration
 
-	// DependsOn are the jids of the jobs that the job waits for in its next Queue.
+	// DependsOn are the jids of the jobs to wait for in the next Queue.
 	DependsOn []string
 
-	// Priority is the job's priority in its next Queue. Nil leaves it as it is.
+	// Priority is the job's priority in the next Queue, or nil for no change.
 	Priority *int
 
-	// Retries is the job's number of retries in its next Queue. Nil leaves it as it is.
+	// Retries is the job's number of retries in the next Queue, or nil for no change.
 	Retries *int
 
-	// Tags are the job's tags in its next Queue. Nil leaves them as they are.
+	// Tags are the job's tags in the next Queue, or nil for no change.
 	Tags []string
 
-	// Headers are the job's headers in its next Queue. Nil leaves them as they are.
+	// Headers are the job's headers in the next Queue, or nil for no change.
 	Headers map[string]string
 
-	// Limits are the job's limits that ActionRelease holds for the Delay: all of them if the list is
-	// empty, none if it is nil.
+	// Limits are the job's limits that ActionRelease holds for the Delay: all if the list is empty,
+	// none if nil.
 	Limits []string
 
-	// OnFailure is the job's policy in its next Queue. Empty leaves it as it is.
+	// OnFailure is the job's policy in the next Queue, or empty for no change.
 	OnFailure OnFailure
 
-	// Group is the failure group. If it is empty, ActionFail uses the klass, and ActionRetry the
-	// FailGroup of [WorkerConfig]. It is cut at 16 KiB.
+	// Group is the failure group, cut at 16 KiB. If empty, ActionFail uses the klass, and ActionRetry
+	// the FailGroup of [WorkerConfig].
 	Group string
 
-	// Err is the reason why the job fails or is retried. The server gets up to 16 KiB of its text.
+	// Err is the reason why the job fails or is retried. The server gets up to 16 KiB of the text.
 	Err error
 }
 
@@ -91,7 +91,7 @@ func (o *Outcome) Error() string {
 func (o *Outcome) Unwrap() error { return o.Err }
 
 // OutcomeOf returns the outcome for the error of a handler: ActionComplete for nil, the [Outcome]
-// in its chain if there is one, and ActionRetry otherwise.
+// in the error's chain, if any, and ActionRetry otherwise.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Outcome{Action: ActionComplete}
@@ -103,12 +103,11 @@ func OutcomeOf(err error) Outcome {
 	return Outcome{Action: ActionRetry, Err: err}
 }
 
-// Next is returned by a handler to complete its job and put it into another queue, with fresh
+// Next is returned by a handler to complete the job and put it into another queue, with fresh
 // retries. The options are those of [NextOption]. With both [Delay] and [DependsOn], the delay is
 // ignored if all the other jobs are already complete.
 //
-// If the job can't be put there, because the queue or an option is invalid, it fails in the
-// group <klass>:next.
+// With an invalid queue or option, the job fails in the group <klass>:next.
 func Next(queue string, options ...NextOption) error {
 	var given jobopts.Options
 	err := applyOptions("complete", "", &given, options, NextOption.applyNext)
@@ -121,7 +120,7 @@ func Next(queue string, options ...NextOption) error {
 	return &o
 }
 
-// nextOutcome returns the outcome for a job on its way to another queue.
+// nextOutcome returns the outcome for a move to another queue.
 func nextOutcome(queue string, given *jobopts.Options) Outcome {
 	o := Outcome{
 		Action: ActionComplete, Queue: queue, DependsOn: given.DependsOn,
@@ -139,8 +138,8 @@ func nextOutcome(queue string, given *jobopts.Options) Outcome {
 	return o
 }
 
-// Snooze is returned by a handler to put its job back into the queue for a while. It uses up no
-// retry, and the job's data is saved. A delay of 0 or less means 1 s.
+// Snooze is returned by a handler to put the job back into the queue for a while, without using up
+// a retry. The job's data is saved. A delay of 0 or less means 1 s.
 func Snooze(delay time.Duration) error {
 	if delay <= 0 {
 		delay = minSnooze
@@ -151,9 +150,9 @@ func Snooze(delay time.Duration) error {
 // minSnooze is the delay of a snoozed job whose handler gave none.
 const minSnooze = time.Second
 
-// RetryIn is returned by a handler to retry its job after a delay. It uses up a retry; if none is
-// left, the job fails. A delay of 0 or less means at once, whatever the [Backoff]. The error is the
-// reason, and may be nil.
+// RetryIn is returned by a handler to retry the job after a delay; without retries left, the job
+// fails. A delay of 0 or less means at once, whatever the [Backoff]. The error is the reason, and
+// may be nil.
 func RetryIn(delay time.Duration, err error) error {
 	if delay <= 0 {
 		delay = none
@@ -161,7 +160,7 @@ func RetryIn(delay time.Duration, err error) error {
 	return &Outcome{Action: ActionRetry, Delay: delay, Err: err}
 }
 
-// FailWith is returned by a handler to fail its job at once, even if it has retries left. The group
+// FailWith is returned by a handler to fail the job at once, even with retries left. The group
 // defaults to the klass. The error is the reason, and may be nil.
 func FailWith(group string, err error) error {
 	return &Outcome{Action: ActionFail, Group: group, Err: err}
@@ -170,10 +169,10 @@ func FailWith(group string, err error) error {
 // A PanicError is the Err of the [Outcome] of a job whose handler panicked.
 type PanicError struct {
 	Value any    // the value passed to panic
-	Stack []byte // the stack of the goroutine, as [runtime/debug.Stack] formats it
+	Stack []byte // the stack of the goroutine, formatted by [runtime/debug.Stack]
 }
 
-// Error returns the value, of which it leaves out all but 4 KiB, and the stack.
+// Error returns up to 4 KiB of the value, and the stack.
 func (p *PanicError) Error() string {
 	value := guard.PanicValue(p.Value)
 	return fmt.Sprintf("panic: %s\n\n%s", value, p.Stack)
@@ -188,7 +187,7 @@ func (p *PanicError) Unwrap() error {
 // none means no duration where 0 means the default.
 const none time.Duration = -1
 
-// checkNext returns an error if the completed job can't move to its next queue.
+// checkNext returns an error if the completed job can't move to the next queue.
 func (o *Outcome) checkNext(jid string) error {
 	if err := checkName("complete", "next queue", o.Queue); err != nil {
 		return err
@@ -196,7 +195,7 @@ func (o *Outcome) checkNext(jid string) error {
 	return checkNext(jid, o.nextOptions())
 }
 
-// checkNext returns an error if the options of a job for its next queue are invalid.
+// checkNext returns an error if the options of a job for the next queue are invalid.
 func checkNext(jid string, o *jobopts.Options) error {
 	if slices.Contains(o.DependsOn, jid) && jid != "" {
 		return invalid("complete", jid, "the job depends on itself")
@@ -204,7 +203,7 @@ func checkNext(jid string, o *jobopts.Options) error {
 	return checkOptions("complete", jid, o)
 }
 
-// nextOptions returns the options of a job for its next queue.
+// nextOptions returns the options of a job for the next queue.
 func (o *Outcome) nextOptions() *jobopts.Options {
 	given := &jobopts.Options{
 		Delay: &o.Delay, DependsOn: o.DependsOn, Priority: o.Priority, Retries: o.Retries, Tags: o.Tags,
@@ -265,8 +264,8 @@ func (o *Outcome) message() string {
 }
 
 // A Backoff returns the delay before a job is retried. The attempt is 1 after the first failure. A
-// negative duration counts as 0. It is also an option of [Worker.Handle], for the jobs of one
-// klass.
+// negative duration counts as 0. A Backoff is also an option of [Worker.Handle], for the jobs of
+// one klass.
 type Backoff func(job *Job, attempt int, err error) time.Duration
 
 // ExponentialBackoff doubles the wait with each attempt, from first up to longest. Each wait varies
@@ -284,10 +283,10 @@ func ExponentialBackoff(first, longest time.Duration) Backoff {
 	}
 }
 
-// DefaultFailGroup returns the failure group of a job that has no retries left. It consists of the
-// klass and the type of the error if that is specific, and otherwise of the klass and the first
-// line of the error's text. In the text, a * replaces parts that seem to vary from job to job:
-// anything in quotes, addresses, paths, and words with a digit.
+// DefaultFailGroup returns the failure group of a job without retries left: the klass, with the
+// type of the error if that is specific, and otherwise with the first line of the error's text. In
+// the text, a * replaces parts that seem to vary from job to job: anything in quotes, addresses,
+// paths, and words with a digit.
 func DefaultFailGroup(job *Job, err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		name := strings.TrimPrefix(reflect.TypeOf(err).String(), "*")

@@ -26,11 +26,11 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Client gives access to one namespace of one Redis server or cluster. It is safe for concurrent
+// A Client gives access to one namespace of one Redis server or cluster, and is safe for concurrent
 // use.
 //
-// Besides the connections of its go-redis client, it has one for messages to its workers and waits,
-// as long as there are any.
+// Besides the connections of the go-redis client, a Client has one for messages to its workers and
+// waits, as long as there are any.
 //
 // Unless noted otherwise, every method that takes a context runs one script on the server,
 // atomically. Errors are of type [*Error].
@@ -43,7 +43,7 @@ type Client struct {
 	batcher *putBatcher // nil if unbatched
 }
 
-// A connection is the state that a client shares with its copies, which have other worker names.
+// A connection is the state that a client shares with copies under other worker names.
 type connection struct {
 	rdb    redis.UniversalClient
 	owned  bool // the pool was made by Dial
@@ -69,8 +69,8 @@ type connection struct {
 	maxData int     // -1 for no limit
 }
 
-// New returns a client that uses a go-redis client for a single server, a sentinel or a cluster. It
-// does not talk to the server. A nil config means the defaults. The error is [ErrInvalid] if a
+// New returns a client that uses a go-redis client for a single server, a sentinel or a cluster,
+// without talking to the server. A nil config means the defaults. The error is [ErrInvalid] if a
 // field of the config is invalid, rdb is nil or a [redis.Ring], or the namespace has no hash tag on
 // a cluster.
 func New(rdb redis.UniversalClient, config *ClientConfig) (*Client, error) {
@@ -101,9 +101,9 @@ func New(rdb redis.UniversalClient, config *ClientConfig) (*Client, error) {
 	return c, nil
 }
 
-// Close ends all waits ([Client.Wait]) and calls that take jobs, and closes the connections
-// that [Dial] opened. A go-redis client passed to [New] belongs to the caller and stays open; the
-// client's workers keep using it until they are stopped.
+// Close ends all waits ([Client.Wait]) and calls that take jobs, and closes the connections that
+// [Dial] opened. A go-redis client passed to [New] belongs to the caller and stays open; the
+// client's workers keep using it until stopped.
 func (c *Client) Close() error {
 	c.attaching.Do(func() {})
 	if c.attached != nil {
@@ -119,7 +119,7 @@ func (c *Client) Close() error {
 	return wrap("close", "", c.rdb.Close())
 }
 
-// Redis returns the underlying go-redis client. [Client.Close] closes it if [Dial] made it.
+// Redis returns the underlying go-redis client. [Client.Close] closes one made by [Dial].
 func (c *Client) Redis() redis.UniversalClient { return c.rdb }
 
 // Namespace returns the prefix of the client's keys.
@@ -128,7 +128,7 @@ func (c *Client) Namespace() string { return c.prefix }
 // WorkerName returns the name used by the client to pop and run jobs.
 func (c *Client) WorkerName() string { return c.worker }
 
-// Queue returns the queue with this name. It need not exist: putting the first job creates it.
+// Queue returns the queue with this name. The first put of a job creates the queue.
 func (c *Client) Queue(name string) *Queue {
 	return &Queue{client: c, name: name}
 }
@@ -154,7 +154,7 @@ func (c *Client) run(ctx context.Context, op, jid string, args ...any) (any, err
 	return c.call(ctx, op, jid, false, args)
 }
 
-// runNew is like run, for a command with only new jobs: it may be sent again.
+// runNew is like run, for a command with only new jobs, safe to send again.
 func (c *Client) runNew(ctx context.Context, op, jid string, args ...any) (any, error) {
 	return c.call(ctx, op, jid, true, args)
 }
@@ -243,7 +243,7 @@ func anys(first []any, rest ...string) []any {
 	return first
 }
 
-// Do runs a command of the script with the client's namespace, clock, observer and retries. It is
+// Do runs a command of the script with the client's namespace, clock, observer and retries. Do is
 // meant for tools: the headers of lua/commands describe the commands, their arguments after NOW and
 // their replies.
 //
@@ -343,18 +343,17 @@ func hostName() string {
 // DefaultNamespace is the key prefix shared by clients in all languages.
 const DefaultNamespace = "ql:"
 
-// A ClientConfig configures a client, for [New] and [Dial]. No field is required, and the config
-// can be used for several clients. Its functions must be safe for concurrent use. To extend a
-// function that is set, wrap it.
+// A ClientConfig configures one or more clients, for [New] and [Dial]. No field is required.
+// Functions must be safe for concurrent use. To extend a function that is set, wrap it.
 type ClientConfig struct {
-	// Clock is the source of the time. It is meant for tests. If it does not return, the time is this
+	// Clock is the source of the time, meant for tests. If it does not return, the time is this
 	// machine's.
 	//
 	// Defaults to the server's clock, so that the clocks of client machines need not agree.
 	Clock func() time.Time
 
-	// Codec encodes the data and results that the client stores, and decodes the data that it reads,
-	// except data without an envelope. [Unique] and MaxData apply before data is encoded.
+	// Codec encodes the data and results that the client stores, and decodes the data read, except
+	// data without an envelope. [Unique] and MaxData apply before data is encoded.
 	//
 	// If data can't be decoded, Job.Data is the envelope, and [Job.Unmarshal] returns the reason. A
 	// worker fails a job with an unknown codec in the group <klass>:data, and retries a job for which
@@ -365,7 +364,7 @@ type ClientConfig struct {
 
 	// Headers returns headers for each job that the client puts, by the context of the put. [Headers]
 	// of the put replace headers with the same key, and Headers(nil) leaves the job without any.
-	// [Job.Next] and [Job.Move] don't call it. If it panics, the put is [ErrInvalid].
+	// [Job.Next] and [Job.Move] don't call Headers. After a panic, the put is [ErrInvalid].
 	Headers func(ctx context.Context) map[string]string
 
 	// Logger receives problems outside of a call, such as a lost subscription. go-redis logs failed
@@ -380,21 +379,21 @@ type ClientConfig struct {
 	// Defaults to 8 MiB. The value -1 means no limit.
 	MaxData int
 
-	// Namespace is the prefix of all keys and channels. On a Redis Cluster, the keys of a namespace
-	// must be in one slot, so it needs a hash tag: "{tenant}:ql:".
+	// Namespace is the prefix of all keys and channels. On a Redis Cluster, a hash tag must keep all
+	// keys in one slot: "{tenant}:ql:".
 	//
 	// Defaults to [DefaultNamespace].
 	Namespace string
 
-	// NextHeaders returns the headers of a job that [Job.Next] moves to its next queue. Its arguments
-	// are the context of the call and a copy of the job's headers. [Headers] of the call take
-	// precedence over the result. It is not called for Headers(nil), nor for a handler that returns
-	// [Next]. A result of more than 8 KiB, or a panic, leaves the headers as they are.
+	// NextHeaders returns the headers of a job that [Job.Next] moves to another queue, by the context
+	// of the call and a copy of the job's headers. [Headers] of the call take precedence over the
+	// result. NextHeaders is not called for Headers(nil), nor for a handler that returns [Next]. A
+	// result of more than 8 KiB, or a panic, changes no headers.
 	NextHeaders func(ctx context.Context, headers map[string]string) map[string]string
 
-	// Observer is called after every command of the client and its workers. The command waits for it,
-	// so it must return quickly. Puts of several goroutines in one script are one command, "put.many",
-	// with the values of the first put's context; PutObserver sees each put.
+	// Observer is called after every command of the client and its workers. The command waits, so
+	// Observer must return quickly. Puts of several goroutines in one script are one command,
+	// "put.many", with the values of the first put's context; PutObserver sees each put.
 	//
 	// A panic is logged. A call that takes a second is logged, and no longer waited for.
 	Observer func(ctx context.Context, call Command)
@@ -406,21 +405,21 @@ type ClientConfig struct {
 	// PutObserver is called before each call that puts jobs, such as [Queue.Put] and [Batch.Add], but
 	// not for the schedules of a worker. The put is "put", or "put.many" for several jobs.
 	//
-	// The jobs are put with the context that it returns, which is also passed to Headers: the headers
-	// of the jobs can name a span that begins here. The function that it returns, unless nil, is
-	// called when the put is over, with the JID, the Duration and the Err. A panic is logged.
+	// The jobs are put with the returned context, which is also passed to Headers: the headers of the
+	// jobs can name a span that begins here. The returned function, unless nil, is called when the put
+	// is over, with the JID, the Duration and the Err. A panic is logged.
 	PutObserver func(ctx context.Context, put Command) (context.Context, func(put Command))
 
 	// ReplicaTimeout is the maximum time to wait for the Replicas of a put.
 	//
-	// Defaults to 1 s. It must be at least 1 ms.
+	// Defaults to 1 s. The minimum is 1 ms.
 	ReplicaTimeout time.Duration
 
-	// Replicas is the number of replicas that must have a job before a call that puts it returns, so
-	// that the job outlives the loss of the master. If fewer have confirmed it by the ReplicaTimeout,
-	// the job is put anyway, and the error is [ErrNotReplicated]. Repeat the put with [IfAbsent] to
-	// learn when the job is safe. It should be the number of all replicas: with fewer, a replica
-	// without the job may become the master.
+	// Replicas is the number of replicas that must have a job before the put returns, so that the job
+	// outlives the loss of the master. If fewer have confirmed by the ReplicaTimeout, the job is put
+	// anyway, and the error is [ErrNotReplicated]. Repeat the put with [IfAbsent] to learn when the
+	// job is safe. Set the number of all replicas: with fewer, a replica without the job may become
+	// the master.
 	//
 	// Defaults to 0: puts do not wait.
 	Replicas int
@@ -430,8 +429,8 @@ type ClientConfig struct {
 	// which saves most of the server's time.
 	Unbatched bool
 
-	// WorkerName is the client's name for popping and running jobs. A [Worker] has a name of its
-	// own: see [WorkerConfig].
+	// WorkerName is the client's name for popping and running jobs. A [Worker] has another name: see
+	// [WorkerConfig].
 	//
 	// Defaults to a unique name of the form host-pid-random.
 	WorkerName string
@@ -452,7 +451,7 @@ func (c *ClientConfig) withDefaults() ClientConfig {
 	return full
 }
 
-// check returns an error unless the config, which has its defaults, fits the go-redis client.
+// check returns an error unless the config, with its defaults, fits the go-redis client.
 func (c *ClientConfig) check(rdb redis.UniversalClient) error {
 	if redisx.IsNil(rdb) {
 		return invalid("new", "", "no redis client")
@@ -496,7 +495,7 @@ func checkServers(rdb redis.UniversalClient, namespace string) error {
 	return nil
 }
 
-// checkReplicas returns an error if it is not possible to wait for the replicas.
+// checkReplicas returns an error if the client can't wait for the replicas.
 func (c *ClientConfig) checkReplicas(rdb redis.UniversalClient) error {
 	if c.Replicas < -1 {
 		return invalid("new", "", "Replicas %d is negative, and not -1", c.Replicas)

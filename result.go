@@ -22,15 +22,15 @@ type Result struct {
 	// State is [StateComplete] or [StateFailed].
 	State State `json:"state"`
 
-	// Data is the job's result, set by its worker with [Job.SetResult], as JSON. It is nil if the
-	// worker set none, or the job was ended by a client in another language.
+	// Data is the job's result as JSON, set by the worker with [Job.SetResult], or nil if there is
+	// none, or a client in another language ended the job.
 	Data json.RawMessage `json:"data,omitempty"`
 
-	// Failure describes why the job failed, or nil if it is complete.
+	// Failure describes why the job failed, or is nil for a complete job.
 	Failure *Failure `json:"failure,omitempty"`
 
 	jid       string
-	undecoded error // why Data is still in its envelope; nil if it is not
+	undecoded error // why Data is still in an envelope; nil otherwise
 }
 
 // Unmarshal decodes Data into v. A result that does not fit, or is missing, is [ErrInvalid].
@@ -44,13 +44,13 @@ func (r *Result) Unmarshal(v any) error {
 	return unmarshal(r.jid, r.Data, v)
 }
 
-// ResultAs decodes a result into a T. It takes the return values of [Client.Wait], [Client.Result]
-// and [Queue.Call]:
+// ResultAs decodes a result into a T, from the return values of [Client.Wait], [Client.Result] and
+// [Queue.Call]:
 //
 //	sum, err := qless.ResultAs[int](client.Wait(ctx, jid))
 //
 // An error is returned unchanged. A failed job is [ErrFailed], with the group and the message of
-// its failure. A job without a result, or with one that does not fit, is [ErrInvalid].
+// the failure. A job without a result, or with one that does not fit, is [ErrInvalid].
 func ResultAs[T any](result Result, err error) (T, error) {
 	var value T
 	if err != nil {
@@ -72,12 +72,12 @@ func (r *Result) failed() error {
 	return &Error{Op: "result", Code: ErrFailed, JID: r.jid, Message: message}
 }
 
-// SetResult sets the result that [Client.Result] returns once the job has ended. It is encoded as
-// by [Queue.Put], but nil as null. It is stored by Complete, Next, Fail and Retry, and by the
+// SetResult sets the result that [Client.Result] returns once the job has ended, encoded as by
+// [Queue.Put], but nil as null. Complete, Next, Fail and Retry store the result, and so does the
 // worker when the handler returns.
 //
-// A job has one result, the last one set. It is dropped if the job is retried, released or lost by
-// its worker, and kept if the job moves to another queue.
+// A job has one result, the last one set. A retry, a release or the loss of the lock drops the
+// result; a move to another queue does not.
 func (j *Job) SetResult(v any) error {
 	result, err := encodeJSON("set result", j.JID, "result", v, "null")
 	if err == nil && j.client != nil {
@@ -90,7 +90,7 @@ func (j *Job) SetResult(v any) error {
 	return nil
 }
 
-// withResult appends the job's result, if it has one, to the arguments of a command.
+// withResult appends the job's result, if any, to the arguments of a command.
 func (j *Job) withResult(args ...any) []any {
 	if j.result == "" {
 		return args
@@ -98,9 +98,9 @@ func (j *Job) withResult(args ...any) []any {
 	return append(args, j.result)
 }
 
-// Result returns how a job has ended. If it is neither complete nor failed, the error is
-// [ErrUnfinished]; if there is no such job, or its record is no longer kept, [ErrNotFound]. A job
-// that is put again has no result until it has ended again.
+// Result returns how a job has ended. The error is [ErrUnfinished] for a job neither complete nor
+// failed, and [ErrNotFound] without such a job, or once the record is no longer kept. A job put
+// again has no result until the next end.
 func (c *Client) Result(ctx context.Context, jid string) (Result, error) {
 	if err := checkJobName("result", jid); err != nil {
 		return Result{}, err
@@ -151,9 +151,9 @@ type endReply struct {
 	Result  *wire.Text `json:"result"`
 	Failure wire.Text  `json:"failure"`
 
-	Progress *progressReply `json:"progress"` // of a job that has not ended, if it was asked for
+	Progress *progressReply `json:"progress"` // of a job that has not ended, if asked for
 
-	// Why an outbox has not put the job. JID is the job that holds its unique key, if that is why.
+	// Why an outbox has not put the job. JID is the holder of the unique key, if that is why.
 	Code    Code      `json:"code"`
 	JID     wire.Text `json:"jid"`
 	Message wire.Text `json:"message"`
@@ -195,22 +195,22 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 	return result
 }
 
-// Wait waits until a job has ended, and returns its result. It waits through retries, further
-// queues and lost locks, until one of the following:
+// Wait returns the result of a job. It waits through retries, further queues and lost locks, until
+// one of the following:
 //
 //   - the job is complete, or has failed: the State of the result shows which, and the error is
 //     nil;
-//   - the job is canceled, or its record is deleted: [ErrCanceled];
-//   - ctx ends: [ErrUnavailable], which wraps the error of ctx.
+//   - the job is canceled, or the record deleted: [ErrCanceled];
+//   - ctx ends: [ErrUnavailable], wrapping the error of ctx.
 //
-// If there is no such job to begin with, the error is [ErrNotFound], unless [AwaitPut] waits for
-// it. Meanwhile, [OnProgress] is called with the job's progress.
+// If there is no such job to begin with, the error is [ErrNotFound], unless there is an [AwaitPut].
+// Meanwhile, [OnProgress] is called with the job's progress.
 //
-// A wait costs the server 3 commands when it begins, and 2 when the job ends. It asks again after
-// 1, 2, 4 and at most 15 seconds.
+// A wait costs the server 3 commands at the beginning, and 2 when the job ends. The client asks
+// again after 1, 2, 4 and at most 15 seconds.
 //
-// A handler that waits for a job keeps its slot in the worker: if all handlers wait, no slot is
-// left to run the jobs that they wait for.
+// A handler that waits keeps its slot in the worker: if all handlers wait, no slot is left to run
+// the awaited jobs.
 func (c *Client) Wait(ctx context.Context, jid string, options ...WaitOption) (Result, error) {
 	if err := checkJobName("wait", jid); err != nil {
 		return Result{}, err
@@ -228,8 +228,8 @@ func readWaitOptions(jid string, options []WaitOption) (o waitOptions, err error
 }
 
 // AwaitPut is an option of [Client.Wait]: how long to wait for a job that does not exist yet, for
-// instance because it is still in an outbox. After that, the error is [ErrNotFound]. Until then,
-// the server is asked for it at least once a second.
+// instance a job still in an outbox. After that, the error is [ErrNotFound]. Until then, the client
+// asks at least once a second.
 type AwaitPut time.Duration
 
 func (o AwaitPut) applyWait(given *waitOptions) { given.awaitPut = time.Duration(o) }
@@ -237,7 +237,8 @@ func (o AwaitPut) applyWait(given *waitOptions) { given.awaitPut = time.Duration
 // untilPut returns the time to wait before asking for a job again that does not exist yet.
 var untilPut = redisx.Backoff{First: 20 * time.Millisecond, Longest: time.Second}
 
-// joinAndWait subscribes to a job and waits until it has ended. known means that it has existed.
+// joinAndWait subscribes to a job and waits until it has ended. known means that the job has
+// existed.
 func (c *Client) joinAndWait(
 	ctx context.Context, jid string, known bool, o waitOptions,
 ) (Result, error) {
@@ -252,9 +253,9 @@ func (c *Client) joinAndWait(
 }
 
 // WaitAll waits for several jobs as [Client.Wait] does, and returns their results in the order of
-// the jids. Jobs that have already ended are read 500 at a time, in a round trip each. If a wait
-// fails, its result is empty, and the error is the first in the order of the jids. Without jids it
-// returns no results.
+// the jids. Jobs that have already ended are read 500 at a time, in a round trip each. A wait that
+// fails has an empty result, and the error is the first in the order of the jids. Without jids,
+// there are no results.
 func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) {
 	if err := checkJobNames("wait", jids); err != nil {
 		return nil, err
@@ -272,11 +273,12 @@ func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) 
 	return results, cmp.Or(errs...)
 }
 
-// asksAgain returns the time to wait before asking for a job again, as its end may go unnoticed:
+// asksAgain returns the time to wait before asking for a job again, as the end may go unnoticed:
 // clients in other languages send no message, and a connection may break.
 var asksAgain = redisx.Backoff{First: time.Second, Longest: 15 * time.Second}
 
-// wait waits until the job has ended, and reports its progress. known means that it has existed.
+// wait waits until the job has ended, and reports its progress. known means that the job has
+// existed.
 func (c *Client) wait(
 	ctx context.Context, jid string, w *hub.Waiter, known bool, o waitOptions,
 ) (Result, error) {
@@ -369,7 +371,7 @@ func (c *Client) endOf(jid, message string) (result Result, err error, over bool
 type publishedEnd struct {
 	endReply
 	Cause string `json:"cause"` // why the job was canceled
-	More  bool   `json:"more"`  // it has a result, which is too long to be published
+	More  bool   `json:"more"`  // the result is too long to be published
 }
 
 // Channels of waits.
@@ -378,13 +380,12 @@ const (
 	channelProgress = "x:progress:" // followed by a jid: the progress of the job
 )
 
-// Call puts a job as [Queue.Put] does, waits until it has ended, and returns its result, as
-// [Client.Wait] does. A failed job is a [Result] too; [ResultAs] decodes the value that the handler
-// returned.
+// Call puts a job as [Queue.Put] does, and waits for the result as [Client.Wait] does. A failed job
+// is a [Result] too; [ResultAs] decodes the value that the handler returned.
 //
-// If ctx ends first, the error is [ErrUnavailable], and wraps the error of ctx. The job is then
-// canceled, unless a worker runs it. The Withdrawn field of the [Error] reports whether it was.
-// That may take a few seconds if the server does not answer.
+// If ctx ends first, the error is [ErrUnavailable], wrapping the error of ctx. The job is then
+// canceled unless running, as the Withdrawn field of the [Error] reports. That may take a few
+// seconds if the server does not answer.
 //
 // If the put is refused because of an [If] or [Unique], the error is [ErrExists].
 // [UniqueOption.Replace] can't be used.
@@ -410,10 +411,10 @@ func (p *put) makeCall() error {
 	return nil
 }
 
-// withdrawTime is how long a call tries to withdraw its job after its context has ended.
+// withdrawTime is how long a call tries to withdraw the job after the context has ended.
 const withdrawTime = 5 * time.Second
 
-// putAndWait puts a job and waits for its end.
+// putAndWait puts a job and waits for the end.
 func (c *Client) putAndWait(ctx context.Context, p *put) (Result, error) {
 	jid := p.jid
 	w := c.waits.Join(c.prefix + channelDone + jid)
@@ -436,9 +437,8 @@ func (c *Client) putAndWait(ctx context.Context, p *put) (Result, error) {
 	return Result{}, c.giveUp(ctx, jid, "the job is gone")
 }
 
-// whyOver returns the context's error, or DeadlineExceeded if the context is about to end because
-// its deadline has passed: the deadline of a connection may be noticed first. It returns nil if the
-// context has not ended.
+// whyOver returns the context's error, or nil. Once the deadline has passed, the error is
+// DeadlineExceeded at the latest: the deadline of a connection may be noticed first.
 func whyOver(ctx context.Context) error {
 	deadline, ok := ctx.Deadline()
 	if err := ctx.Err(); err != nil || !ok || time.Now().Before(deadline) {
@@ -467,20 +467,20 @@ func (c *Client) giveUp(over context.Context, jid, missing string) error {
 	return callError(jid, whyOver(over), err == nil, what)
 }
 
-// callError returns the error of a call that ended because of err. what describes the fate of its
+// callError returns the error of a call that ended because of err. what describes the fate of the
 // job.
 func callError(jid string, err error, withdrawn bool, what string) error {
 	return &Error{Op: "call", Code: ErrUnavailable, JID: jid, Message: err.Error() + ": " + what,
 		Withdrawn: withdrawn, Err: err}
 }
 
-// withdraw cancels a job, unless a worker runs it or it has ended.
+// withdraw cancels a job, unless it runs or has ended.
 func (c *Client) withdraw(ctx context.Context, jid string) error {
 	const op = "withdraw"
 	if err := checkJobName(op, jid); err != nil {
 		return err
 	}
-	var reply any = "unlinked" // while it has more dependencies
+	var reply any = "unlinked" // while more dependencies are left
 	for reply == "unlinked" {
 		var err error
 		if reply, err = c.run(ctx, op, jid, jid); err != nil {
@@ -497,7 +497,7 @@ func (c *Client) withdraw(ctx context.Context, jid string) error {
 	return err
 }
 
-// stateIn returns the state of a job in a reply, by the server's name for it.
+// stateIn returns the state of a job in a reply.
 func stateIn(op, jid string, reply any) (State, error) {
 	state, ok := reply.(string)
 	switch {

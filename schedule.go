@@ -25,7 +25,7 @@ type Missed string
 
 // The values of Missed.
 const (
-	// MissedOnce puts one job, for the latest such time. It is the default.
+	// MissedOnce, the default, puts one job, for the latest such time.
 	MissedOnce Missed = "once"
 
 	// MissedAll puts a job for each such time, up to the last 100.
@@ -38,27 +38,27 @@ const (
 // maxMissed is the maximum number of missed jobs put by MissedAll.
 const maxMissed = 100
 
-// A Schedule puts a job into a queue at certain times, while a worker that has it in its
-// [WorkerConfig] is running. However many workers have it, one job is put for each time, by the
-// server's clock.
+// A Schedule puts a job into a queue at certain times, while a worker with the schedule in its
+// [WorkerConfig] is running. One job is put for each time, by the server's clock, however many
+// workers there are.
 //
-// Unlike a recurring job ([Queue.Recur]), it needs a running worker, and knows calendars and time
-// zones.
+// Unlike a recurring job ([Queue.Recur]), a schedule needs a running worker, and knows calendars
+// and time zones.
 type Schedule struct {
 	// ID names the schedule on the server. Keep the ID when you change the schedule. The jid of
 	// each job is <ID>@<time>, unless the Job has a [JID].
 	ID string
 
-	// When determines when the schedule is due. It is one of:
+	// When determines when the schedule is due:
 	//
 	//	"30 6 * * 1-5"                       minute, hour, day, month, weekday
 	//	"CRON_TZ=Europe/Berlin 30 6 * * *"   in a time zone; else in UTC
 	//	"@hourly", "@daily", "@weekly"       and so on
 	//	"@every 90s"                         at whole multiples of 90 s since 1970
 	//
-	// If both day and weekday are restricted, either may match, as in POSIX. A time
-	// that does not exist, because clocks in the zone are put forward, is due when that happens. One
-	// that occurs twice, because they are put back, is due twice.
+	// If both day and weekday are restricted, either may match, as in POSIX. A time that does not
+	// exist, because clocks in the zone are put forward, is due when that happens. A time that occurs
+	// twice, because clocks are put back, is due twice.
 	When string
 
 	// Queue is the queue of the jobs.
@@ -80,15 +80,15 @@ type schedule struct {
 	again hub.Signal // look again at once: the clock may have moved
 
 	registration *registration // nil if it can't put its job
-	unregistered bool          // registering it has failed
-	reported     bool          // that another worker follows another schedule with its ID
+	unregistered bool          // the registration has failed
+	reported     bool          // that another worker follows another schedule with the same ID
 
 	mu     sync.Mutex
 	looked time.Time // when the last check began
 	next   time.Time // the next due time, by the server's clock
 }
 
-// setLooked records when a check of the schedule began, and when it is due next.
+// setLooked records when a check of the schedule began, and the next due time.
 func (s *schedule) setLooked(looked, next time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +99,8 @@ func (s *schedule) setLooked(looked, next time.Time) {
 type ScheduleStatus struct {
 	ID string `json:"id"`
 
-	// Checked is when the worker last checked whether the schedule was due, by this machine's
-	// clock; zero before it has.
+	// Checked is when the worker last checked whether the schedule was due, by this machine's clock;
+	// zero before the first check.
 	Checked time.Time `json:"checked,omitzero"`
 
 	// Next is when the schedule is due next, by the server's clock; zero if that is never, or
@@ -135,7 +135,7 @@ func newSchedules(given []Schedule) ([]*schedule, error) {
 	return schedules, nil
 }
 
-// newSchedule checks a schedule. Its errors begin with the schedule's ID.
+// newSchedule checks a schedule. Errors begin with the schedule's ID.
 func newSchedule(s Schedule) (*schedule, error) {
 	times, err := cron.Parse(s.When)
 	if err == nil {
@@ -228,7 +228,7 @@ func (w *Worker) recheck() {
 	}
 }
 
-// idleFor waits for a time, or for a signal. It returns false if the worker stops or the context
+// idleFor waits for a time, or for a signal, and returns false if the worker stops or the context
 // ends first.
 func (w *Worker) idleFor(ctx context.Context, d time.Duration, again hub.Signal) bool {
 	timer := time.NewTimer(d)
@@ -244,9 +244,9 @@ func (w *Worker) idleFor(ctx context.Context, d time.Duration, again hub.Signal)
 	return false
 }
 
-// putDue puts the jobs that have fallen due since last, and updates last. It returns how long to
-// wait before looking again, or a negative duration if the schedule is never due again. All times
-// are the server's, so that this machine's clock does not matter.
+// putDue puts the jobs that have fallen due since last, updates last, and returns how long to wait
+// before looking again, or a negative duration if the schedule is never due again. All times are
+// the server's, so that this machine's clock does not matter.
 func (w *Worker) putDue(ctx context.Context, s *schedule, last *time.Time) (time.Duration, error) {
 	began := time.Now()
 	stored, now, answer, err := w.client.scheduledLast(ctx, s)
@@ -259,7 +259,7 @@ func (w *Worker) putDue(ctx context.Context, s *schedule, last *time.Time) (time
 	times, next, missed := s.due(*last, now)
 	for i, at := range times {
 		if i > 0 {
-			missed = 0 // they are counted with the first
+			missed = 0 // counted with the first
 		}
 		err := w.client.putScheduled(ctx, s, at, missed)
 		if errors.Is(err, ErrInvalid) { // it would be refused again
@@ -288,8 +288,8 @@ func between(earliest, t, latest time.Time) time.Time {
 	return t
 }
 
-// scheduledLast returns when a schedule was last due, the server's time, and the answer about its
-// registration. It records that this worker follows the schedule.
+// scheduledLast records that this worker follows a schedule, and returns the last due time, the
+// server's time, and the answer about the registration.
 func (c *Client) scheduledLast(
 	ctx context.Context, s *schedule,
 ) (last, now time.Time, answer string, err error) {
@@ -336,7 +336,7 @@ func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time, mi
 }
 
 // maxScheduleSize is the maximum size in bytes of the data and options of a schedule that are
-// registered, so that package inspect can put its job.
+// registered, so that package inspect can put the job.
 const maxScheduleSize = 64 << 10
 
 // putStored puts a job with encoded data, pairs of stored options, and the Headers of the config.

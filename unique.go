@@ -16,14 +16,14 @@ type UniqueOption struct{ unique jobopts.Unique }
 // Unique claims a key for a job, so that no other job of the namespace can be put with the same key
 // until the job has completed without a next queue, has failed, or was canceled. The key is made of
 // the parts, compared as JSON: Unique("invoice", 7) and Unique("invoice", "7") claim different
-// keys. Without any parts, it is made of the job's klass and data.
+// keys. Without parts, the klass and the data make the key.
 //
-// A put with a key of another job changes nothing. Its error is [ErrExists], with the jid of the
+// A put with a key of another job changes nothing: the error is [ErrExists], with the jid of the
 // holder. Exactly one of several concurrent puts puts the job. A job never blocks its own put with
 // the same [JID].
 //
-// A retried job, or one that moves to another queue, keeps its key. An unfailed job claims its key
-// again, but runs even if another job has claimed it by then.
+// A retried job, or one that moves to another queue, keeps the key. An unfailed job claims the key
+// again, but runs even if another job holds it by then.
 //
 // A part that is nil or an empty string, one that can't be JSON, or a key of more than 512 bytes is
 // [ErrInvalid].
@@ -32,14 +32,15 @@ func Unique(parts ...any) UniqueOption {
 }
 
 // UntilStarted lets another job with the same key be put while the job runs. A retried job holds
-// the key again while it waits, unless another job has claimed the key. It can't be used with For.
+// the key again while waiting, unless another job has claimed the key. UntilStarted can't be used
+// with For.
 func (o UniqueOption) UntilStarted() UniqueOption {
 	o.unique.UntilStarted = true
 	return o
 }
 
-// For holds the key for the duration d after the put, whatever happens to the job, unless it is
-// canceled. d is at least 1 ms. For can't be used with UntilStarted.
+// For holds the key for the duration d after the put, whatever happens to the job, except a
+// cancellation. d is at least 1 ms. For can't be used with UntilStarted.
 func (o UniqueOption) For(d time.Duration) UniqueOption {
 	o.unique.For = &d
 	return o
@@ -48,31 +49,32 @@ func (o UniqueOption) For(d time.Duration) UniqueOption {
 // Replace puts the job in the place of the holder of the key, instead of refusing the put:
 //
 //   - If the holder is waiting in any way, even after a retry, it becomes the new job, with the
-//     klass, data, queue, delay and options of the put. It keeps its jid, its history and its
-//     dependents. The put returns that jid.
-//   - If the holder is running, the new job waits until it has completed or failed, and holds the
-//     key. Further puts replace the waiting job.
+//     klass, data, queue, delay and options of the put, and keeps its jid, history and dependents.
+//     The put returns that jid.
+//   - If the holder is running, the new job waits until the holder has completed or failed, and
+//     holds the key. Further puts replace the waiting job.
 //
 // So of the jobs with the key, at most one runs and one waits, and the latest put always leads to a
 // run. With a [Delay], each put restarts the delay: see [UniqueOption.KeepDue] and
 // [UniqueOption.Within]. A job without a delay becomes the last of its priority.
 //
-// A key that is held by [UniqueOption.For] refuses the put as without Replace. Replace can't be
-// used with For, [JID], [DependsOn], [OnFailure], an [If] or [Job.Move].
+// A key held by [UniqueOption.For] refuses the put as without Replace. Replace can't be used with
+// For, [JID], [DependsOn], [OnFailure], an [If] or [Job.Move].
 func (o UniqueOption) Replace() UniqueOption {
 	o.unique.Replace = true
 	return o
 }
 
-// KeepDue gives a job the due time of the waiting one that it replaces. It needs Replace, and can't
-// be used with Within.
+// KeepDue gives a job the due time of the waiting job in its place. KeepDue needs Replace, and
+// can't be used with Within.
 func (o UniqueOption) KeepDue() UniqueOption {
 	o.unique.KeepDue = true
 	return o
 }
 
-// Within limits the time from the first put of the waiting job until it falls due, however often it
-// is replaced. It is no shorter than the [Delay]. It needs Replace, and can't be used with KeepDue.
+// Within limits the time from the first put of the waiting job to its due time, however often the
+// job is replaced. The limit is no shorter than the [Delay]. Within needs Replace, and can't be
+// used with KeepDue.
 func (o UniqueOption) Within(longest time.Duration) UniqueOption {
 	o.unique.Within = &longest
 	return o
@@ -80,22 +82,22 @@ func (o UniqueOption) Within(longest time.Duration) UniqueOption {
 
 func (o UniqueOption) applyPut(given *jobopts.Options) { given.Unique = &o.unique }
 
-// An If is a condition of a put on the existing job with its [JID], which the put then needs.
-// Without one, the put overwrites that job and puts it again. A refused put changes nothing, and
-// its error is [ErrExists], with the jid of the existing job. Exactly one of several concurrent
-// puts puts the job.
+// An If is a condition of a put on the existing job with the given [JID], which the put then needs.
+// Without an If, the put overwrites that job and puts it again. A refused put changes nothing: the
+// error is [ErrExists], with the jid of the existing job. Exactly one of several concurrent puts
+// puts the job.
 type If string
 
 const (
-	// IfAbsent refuses the put if there is a job with its [JID], in any state: a complete or failed
-	// job counts as long as its record is kept (jobs-history). It can't be used with [Job.Move].
+	// IfAbsent refuses the put if there is a job with the [JID], in any state: a complete or failed
+	// job counts as long as the record is kept (jobs-history). It can't be used with [Job.Move].
 	IfAbsent If = "absent"
 
-	// IfFinished refuses the put if there is a job with its [JID], unless that job is complete or
-	// failed, in which case it is put again.
+	// IfFinished refuses the put if there is a job with the [JID], unless that job is complete or
+	// failed, and is then put again.
 	IfFinished If = "finished"
 
-	// IfNotRunning refuses the put if a worker runs the job with its [JID], even without a lock. In
+	// IfNotRunning refuses the put if a worker runs the job with the [JID], even without a lock. In
 	// any other state, that job is overwritten and put again.
 	IfNotRunning If = "not_running"
 )
@@ -107,7 +109,7 @@ type conflict struct {
 	at    int // which of the puts
 	jid   string
 	state State
-	holds bool // it is another job, which holds the unique key
+	holds bool // another job, the holder of the unique key
 }
 
 // replaced reports whether the put has replaced the job.
@@ -150,7 +152,7 @@ func (c conflict) describe() string {
 	if c.holds {
 		exists = "holds the unique key"
 	}
-	if c.state == "" { // its hash is damaged, or it is gone
+	if c.state == "" { // the job is damaged or gone
 		return exists
 	}
 	return exists + " and is " + string(c.state)

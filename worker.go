@@ -30,21 +30,21 @@ import (
 
 // A Worker takes jobs from queues and passes them to handlers, several at once. It renews the lock
 // of every running job, wakes up when there is something to do, and survives outages of the server.
-// Its life:
+// The phases:
 //
 //	new       [NewWorker]; handlers and middleware are registered: [Worker.Handle], [Worker.Use]
 //	taking    [Worker.Run] or [Worker.Start]; one exchange with the server at a time reports
 //	          outcomes, and asks for as many jobs as there are free slots
 //	paused    [Worker.Pause]; running jobs continue, until [Worker.Resume]
 //	draining  [Worker.Stop], [Worker.Drain], or the end of the context of Run or Start; no job is
-//	          taken, and running ones have the ShutdownTimeout before they are released
+//	          taken, and running jobs have the ShutdownTimeout before their release
 //	reporting the last outcomes are sent, for at most a second
 //	leaving   the worker is deregistered, for at most a second; others take over its pending work
-//	closed    [Worker.Closed]; it can't be started again
+//	closed    [Worker.Closed]; there is no second start
 type Worker struct {
 	client    *Client // under the worker's name
 	cfg       WorkerConfig
-	named     bool // the user chose the name, so another process may share it
+	named     bool // chosen by the user, so another process may have the same name
 	schedules []*schedule
 	base      context.Context // the parent of the handlers' contexts
 
@@ -89,9 +89,9 @@ const (
 	workerClosed
 )
 
-// NewWorker returns a worker for a client's queues. It does nothing until it is started. Workers of
-// one client share its connections; an idle worker uses about 13 KB of memory. If the configuration
-// is invalid, the error is [ErrInvalid]. NewWorker panics if the client is nil.
+// NewWorker returns a worker for a client's queues, idle until started. Workers of one client share
+// connections; an idle worker uses about 13 KB of memory. An invalid configuration is [ErrInvalid].
+// NewWorker panics if the client is nil.
 func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
 	if client == nil {
 		panic("qless: NewWorker: nil client")
@@ -142,7 +142,7 @@ func (w *Worker) Name() string { return w.client.worker }
 // "Mail::*" matches Mail::Welcome, and "*" every klass. An exact match takes precedence, then the
 // longest prefix.
 //
-// It panics if the klass is empty or already has a handler, the handler or an option is nil or
+// Handle panics if the klass is empty or already has a handler, the handler or an option is nil or
 // invalid, or the worker was started.
 func (w *Worker) Handle(klass string, handler Handler, options ...HandleOption) {
 	r := newRoute(klass, handler, options)
@@ -157,8 +157,8 @@ func (w *Worker) Handle(klass string, handler Handler, options ...HandleOption) 
 	}
 }
 
-// Use wraps every handler, whether it was registered before or after. The first middleware is
-// the outermost. It panics if a middleware is nil, or the worker was started.
+// Use wraps every handler, registered before or after. The first middleware is the outermost. Use
+// panics if a middleware is nil, or the worker was started.
 func (w *Worker) Use(middleware ...Middleware) {
 	for _, m := range middleware {
 		if m == nil {
@@ -173,9 +173,9 @@ func (w *Worker) Use(middleware ...Middleware) {
 	w.middleware = append(w.middleware, middleware...)
 }
 
-// Handler returns the handler that the worker calls for the jobs of a klass: the registered one
-// inside the middleware, with [ClientFromContext] and [Logger] set. It returns nil if the klass has
-// no handler. It is meant for tests of handlers: see package qlesstest.
+// Handler returns the handler that the worker calls for the jobs of a klass, or nil: the registered
+// one inside the middleware, with [ClientFromContext] and [Logger] set. For tests of handlers, see
+// package qlesstest.
 func (w *Worker) Handler(klass string) Handler {
 	w.mu.Lock()
 	r, middleware := w.mux.find(klass), w.middleware
@@ -194,8 +194,8 @@ func (w *Worker) withClient(ctx context.Context) context.Context {
 	return context.WithValue(ctx, clientKey{}, w.client)
 }
 
-// Run starts the worker and blocks until it has stopped, because the context has ended or
-// [Worker.Stop] or [Worker.Drain] was called. It returns the error of [Worker.Start] or of Stop.
+// Run starts the worker and blocks until it has stopped, because of the end of the context,
+// [Worker.Stop] or [Worker.Drain]. The error comes from [Worker.Start] or Stop.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.Start(ctx); err != nil {
 		return err
@@ -204,11 +204,11 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // Start starts the worker and returns at once. When the context ends, the worker stops as if by
-// [Worker.Stop]. The contexts of handlers inherit its values. If the server is unreachable, the
-// worker waits for it.
+// [Worker.Stop]. The contexts of handlers inherit its values. The worker waits for an unreachable
+// server.
 //
 // Start returns [ErrInvalid] if no handler is registered, the worker was started or stopped before,
-// or this process runs another worker with its name on the same server and namespace.
+// or this process runs another worker with the same name on the same server and namespace.
 func (w *Worker) Start(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,9 +232,9 @@ func (w *Worker) Start(ctx context.Context) error {
 // continue.
 func (w *Worker) Pause() { w.setPaused(true) }
 
-// Resume takes jobs again after [Worker.Pause]. Even if it was not paused, the worker asks for jobs
-// at once, and checks whether schedules are due. Jobs that wait for a call of a bulk handler then
-// wait no longer than until no more are ready.
+// Resume takes jobs again after [Worker.Pause]. Even without a pause, the worker asks for jobs at
+// once, and checks whether schedules are due. Jobs that wait for a call of a bulk handler then wait
+// no longer than until no more are ready.
 func (w *Worker) Resume() {
 	w.setPaused(false)
 	w.recheck()
@@ -307,16 +307,15 @@ func (w *Worker) settleDeferred(ctx context.Context) {
 	}
 }
 
-// A WorkerGroup is a list of workers that have the same handlers, and are started and stopped
-// together. They may serve several namespaces: see [NewWorkerGroup]. Or they serve one, where a
-// worker for a single queue reserves slots for it, beside a worker for all queues. Call other
-// methods of [Worker] for each.
+// A WorkerGroup is a list of workers with the same handlers, started and stopped together. They
+// serve several namespaces (see [NewWorkerGroup]), or one, where a worker for a single queue
+// reserves slots for it, beside a worker for all queues. Call other methods of [Worker] for each.
 type WorkerGroup []*Worker
 
 // NewWorkerGroup returns a group with one worker for each client, in their order. Each has the
 // whole config, so the group runs up to Concurrency jobs of each namespace at once. Each of the
-// Schedules is followed in one of the namespaces, chosen by its ID. If the configuration is invalid
-// or there are no clients, the error is [ErrInvalid]. NewWorkerGroup panics if a client is nil.
+// Schedules is followed in one of the namespaces, chosen by ID. An invalid configuration, or an
+// empty list of clients, is [ErrInvalid]. NewWorkerGroup panics if a client is nil.
 func NewWorkerGroup(clients []*Client, config WorkerConfig) (WorkerGroup, error) {
 	if len(clients) == 0 {
 		return nil, invalid("work", "", "no clients")
@@ -363,9 +362,8 @@ func (g WorkerGroup) Handle(klass string, handler Handler, options ...HandleOpti
 	}
 }
 
-// Run starts the workers and blocks until all have stopped, because the context has ended or
-// [WorkerGroup.Stop] or [WorkerGroup.Drain] was called. It returns the error of [WorkerGroup.Start]
-// or Stop.
+// Run starts the workers and blocks until all have stopped, because of the end of the context,
+// [WorkerGroup.Stop] or [WorkerGroup.Drain]. The error comes from [WorkerGroup.Start] or Stop.
 func (g WorkerGroup) Run(ctx context.Context) error {
 	if err := g.Start(ctx); err != nil {
 		return err
@@ -385,13 +383,13 @@ func (g WorkerGroup) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop stops all workers at once, each as [Worker.Stop] does. It returns the first error, in
-// the order of the clients.
+// Stop stops all workers at once, each as [Worker.Stop] does, and returns the first error, in the
+// order of the clients.
 func (g WorkerGroup) Stop(ctx context.Context) error {
 	return together.Each(g, func(w *Worker) error { return w.Stop(ctx) })
 }
 
-// Drain drains all workers at once, each as [Worker.Drain] does. It returns the first error, in
+// Drain drains all workers at once, each as [Worker.Drain] does, and returns the first error, in
 // the order of the clients.
 func (g WorkerGroup) Drain(ctx context.Context) error {
 	return together.Each(g, func(w *Worker) error { return w.Drain(ctx) })
@@ -399,7 +397,7 @@ func (g WorkerGroup) Drain(ctx context.Context) error {
 
 // A WorkerConfig configures a worker. Only Queues is required.
 type WorkerConfig struct {
-	// Backoff returns how long a job waits before it is retried after an error.
+	// Backoff returns how long a job waits for a retry after an error.
 	//
 	// Defaults to 1 s, doubled with each attempt up to 10 minutes, by [ExponentialBackoff].
 	Backoff Backoff
@@ -409,7 +407,7 @@ type WorkerConfig struct {
 	// Defaults to 10.
 	Concurrency int
 
-	// FailGroup returns the failure group of a job that fails because it has no retries left.
+	// FailGroup returns the failure group of a job that fails for lack of retries.
 	//
 	// Defaults to [DefaultFailGroup].
 	FailGroup func(job *Job, err error) string
@@ -432,16 +430,16 @@ type WorkerConfig struct {
 	// Defaults to no limit.
 	MaxRunTime time.Duration
 
-	// Name is the worker's name, the owner of its locks. It must be unique among the live workers of
-	// the namespace, as workers with the same name share their locks.
+	// Name is the worker's name, the owner of the locks: unique among the live workers of the
+	// namespace, as workers with the same name share their locks.
 	//
 	// Defaults to a unique name of the form host-pid-random.
 	Name string
 
-	// Observer is called when a job starts, when it ends, and when something goes wrong in between.
-	// It is called concurrently, but in order for each job. The worker waits for it, so it should
-	// return quickly, and must not stop the worker. A panic is logged. A call that takes a second is
-	// logged, and no longer waited for.
+	// Observer is called when a job starts, when it ends, and when something goes wrong in between:
+	// concurrently, but in order for each job. The worker waits, so Observer should return quickly,
+	// and must not stop the worker. A panic is logged. A call that takes a second is logged, and no
+	// longer waited for.
 	Observer func(event JobEvent)
 
 	// Order is the order of asking the queues for jobs.
@@ -449,31 +447,31 @@ type WorkerConfig struct {
 	// Defaults to [OrderStrict].
 	Order Order
 
-	// PollInterval is the maximum time that an idle worker waits before it asks for jobs again, if
-	// nothing wakes it. It should be the same for all workers of a queue, and less than an hour: a
-	// longer delay of a job wakes no worker.
+	// PollInterval is the maximum time between the requests for jobs of an idle worker. It should be
+	// the same for all workers of a queue, and less than an hour: a longer delay of a job wakes no
+	// worker.
 	//
-	// Defaults to 10 s. It must be at least 1 ms.
+	// Defaults to 10 s. The minimum is 1 ms.
 	PollInterval time.Duration
 
-	// Prefetch is the maximum number of jobs that a worker with short handlers takes ahead of its
-	// free slots, to ask the server less often. It takes no more than it can run in about 10 ms, none
-	// while another worker is idle for one of its queues, and none of a queue with a max-concurrency.
+	// Prefetch is the maximum number of jobs that a worker with short handlers takes ahead of its free
+	// slots, to ask the server less often: no more than can run in about 10 ms, none while another
+	// worker is idle for one of its queues, and none of a queue with a max-concurrency.
 	//
 	// Defaults to as many as needed, up to 16. The value -1 means none.
 	Prefetch int
 
 	// Queues are the queues to take jobs from, at most 1000. A name may be a pattern: in "mail-*" the
 	// * matches any text, and "!mail-slow" excludes a queue that other patterns match. New queues are
-	// matched as they appear. If the patterns match more than 1000 queues, new queues and queues that
-	// had jobs at the last poll are asked first, and the others in turn.
+	// matched, too. If the patterns match more than 1000 queues, new queues and queues that had jobs
+	// at the last poll are asked first, and the others in turn.
 	Queues []string
 
 	// Schedules put jobs at certain times while the worker runs. No two may have the same ID.
 	Schedules []Schedule
 
-	// ShutdownTimeout is how long running jobs may take to finish when the worker is stopped. After
-	// that their contexts end, and they are released for other workers.
+	// ShutdownTimeout is how long running jobs may take to finish when the worker is stopped. Then
+	// their contexts end, and the jobs are released for other workers.
 	//
 	// Defaults to 20 s. The value -1 means no time.
 	ShutdownTimeout time.Duration
@@ -555,7 +553,7 @@ func (c WorkerConfig) checkWeights() error {
 	return nil
 }
 
-// weights returns the weight of each of the Queues, or nil if they have none.
+// weights returns the weight of each of the Queues, or nil without weights.
 func (c WorkerConfig) weights() []int {
 	if len(c.Weights) == 0 {
 		return nil

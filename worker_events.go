@@ -14,8 +14,8 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A workerLog writes the log of a worker, with one method for each message. They are called without
-// a mutex held, because a logger may call the worker's methods.
+// A workerLog writes the log of a worker, with one method for each message. No mutex is held,
+// because a logger may call the worker's methods.
 type workerLog struct {
 	logger *slog.Logger
 
@@ -111,7 +111,7 @@ func (l *workerLog) releasedStray(jid string) {
 
 // Outcomes.
 
-// discarded logs an outcome that is not sent, because its job is no longer held. The loss has been
+// discarded logs an outcome that is not sent, because the job is no longer held. The loss has been
 // logged before.
 func (l *workerLog) discarded(r *run, outcome Outcome, cause error) {
 	l.logger.Info("qless: discarded the outcome of a job that is not held any more",
@@ -181,14 +181,13 @@ func (l *workerLog) cantPut(s *schedule, due time.Time, err error) {
 // A JobEventKind is the kind of a [JobEvent].
 type JobEventKind string
 
-// The kinds of events. Every job that is started has exactly one JobEventEnded, which is its last
-// event.
+// The kinds of events. Every started job has exactly one JobEventEnded, as its last event.
 const (
-	JobEventStarted  JobEventKind = "started"   // its handler is about to be called
-	JobEventPanicked JobEventKind = "panicked"  // its handler panicked: Err is the *PanicError
-	JobEventLockLost JobEventKind = "lock_lost" // its lock was lost while it ran
-	JobEventCanceled JobEventKind = "canceled"  // it was canceled while it ran
-	JobEventEnded    JobEventKind = "ended"     // its handler has returned, and its outcome is final
+	JobEventStarted  JobEventKind = "started"   // the handler is about to be called
+	JobEventPanicked JobEventKind = "panicked"  // the handler panicked: Err is the *PanicError
+	JobEventLockLost JobEventKind = "lock_lost" // the lock was lost during the run
+	JobEventCanceled JobEventKind = "canceled"  // the job was canceled during the run
+	JobEventEnded    JobEventKind = "ended"     // the handler has returned, and the outcome is final
 )
 
 // A JobEvent is an event in the run of a job, for the Observer of [WorkerConfig].
@@ -196,7 +195,7 @@ type JobEvent struct {
 	Kind   JobEventKind
 	Worker string // the name of the worker
 
-	// JID, Klass, Queue and Attempt describe the job as it was popped.
+	// JID, Klass, Queue and Attempt describe the job as popped.
 	JID     string
 	Klass   string
 	Queue   string
@@ -206,7 +205,7 @@ type JobEvent struct {
 	// canceled or moved the job.
 	Outcome Outcome
 
-	// Waited is how long the job waited until it was popped, as in [Job.Waited], or 0 if unknown.
+	// Waited is how long the job waited for the pop, as in [Job.Waited], or 0 if unknown.
 	Waited time.Duration
 
 	// Ran is how long the handler ran, for JobEventEnded.
@@ -217,26 +216,26 @@ type JobEvent struct {
 	// [ErrStopped], or the server's error.
 	Err error
 
-	// Ending is a word for how the run ended, for labels of metrics, traces and logs. It is one of
-	// these for JobEventEnded, and otherwise empty:
+	// Ending is a word for how the run ended, for labels of metrics, traces and logs: one of these for
+	// JobEventEnded, and otherwise empty:
 	//
 	//   - complete, next: the job is complete, and has ended or moved to another queue
-	//   - retry, exhausted: it is retried, or has failed because it had no retries left
-	//   - fail: it has failed at once
-	//   - release: it was put back without using up a retry
-	//   - moved: its handler has moved or canceled it
-	//   - canceled: it was canceled while it ran
+	//   - retry, exhausted: the job is retried, or has failed for lack of retries
+	//   - fail: the job has failed at once
+	//   - release: the job was put back without using up a retry
+	//   - moved: the handler has moved or canceled the job
+	//   - canceled: the job was canceled during the run
 	//   - lost: the server did not take the outcome, or the lock was lost before
 	//   - stopped: the worker stopped before the outcome was delivered
 	Ending string
 
-	// Exhausted reports that the job failed because it had no retries left.
+	// Exhausted reports that the job failed for lack of retries.
 	Exhausted bool
 
 	// PoppedAt is when the job was popped. With the Worker and the JID, it identifies a run.
 	PoppedAt time.Time
 
-	// Headers are the job's headers. They must not be changed.
+	// Headers are the job's headers, not to be changed.
 	Headers map[string]string
 
 	// Time is when the event happened.
@@ -262,7 +261,7 @@ func (e *JobEvent) ending() string {
 	return string(e.Outcome.Action)
 }
 
-// An observer reports events, one at a time for each job. It is called without a mutex held.
+// An observer reports events, one at a time for each job, without a mutex held.
 type observer struct {
 	worker string
 	notify func(JobEvent) // nil if there is no Observer
@@ -299,8 +298,8 @@ func (o *observer) canceled(r *run) {
 	}
 }
 
-// lost reports that a job was lost while it ran, unless the worker released it to stop. The method
-// ended waits for it.
+// lost reports the loss of a running job, unless the worker released it to stop. The method ended
+// waits for that.
 func (o *observer) lost(r *run, cause error) {
 	if o.notify == nil {
 		return
@@ -340,7 +339,7 @@ type jobLog struct {
 	job    jobAttrs
 }
 
-// jobAttrs are the attributes of a job in log lines. They contain none of its data.
+// jobAttrs are the attributes of a job in log lines. Data is not among them.
 type jobAttrs struct {
 	jid, klass, queue string
 	attempt           int
@@ -371,7 +370,7 @@ func (l *workerLog) withCall(ctx context.Context, klass string, jobs int) contex
 
 // Logger returns a logger for the handler that was called with this context: the worker's, with the
 // attributes jid, klass, queue and attempt, and trace_id if the job has a header traceparent. That
-// of a bulk handler has klass and the number of jobs. For any other context, it returns
+// of a bulk handler has klass and the number of jobs. For any other context, the result is
 // [slog.Default].
 func Logger(ctx context.Context) *slog.Logger {
 	l, _ := ctx.Value(jobLogKey{}).(*jobLog)

@@ -18,20 +18,20 @@ import (
 // A report is the outcome of a job, to be sent to the server.
 type report struct {
 	Outcome
-	quiet     bool // it ends no run: the job was not started, or its run has lost it
-	run       *run // unless it is quiet
+	quiet     bool // ends no run: the job was not started, or lost by its run
+	run       *run // unless quiet
 	jid       string
 	queue     string
 	since     string    // when the job was popped, by the server's clock; empty if unknown
-	data      string    // empty if it did not change
+	data      string    // empty if unchanged
 	result    string    // empty if there is none
 	message   string    // of a failure
 	until     time.Time // when the lock ends
-	sent      bool      // it was sent before, and got no reply
+	sent      bool      // sent before, without a reply
 	alone     bool      // the server refused a call with it: send it alone
-	unstarted bool      // it releases a job whose handler was not called
-	place     int       // its order among such reports of an exchange; 0: none
-	refusals  int       // the number of times that the server refused it alone
+	unstarted bool      // releases a job whose handler was not called
+	place     int       // the order among such reports of an exchange; 0: none
+	refusals  int       // how often the server refused the report alone
 	late      bool      // the lock has ended: another worker probably has the job
 }
 
@@ -93,7 +93,7 @@ func finishAnswers(reply any, reports []*report) ([]string, error) {
 // An actionSpec describes what follows from an action.
 type actionSpec struct {
 	args      func(o *Outcome, message string) []string // of the script finish, in pairs
-	hasResult bool                                      // the job may have ended by it
+	hasResult bool                                      // the action may have ended the job
 	count     func(*WorkerStats) *int                   // the counter of such outcomes
 	countRun  func(*runs.Counts) *int                   // that of such runs, or nil
 }
@@ -111,7 +111,7 @@ var actions = map[Action]actionSpec{
 		count:     func(s *WorkerStats) *int { return &s.Failed },
 		countRun:  func(c *runs.Counts) *int { return &c.Failed },
 	},
-	ActionRelease: { // it neither completes nor fails a run
+	ActionRelease: { // neither completes nor fails a run
 		args:  (*Outcome).releaseArgs,
 		count: func(s *WorkerStats) *int { return &s.Released },
 	},
@@ -124,7 +124,7 @@ var actions = map[Action]actionSpec{
 }
 
 // details returns the arguments of the report's action, in pairs. A report that is late or was sent
-// before names its run, because this worker may have popped the job again since.
+// before names the run, because this worker may have popped the job again since.
 func (r *report) details() []string {
 	spec := actions[r.Action]
 	details := spec.args(&r.Outcome, r.message)
@@ -140,7 +140,7 @@ func (r *report) details() []string {
 	return details
 }
 
-// setPlaces makes the jobs that were not started keep their order when they are released.
+// setPlaces makes the jobs that were not started keep their order when released.
 func setPlaces(reports []*report) {
 	place := 0
 	for _, r := range reports {
@@ -193,8 +193,8 @@ type outbox struct {
 	ready hub.Signal // there is something to send again
 	rest  hub.Signal // dependents are left to be released
 
-	// reported is called when the server has ended a job by an action, or has not because of an
-	// error. It may be nil.
+	// reported is called when the server has ended a job by an action, or has not because of an error;
+	// or is nil.
 	reported func(r *report, action Action, err error)
 
 	mu      sync.Mutex
@@ -220,7 +220,7 @@ func (b *outbox) add(reports ...*report) {
 }
 
 // take returns the queued reports, which count as being sent until done is called. If their data is
-// large, it returns the first ones, and the next exchange follows at once.
+// large, only the first are taken, and the next exchange follows at once.
 func (b *outbox) take() []*report {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -258,7 +258,7 @@ func (b *outbox) has(jid string) bool {
 	return slices.ContainsFunc(b.queued, func(r *report) bool { return r.jid == jid })
 }
 
-// forget drops and returns the reports about a job popped again after the end of its lock.
+// forget drops and returns the reports about a job popped again after the end of the lock.
 func (b *outbox) forget(jid string) (forgotten []*report) {
 	about := func(r *report) bool {
 		if r.jid == jid {
@@ -302,7 +302,7 @@ func (b *outbox) hold(r *report, wait time.Duration) {
 	b.held[r] = time.AfterFunc(wait, func() { b.unhold(r) })
 }
 
-// unhold queues a held report, unless it has been dropped in the meantime.
+// unhold queues a held report, unless dropped in the meantime.
 func (b *outbox) unhold(r *report) {
 	b.mu.Lock()
 	if _, ok := b.held[r]; ok {
@@ -314,8 +314,8 @@ func (b *outbox) unhold(r *report) {
 }
 
 // answered handles the reply to reports that were sent in one script, or the error that came
-// instead. others is true if another command of the same exchange succeeded. It returns an error if
-// the next exchange must wait.
+// instead. others is true if another command of the same exchange succeeded. After an error, the
+// next exchange must wait.
 func (b *outbox) answered(reports []*report, reply any, err error, others bool) error {
 	var answers []string
 	if err == nil {
@@ -378,7 +378,7 @@ func leavesRest(answer string) bool {
 	return strings.HasSuffix(answer, "+") && !strings.HasPrefix(answer, "!")
 }
 
-// end reports how the server has ended a job, or why it has not.
+// end reports how the server has ended a job, or why not.
 func (b *outbox) end(r *report, action Action, err error) {
 	if b.reported != nil {
 		b.reported(r, action, err)
@@ -389,7 +389,7 @@ func (b *outbox) end(r *report, action Action, err error) {
 func (b *outbox) notTaken(r *report, err *Error) {
 	switch {
 	case r.late || r.unstarted: // nothing waits for it
-	case r.sent: // it was accepted the first time, or the job is lost
+	case r.sent: // accepted the first time, or the job is lost
 		b.log.refusedAgain(r, err.Message)
 		b.end(r, r.Action, nil)
 	case err.Code == ErrNotFound && !r.quiet:
@@ -400,8 +400,8 @@ func (b *outbox) notTaken(r *report, err *Error) {
 	}
 }
 
-// invalid handles reports of which one is invalid: its data is nested too deeply, or its job would
-// wait for itself. It sends each alone, and fails the job of the invalid one.
+// invalid handles reports of which one is invalid: the data is nested too deeply, or the job would
+// wait for itself. Each is sent alone, and the job of the invalid report fails.
 func (b *outbox) invalid(reports []*report, err error) {
 	switch r := reports[0]; {
 	case len(reports) > 1:
@@ -424,8 +424,8 @@ func (b *outbox) separate(reports []*report) {
 }
 
 // refused handles a report that the server refuses even alone, for instance because of a damaged
-// key. It is retried a few times, without delaying other reports. A general refusal is not about
-// the report, which is then retried until its lock has ended.
+// key. The report is retried a few times, without delaying others. A general refusal is not about
+// the report, which is then retried until the lock has ended.
 func (b *outbox) refused(r *report, err error, general bool) {
 	r.refusals++
 	if r.lockEnded() || !general && r.refusals >= maxRefusals {
@@ -501,8 +501,8 @@ func (k *progressKeeper) wait(r *heldProgress) time.Duration {
 	return time.Until(r.hold.progressSent.Add(progressPause))
 }
 
-// take returns the reports to be sent now: the due ones, and the ones about jobs whose outcomes are
-// sent. It drops reports about jobs that were lost or have ended otherwise.
+// take returns the reports to be sent now: due reports, and reports about jobs whose outcomes are
+// sent. Reports about jobs that were lost or have ended otherwise are dropped.
 func (k *progressKeeper) take(outcomes []*report) []*heldProgress {
 	k.mu.Lock()
 	defer k.mu.Unlock()

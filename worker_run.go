@@ -18,7 +18,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A run is a job that its worker runs, from its lock to its report.
+// A run is a job run by the worker, from the lock to the report.
 type run struct {
 	worker   *Worker
 	job      *Job
@@ -26,11 +26,11 @@ type run struct {
 	klass    string
 	queue    string
 	original string            // the data
-	since    string            // when it was popped, by the server's clock
-	attempt  int               // 1 for the first in its queue
-	waited   time.Duration     // until it was popped
+	since    string            // when popped, by the server's clock
+	attempt  int               // 1 for the first in the queue
+	waited   time.Duration     // until the pop
 	poppedAt time.Time         // set if there is an observer, as are the headers
-	headers  map[string]string // as it was popped
+	headers  map[string]string // as popped
 	route    *route            // nil if the klass has no handler
 	ran      time.Duration     // set when the handler has returned
 	hold     hold
@@ -38,7 +38,7 @@ type run struct {
 	fault    error  // why there is no key
 
 	// Guarded by the worker's mutex until the handler is called, and then not changed.
-	dropped bool      // it is never started
+	dropped bool      // never to be started
 	started time.Time // zero before
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -48,7 +48,7 @@ type run struct {
 	lossKnown chan struct{} // closed when the loss of the lock was reported
 }
 
-// A hold is the state of a run that its worker and its handler share.
+// A hold is the state of a run shared by the worker and the handler.
 type hold struct {
 	leases.Lease[*run] // of the job's lock
 
@@ -98,8 +98,8 @@ func newRun(w *Worker, job *Job, sent time.Time) *run {
 	return r
 }
 
-// keep keeps the lock of the job, and reports whether the job may be admitted. It releases the job
-// if its lock may already have ended, or the worker no longer wants jobs.
+// keep keeps the lock of the job, and reports whether the job may be admitted. If the lock may
+// already have ended, or the worker no longer wants jobs, the job is released.
 func (r *run) keep() bool {
 	w := r.worker
 	late := !time.Now().Before(r.hold.Until)
@@ -131,7 +131,7 @@ func (r *run) start() {
 	go r.work(r.ctx)
 }
 
-// release releases a job before its start.
+// release releases a job before the start.
 func (r *run) release(late bool) {
 	rep := r.report(Outcome{Action: ActionRelease})
 	rep.quiet, rep.late, rep.unstarted, rep.until = true, late, true, r.hold.Until
@@ -164,7 +164,7 @@ func (r *run) releaseUnknown() {
 	r.finish(r.report(Outcome{Action: ActionRelease, Delay: r.worker.cfg.UnknownKlassDelay}))
 }
 
-// call calls the handler, wrapped in the middleware. It turns a panic into an error.
+// call calls the handler, wrapped in the middleware, and turns a panic into an error.
 func (r *run) call(ctx context.Context) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -186,7 +186,7 @@ func (r *run) call(ctx context.Context) (err error) {
 	return r.worker.middleware.wrap(r.route.handler)(r.worker.log.withJob(ctx, r.job), r.job)
 }
 
-// decode decodes the job's data. A codec may take its time.
+// decode decodes the job's data. A codec may be slow.
 func (r *run) decode() error {
 	r.job.decodeData()
 	if string(r.job.Data) != r.original {
@@ -253,8 +253,8 @@ func (r *run) decide(err error) (rep *report) {
 	return rep
 }
 
-// undecided returns the report for a job of which code of the user that decides its outcome did not
-// return.
+// undecided returns the report for a job if code of the user did not return, and left the outcome
+// open.
 func (r *run) undecided(problem error) *report {
 	err := FailWith(r.klass+":panic", problem)
 	if p, ok := problem.(*guard.Panic); ok {
@@ -287,7 +287,7 @@ func (r *run) report(outcome Outcome) *report {
 // isOverwritten reports whether the handler has put another job in place of its own.
 func (r *run) isOverwritten() bool { return r.job.run != &r.hold }
 
-// changedData returns the job's data if the handler has changed it, and otherwise the empty string.
+// changedData returns the job's data if changed by the handler, and otherwise the empty string.
 func (r *run) changedData() (string, error) {
 	if r.isOverwritten() {
 		return "", invalid("complete", r.jid,
@@ -337,7 +337,7 @@ func (r *run) settled(err error) Outcome {
 	return o
 }
 
-// copyOfJob returns a copy of the job for a function of the user, which may overwrite it.
+// copyOfJob returns a copy of the job for a function of the user to read or overwrite.
 func (r *run) copyOfJob() *Job {
 	job := *r.job
 	return &job
@@ -385,9 +385,8 @@ func (r *run) finish(rep *report) {
 	}
 }
 
-// retire records that the handler of the job has returned. It adds the report to the outbox in the
-// same step, so that it is sent together with the request for the next job, and starts a job that
-// was taken ahead.
+// retire records that the handler of the job has returned. The same step adds the report to the
+// outbox, to be sent together with the request for the next job, and starts a job taken ahead.
 func (r *run) retire(reports ...*report) {
 	w := r.worker
 	w.mu.Lock()
@@ -454,11 +453,11 @@ func isLoss(cause error) bool {
 	return !errors.Is(cause, ErrCanceled) && !errors.Is(cause, ErrStopped)
 }
 
-// unknownLock is how long a lock is assumed to last if its end is unknown.
+// unknownLock is the assumed duration of a lock with an unknown end.
 const unknownLock = time.Minute
 
-// retryLate retries a job whose lock has expired: a renewal that was still in flight may have
-// locked it again, although it is no longer run.
+// retryLate retries a job whose lock has expired: a renewal still in flight may have locked the job
+// again, although nothing runs it any more.
 func (r *run) retryLate() {
 	rep := r.report(Outcome{Action: ActionRetry})
 	rep.quiet, rep.late, rep.until = true, true, time.Now().Add(unknownLock)
@@ -510,7 +509,7 @@ func causeOfLoss(problem error) error {
 	return ErrLockLost
 }
 
-// lost cancels the run of a job whose lock was lost. Its outcome will be discarded.
+// lost cancels the run of a job whose lock was lost. The outcome will be discarded.
 func (r *run) lost() {
 	w := r.worker
 	if r.dropUnstarted() {
@@ -535,8 +534,8 @@ func (r *run) lost() {
 	w.checkQuiet()
 }
 
-// leaveLate drops a job that was lost before it was started. If its lock has expired, a renewal
-// that was still in flight may have locked it again.
+// leaveLate drops a job that was lost before the start. If the lock has expired, a renewal still in
+// flight may have locked the job again.
 func (r *run) leaveLate() {
 	if r.hold.Expired {
 		r.release(true)
@@ -567,8 +566,8 @@ func (w *Worker) releaseAll() {
 	}
 }
 
-// admit starts a job whose lock is kept, or holds it until a slot is free or its bulk call begins.
-// It releases the job if its klass has no room or the worker no longer wants jobs.
+// admit starts a job whose lock is kept, or holds the job until a slot is free or the bulk call
+// begins. If the klass has no room, or the worker no longer wants jobs, the job is released.
 func (r *run) admit() {
 	w := r.worker
 	w.mu.Lock()
@@ -588,8 +587,8 @@ func (r *run) admit() {
 	}
 }
 
-// hasRoom reports whether the klass of a job has room for it. If not, the job must be handed back,
-// and its queue is left alone until there is room. The worker's mutex is held.
+// hasRoom reports whether the klass of a job has room. If not, the job must be handed back, and the
+// queue is left alone until there is room. The worker's mutex is held.
 func (r *run) hasRoom() bool {
 	kind := kindOf(r.route)
 	if r.worker.slots.Room(kind) > 0 {
@@ -599,8 +598,8 @@ func (r *run) hasRoom() bool {
 	return false
 }
 
-// startNext starts the first job that was taken ahead, unless it was lost. It returns the jobs
-// before it whose klasses have no room, to be released. The mutex is held.
+// startNext starts the first job taken ahead, unless lost, and returns the jobs before it whose
+// klasses have no room, to be released. The mutex is held.
 func (w *Worker) startNext() (over []*run) {
 	w.bulk.begin()
 	for r, ok := w.ahead.Pop(); ok; r, ok = w.ahead.Pop() {
