@@ -11,8 +11,8 @@ import (
 )
 
 // A Batch is a set of member jobs and a callback job, to run when all members have finished,
-// whichever client completes the last one. It is a handle: all its state is on the server, so any
-// program can resume a batch by its id. It is safe for concurrent use.
+// whichever client completes the last one. A Batch is only a handle, safe for concurrent use: all
+// state is on the server, so any program can resume a batch by its id.
 type Batch struct {
 	ID     string // the jid of the callback; it never changes
 	client *Client
@@ -21,10 +21,10 @@ type Batch struct {
 // NewBatch puts the callback of a new batch into a queue. The callback waits until the batch is
 // committed and no members are pending, and then runs once. Its jid is the id of the batch.
 //
-// It takes the options of [Queue.Put] except [DependsOn]. With [OnFailureWait], the default, the
+// The options are those of [Queue.Put] except [DependsOn]. With [OnFailureWait], the default, the
 // callback runs when all members are complete, perhaps after some were unfailed. With
-// [OnFailureRun], it runs when all have ended, and has the failed ones in its FailedDependencies.
-// With [OnFailureFail], it fails with the first.
+// [OnFailureRun], the callback runs when all have ended, with the failed members in its
+// FailedDependencies. With [OnFailureFail], it fails with the first.
 //
 // If the error is [ErrNotReplicated], the batch is returned as well.
 func (c *Client) NewBatch(ctx context.Context, queue string, callback JobSpec) (*Batch, error) {
@@ -35,8 +35,8 @@ func (c *Client) NewBatch(ctx context.Context, queue string, callback JobSpec) (
 	return c.openBatch(ctx, p)
 }
 
-// openBatch puts the callback of a new batch. It returns the batch if the callback was put, even to
-// too few replicas.
+// openBatch puts the callback of a new batch, and returns the batch if the callback was put, even
+// to too few replicas.
 func (c *Client) openBatch(ctx context.Context, p *put) (*Batch, error) {
 	if len(p.options.DependsOn) > 0 {
 		return nil, invalid("put", p.jid,
@@ -83,7 +83,7 @@ func (b *Batch) add(ctx context.Context, puts []*put) ([]string, error) {
 	return jids, b.explain(err)
 }
 
-// explain adds the id of the batch to an error about it.
+// explain adds the id of the batch to an error.
 func (b *Batch) explain(err error) error {
 	var cause *Error
 	if !errors.As(err, &cause) || cause.JID != "" ||
@@ -106,7 +106,7 @@ func (b *Batch) Commit(ctx context.Context) error {
 // A BatchStatus describes the progress of a [Batch].
 type BatchStatus struct {
 	// Failed are the members that failed, sorted by jid, if the callback was put with [OnFailureRun]
-	// or [OnFailureFail]. Otherwise they count as pending.
+	// or [OnFailureFail]. Otherwise, failed members count as pending.
 	Failed []FailedDependency `json:"failed,omitempty"`
 
 	// Open reports whether the batch is not committed yet.
@@ -115,15 +115,15 @@ type BatchStatus struct {
 	// Pending is the number of members the callback waits for.
 	Pending int `json:"pending"`
 
-	// State is the state of the callback: [StateDepends] until it is released.
+	// State is the state of the callback: [StateDepends] until released.
 	State State `json:"state"`
 
 	// Total is the number of added members.
 	Total int `json:"total"`
 }
 
-// Status returns the progress of the batch. If it was canceled, or its callback is no longer kept,
-// the error is [ErrNotFound].
+// Status returns the progress of the batch. If the batch was canceled, or the callback is no longer
+// kept, the error is [ErrNotFound].
 func (b *Batch) Status(ctx context.Context) (BatchStatus, error) {
 	reply, err := b.read(ctx)
 	if err != nil {

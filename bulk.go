@@ -32,19 +32,19 @@ type Member[T any] struct {
 	Job  *Job
 	Data T
 
-	// Err is the outcome of the job, set by the handler: an error as a [Handler] returns it, such as
+	// Err is the outcome of the job, set by the handler: an error as from a [Handler], such as
 	// [RetryIn] or [Snooze]. With nil, the job has the outcome of the whole call.
 	Err error
 }
 
-// HandleBulk registers a handler that is called with several jobs of the klass. Its error is the
-// outcome of each member that has no Err, and a panic fails all members. HandleBulk panics if the
-// Bulk is invalid, and in the same cases as [Klass.Handle].
+// HandleBulk registers a handler that is called with several jobs of the klass. The returned error
+// is the outcome of each member without an Err, and a panic fails all members. HandleBulk panics if
+// the Bulk is invalid, and in the same cases as [Klass.Handle].
 //
 // A call counts as one job for the Concurrency of the worker and of the klass, but each member has
-// retries, limits, events and outcomes of its own. While a call waits for jobs, it takes no slot,
-// and the worker keeps their locks. Middleware is called for each member, and the call waits until
-// all have passed it. A worker with a bulk handler prefetches no jobs.
+// retries, limits, events and outcomes of its own. A call that waits for jobs takes no slot, and
+// the worker keeps their locks. Middleware is called for each member, and the call waits until all
+// have passed it. A worker with a bulk handler prefetches no jobs.
 //
 // The context ends after the shortest MaxRunTime of the members, when the worker is stopped, or
 // when all members are lost. The outcome of a member that is lost alone has no effect.
@@ -126,8 +126,8 @@ func handleTogether(
 	return ranTooLong(s.called, s.err)
 }
 
-// A bulkCall is a call of a bulk handler. It has a slot from the start of its members until the
-// last of them has ended.
+// A bulkCall is a call of a bulk handler, with a slot from the start of its members until the last
+// has ended.
 type bulkCall struct {
 	*gather.Call[*run, *seat]
 	left int // the members that have not ended; guarded by the worker's mutex
@@ -179,8 +179,8 @@ func contextOfAll(seats []*seat) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(); end(nil) }
 }
 
-// bulkCalls are the jobs of a worker that wait for their bulk calls. Its methods are called with
-// the worker's mutex held, unless they say otherwise.
+// bulkCalls are the jobs of a worker that wait for their bulk calls. Methods are called with the
+// worker's mutex held, unless stated otherwise.
 type bulkCalls struct {
 	w      *Worker
 	routes []*route

@@ -18,16 +18,16 @@ import (
 // without the codec can move, fail and cancel such a job, but not read its data. The klass, tags,
 // headers, failure messages and entries of [Job.Log] are not encoded.
 //
-// A codec must be safe for concurrent use. Its errors appear in messages and logs, so they should
-// not contain secrets.
+// A codec must be safe for concurrent use. Errors appear in messages and logs, so they should not
+// contain secrets.
 type Codec interface {
 	// Name returns the codec's name in envelopes. It must not contain a colon, and must stay the same
-	// as long as there are jobs that the codec has encoded.
+	// as long as there are jobs encoded with the codec.
 	Name() string
 
 	// Encode returns the encoded form of data, which is JSON, for a job of the klass, and the id of
-	// the key that Decode needs, if there are several. If encoded is nil, the data is stored as it
-	// is.
+	// the key that Decode needs, if there are several. If encoded is nil, the data is stored
+	// unchanged.
 	Encode(klass string, data []byte) (encoded []byte, key string, err error)
 
 	// Decode returns the original data.
@@ -70,7 +70,7 @@ func (c *Client) checkSize(op, jid, what, data string) error {
 }
 
 // encode returns the stored form of the data or the result of a job. An envelope that could not be
-// decoded is stored as it is, and so is text that is not JSON.
+// decoded is stored unchanged, and so is text that is not JSON.
 func (c *Client) encode(op, jid, klass, what, data string) (string, error) {
 	if wire.OpenEnvelope(data) != nil {
 		return data, nil

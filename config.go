@@ -27,9 +27,9 @@ import (
 //	stats-history              30       days to keep statistics
 //	histogram-history          7        days to keep histograms
 //
-// Failed jobs are kept until they are unfailed or canceled unless a setting limits that. When a job
-// fails, up to 100 jobs beyond jobs-failed-history and 10 of its group are deleted, except for jobs
-// that others depend on or that have a [KeepFailedFor]. A queue has three settings of its own: see
+// Failed jobs are kept until unfailed or canceled, unless a setting limits that. When a job fails,
+// up to 100 jobs beyond jobs-failed-history and 10 of its group are deleted, except for jobs that
+// others depend on or that have a [KeepFailedFor]. A queue has three settings of its own: see
 // [Queue.SetHeartbeat], [Queue.SetMaxConcurrency] and [Queue.SetMaxRate].
 type Config struct {
 	client *Client
@@ -58,7 +58,7 @@ func (c *Config) Get(ctx context.Context, name string) (string, error) {
 	return "", unexpected("config.get", reply)
 }
 
-// All returns every setting with a value or a default. It reads about 500 at a time.
+// All returns every setting with a value or a default, reading about 500 at a time.
 func (c *Config) All(ctx context.Context) (map[string]string, error) {
 	all := settings.Defaults()
 	for cursor := ""; ; {

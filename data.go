@@ -60,7 +60,7 @@ func unmarshal(jid string, raw json.RawMessage, v any) error {
 	return nil
 }
 
-// storedData is data read from the server. It may not be JSON to Go: Lua accepts NaN, 0x10 and
+// storedData is data read from the server, perhaps not JSON to Go: Lua accepts NaN, 0x10 and
 // control characters in strings, so other clients may put them. Such data is stored again
 // unchanged.
 type storedData json.RawMessage
@@ -186,8 +186,8 @@ func (h historyReply) queueField() string {
 	return "queue"
 }
 
-// entries returns the entry as one event, or as several if it is an old-style entry, which holds a
-// whole stage of a job.
+// entries returns the entry as one event, or as several for an old-style entry, which holds a whole
+// stage of a job.
 func (h historyReply) entries() []HistoryEntry {
 	if _, modern := h["what"]; modern {
 		queueField := h.queueField()
@@ -262,8 +262,8 @@ func (r *jobReply) job(c *Client) *Job {
 	return j
 }
 
-// setRun sets the fields of the job's run. since is its beginning, as the server writes it, or
-// empty; put is the time of the put or the pop before it, or zero.
+// setRun sets the fields of the job's run. since is the beginning in the server's form, or empty;
+// put is the time of the put or the pop before it, or zero.
 func (j *Job) setRun(since string, put time.Time) {
 	j.since, j.PoppedAt = since, wire.AsNumber(since).Time()
 	j.Attempt = max(j.Retries-max(j.Remaining, 0), 0) + 1

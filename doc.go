@@ -8,7 +8,7 @@
 //
 //	var Welcome = qless.NewKlass[Mail]("Welcome", qless.Retries(3))
 //
-// A client puts and handles such jobs:
+// Jobs of a klass are put and handled with a client:
 //
 //	client, err := qless.Dial(ctx, "redis://localhost:6379", nil)
 //	if err != nil {

@@ -132,8 +132,8 @@ type Error struct {
 	// an [If] or [Unique]. Only an [ErrExists] has them.
 	Indices []int `json:"indices,omitempty"`
 
-	// Withdrawn is true if the job of a [Queue.Call] whose context has ended will not run, because it
-	// was canceled before a worker took it or was not put. It is false for other errors.
+	// Withdrawn is true if the job of a [Queue.Call] whose context has ended will not run, because the
+	// job was canceled before a worker took it, or was not put. It is false for other errors.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 
 	// Message describes the error.
@@ -202,8 +202,7 @@ func wrap(op, jid string, err error) error {
 	return &Error{Op: op, Code: code, JID: jid, Message: message, Err: err}
 }
 
-// refusal returns the error for a problem found by the script. err is the server's error, if it
-// sent one.
+// refusal returns the error for a problem found by the script. err is the server's error, if any.
 func refusal(op, jid string, problem wire.Problem, err error) *Error {
 	return &Error{
 		Op: op, Code: Code(problem.Code), JID: jid, Message: problem.About(jid), Err: err,

@@ -166,7 +166,7 @@ type mux struct {
 }
 
 // add registers a route for a klass or, if the pattern ends in *, for every klass with that prefix.
-// A second route panics.
+// It panics if there is one already.
 func (m *mux) add(pattern string, r *route) {
 	if m.exact == nil {
 		m.exact, m.prefixes = map[string]*route{}, map[string]*route{}

@@ -39,7 +39,7 @@ const (
 // Methods that end a run or renew a lock act as the client's worker. They fail with [ErrLockLost]
 // if the job now belongs to another worker, with [ErrNotRunning] if to none, and with [ErrNotFound]
 // if the job is gone. In a handler, these methods and Move also fail with [ErrLockLost] once the
-// worker has dropped the run, even if the job runs there again.
+// worker has dropped the run, even if it runs the job again.
 //
 // A Job from elsewhere, such as Job{} or one decoded from JSON, has no client: methods with a
 // context return [ErrInvalid].
@@ -256,8 +256,8 @@ func (j *Job) usable(op string) error {
 	return nil
 }
 
-// held returns an error if the job's run has lost the lock. The server can't check that, as the
-// worker may be running the job again.
+// held returns an error if this run has lost the job. The server can't tell, as the worker may be
+// running the job again.
 func (j *Job) held(op string) error {
 	if err := j.usable(op); err != nil {
 		return err
@@ -558,7 +558,7 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	})
 }
 
-// Tag adds tags to the job, after the present tags.
+// Tag adds tags to the job. Present tags keep their place.
 func (j *Job) Tag(ctx context.Context, tags ...string) error {
 	return j.changeTags(ctx, "add", tags)
 }

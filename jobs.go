@@ -40,7 +40,7 @@ const withDue = "x:due"
 // readAtOnce is the maximum number of jobs for a script to read by their jids.
 const readAtOnce = 150
 
-// Jobs returns the existing jobs with these jids, in order. Without jids it returns none.
+// Jobs returns the existing jobs with these jids, in order.
 func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	if len(jids) == 0 {
 		return nil, nil
@@ -85,9 +85,9 @@ const changeBatchSize = 500
 
 // Cancel deletes up to 500 jobs, whatever their state, and notifies the workers that run them.
 // Completed jobs and unknown jids are ignored. A job that others depend on can only be canceled
-// together with them; otherwise nothing is changed, and the error is [ErrHasDependents]. If there
-// are more than 20,000 dependencies among several jobs, it is [ErrInvalid]: cancel the dependents
-// first. Package inspect cancels any number.
+// together with them; otherwise nothing is changed, and the error is [ErrHasDependents]. More than
+// 20,000 dependencies among several jobs are [ErrInvalid]: cancel the dependents first. Package
+// inspect cancels any number.
 //
 // Each script cancels at most 100 jobs. After an error, cancel all jobs again: some may be gone,
 // and one that waited for many others may wait for fewer, forever.
@@ -160,7 +160,7 @@ func (c *Client) readDependents(ctx context.Context, jobs ...*Job) error {
 	return nil
 }
 
-// related returns the jobs that wait for a job, or that it waits for. It reads some thousands at a
+// related returns the jobs that wait for a job, or that it waits for, reading some thousands at a
 // time.
 func (c *Client) related(ctx context.Context, jid, relation string) ([]string, error) {
 	const op = "relations"
@@ -185,10 +185,10 @@ func (c *Client) related(ctx context.Context, jid, relation string) ([]string, e
 	}
 }
 
-// Reschedule makes a waiting or scheduled job due after d. Its data, history and retries stay as
-// they are. With 0, it can be popped at once, after others of its priority. If the job is running,
-// the error is [ErrRunning], and in other states [ErrNotScheduled]. If its [StartBy] or [TTL] would
-// have passed by then, it is [ErrInvalid].
+// Reschedule makes a waiting or scheduled job due after d. Data, history and retries stay
+// unchanged. With 0, the job can be popped at once, after others of its priority. If the job is
+// running, the error is [ErrRunning], and in other states [ErrNotScheduled]. A time after the job's
+// [StartBy] or [TTL] is [ErrInvalid].
 func (j *Job) Reschedule(ctx context.Context, d time.Duration) error {
 	const op = "reschedule"
 	if err := j.usable(op); err != nil {

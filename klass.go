@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go/internal/jobopts"
 )
 
-// A Klass is a kind of job: a name, the type T of its data, and the options that its jobs have by
-// default. Declare it once, to put jobs and to handle them:
+// A Klass is a kind of job: a name, the type T of the data, and default options. Declare it once,
+// to put jobs and to handle them:
 //
 //	var Welcome = qless.NewKlass[Mail]("Welcome", qless.Retries(3), qless.Limits{"smtp"})
 //
@@ -152,7 +152,7 @@ type Registry interface {
 // A Function is a klass whose jobs have a result of the type R.
 type Function[T, R any] struct{ Klass[T] }
 
-// NewFunction returns a function. It panics in the same cases as [NewKlass].
+// NewFunction returns a function, and panics in the same cases as [NewKlass].
 func NewFunction[T, R any](name string, defaults ...PutOption) Function[T, R] {
 	return Function[T, R]{NewKlass[T](name, defaults...)}
 }
@@ -166,7 +166,7 @@ func (f Function[T, R]) Handle(
 	on.Handle(f.name, TypedResult(work), options...)
 }
 
-// Call puts a job, waits until it has ended, and returns its result. It has the errors of
+// Call puts a job, waits until it has ended, and returns its result. The errors are those of
 // [Queue.Call] and [ResultAs]: a job that fails is [ErrFailed].
 func (f Function[T, R]) Call(
 	ctx context.Context, to Caller, data T, options ...PutOption,
@@ -179,8 +179,8 @@ type Caller interface {
 	Call(ctx context.Context, klass string, data any, options ...PutOption) (Result, error)
 }
 
-// Wait waits for a job that was put earlier, as [Client.Wait] does, and returns its result. It has
-// the errors of Client.Wait and [ResultAs].
+// Wait waits for a job that was put earlier, as [Client.Wait] does, and returns its result. The
+// errors are those of Client.Wait and [ResultAs].
 func (f Function[T, R]) Wait(
 	ctx context.Context, client *Client, jid string, options ...WaitOption,
 ) (R, error) {

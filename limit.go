@@ -43,7 +43,7 @@ type LimitConfig struct {
 	// Concurrency is the maximum number of jobs at once. 0 means no maximum.
 	Concurrency int `json:"concurrency,omitempty"`
 
-	// Per is the period of Rate, from 1 ms to 366 days, and is set only with Rate.
+	// Per is the period of Rate, from 1 ms to 366 days. It can be set only with Rate.
 	Per time.Duration `json:"per,omitempty"`
 
 	// Rate is the maximum number of starts in any period of length Per, up to 1,000,000. 0 means no

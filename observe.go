@@ -26,15 +26,15 @@ type Command struct {
 	// Count is the number of jobs named, changed or returned by the command.
 	Count int
 
-	// Duration is the time until the reply. For "take", it includes the time spent waiting for a job.
+	// Duration is the time until the reply. For "take", it includes the wait for a job.
 	Duration time.Duration
 
 	// Err is an [*Error], or nil if the command succeeded.
 	Err error
 }
 
-// beginPut calls the put observer for jobs of one queue. The function that it returns takes the
-// jid of a single job, and the error.
+// beginPut calls the put observer for jobs of one queue. The returned function takes the jid of a
+// single job, and the error.
 func (c *Client) beginPut(
 	ctx context.Context, command string, puts ...*put,
 ) (context.Context, func(jid string, err error)) {

@@ -109,8 +109,8 @@ func (o Retries) applyNext(given *jobopts.Options)   { given.Retries = (*int)(&o
 func (o Retries) applyUnfail(given *jobopts.Options) { given.Retries = (*int)(&o) }
 func (o Retries) applyRecur(given *recurOptions)     { given.Retries = (*int)(&o) }
 
-// Tags replace the tags of a job; an empty list removes them. The default is none, or the job's
-// present tags.
+// Tags are the tags of a job, in place of any others. An empty list removes all. The default is
+// none, or the job's present tags.
 type Tags []string
 
 func (o Tags) applyPut(given *jobopts.Options)  { given.Tags = append([]string{}, o...) }
@@ -158,8 +158,7 @@ type Backlog int
 
 func (o Backlog) applyRecur(given *recurOptions) { given.backlog = int(o) }
 
-// Offset is the delay of the first job of a recurring job. With the default, 0, that job is due at
-// once.
+// Offset is the delay of the first job of a recurring job. The default, 0, means at once.
 type Offset time.Duration
 
 func (o Offset) applyRecur(given *recurOptions) { given.offset = time.Duration(o) }
@@ -344,8 +343,8 @@ func span(given *jobopts.Options, name string, d time.Duration) *jobopts.Span {
 }
 
 // At is the time from which a job can be popped, by the server's clock or that of a [ClientConfig].
-// A time in the past means at once. At can't be combined with [Delay]. The zero time, and times
-// after the year 9999, are [ErrInvalid].
+// A past time means at once. At can't be combined with [Delay]. The zero time, and times after the
+// year 9999, are [ErrInvalid].
 type At time.Time
 
 func (o At) applyPut(given *jobopts.Options) { given.At = (*time.Time)(&o) }
@@ -409,8 +408,8 @@ func (j *Job) ended() time.Time {
 
 // LockTime is the duration of each lock on a job, from 1 ms to 24 h. The default is the heartbeat
 // time of the queue ([Queue.SetHeartbeat]), or the job's present value. A [Worker] renews locks
-// after a third of this time. Such a lock has no grace period: at the end, the next worker can get
-// the job at once.
+// after a third of this time. Such a lock has no grace period: when it ends, the next worker can
+// get the job at once.
 type LockTime time.Duration
 
 func (o LockTime) applyPut(given *jobopts.Options) { given.LockTime = (*jobopts.Span)(&o) }

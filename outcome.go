@@ -150,9 +150,9 @@ func Snooze(delay time.Duration) error {
 // minSnooze is the delay of a snoozed job whose handler gave none.
 const minSnooze = time.Second
 
-// RetryIn is returned by a handler to retry the job after a delay; without retries left, the job
-// fails. A delay of 0 or less means at once, whatever the [Backoff]. The error is the reason, and
-// may be nil.
+// RetryIn is returned by a handler to retry the job after a delay, which uses up a retry; if none
+// is left, the job fails. A delay of 0 or less means at once, whatever the [Backoff]. The error is
+// the reason, and may be nil.
 func RetryIn(delay time.Duration, err error) error {
 	if delay <= 0 {
 		delay = none

@@ -10,12 +10,12 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Progress is the progress of a job that its worker last reported: see [Job.SetProgress].
+// A Progress is the progress of a job last reported by the worker: see [Job.SetProgress].
 type Progress struct {
 	// Done is the amount done, out of Total.
 	Done int `json:"done"`
 
-	// Total is the total amount, or 0 if it is not known.
+	// Total is the total amount, or 0 if unknown.
 	Total int `json:"total"`
 
 	// Note describes the current step of the job, or is empty.
@@ -24,7 +24,7 @@ type Progress struct {
 	// Attempt is the attempt that reported this, counted as in [Job.Attempt].
 	Attempt int `json:"attempt"`
 
-	// Time is when the server recorded it.
+	// Time is when the server recorded the progress.
 	Time time.Time `json:"time,omitzero"`
 }
 
@@ -130,8 +130,8 @@ func (r *progressReply) progress() *Progress {
 
 // OnProgress is an option of [Client.Wait]: a function that is called with the progress of the job
 // ([Job.SetProgress]), first with any that is known when the wait begins. Wait does not return
-// before the function does. If more progress arrives while it runs, it is next called with the
-// latest.
+// before the function does. If more progress arrives meanwhile, the function is next called with
+// the latest.
 type OnProgress func(Progress)
 
 func (o OnProgress) applyWait(given *waitOptions) {

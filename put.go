@@ -24,12 +24,12 @@ type put struct {
 	jid     string
 	data    string
 	options jobopts.Options
-	at      int  // its index in a PutMany
-	isNew   bool // its jid is a new random one that is remembered, so that it may be sent again
+	at      int  // the index in a PutMany
+	isNew   bool // the jid is a new random one, remembered so that the put may be sent again
 }
 
-// newPut checks and encodes the arguments of a put. The put that it returns with an error has a
-// jid, but can't be sent.
+// newPut checks and encodes the arguments of a put. A put returned with an error has a jid, but
+// can't be sent.
 func newPut(queue string, job JobSpec) (*put, error) {
 	return newPutOf("", queue, job)
 }
@@ -94,7 +94,7 @@ func newJID() string {
 	return hex.EncodeToString(id[:])
 }
 
-// put puts a job alone, or together with those of other goroutines. It returns the jid, or that of
+// put puts a job alone, or together with jobs of other goroutines, and returns the jid, or that of
 // the existing job.
 func (c *Client) put(ctx context.Context, p *put) (jid string, err error) {
 	ctx, done := c.beginPut(ctx, "put", p)
@@ -108,7 +108,7 @@ func (c *Client) put(ctx context.Context, p *put) (jid string, err error) {
 	return c.sendOne(ctx, p)
 }
 
-// prepare adds the client's headers to a job to be put, and encodes its data.
+// prepare adds the client's headers to a job to be put, and encodes the data.
 func (c *Client) prepare(ctx context.Context, p *put) error {
 	if err := c.addHeaders(ctx, p); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (c *Client) prepareAll(ctx context.Context, puts []*put) error {
 	return nil
 }
 
-// sendOne puts a prepared job by itself. It returns the jid, or that of the existing job.
+// sendOne puts a prepared job alone, and returns the jid, or that of the existing job.
 func (c *Client) sendOne(ctx context.Context, p *put) (string, error) {
 	run := c.run
 	if p.isNew {
@@ -212,8 +212,7 @@ func newPuts(queue string, jobs []JobSpec) ([]*put, error) {
 	return puts, checkOrder(puts, places)
 }
 
-// checkOrder returns an error if a job depends on one that is put after it, which it would not wait
-// for.
+// checkOrder returns an error if a job depends on a later one, which it would not wait for.
 func checkOrder(puts []*put, places map[string]int) error {
 	for i, p := range puts {
 		for _, jid := range p.options.DependsOn {
@@ -246,8 +245,8 @@ func jidsOf(puts []*put) []string {
 	return jids
 }
 
-// sendAll puts prepared jobs with as many scripts as needed. It returns their jids, and the jobs
-// that refused a put, by their index in the call of PutMany.
+// sendAll puts prepared jobs with as many scripts as needed. It returns the jids, and the jobs that
+// refused a put, by the index in the call of PutMany.
 func (c *Client) sendAll(
 	ctx context.Context, puts []*put,
 ) (jids []string, existing []conflict, err error) {
@@ -318,8 +317,8 @@ func appendPuts(args []any, puts []*put, allNew bool) []any {
 	return args
 }
 
-// form returns the arguments of a job besides its queue, jid and data: its klass, its delay, and
-// the number of its other arguments, which follow.
+// form returns the arguments of a job besides the queue, jid and data: the klass, the delay, and
+// the number of the other arguments, which follow.
 func (p *put) form(allNew bool) []any {
 	form := append(make([]any, 0, putArgs), p.klass, p.options.DelayText(), "")
 	form = p.options.PutArgs(form, p.isNew)
@@ -333,8 +332,8 @@ func (p *put) form(allNew bool) []any {
 // batchedPuts is the maximum number of puts in a script.
 const batchedPuts = 200
 
-// A putBatcher combines the puts of several goroutines in one script. It has one call in flight at
-// a time.
+// A putBatcher combines the puts of several goroutines in one script, with one call in flight at a
+// time.
 type putBatcher struct {
 	client *Client
 	batch.Batcher[*put, putAnswer]
@@ -385,7 +384,7 @@ func countPuts(waiting []*waitingPut) int {
 	return len(waiting)
 }
 
-// send puts jobs with one script. If one of them is refused, none is put, and it sends each half.
+// send puts jobs with one script. If one is refused, none is put, and each half is sent.
 func (b *putBatcher) send(ctx context.Context, calls []*waitingPut) {
 	if len(calls) == 1 {
 		jid, err := b.client.sendOne(ctx, calls[0].Request)
@@ -448,7 +447,7 @@ func isSinglePut(err error) bool {
 		errors.Is(err, ErrServer) && !redisx.IsServerWide(err)
 }
 
-// runReplicated runs a command with puts, and waits until the replicas have its writes.
+// runReplicated runs a command with puts, and waits until the replicas have the writes.
 func (c *Client) runReplicated(
 	ctx context.Context, op, jid string, isNew bool, args []any,
 ) (any, error) {

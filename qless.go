@@ -119,7 +119,7 @@ func (c *Client) Close() error {
 	return wrap("close", "", c.rdb.Close())
 }
 
-// Redis returns the underlying go-redis client. [Client.Close] closes one made by [Dial].
+// Redis returns the underlying go-redis client. [Client.Close] closes it if [Dial] made it.
 func (c *Client) Redis() redis.UniversalClient { return c.rdb }
 
 // Namespace returns the prefix of the client's keys.
@@ -128,7 +128,7 @@ func (c *Client) Namespace() string { return c.prefix }
 // WorkerName returns the name used by the client to pop and run jobs.
 func (c *Client) WorkerName() string { return c.worker }
 
-// Queue returns the queue with this name. The first put of a job creates the queue.
+// Queue returns the queue with this name. It need not exist: putting the first job creates it.
 func (c *Client) Queue(name string) *Queue {
 	return &Queue{client: c, name: name}
 }
@@ -352,8 +352,8 @@ type ClientConfig struct {
 	// Defaults to the server's clock, so that the clocks of client machines need not agree.
 	Clock func() time.Time
 
-	// Codec encodes the data and results that the client stores, and decodes the data read, except
-	// data without an envelope. [Unique] and MaxData apply before data is encoded.
+	// Codec encodes the data and results that the client stores, and decodes the data that it reads,
+	// except data without an envelope. [Unique] and MaxData apply before data is encoded.
 	//
 	// If data can't be decoded, Job.Data is the envelope, and [Job.Unmarshal] returns the reason. A
 	// worker fails a job with an unknown codec in the group <klass>:data, and retries a job for which
@@ -416,10 +416,10 @@ type ClientConfig struct {
 	ReplicaTimeout time.Duration
 
 	// Replicas is the number of replicas that must have a job before the put returns, so that the job
-	// outlives the loss of the master. If fewer have confirmed by the ReplicaTimeout, the job is put
-	// anyway, and the error is [ErrNotReplicated]. Repeat the put with [IfAbsent] to learn when the
-	// job is safe. Set the number of all replicas: with fewer, a replica without the job may become
-	// the master.
+	// outlives the loss of the master. If fewer have confirmed it by the ReplicaTimeout, the job is
+	// put anyway, and the error is [ErrNotReplicated]. Repeat the put with [IfAbsent] to learn when
+	// the job is safe. It should be the number of all replicas: with fewer, a replica without the job
+	// may become the master.
 	//
 	// Defaults to 0: puts do not wait.
 	Replicas int
@@ -429,8 +429,8 @@ type ClientConfig struct {
 	// which saves most of the server's time.
 	Unbatched bool
 
-	// WorkerName is the client's name for popping and running jobs. A [Worker] has another name: see
-	// [WorkerConfig].
+	// WorkerName is the client's name for popping and running jobs. A [Worker] has a name of its own:
+	// see [WorkerConfig].
 	//
 	// Defaults to a unique name of the form host-pid-random.
 	WorkerName string

@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Queue is a lightweight handle to a named queue of jobs. It is safe for concurrent use.
+// A Queue is a lightweight handle to a named queue of jobs, safe for concurrent use.
 type Queue struct {
 	client *Client
 	name   string
@@ -157,7 +157,7 @@ func (q *Queue) Counts(ctx context.Context) (QueueCounts, error) {
 	return counts.counts(), err
 }
 
-// Queues returns the counts of every known queue, in the order of their first jobs. It reads 200
+// Queues returns the counts of every known queue, in the order of their first jobs, reading 200
 // queues at a time.
 func (c *Client) Queues(ctx context.Context) ([]QueueCounts, error) {
 	counts := []QueueCounts{}
@@ -220,13 +220,13 @@ func (q *Queue) do(ctx context.Context, op string) error {
 	return err
 }
 
-// Recur puts a job of this klass and data into the queue at regular intervals, the first after its
-// [Offset]. It returns the jid of the recurring job. Jobs are put when the queue is popped,
+// Recur puts a job of this klass and data into the queue at regular intervals, the first after the
+// [Offset], and returns the jid of the recurring job. Jobs are put when the queue is popped,
 // including all that were missed unless [Backlog] limits them. Their jids are <jid>-1, <jid>-2 and
 // so on.
 //
 // A recurring job with the given [JID] is changed, and options that are not given are reset to
-// their defaults. It keeps its schedule as long as its queue and interval stay the same, so a
+// their defaults. The schedule continues as long as the queue and the interval stay the same, so a
 // program can call Recur each time it starts.
 func (q *Queue) Recur(
 	ctx context.Context, klass string, data any, every time.Duration, options ...RecurOption,

@@ -14,11 +14,11 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A RecurringJob is a snapshot of a job put into its queue again and again. To change it,
-// set fields and call [RecurringJob.Update]. It is not safe for concurrent use.
+// A RecurringJob is a snapshot of a job put into its queue again and again, not safe for concurrent
+// use. To change the job, set fields and call [RecurringJob.Update].
 //
-// A RecurringJob from elsewhere, such as RecurringJob{}, has no client: its
-// methods return [ErrInvalid].
+// A RecurringJob from elsewhere, such as RecurringJob{}, has no client: methods return
+// [ErrInvalid].
 type RecurringJob struct {
 	// Backlog is the maximum number of missed jobs to put; 0 means all of them.
 	Backlog int `json:"backlog"`
@@ -29,10 +29,10 @@ type RecurringJob struct {
 	// Data is the data of each job.
 	Data json.RawMessage `json:"data,omitempty"`
 
-	// Interval is the time from one job to the next. In JSON, it is a string such as "1m30s".
+	// Interval is the time from one job to the next, in JSON a string such as "1m30s".
 	Interval time.Duration `json:"interval"`
 
-	// JID is its id; its jobs are <jid>-1, <jid>-2 and so on.
+	// JID is the id; the jobs are <jid>-1, <jid>-2 and so on.
 	JID string `json:"jid"`
 
 	// Klass is the klass of each job.
@@ -51,7 +51,7 @@ type RecurringJob struct {
 	Tags Tags `json:"tags,omitempty"`
 
 	client *Client
-	was    *RecurringJob // as it was read
+	was    *RecurringJob // as read
 }
 
 // MarshalJSON writes the interval as text, and Data other than JSON as a string.
@@ -133,7 +133,7 @@ func (r *RecurringJob) run(ctx context.Context, op string, args ...any) error {
 	return err
 }
 
-// Refresh reads the recurring job again, with all its fields. If it no longer exists, the error is
+// Refresh reads the recurring job again, with all fields. If it no longer exists, the error is
 // [ErrNotFound].
 func (r *RecurringJob) Refresh(ctx context.Context) error {
 	if err := r.usable("recur.get"); err != nil {
@@ -152,7 +152,7 @@ func (r *RecurringJob) Cancel(ctx context.Context) error {
 }
 
 // Update writes the fields changed since the recurring job was read, all or none of them. Jobs that
-// it has already put stay as they are.
+// were already put stay unchanged.
 //
 // With a new Interval, the next job is due that long after the last one. Data is encoded as by
 // [Queue.Put]. The JID and the Count can't be changed. If the recurring job no longer exists, the
@@ -173,7 +173,7 @@ func (r *RecurringJob) Update(ctx context.Context) error {
 	return nil
 }
 
-// remember records the fields as they are on the server.
+// remember records the fields as the server has them.
 func (r *RecurringJob) remember() {
 	was := *r
 	was.Data, was.Tags, was.was = slices.Clone(r.Data), slices.Clone(r.Tags), nil

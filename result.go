@@ -99,7 +99,7 @@ func (j *Job) withResult(args ...any) []any {
 }
 
 // Result returns how a job has ended. The error is [ErrUnfinished] for a job neither complete nor
-// failed, and [ErrNotFound] without such a job, or once the record is no longer kept. A job put
+// failed, and [ErrNotFound] for an unknown job, or one whose record is no longer kept. A job put
 // again has no result until the next end.
 func (c *Client) Result(ctx context.Context, jid string) (Result, error) {
 	if err := checkJobName("result", jid); err != nil {
@@ -384,8 +384,8 @@ const (
 // is a [Result] too; [ResultAs] decodes the value that the handler returned.
 //
 // If ctx ends first, the error is [ErrUnavailable], wrapping the error of ctx. The job is then
-// canceled unless running, as the Withdrawn field of the [Error] reports. That may take a few
-// seconds if the server does not answer.
+// canceled, unless a worker runs it; the Withdrawn field of the [Error] reports which. That may
+// take a few seconds if the server does not answer.
 //
 // If the put is refused because of an [If] or [Unique], the error is [ErrExists].
 // [UniqueOption.Replace] can't be used.
@@ -437,8 +437,8 @@ func (c *Client) putAndWait(ctx context.Context, p *put) (Result, error) {
 	return Result{}, c.giveUp(ctx, jid, "the job is gone")
 }
 
-// whyOver returns the context's error, or nil. Once the deadline has passed, the error is
-// DeadlineExceeded at the latest: the deadline of a connection may be noticed first.
+// whyOver returns the context's error, or nil. Once the deadline has passed, it is DeadlineExceeded
+// even if the context has not ended yet: the deadline of a connection may be noticed first.
 func whyOver(ctx context.Context) error {
 	deadline, ok := ctx.Deadline()
 	if err := ctx.Err(); err != nil || !ok || time.Now().Before(deadline) {

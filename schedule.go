@@ -49,7 +49,7 @@ type Schedule struct {
 	// each job is <ID>@<time>, unless the Job has a [JID].
 	ID string
 
-	// When determines when the schedule is due:
+	// When determines when the schedule is due, in one of these forms:
 	//
 	//	"30 6 * * 1-5"                       minute, hour, day, month, weekday
 	//	"CRON_TZ=Europe/Berlin 30 6 * * *"   in a time zone; else in UTC
@@ -79,7 +79,7 @@ type schedule struct {
 	times cron.Schedule
 	again hub.Signal // look again at once: the clock may have moved
 
-	registration *registration // nil if it can't put its job
+	registration *registration // nil if the job can't be put
 	unregistered bool          // the registration has failed
 	reported     bool          // that another worker follows another schedule with the same ID
 
@@ -391,7 +391,7 @@ type registration struct {
 	args   []any // of the script
 }
 
-// registrationOf returns the registration of a schedule, or nil if it can't put its job.
+// registrationOf returns the registration of a schedule, or nil if the job can't be put.
 func (c *Client) registrationOf(s *schedule) *registration {
 	p, err := newPutOf(s.ID+"@", s.Queue, s.Job)
 	if err != nil {

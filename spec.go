@@ -18,8 +18,8 @@ type JobSpec struct {
 	Options []PutOption
 }
 
-// MarshalJSON writes an object for UnmarshalJSON, with the data as it would be stored. A job
-// that a put would refuse, or one of a batch, is [ErrInvalid].
+// MarshalJSON writes an object for UnmarshalJSON, with the data as it would be stored. A job that a
+// put would refuse, or one of a batch, is [ErrInvalid].
 func (s JobSpec) MarshalJSON() ([]byte, error) {
 	p, err := newPut("any", s)
 	if err != nil {
@@ -61,8 +61,8 @@ func (s *JobSpec) read(text []byte) error {
 	return nil
 }
 
-// specOptions returns the options of a JobSpec. The jid is a separate option, so that it can be
-// left out.
+// specOptions returns the options of a JobSpec. The jid is a separate option, so that a caller can
+// leave it out.
 func specOptions(o jobopts.Options) []PutOption {
 	jid := JID(o.JID)
 	o.JID = ""
@@ -72,12 +72,12 @@ func specOptions(o jobopts.Options) []PutOption {
 	return []PutOption{givenOptions(o), jid}
 }
 
-// Spec returns the spec with which [Queue.PutMany] puts the job as it is now, for instance after it
-// was canceled: its jid, klass, data and options. Put it into the job's Queue. The spec is complete
+// Spec returns the spec with which [Queue.PutMany] puts the job as it is now, for instance after a
+// cancellation: the jid, klass, data and options. Put it into the job's Queue. The spec is complete
 // for a Job that was read by [Client.Job] or [Client.Jobs], or decoded from the JSON of such a Job.
 //
 // Due times, StartBy and TTL keep their ends; a put after the end of a life is [ErrInvalid]. The
-// job's past is not restored, such as its history, its result and the retries that it has used. An
+// job's past is not restored, such as the history, the result and the number of used retries. An
 // existing job with the jid is put again ([JID]), unless [IfAbsent] is appended to the Options.
 func (j *Job) Spec() JobSpec {
 	o := j.Options.given()
@@ -127,17 +127,17 @@ type JobOptions struct {
 	// Fair is the job's tenant: see the option [Fair].
 	Fair string `json:"fair,omitempty"`
 
-	// KeepFailedFor is how long the job is kept after it has failed, or [Forever]. Nil means that the
+	// KeepFailedFor is how long the job is kept after a failure, or [Forever]. Nil means that the
 	// settings apply.
 	KeepFailedFor *time.Duration `json:"keep_failed_for,omitempty"`
 
-	// KeepFor is how long the job is kept after it is complete. Nil means that the settings apply.
+	// KeepFor is how long the job is kept once complete. Nil means that the settings apply.
 	KeepFor *time.Duration `json:"keep_for,omitempty"`
 
-	// Limits are the job's limits, of which each must have room for it to start.
+	// Limits are the job's limits, which must all have room for it to start.
 	Limits Limits `json:"limits,omitempty"`
 
-	// LockTime is the duration of each lock on the job; 0 is its queue's.
+	// LockTime is the duration of each lock on the job; 0 is the queue's.
 	LockTime time.Duration `json:"lock_time,omitempty"`
 
 	// MaxRunTime is the maximum time of the handler; 0 is that of the worker.
@@ -174,7 +174,7 @@ type UniqueClaim struct {
 	// UntilStarted reports whether the job releases the key while it runs.
 	UntilStarted bool `json:"until_started,omitempty"`
 
-	// For is how long the job holds the key after its put, or 0.
+	// For is how long the job holds the key after the put, or 0.
 	For time.Duration `json:"for,omitempty"`
 }
 

@@ -39,8 +39,8 @@ func (o UniqueOption) UntilStarted() UniqueOption {
 	return o
 }
 
-// For holds the key for the duration d after the put, whatever happens to the job, except a
-// cancellation. d is at least 1 ms. For can't be used with UntilStarted.
+// For holds the key for the duration d after the put, whatever happens to the job, unless it is
+// canceled. d is at least 1 ms. For can't be used with UntilStarted.
 func (o UniqueOption) For(d time.Duration) UniqueOption {
 	o.unique.For = &d
 	return o
@@ -65,8 +65,8 @@ func (o UniqueOption) Replace() UniqueOption {
 	return o
 }
 
-// KeepDue gives a job the due time of the waiting job in its place. KeepDue needs Replace, and
-// can't be used with Within.
+// KeepDue gives a job the due time of the waiting job that it replaces. It needs Replace, and can't
+// be used with Within.
 func (o UniqueOption) KeepDue() UniqueOption {
 	o.unique.KeepDue = true
 	return o
@@ -94,7 +94,7 @@ const (
 	IfAbsent If = "absent"
 
 	// IfFinished refuses the put if there is a job with the [JID], unless that job is complete or
-	// failed, and is then put again.
+	// failed; then it is put again.
 	IfFinished If = "finished"
 
 	// IfNotRunning refuses the put if a worker runs the job with the [JID], even without a lock. In
@@ -152,7 +152,7 @@ func (c conflict) describe() string {
 	if c.holds {
 		exists = "holds the unique key"
 	}
-	if c.state == "" { // the job is damaged or gone
+	if c.state == "" { // the hash is damaged or gone
 		return exists
 	}
 	return exists + " and is " + string(c.state)

@@ -173,9 +173,9 @@ func (w *Worker) Use(middleware ...Middleware) {
 	w.middleware = append(w.middleware, middleware...)
 }
 
-// Handler returns the handler that the worker calls for the jobs of a klass, or nil: the registered
-// one inside the middleware, with [ClientFromContext] and [Logger] set. For tests of handlers, see
-// package qlesstest.
+// Handler returns the handler that the worker calls for the jobs of a klass, or nil if there is
+// none: the registered one inside the middleware, with [ClientFromContext] and [Logger] set. For
+// tests of handlers, see package qlesstest.
 func (w *Worker) Handler(klass string) Handler {
 	w.mu.Lock()
 	r, middleware := w.mux.find(klass), w.middleware
@@ -430,8 +430,8 @@ type WorkerConfig struct {
 	// Defaults to no limit.
 	MaxRunTime time.Duration
 
-	// Name is the worker's name, the owner of the locks: unique among the live workers of the
-	// namespace, as workers with the same name share their locks.
+	// Name is the worker's name, the owner of its locks. It must be unique among the live workers of
+	// the namespace, as workers with the same name share their locks.
 	//
 	// Defaults to a unique name of the form host-pid-random.
 	Name string
@@ -447,9 +447,8 @@ type WorkerConfig struct {
 	// Defaults to [OrderStrict].
 	Order Order
 
-	// PollInterval is the maximum time between the requests for jobs of an idle worker. It should be
-	// the same for all workers of a queue, and less than an hour: a longer delay of a job wakes no
-	// worker.
+	// PollInterval is the maximum time between an idle worker's requests for jobs. It should be the
+	// same for all workers of a queue, and less than an hour: a longer delay of a job wakes no worker.
 	//
 	// Defaults to 10 s. The minimum is 1 ms.
 	PollInterval time.Duration
@@ -470,8 +469,8 @@ type WorkerConfig struct {
 	// Schedules put jobs at certain times while the worker runs. No two may have the same ID.
 	Schedules []Schedule
 
-	// ShutdownTimeout is how long running jobs may take to finish when the worker is stopped. Then
-	// their contexts end, and the jobs are released for other workers.
+	// ShutdownTimeout is how long running jobs may take to finish when the worker is stopped. After
+	// that, their contexts end, and the jobs are released for other workers.
 	//
 	// Defaults to 20 s. The value -1 means no time.
 	ShutdownTimeout time.Duration

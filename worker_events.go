@@ -14,8 +14,8 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A workerLog writes the log of a worker, with one method for each message. No mutex is held,
-// because a logger may call the worker's methods.
+// A workerLog writes the log of a worker, with one method for each message, called without a mutex
+// held, because a logger may call the worker's methods.
 type workerLog struct {
 	logger *slog.Logger
 
@@ -205,7 +205,7 @@ type JobEvent struct {
 	// canceled or moved the job.
 	Outcome Outcome
 
-	// Waited is how long the job waited for the pop, as in [Job.Waited], or 0 if unknown.
+	// Waited is how long the job waited until the pop, as in [Job.Waited], or 0 if unknown.
 	Waited time.Duration
 
 	// Ran is how long the handler ran, for JobEventEnded.

@@ -28,7 +28,7 @@ const (
 )
 
 // wakeClock is the message that wakes a worker because the server's clock was moved. A queue with
-// this name makes schedules check more often than they need to.
+// this name makes schedules check more often than needed.
 const wakeClock = "clock"
 
 // channels returns the channels that the worker listens to. They are subscribed to together, so the
@@ -55,8 +55,8 @@ func (l *listener) Notify(notice redisx.Notice) {
 	}
 }
 
-// missed is called when the worker receives its events again, or for the first time. It may have
-// missed that jobs, queues or schedules are due, or that jobs were canceled or lost.
+// missed is called when the worker receives its events again, or for the first time: jobs, queues
+// or schedules may be due, and jobs canceled or lost.
 func (l *listener) missed() {
 	l.missedQueues()
 	l.recheck()

@@ -28,8 +28,8 @@ type workLoop struct {
 
 	// Used only by the goroutine of run.
 	weights  []int // of the queues that match each pattern, or nil
-	tooMany  int   // the number of matching queues when it was last logged
-	stranded bool  // a reserve got no reply: it may have locked jobs
+	tooMany  int   // the number of matching queues when last logged
+	stranded bool  // a reserve got no reply, but may have locked jobs
 	plenty   bool  // of the last answer, as in ask.Answer
 	backlog  bool  // of the last answer, as in ask.Answer
 	linger   linger.Rule
@@ -213,8 +213,8 @@ func (l *workLoop) after(ctx context.Context, failed error) {
 	}
 }
 
-// sendProgress sends reports of the progressKeeper. Reports that the server refuses are dropped:
-// the job's next one has newer values. It returns an error if the server is unreachable.
+// sendProgress sends reports of the progressKeeper, and returns an error if the server is
+// unreachable. Reports that the server refuses are dropped: the job's next report has newer values.
 func (l *workLoop) sendProgress(ctx context.Context, reports []*heldProgress) error {
 	if len(reports) == 0 {
 		return nil
@@ -344,8 +344,8 @@ func (c queueSource) Ready(ctx context.Context, queues []string) ([]string, erro
 	return all, nil
 }
 
-// Names returns the names of the known queues, in the order in which they were first seen. Queues
-// that are not in the list used by clients in other languages come last.
+// Names returns the names of the known queues, in the order of their appearance. Queues that are
+// not in the list used by clients in other languages come last.
 func (c queueSource) Names(ctx context.Context) ([]string, error) {
 	sent := time.Now()
 	listed, err := c.rdb.ZRange(ctx, c.prefix+"queues", 0, -1).Result()

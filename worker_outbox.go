@@ -124,7 +124,7 @@ var actions = map[Action]actionSpec{
 }
 
 // details returns the arguments of the report's action, in pairs. A report that is late or was sent
-// before names the run, because this worker may have popped the job again since.
+// before names its run, because this worker may have popped the job again since.
 func (r *report) details() []string {
 	spec := actions[r.Action]
 	details := spec.args(&r.Outcome, r.message)
@@ -193,8 +193,8 @@ type outbox struct {
 	ready hub.Signal // there is something to send again
 	rest  hub.Signal // dependents are left to be released
 
-	// reported is called when the server has ended a job by an action, or has not because of an error;
-	// or is nil.
+	// reported is called when the server has ended a job by an action, or has not because of an error.
+	// It may be nil.
 	reported func(r *report, action Action, err error)
 
 	mu      sync.Mutex
@@ -314,8 +314,8 @@ func (b *outbox) unhold(r *report) {
 }
 
 // answered handles the reply to reports that were sent in one script, or the error that came
-// instead. others is true if another command of the same exchange succeeded. After an error, the
-// next exchange must wait.
+// instead. others is true if another command of the same exchange succeeded. It returns an error if
+// the next exchange must wait.
 func (b *outbox) answered(reports []*report, reply any, err error, others bool) error {
 	var answers []string
 	if err == nil {

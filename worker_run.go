@@ -253,8 +253,8 @@ func (r *run) decide(err error) (rep *report) {
 	return rep
 }
 
-// undecided returns the report for a job if code of the user did not return, and left the outcome
-// open.
+// undecided returns the report for a job with an open outcome, because code of the user did not
+// return.
 func (r *run) undecided(problem error) *report {
 	err := FailWith(r.klass+":panic", problem)
 	if p, ok := problem.(*guard.Panic); ok {
@@ -337,7 +337,7 @@ func (r *run) settled(err error) Outcome {
 	return o
 }
 
-// copyOfJob returns a copy of the job for a function of the user to read or overwrite.
+// copyOfJob returns a copy of the job for a function of the user, which may overwrite it.
 func (r *run) copyOfJob() *Job {
 	job := *r.job
 	return &job

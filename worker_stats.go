@@ -35,7 +35,7 @@ type WorkerStats struct {
 	// Ended counts jobs ended by their own handlers.
 	Ended int `json:"ended"`
 
-	// Canceled counts jobs canceled while they ran.
+	// Canceled counts jobs canceled during their run.
 	Canceled int `json:"canceled"`
 
 	// Lost counts outcomes that the server did not take, or whose lock was lost before.
@@ -105,7 +105,7 @@ func (w *Worker) running() (running []RunningJob, ahead int) {
 }
 
 // isIdle reports whether there is nothing to do. A job goes from the worker's active jobs to the
-// ones being finished, and its report to the outbox, so they are checked in that order.
+// ones being finished, and its report to the outbox, hence the order of the checks.
 func (w *Worker) isIdle() bool {
 	if !w.loop.asker.IsResting() || w.rates.IsAsked() {
 		return false
@@ -157,7 +157,7 @@ type health struct {
 	mu         sync.Mutex
 	answeredAt time.Time // when the server last answered
 	askedAt    time.Time // since when an exchange is due or in progress; zero if none is
-	refused    error     // the server's error, if it refused the last exchange
+	refused    error     // the server's error, if the last exchange was refused
 }
 
 // asks records that there is something to exchange with the server.
@@ -236,7 +236,8 @@ func newRates(client *Client, log *workerLog) *runs.Reporter {
 	})
 }
 
-// sendRates sends counts of runs. They are settled if the server has them, or refuses only these.
+// sendRates sends counts of runs. The counts are settled if the server has them, or refuses only
+// these.
 func (c *Client) sendRates(ctx context.Context, part *runs.Part) (settled bool, refused error) {
 	args := []any{part.Run, strconv.Itoa(part.Number), wire.FormatSeconds(part.Age)}
 	for key, counts := range part.Counts {
@@ -327,7 +328,7 @@ func (r *registrar) isNews() bool {
 		since < 0 || since >= registerInterval
 }
 
-// register registers the worker once. It returns how long to wait before the next time.
+// register registers the worker once, and returns how long to wait before the next time.
 func (r *registrar) register(ctx context.Context) time.Duration {
 	info := r.describe()
 	r.at = r.now()
@@ -357,7 +358,7 @@ const (
 const sweptTogether = 20
 
 // register registers the client's worker, with its description and start time. It releases the jobs
-// that interrupted calls left over, and notifies the dependents of jobs that other clients failed.
+// left over by interrupted calls, and notifies the dependents of jobs failed by other clients.
 func (c *Client) register(ctx context.Context, info workerInfo, age time.Duration) error {
 	text, err := json.Marshal(info)
 	if err != nil {
@@ -385,7 +386,7 @@ func (c *Client) sweepFailures(ctx context.Context) {
 	}
 }
 
-// now returns the time that the scripts use, as far as it is known here.
+// now returns the time that the scripts use, as far as known here.
 func (c *Client) now() time.Time {
 	if c.clock != nil {
 		return c.clock()
@@ -440,7 +441,7 @@ func (c *Client) workerKey() workerKey {
 	return workerKey{redisx.IdentityOf(c.rdb), c.Namespace(), c.worker}
 }
 
-// claimName claims the name, and reports whether no other worker of this process has it.
+// claimName claims the name, and reports whether no other worker of this process has the name.
 func (w *Worker) claimName() bool {
 	_, taken := liveWorkers.LoadOrStore(w.client.workerKey(), w)
 	return !taken

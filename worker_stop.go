@@ -89,7 +89,7 @@ func (w *Worker) drain(p *workerParts) {
 }
 
 // report waits until the loop has sent the last outcomes, and reports whether the server took them
-// in time. If it is unreachable, their locks expire.
+// in time. If the server is unreachable, their locks expire.
 func (w *Worker) report(p *workerParts) (answered bool) {
 	if within(leaveTimeout, closedAfter(p.loop.Wait)) {
 		return true
@@ -98,7 +98,7 @@ func (w *Worker) report(p *workerParts) (answered bool) {
 	return false
 }
 
-// leave deregisters the worker. It hardly waits if the server did not answer before.
+// leave deregisters the worker, and hardly waits if the server did not answer before.
 func (w *Worker) leave(p *workerParts, answered bool) {
 	patience := time.Duration(0)
 	if answered {
@@ -126,9 +126,9 @@ func (w *Worker) leave(p *workerParts, answered bool) {
 // until the context ends. Then it ends the contexts of the jobs that are still running, and
 // releases them for other workers without using up a retry. It does not wait for their handlers.
 //
-// If everything ended in time, Stop returns nil. Otherwise it returns an [ErrStopped] that names
-// the jobs whose handlers may still be running, or gives the number of outcomes that the server did
-// not accept. It wraps the error of the context if that ended first. Later calls return the same.
+// If everything ended in time, Stop returns nil. Otherwise, an [ErrStopped] names the jobs whose
+// handlers may still be running, or gives the number of outcomes that the server did not accept,
+// and wraps the error of the context if that ended first. Later calls return the same.
 func (w *Worker) Stop(ctx context.Context) error {
 	timer := time.NewTimer(w.cfg.ShutdownTimeout)
 	defer timer.Stop()
@@ -190,7 +190,7 @@ const leaveTimeout = time.Second
 const cutTimeout = 100 * time.Millisecond
 
 // isQuiet reports whether no handler runs, no lock is held, and all outcomes are delivered. Jobs
-// move from the handlers and the lock keeper to the outbox, so they are checked in that order.
+// move from the handlers and the lock keeper to the outbox, hence the order of the checks.
 func (w *Worker) isQuiet() bool {
 	return !w.runsHandlers() && w.locks.IsEmpty() && w.outbox.isEmpty()
 }
