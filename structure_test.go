@@ -37,7 +37,7 @@ const (
 // the root. A commit that raises a limit says why, and names what it could have removed instead.
 const limits = `
 package                                       lines files  file  func cycle exported
-.                                             11386    38   702    44    15      300
+.                                             11375    38   698    44    15      300
 bench                                          6000    35   359    60    34        0
 cmd/qless                                        50     1    19     3     1        0
 cmd/qless/internal/cli                        10350    58   355    51    56        1
