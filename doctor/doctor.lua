@@ -31,7 +31,7 @@ end
 local var
 
 -- The functions of the library: each is made when it is first called. They are found by the lengths
--- of their names, and then by a byte of these, each by halves, all at one level.
+-- of their names, by halves, and then by these, all at one level.
 local lib
 local function library(stamp, now)
 	if lib then
@@ -42,46 +42,29 @@ local function library(stamp, now)
 	local try = redis.pcall
 	local prefix = KEYS[1] or 'ql:'
 	lib = setmetatable({}, {__index = function(_, name)
-		local length, byte = #name, nil
+		local length = #name
 		if length < 9 then
-		if length < 8 then
 		if length < 6 then
 		if length < 5 then
-		byte = string.byte(name, 1)
-		if byte < 102 then
+		if name == 'each' then
 			function lib.each(check)
 				for i = 4, #ARGV, 2 do
 					check(ARGV[i], ARGV[i + 1], prefix .. ARGV[i])
 				end
 				return var.problems
 			end
-		else
+		elseif name == 'fits' then
 			function lib.fits(key, typ)
 				local found = call('type', key).ok
 				return found == typ or found == 'none'
 			end
 		end
 		else
-		byte = string.byte(name, 4)
-		if byte < 105 then
-		if byte < 99 then
-			function lib.is_at(key, jid)
-				if lib.group_in(key) then
-					return type(try('lpos', key, jid)) == 'number'
-				end
-				return lib.score_at(key, jid) ~= nil
-			end
-		else
+		if name == 'exact' then
 			function lib.exact(n)
 				return string.format('%.17g', n)
 			end
-		end
-		else
-		if byte < 111 then
-			function lib.is_in(key, member)
-				return try('sismember', key, member) == 1
-			end
-		else
+		elseif name == 'go_on' then
 			function lib.go_on(job)
 				local due = not job['x:undelayed'] and lib.finite(job.scheduled)
 				job.state = due and 'scheduled' or 'waiting'
@@ -90,13 +73,22 @@ local function library(stamp, now)
 				call('hset', lib.job_key(job.id), 'state', job.state)
 				call('hdel', lib.job_key(job.id), 'scheduled', 'x:undelayed')
 			end
-		end
+		elseif name == 'is_at' then
+			function lib.is_at(key, jid)
+				if lib.group_in(key) then
+					return type(try('lpos', key, jid)) == 'number'
+				end
+				return lib.score_at(key, jid) ~= nil
+			end
+		elseif name == 'is_in' then
+			function lib.is_in(key, member)
+				return try('sismember', key, member) == 1
+			end
 		end
 		end
 		else
 		if length < 7 then
-		byte = string.byte(name, 1)
-		if byte < 115 then
+		if name == 'finite' then
 			function lib.finite(text, default)
 				local n = text and tonumber(text)
 				if n and n - n == 0 then
@@ -104,36 +96,30 @@ local function library(stamp, now)
 				end
 				return default
 			end
-		else
+		elseif name == 'sooner' then
 			function lib.sooner(a, b)
 				return a and b and math.min(a, b) or a or b
 			end
 		end
 		else
-		byte = string.byte(name, 1)
-		if byte < 105 then
-		if byte < 98 then
+		if length < 8 then
+		if name == 'add_tag' then
 			function lib.add_tag(jid, tag)
 				if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
 					try('zincrby', prefix .. 'tags', 1, tag)
 				end
 			end
-		else
-		if byte < 104 then
+		elseif name == 'between' then
 			function lib.between(text, first, last)
 				if #text >= #first + #last and string.sub(text, 1, #first) == first and (last == '' or string.sub(text, -#last) == last) then
 					return string.sub(text, #first + 1, -#last - 1)
 				end
 			end
-		else
+		elseif name == 'has_any' then
 			function lib.has_any(text, letters)
 				return string.find(text, '^%a*[' .. letters .. ']') ~= nil
 			end
-		end
-		end
-		else
-		if byte < 107 then
-		if byte < 106 then
+		elseif name == 'is_over' then
 			function lib.is_over(jid, stored, state)
 				if not lib.has_lifetime(stored) then
 					return false
@@ -145,13 +131,11 @@ local function library(stamp, now)
 				local may_be = var.met_lives[stored] <= now or state == 'complete' or state == 'failed'
 				return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
 			end
-		else
+		elseif name == 'job_key' then
 			function lib.job_key(jid)
 				return prefix .. 'j:' .. jid
 			end
-		end
-		else
-		if byte < 108 then
+		elseif name == 'kept_by' then
 			function lib.kept_by(name, jid)
 				local job = try('hmget', lib.job_key(jid), 'state', 'x:o')
 				local claim = lib.claim_on(name, job[1], job[2])
@@ -160,7 +144,7 @@ local function library(stamp, now)
 				end
 				return nil, job[1], job[2]
 			end
-		else
+		elseif name == 'list_of' then
 			function lib.list_of(text)
 				if not text then
 					return {}
@@ -172,15 +156,7 @@ local function library(stamp, now)
 				return {}
 			end
 		end
-		end
-		end
-		end
-		end
 		else
-		byte = string.byte(name, 1)
-		if byte < 108 then
-		if byte < 103 then
-		if byte < 100 then
 		if name == 'claim_of' then
 			function lib.claim_of(text)
 				local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
@@ -193,7 +169,7 @@ local function library(stamp, now)
 					return claim
 				end
 			end
-		else
+		elseif name == 'claim_on' then
 			function lib.claim_on(name, state, stored)
 				local claim = lib.claim_of(stored)
 				if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed' or claim.m == 'start' and state == 'running' then
@@ -201,8 +177,7 @@ local function library(stamp, now)
 				end
 				return claim
 			end
-		end
-		else
+		elseif name == 'diagnose' then
 			function lib.diagnose(kind, key, member, details, repair, ...)
 				local written = {...}
 				for i = 1, #written, 2 do
@@ -215,38 +190,27 @@ local function library(stamp, now)
 					repair()
 				end
 			end
-		end
-		else
-		if byte < 105 then
+		elseif name == 'group_in' then
 			function lib.group_in(key)
 				return lib.between(key, lib.group_key(''), '')
 			end
-		else
-		if name == 'idle_key' then
+		elseif name == 'idle_key' then
 			function lib.idle_key()
 				return prefix .. 'x:idle'
 			end
-		else
-		if name == 'in_grace' then
+		elseif name == 'in_grace' then
 			function lib.in_grace(grace, expires, ends)
 				return tonumber(grace) == 1 and ends ~= lib.finite(expires)
 			end
-		else
+		elseif name == 'is_there' then
 			function lib.is_there(key)
 				return call('exists', key) == 1
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 115 then
-		if byte < 112 then
+		elseif name == 'limit_of' then
 			function lib.limit_of(job)
 				return lib.parked_by(job.state, job.time, job['x:parked'])
 			end
-		else
-		if byte < 114 then
+		elseif name == 'place_of' then
 			function lib.place_of(job)
 				if var.PARTS[job.state] then
 					return job.queue and job.queue ~= '' and lib.queue_key(job.queue, var.PARTS[job.state]) or nil
@@ -257,33 +221,25 @@ local function library(stamp, now)
 					return type(group) == 'string' and lib.group_key(group) or nil
 				end
 			end
-		else
+		elseif name == 'rest_key' then
 			function lib.rest_key(jid)
 				return prefix .. 'x:rest:' .. jid
 			end
-		end
-		end
-		else
-		if byte < 116 then
-		if name == 'score_at' then
+		elseif name == 'score_at' then
 			function lib.score_at(key, member)
 				local score = try('zscore', key, member)
 				return type(score) == 'string' and tonumber(score) or nil
 			end
-		else
-		if name == 'slot_end' then
+		elseif name == 'slot_end' then
 			function lib.slot_end(ends)
 				return string.format('%.0f', math.ceil(ends))
 			end
-		else
+		elseif name == 'state_of' then
 			function lib.state_of(jid)
 				local state = try('hget', lib.job_key(jid), 'state')
 				return type(state) == 'string' and state or lib.is_there(lib.job_key(jid)) and 'unknown' or nil
 			end
-		end
-		end
-		else
-		if byte < 117 then
+		elseif name == 'take_out' then
 			function lib.take_out(key, member)
 				local group = lib.group_in(key)
 				if not group then
@@ -295,7 +251,7 @@ local function library(stamp, now)
 					call('srem', prefix .. 'failures', group)
 				end
 			end
-		else
+		elseif name == 'undepend' then
 			function lib.undepend(jid, other)
 				try('srem', lib.job_key(other) .. '-dependents', jid)
 				try('srem', lib.job_key(jid) .. '-dependencies', other)
@@ -304,14 +260,10 @@ local function library(stamp, now)
 		end
 		end
 		end
-		end
 		else
-		if length < 11 then
+		if length < 12 then
 		if length < 10 then
-		byte = string.byte(name, 1)
-		if byte < 108 then
-		if byte < 104 then
-		if byte < 103 then
+		if name == 'fields_of' then
 			function lib.fields_of(jid)
 				local values = try('hmget', lib.job_key(jid), unpack(var.FIELDS))
 				local job, any = {id = jid}, false
@@ -322,13 +274,11 @@ local function library(stamp, now)
 				end
 				return (any or lib.is_there(lib.job_key(jid))) and job or nil
 			end
-		else
+		elseif name == 'group_key' then
 			function lib.group_key(group)
 				return prefix .. 'f:' .. group
 			end
-		end
-		else
-		if byte < 105 then
+		elseif name == 'holder_of' then
 			function lib.holder_of(name)
 				local ends, jid = lib.stored_claim(name)
 				if not jid then
@@ -342,21 +292,16 @@ local function library(stamp, now)
 				end
 				return lib.kept_before(name, claim)
 			end
-		else
+		elseif name == 'is_graced' then
 			function lib.is_graced(job)
 				local ends = job.grace and job.queue and lib.score_at(lib.queue_key(job.queue, 'locks'), job.id)
 				return lib.is_possible_end(ends) and lib.in_grace(job.grace, job.expires, ends)
 			end
-		end
-		end
-		else
-		if byte < 113 then
-		if byte < 109 then
-		if name == 'limit_key' then
+		elseif name == 'limit_key' then
 			function lib.limit_key(name, part)
 				return prefix .. 'x:limit:' .. name .. ':' .. part
 			end
-		else
+		elseif name == 'limits_of' then
 			function lib.limits_of(text)
 				local _, values = lib.split_options(text)
 				local listed = values.c
@@ -371,58 +316,43 @@ local function library(stamp, now)
 				end
 				return found
 			end
-		end
-		else
+		elseif name == 'parked_by' then
 			function lib.parked_by(state, time, parked)
 				local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
 				return state == 'scheduled' and since == (time or '') and name or nil
 			end
-		end
-		else
-		if byte < 114 then
+		elseif name == 'queue_key' then
 			function lib.queue_key(queue, part)
 				return prefix .. 'q:' .. queue .. '-' .. part
 			end
-		else
-		if name == 'recur_key' then
+		elseif name == 'recur_key' then
 			function lib.recur_key(jid)
 				return prefix .. 'r:' .. jid
 			end
-		else
+		elseif name == 'retention' then
 			function lib.retention(seconds, count)
 				return (seconds or count) and {seconds = lib.finite(seconds, -1), count = lib.finite(count, -1)}
 			end
 		end
-		end
-		end
-		end
 		else
-		byte = string.byte(name, 1)
-		if byte < 114 then
-		if byte < 108 then
-		if byte < 104 then
+		if length < 11 then
+		if name == 'before_key' then
 			function lib.before_key(name)
 				return prefix .. 'x:before:' .. name
 			end
-		else
+		elseif name == 'has_option' then
 			function lib.has_option(text, letter)
 				return string.find(text, '^%a*' .. letter) ~= nil
 			end
-		end
-		else
-		if byte < 112 then
+		elseif name == 'listed_key' then
 			function lib.listed_key(name)
 				return prefix .. 'x:listed:' .. name
 			end
-		else
+		elseif name == 'place_type' then
 			function lib.place_type(state)
 				return state == 'failed' and 'list' or 'zset'
 			end
-		end
-		end
-		else
-		if byte < 117 then
-		if name == 'read_limit' then
+		elseif name == 'read_limit' then
 			function lib.read_limit(name, most)
 				local family = string.match(name, '^([^/]+)/.') or name
 				local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
@@ -434,7 +364,7 @@ local function library(stamp, now)
 				end
 				return limit
 			end
-		else
+		elseif name == 'remove_tag' then
 			function lib.remove_tag(jid, tag)
 				if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
 					if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
@@ -442,32 +372,21 @@ local function library(stamp, now)
 					end
 				end
 			end
-		end
-		else
-		if byte < 119 then
+		elseif name == 'unique_key' then
 			function lib.unique_key(name)
 				return prefix .. 'x:unique:' .. name
 			end
-		else
-		if name == 'work_score' then
+		elseif name == 'work_score' then
 			function lib.work_score(at, priority)
 				return lib.finite(priority, 0) - at / 10000000000
 			end
-		else
+		elseif name == 'worker_key' then
 			function lib.worker_key(worker)
 				return prefix .. 'w:' .. worker .. ':jobs'
 			end
 		end
-		end
-		end
-		end
-		end
 		else
-		if length < 12 then
-		byte = string.byte(name, 1)
-		if byte < 107 then
-		if byte < 105 then
-		if byte < 104 then
+		if name == 'end_of_life' then
 			function lib.end_of_life(jid, stored, state, since)
 				local _, values = lib.split_options(stored)
 				local ends = lib.end_in_state(values, state, since)
@@ -477,13 +396,11 @@ local function library(stamp, now)
 				end
 				return ends
 			end
-		else
+		elseif name == 'history_cap' then
 			function lib.history_cap(text)
 				return lib.finite(text, 100)
 			end
-		end
-		else
-		if name == 'is_last_put' then
+		elseif name == 'is_last_put' then
 			function lib.is_last_put(jid, at)
 				local entries = try('lrange', lib.job_key(jid) .. '-history', 0, -1)
 				for i = #entries, 1, -1 do
@@ -494,15 +411,11 @@ local function library(stamp, now)
 				end
 				return true
 			end
-		else
+		elseif name == 'is_possible' then
 			function lib.is_possible(time)
 				return lib.finite(time) ~= nil and time >= 0 and time <= 1e12
 			end
-		end
-		end
-		else
-		if byte < 117 then
-		if byte < 112 then
+		elseif name == 'kept_before' then
 			function lib.kept_before(name, stored)
 				local claim = lib.claim_of(stored)
 				local other
@@ -516,15 +429,13 @@ local function library(stamp, now)
 					return jid and theirs.m ~= 'for' and jid or nil, state, theirs
 				end
 			end
-		else
+		elseif name == 'parse_limit' then
 			function lib.parse_limit(text)
 				local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
 				max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
 				return max, per > 0 and rate or 0, per
 			end
-		end
-		else
-		if byte < 119 then
+		elseif name == 'usual_score' then
 			function lib.usual_score(job)
 				if job.state == 'waiting' or job.state == 'stalled' then
 					return lib.waiting_score(job)
@@ -537,7 +448,7 @@ local function library(stamp, now)
 					return stamp
 				end
 			end
-		else
+		elseif name == 'write_claim' then
 			function lib.write_claim(jid, claim)
 				local key, seconds = lib.unique_key(claim.k), lib.finite(claim.d)
 				if claim.m == 'for' and seconds then
@@ -554,15 +465,7 @@ local function library(stamp, now)
 		end
 		else
 		if length < 13 then
-		byte = string.byte(name, 3)
-		if byte < 104 then
-		if byte < 103 then
-		if byte < 100 then
-			function lib.read_failing()
-				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-				return lib.history_cap(values[1]), lib.retention(values[2], values[3])
-			end
-		else
+		if name == 'end_in_state' then
 			function lib.end_in_state(values, state, since)
 				local gone, done, failed = lib.finite(values.t), lib.finite(values.k), lib.finite(values.K)
 				if state == 'complete' then
@@ -574,40 +477,11 @@ local function library(stamp, now)
 				end
 				return gone
 			end
-		end
-		else
-		if name == 'registration' then
-			function lib.registration(worker)
-				local text = try('get', lib.registry_key(worker))
-				local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
-				if seen then
-					return text, seen <= now - 150
-				end
-			end
-		else
-			function lib.registry_key(worker)
-				return prefix .. 'x:worker:' .. worker
-			end
-		end
-		end
-		else
-		if byte < 115 then
-		if byte < 111 then
-			function lib.schedule_key(id)
-				return prefix .. 'x:schedule:' .. id
-			end
-		else
-			function lib.stored_claim(name)
-				local text = try('get', lib.unique_key(name))
-				return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-			end
-		end
-		else
-		if byte < 116 then
+		elseif name == 'has_lifetime' then
 			function lib.has_lifetime(text)
 				return lib.has_any(text, 'stkK')
 			end
-		else
+		elseif name == 'put_in_place' then
 			function lib.put_in_place(job)
 				local place = lib.place_of(job)
 				if job.state == 'failed' then
@@ -617,13 +491,36 @@ local function library(stamp, now)
 					call('zadd', place, lib.usual_score(job), job.id)
 				end
 			end
-		end
-		end
+		elseif name == 'read_failing' then
+			function lib.read_failing()
+				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
+				return lib.history_cap(values[1]), lib.retention(values[2], values[3])
+			end
+		elseif name == 'registration' then
+			function lib.registration(worker)
+				local text = try('get', lib.registry_key(worker))
+				local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
+				if seen then
+					return text, seen <= now - 150
+				end
+			end
+		elseif name == 'registry_key' then
+			function lib.registry_key(worker)
+				return prefix .. 'x:worker:' .. worker
+			end
+		elseif name == 'schedule_key' then
+			function lib.schedule_key(id)
+				return prefix .. 'x:schedule:' .. id
+			end
+		elseif name == 'stored_claim' then
+			function lib.stored_claim(name)
+				local text = try('get', lib.unique_key(name))
+				return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+			end
 		end
 		else
-		if length < 14 then
-		byte = string.byte(name, 1)
-		if byte < 119 then
+		if length < 15 then
+		if name == 'split_options' then
 			function lib.split_options(text)
 				local letters, body = string.match(text or '', '^(%a+)|(.*)$')
 				local ok, values = pcall(cjson.decode, body or '')
@@ -632,7 +529,7 @@ local function library(stamp, now)
 				end
 				return '', {}
 			end
-		else
+		elseif name == 'waiting_score' then
 			function lib.waiting_score(job)
 				if job.state == 'stalled' then
 					return '+inf'
@@ -641,6 +538,7 @@ local function library(stamp, now)
 			end
 		end
 		else
+		if name == 'is_possible_end' then
 			function lib.is_possible_end(time)
 				return lib.is_possible(time) and time <= now + 1e9
 			end
@@ -656,7 +554,9 @@ end
 
 
 -- The commands that seldom run.
-if #command == 3 then
+local length = #command
+if length < 5 then
+if length < 4 then
 if command == 'job' then
 	var = {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, PARTS = {waiting = 'work', stalled = 'work', running = 'locks', scheduled = 'scheduled', depends = 'depends'}, met_lives = {}, none = {}, problems = {}, to_repair = ARGV[3]}
 	library(stamp, now)
@@ -679,7 +579,7 @@ if command == 'job' then
 		elseif not lib.is_at(place, job.id) then
 			lib.diagnose('lost', key, member, place, (job.state == 'failed' or lib.usual_score(job)) and function()
 				lib.put_in_place(job)
-      end, place, lib.place_type(job.state))
+			end, place, lib.place_type(job.state))
 		end
 		return true
 	end
@@ -713,11 +613,11 @@ if command == 'job' then
 		if differs(held, last) or differs(expires, last) or differs(listed, last) then
 			lib.diagnose('lock_differs', key, '', '', function()
 				set_lock(job, string.format('%.6f', last))
-      end, locks, 'zset', jobs, 'zset')
+			end, locks, 'zset', jobs, 'zset')
 		elseif held and not listed and lib.score_at(prefix .. 'workers', worker) then
 			lib.diagnose('lock_unlisted', key, '', worker, function()
 				call('zadd', jobs, lib.exact(held), job.id)
-      end, jobs, 'zset')
+			end, jobs, 'zset')
 		end
 	end
 	local function check_tags(job, key)
@@ -737,7 +637,7 @@ if command == 'job' then
 				for i = 1, #lacking do
 					lib.add_tag(job.id, lacking[i])
 				end
-      end, unpack(written))
+			end, unpack(written))
 		end
 	end
 	local function check_deadline(job, key)
@@ -745,7 +645,7 @@ if command == 'job' then
 		if ends and not (noted and noted <= math.max(ends, now) + 60 + 1) then
 			lib.diagnose('deadline_lacking', key, '', lib.exact(ends), function()
 				call('zadd', prefix .. 'x:until', lib.exact(ends), job.id)
-      end, prefix .. 'x:until', 'zset')
+			end, prefix .. 'x:until', 'zset')
 		end
 	end
 	local function check_claim(job, key)
@@ -753,7 +653,7 @@ if command == 'job' then
 		if claim and claim.m ~= 'for' and lib.kept_by(claim.k, job.id) and not lib.holder_of(claim.k) then
 			lib.diagnose('claim_lacking', key, '', claim.k, function()
 				lib.write_claim(job.id, claim)
-      end, lib.unique_key(claim.k), 'string')
+			end, lib.unique_key(claim.k), 'string')
 		end
 	end
 	local function check_slots(job, key)
@@ -762,7 +662,7 @@ if command == 'job' then
 			if lib.read_limit(name, 1).max > 0 and not lib.score_at(held, job.id) then
 				lib.diagnose('slot_lacking', key, '', name, function()
 					call('zadd', held, lib.slot_end(lib.finite(job.expires, now)), job.id)
-        end, held, 'zset')
+				end, held, 'zset')
 			end
 		end
 	end
@@ -772,7 +672,7 @@ if command == 'job' then
 		if limit and not lib.score_at(wait, job.id) then
 			lib.diagnose('parked_lacking', key, '', limit, function()
 				call('zadd', wait, lib.waiting_score(job), job.id)
-      end, wait, 'zset')
+			end, wait, 'zset')
 		end
 	end
 	local function check_options(job, key)
@@ -815,15 +715,15 @@ if command == 'job' then
 		elseif job.state == 'depends' and not lib.is_there(key .. '-dependencies') then
 			lib.diagnose('waits_for_nothing', key, '', '', function()
 				lib.go_on(job)
-      end, lib.queue_key(job.queue, 'work'), 'zset')
+			end, lib.queue_key(job.queue, 'work'), 'zset')
 		end
 		check_tags(job, key)
 		if job['x:o'] then
 			check_options(job, key)
 		end
-  end)
+	end)
 end
-elseif #command == 4 then
+else
 if command == 'tags' then
 	var = {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, problems = {}, to_repair = ARGV[3]}
 	library(stamp, now)
@@ -838,7 +738,7 @@ if command == 'tags' then
 				else
 					call('zrem', prefix .. 'tags', tag)
 				end
-      end, prefix .. 'tags', 'zset')
+			end, prefix .. 'tags', 'zset')
 		end
 	end
 	local function has_tag(job, tag)
@@ -865,10 +765,12 @@ if command == 'tags' then
 		end
 		lib.diagnose(job and 'tag_extra' or 'ghost', key, member, '', function()
 			lib.remove_tag(member, tag)
-    end)
-  end)
+		end)
+	end)
 end
-elseif #command == 5 then
+end
+else
+if length < 6 then
 if command == 'notes' then
 	var = {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, PARTS = {waiting = 'work', stalled = 'work', running = 'locks', scheduled = 'scheduled', depends = 'depends'}, problems = {}, to_repair = ARGV[3]}
 	library(stamp, now)
@@ -876,7 +778,7 @@ if command == 'notes' then
 		local args = {...}
 		return function()
 			call(operation, key, unpack(args))
-    end
+		end
 	end
 	local function holds(jid, name)
 		local job = lib.fields_of(jid)
@@ -895,7 +797,7 @@ if command == 'notes' then
 		if not fine then
 			lib.diagnose('claim_left', key, '', jid or '', function()
 				call('del', key)
-      end)
+			end)
 		end
 	end
 	local function check_recurs(key, jid)
@@ -910,14 +812,14 @@ if command == 'notes' then
 		elseif not lib.score_at(lib.queue_key(queue, 'recur'), jid) then
 			lib.diagnose('lost', key, '', lib.queue_key(queue, 'recur'), function()
 				call('zadd', lib.queue_key(queue, 'recur'), lib.exact(now + interval), jid)
-      end, lib.queue_key(queue, 'recur'), 'zset')
+			end, lib.queue_key(queue, 'recur'), 'zset')
 		end
 	end
 	local function check_history(key, name)
 		if lib.is_there(key) and not lib.is_there(lib.job_key(string.sub(name, 1, -#'-history' - 1))) then
 			lib.diagnose('orphan', key, '', '', function()
 				call('del', key)
-      end)
+			end)
 		end
 	end
 	local function is_unkept(job)
@@ -990,39 +892,39 @@ if command == 'notes' then
 			lib.diagnose('group_unlisted', key, '', '', change('sadd', prefix .. 'failures', group), prefix .. 'failures', 'set')
 		end
 		check_failures(key)
-  end, q = function(key, name)
+	end, q = function(key, name)
 		local queue, part = string.match(name, '^(.*)-(%a+)$')
 		check_listed(key, queue, part)
 		if part == 'locks' or part == 'scheduled' or part == 'recur' then
 			check_due(key)
 		end
-  end}
+	end}
 	local members = {failures = function(key, group)
 		if lib.is_in(key, group) and not lib.is_there(lib.group_key(group)) then
 			lib.diagnose('group_empty', key, group, '', change('srem', key, group))
 		end
-  end, tracked = function(key, jid)
+	end, tracked = function(key, jid)
 		if lib.score_at(key, jid) and not lib.is_there(lib.job_key(jid)) then
 			lib.diagnose('tracked_gone', key, jid, '', change('zrem', key, jid))
 		end
-  end, ['x:until'] = function(key, jid)
+	end, ['x:until'] = function(key, jid)
 		if lib.score_at(key, jid) then
 			check_life(key, jid)
 		end
-  end, ['x:rest'] = function(key, jid)
+	end, ['x:rest'] = function(key, jid)
 		local since = lib.score_at(key, jid)
 		if since and since <= now - 60 then
 			lib.diagnose('dependents_pending', key, jid, lib.state_of(jid) or 'gone', false)
 		end
-  end, ['failed-jobs-list'] = function(key, jid)
+	end, ['failed-jobs-list'] = function(key, jid)
 		if lib.score_at(key, jid) and lib.state_of(jid) ~= 'failed' then
 			lib.diagnose('filed_left', key, jid, lib.state_of(jid) or 'gone', change('zrem', key, jid))
 		end
-  end, ['x:schedule-ids'] = function(key, id)
+	end, ['x:schedule-ids'] = function(key, id)
 		if lib.score_at(key, id) and not lib.is_there(lib.schedule_key(id)) then
 			lib.diagnose('schedule_empty', key, id, '', change('zrem', key, id))
 		end
-  end}
+	end}
 	return lib.each(function(name, member, key)
 		local claimed = lib.between(name, 'x:unique:', '')
 		if members[name] then
@@ -1034,9 +936,9 @@ if command == 'notes' then
 		elseif call('pttl', key) == -1 then
 			lib.diagnose('no_expiry', key, member, member, function()
 				call('expire', key, member)
-      end)
+			end)
 		end
-  end)
+	end)
 elseif command == 'place' then
 	var = {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, PARTS = {waiting = 'work', stalled = 'work', running = 'locks', scheduled = 'scheduled', depends = 'depends'}, problems = {}, to_repair = ARGV[3]}
 	library(stamp, now)
@@ -1045,7 +947,7 @@ elseif command == 'place' then
 		if type(queue) ~= 'string' then
 			return 'ghost', '', function()
 				lib.take_out(key, jid)
-      end
+			end
 		end
 		local place = lib.queue_key(queue, 'recur')
 		local due = lib.score_at(key, jid)
@@ -1055,12 +957,12 @@ elseif command == 'place' then
 					call('zadd', place, lib.exact(due), jid)
 				end
 				lib.take_out(key, jid)
-      end
+			end
 		elseif due and not lib.is_possible(due) then
 			local interval = lib.finite(try('hget', lib.recur_key(jid), 'interval'), 0)
 			return 'time_impossible', tostring(due), interval > 0 and lib.is_possible(interval) and function()
 				call('zadd', key, lib.exact(now + interval), jid)
-      end
+			end
 		end
 	end
 	local function check_due(job, key)
@@ -1068,7 +970,7 @@ elseif command == 'place' then
 		if job.state == 'scheduled' and due and not lib.is_possible(due) then
 			return 'time_impossible', tostring(due), lib.limit_of(job) and function()
 				call('zadd', key, stamp, job.id)
-      end
+			end
 		end
 	end
 	local function check_member(key, jid)
@@ -1076,7 +978,7 @@ elseif command == 'place' then
 		if not job then
 			return 'ghost', '', function()
 				lib.take_out(key, jid)
-      end
+			end
 		end
 		local place = lib.place_of(job)
 		if not place then
@@ -1091,7 +993,7 @@ elseif command == 'place' then
 				lib.put_in_place(job)
 			end
 			lib.take_out(key, jid)
-    end
+		end
 	end
 	local function check_twice(key, member)
 		local jid = string.sub(member, 3)
@@ -1099,7 +1001,7 @@ elseif command == 'place' then
 		if #at > 1 then
 			lib.diagnose('duplicate', key, member, '', function()
 				call('lrem', key, #at - 1, jid)
-      end)
+			end)
 		end
 	end
 	return lib.each(function(name, member, key)
@@ -1112,9 +1014,10 @@ elseif command == 'place' then
 		if kind and lib.is_at(key, member) then
 			lib.diagnose(kind, key, member, details, repair)
 		end
-  end)
+	end)
 end
-elseif #command == 6 then
+else
+if length < 7 then
 if command == 'limits' then
 	var = {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, problems = {}, to_repair = ARGV[3]}
 	library(stamp, now)
@@ -1122,7 +1025,7 @@ if command == 'limits' then
 		if not belongs and lib.score_at(key, jid) then
 			lib.diagnose(kind, key, jid, lib.state_of(jid) or 'gone', function()
 				call('zrem', key, jid)
-      end)
+			end)
 		end
 	end
 	return lib.each(function(name, member, key)
@@ -1139,9 +1042,9 @@ if command == 'limits' then
 				lib.diagnose('limit_damaged', key, member, string.sub(text, 1, 100), false)
 			end
 		end
-  end)
+	end)
 end
-elseif #command == 7 then
+else
 if command == 'depends' then
 	var = {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, PARTS = {waiting = 'work', stalled = 'work', running = 'locks', scheduled = 'scheduled', depends = 'depends'}, problems = {}, to_repair = ARGV[3]}
 	library(stamp, now)
@@ -1182,11 +1085,11 @@ if command == 'depends' then
 		elseif not waits then
 			lib.diagnose('dependency_one_sided', key, member, dependencies_key(jid), function()
 				call('sadd', dependencies_key(jid), other)
-      end, dependencies_key(jid), 'set')
+			end, dependencies_key(jid), 'set')
 		elseif not known then
 			lib.diagnose('dependency_one_sided', key, member, dependents_key(other), function()
 				call('sadd', dependents_key(other), jid)
-      end, dependents_key(other), 'set')
+			end, dependents_key(other), 'set')
 		elseif theirs == 'failed' and member == other and not lib.is_there(lib.rest_key(other)) and acts_on_failure(jid) then
 			lib.diagnose('not_notified', lib.job_key(jid), '', other, false)
 		end
@@ -1198,7 +1101,7 @@ if command == 'depends' then
 		else
 			check(key, member, member, lib.between(name, 'j:', '-dependents'))
 		end
-  end)
+	end)
 elseif command == 'figures' then
 	var = {problems = {}, to_repair = ARGV[3]}
 	library(stamp, now)
@@ -1209,7 +1112,7 @@ elseif command == 'figures' then
 		if type(text) == 'string' and (not n or n < 0 and not SIGNED[field]) then
 			lib.diagnose('stats_damaged', key, field, string.sub(text, 1, 100), function()
 				call('hdel', key, field)
-      end)
+			end)
 		end
 	end
 	local function check_rates(key, field)
@@ -1219,7 +1122,7 @@ elseif command == 'figures' then
 		if type(text) == 'string' and not (divided and string.find(text, '^%d+,%d+,%d+|[%d: ]*|[%d: ]*$')) then
 			lib.diagnose('rates_damaged', key, field, string.sub(text, 1, 100), function()
 				call('hdel', key, field)
-      end)
+			end)
 		end
 	end
 	local function waits(priority, queue)
@@ -1232,7 +1135,7 @@ elseif command == 'figures' then
 		if priority and (work == 'none' or work == 'zset') and lib.is_there(key) and not waits(priority, queue) then
 			lib.diagnose('turn_left', key, '', '', function()
 				call('del', key)
-      end)
+			end)
 		end
 	end
 	local function check_share(key, tenant)
@@ -1240,7 +1143,7 @@ elseif command == 'figures' then
 		if ends and not (ends >= 0 and ends < 0.5) then
 			lib.diagnose('turn_damaged', key, tenant, tostring(ends), function()
 				call('zrem', key, tenant)
-      end)
+			end)
 		end
 	end
 	return lib.each(function(name, member, key)
@@ -1252,7 +1155,7 @@ elseif command == 'figures' then
 		else
 			check_share(key, member)
 		end
-  end)
+	end)
 elseif command == 'workers' then
 	var = {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, problems = {}, to_repair = ARGV[3]}
 	library(stamp, now)
@@ -1270,7 +1173,7 @@ elseif command == 'workers' then
 		if not has and lib.score_at(key, jid) then
 			lib.diagnose('lock_left', key, jid, job and job.state or 'gone', function()
 				call('zrem', key, jid)
-      end)
+			end)
 		end
 	end
 	local function check_idle(key, worker)
@@ -1278,7 +1181,7 @@ elseif command == 'workers' then
 		if listed and is_dead(worker) then
 			lib.diagnose('idle_dead', key, worker, '', function()
 				call(key == lib.idle_key() and 'srem' or 'zrem', key, worker)
-      end)
+			end)
 		end
 	end
 	local function check_claim(key)
@@ -1288,7 +1191,7 @@ elseif command == 'workers' then
 		if held and (not lib.finite(at) or lasts or lib.is_in(lib.idle_key(), holder) and is_dead(holder)) then
 			lib.diagnose('claim_dead', key, '', holder or '', function()
 				call('del', key)
-      end)
+			end)
 		end
 	end
 	return lib.each(function(name, member, key)
@@ -1300,7 +1203,9 @@ elseif command == 'workers' then
 		else
 			check_idle(key, member)
 		end
-  end)
+	end)
+end
+end
 end
 end
 error('Unknown command ' .. tostring(command))

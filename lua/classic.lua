@@ -38,7 +38,7 @@ end
 local var
 
 -- The functions of the library: each is made when it is first called. They are found by the lengths
--- of their names, and then by a byte of these, each by halves, all at one level.
+-- of their names, by halves, and then by these, all at one level.
 local lib
 local function library(stamp, now)
 	if lib then
@@ -63,19 +63,18 @@ local function library(stamp, now)
 	local prefix = KEYS[1] or 'ql:'
 	local empty_list = classic and '{}' or '[]'
 	lib = setmetatable({}, {__index = function(_, name)
-		local length, byte = #name, nil
-		if length < 10 then
-		if length < 8 then
+		local length = #name
+		if length < 11 then
 		if length < 6 then
-		if length < 5 then
 		if length < 4 then
 		if length < 3 then
+		if name == 'is' then
 			function lib.is(text)
 				return classic and text or 'is ' .. text
 			end
+		end
 		else
-		byte = string.byte(name, 1)
-		if byte < 112 then
+		if name == 'arm' then
 			function lib.arm(jid, queue, at, paused)
 				local scheduled = lib.queue_key(queue, 'scheduled')
 				local due = lib.finite(try('zscore', scheduled, jid))
@@ -86,7 +85,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
+		elseif name == 'put' then
 			function lib.put(puts)
 				local items, groups = puts.items, puts.groups
 				lib.must_publish()
@@ -130,10 +129,8 @@ local function library(stamp, now)
 		end
 		end
 		else
-		byte = string.byte(name, 1)
-		if byte < 112 then
-		if byte < 108 then
-		if byte < 106 then
+		if length < 5 then
+		if name == 'free' then
 			function lib.free(jid, released)
 				local key = lib.job_key(jid)
 				local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
@@ -160,7 +157,7 @@ local function library(stamp, now)
 				lib.note_filled(queue)
 				lib.wake_for(queue, due and due - now or 0)
 			end
-		else
+		elseif name == 'json' then
 			function lib.json(area, name, text)
 				local ok, value, problem = pcall(cjson.decode, text)
 				if not ok or problem then
@@ -168,9 +165,7 @@ local function library(stamp, now)
 				end
 				return value
 			end
-		end
-		else
-		if name == 'link' then
+		elseif name == 'link' then
 			function lib.link(jid, others, added)
 				for i = 1, 2 * #others do
 					local other = others[math.ceil(i / 2)]
@@ -189,18 +184,14 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
+		elseif name == 'lock' then
 			function lib.lock(queue, jids, worker, settings, show, out, run)
 				for first = 1, #jids, 500 do
 					local some = #jids > 500 and {unpack(jids, first, math.min(first + 500 - 1, #jids))} or jids
 					lib.lock_some(queue, some, worker, settings, show, out, run)
 				end
 			end
-		end
-		end
-		else
-		if byte < 119 then
-		if byte < 116 then
+		elseif name == 'park' then
 			function lib.park(queue, jid, limit, score, time)
 				local wait = lib.limit_key(limit.name, 'wait')
 				limit.waiting = limit.waiting or lib.finite(try('zcard', wait), 0)
@@ -213,7 +204,7 @@ local function library(stamp, now)
 				call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(due), jid)
 				try('zadd', wait, score, jid)
 			end
-		else
+		elseif name == 'tell' then
 			function lib.tell(jid, other, group, ended)
 				local key = lib.job_key(jid)
 				local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
@@ -239,9 +230,7 @@ local function library(stamp, now)
 				lib.fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
 				return true, job[3]
 			end
-		end
-		else
-		if name == 'wake' then
+		elseif name == 'wake' then
 			function lib.wake(queue)
 				local waiting, list, lapses = lib.waiting_key(queue), nil, nil
 				local woken = false
@@ -270,7 +259,7 @@ local function library(stamp, now)
 				end
 				return woken
 			end
-		else
+		elseif name == 'warn' then
 			function lib.warn(queue, jid, worker, grace, cap)
 				lib.publish_tracked('stalled', jid)
 				lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'), cap)
@@ -280,13 +269,7 @@ local function library(stamp, now)
 				lib.tally(lib.day_of(now), queue, 'retries', 1)
 			end
 		end
-		end
-		end
-		end
 		else
-		byte = string.byte(name, 1)
-		if byte < 110 then
-		if byte < 101 then
 		if name == 'admit' then
 			function lib.admit(jid, text, most)
 				local found = lib.limits_named(text, most)
@@ -305,8 +288,7 @@ local function library(stamp, now)
 				end
 				return found
 			end
-		else
-		if name == 'apart' then
+		elseif name == 'apart' then
 			function lib.apart(priority)
 				if priority == 0 then
 					return 0.000001
@@ -314,28 +296,22 @@ local function library(stamp, now)
 				local _, exponent = math.frexp(priority)
 				return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
 			end
-		else
+		elseif name == 'array' then
 			function lib.array(list)
 				if #list == 0 then
 					return empty_list
 				end
 				return cjson.encode(list)
 			end
-		end
-		end
-		else
-		if byte < 108 then
-		if name == 'entry' then
+		elseif name == 'entry' then
 			function lib.entry(at, what, details)
 				return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 			end
-		else
+		elseif name == 'exact' then
 			function lib.exact(n)
 				return string.format('%.17g', n)
 			end
-		end
-		else
-		if name == 'later' then
+		elseif name == 'later' then
 			function lib.later(seconds)
 				if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
 					local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
@@ -345,7 +321,7 @@ local function library(stamp, now)
 				end
 				return lib.exact(now + seconds)
 			end
-		else
+		elseif name == 'leave' then
 			function lib.leave(item, worker)
 				local jid, old = item.jid, item.old
 				local queue, owner = old.queue, old.worker
@@ -383,17 +359,11 @@ local function library(stamp, now)
 					lib.undepend(jid, other)
 				end
 			end
-		end
-		end
-		end
-		else
-		if byte < 115 then
-		if byte < 112 then
-		if name == 'named' then
+		elseif name == 'named' then
 			function lib.named(area, name, text)
 				return lib.required(area, name, text ~= '' and text)
 			end
-		else
+		elseif name == 'names' then
 			function lib.names(area, name, text)
 				if not text then
 					return var.none
@@ -418,9 +388,7 @@ local function library(stamp, now)
 				end
 				return list
 			end
-		end
-		else
-		if byte < 114 then
+		elseif name == 'prune' then
 			function lib.prune(before, excess, limit)
 				local completed = prefix .. 'completed'
 				local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
@@ -432,37 +400,29 @@ local function library(stamp, now)
 				end
 				lib.each_slice(call, 'zrem', completed, old)
 			end
-		else
+		elseif name == 'raise' then
 			function lib.raise(area, problem)
 				error(area .. '(): ' .. lib.text_of(problem))
 			end
-		end
-		end
-		else
-		if byte < 117 then
-		if byte < 116 then
-		if name == 'sized' then
+		elseif name == 'sized' then
 			function lib.sized(list)
 				return list[2] and {unpack(list)} or {false}
 			end
-		else
+		elseif name == 'spawn' then
 			function lib.spawn(queue, parent, child, job, at)
 				call('hset', lib.job_key(child), 'jid', child, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags, 'state', 'waiting', 'worker', '', 'expires', 0, 'queue', queue, 'retries', job.retries, 'remaining', job.retries, 'time', lib.exact(at), 'spawned_from_jid', parent)
 				call('zadd', lib.queue_key(queue, 'work'), lib.work_score(at, job.priority), child)
 				lib.add_tags(child, lib.names_of(job.tags), 1)
 				lib.record(lib.job_key(child), lib.entry(at, '"put"', cjson.encode({q = queue})))
 			end
-		end
-		else
+		elseif name == 'tally' then
 			function lib.tally(day, queue, field, by)
 				local key = lib.stats_key('stats', day, queue)
 				if try('hincrby', key, field, by) == by then
 					lib.expire_stats(key, day)
 				end
 			end
-		end
-		else
-		if byte < 119 then
+		elseif name == 'union' then
 			function lib.union(list, more, first)
 				local has = {}
 				for i = 1, #list do
@@ -476,8 +436,7 @@ local function library(stamp, now)
 				end
 				return list
 			end
-		else
-		if name == 'watch' then
+		elseif name == 'watch' then
 			function lib.watch(jid, ended, some)
 				local failed = {}
 				for _, other in ipairs(some or try('smembers', lib.job_key(jid) .. '-dependencies')) do
@@ -497,7 +456,7 @@ local function library(stamp, now)
 				end
 				lib.tell_all(more, '0', ended)
 			end
-		else
+		elseif name == 'whole' then
 			function lib.whole(area, name, text)
 				local amount = lib.integer(area, name, text)
 				if amount < 0 then
@@ -508,36 +467,14 @@ local function library(stamp, now)
 		end
 		end
 		end
-		end
-		end
-		end
 		else
+		if length < 8 then
 		if length < 7 then
-		byte = string.byte(name, 3)
-		if byte < 108 then
-		if byte < 101 then
-		if byte < 96 then
-		if name == 'is_due' then
-			function lib.is_due(queue, part)
-				return call('zcount', lib.queue_key(queue, part), '-inf', stamp) > 0
+		if name == 'day_of' then
+			function lib.day_of(at)
+				return at - at % 86400
 			end
-		else
-			function lib.no_job(jid)
-				return lib.new_problem('not_found', jid, 'does not exist')
-			end
-		end
-		else
-			function lib.record(key, text, cap)
-				local length = try('rpush', key .. '-history', text)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-					lib.trim_history(key .. '-history', length, cap)
-				end
-				return length
-			end
-		end
-		else
-		if byte < 102 then
-		if name == 'due_of' then
+		elseif name == 'due_of' then
 			function lib.due_of(item, jid, queue, job)
 				local score = lib.score_in_work(jid, queue, job)
 				local due = not score and lib.finite(call('zscore', lib.queue_key(queue, 'scheduled'), jid))
@@ -552,7 +489,60 @@ local function library(stamp, now)
 				end
 				return due or not job.undelayed and lib.finite(job.scheduled) or now
 			end
-		else
+		elseif name == 'expire' then
+			function lib.expire(queue, limit, settings)
+				local taken = {}
+				while limit > 0 do
+					local before = var.dropped
+					local ended = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
+					for i = 1, var.droppable > 0 and #ended or 0 do
+						taken[#taken + 1] = lib.expire_lock(queue, ended[i], settings)
+						if var.droppable <= 0 then
+							break
+						end
+					end
+					limit = math.min(var.dropped - before, var.droppable)
+					if limit > 0 then
+						lib.each_slice(call, 'zrem', lib.queue_key(queue, 'locks'), taken)
+					end
+				end
+				lib.each_slice(call, 'zrem', lib.queue_key(queue, 'work'), taken)
+				return taken
+			end
+		elseif name == 'finite' then
+			function lib.finite(text, default)
+				local n = text and tonumber(text)
+				if n and n - n == 0 then
+					return n
+				end
+				return default
+			end
+		elseif name == 'follow' then
+			function lib.follow(item, jid)
+				local letters, values = lib.split_options(item.given.o)
+				values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+				item.depends, item.watches, item.follows = {jid}, true, true
+				item.claim = item.given.claim
+				item.claim.a = jid
+				letters = lib.has_option(letters, 'f') and letters or letters .. 'f'
+				item.options = lib.join_options(letters, values)
+			end
+		elseif name == 'is_due' then
+			function lib.is_due(queue, part)
+				return call('zcount', lib.queue_key(queue, part), '-inf', stamp) > 0
+			end
+		elseif name == 'joined' then
+			function lib.joined(texts)
+				if #texts == 0 then
+					return empty_list
+				elseif #texts == 1 then
+					return '[' .. texts[1] .. ']'
+				elseif #texts == 2 then
+					return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+				end
+				return '[' .. table.concat(texts, ',') .. ']'
+			end
+		elseif name == 'needed' then
 			function lib.needed(jid, list, first, before, strict)
 				local others = {}
 				for i = first, #list do
@@ -568,9 +558,46 @@ local function library(stamp, now)
 				end
 				return others
 			end
-		end
-		else
-		if byte < 105 then
+		elseif name == 'no_job' then
+			function lib.no_job(jid)
+				return lib.new_problem('not_found', jid, 'does not exist')
+			end
+		elseif name == 'number' then
+			function lib.number(area, name, text)
+				local n = tonumber(text)
+				if not n or n - n ~= 0 then
+					lib.reject_number(area, name, text)
+				end
+				return n
+			end
+		elseif name == 'record' then
+			function lib.record(key, text, cap)
+				local length = try('rpush', key .. '-history', text)
+				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+					lib.trim_history(key .. '-history', length, cap)
+				end
+				return length
+			end
+		elseif name == 'reject' then
+			function lib.reject(area, message)
+				lib.raise(area, lib.new_problem('invalid', nil, message))
+			end
+		elseif name == 'settle' then
+			function lib.settle(item, state, queue)
+				local key = item.key
+				if item.result then
+					lib.settle_result(item, state, queue)
+				elseif item.data ~= '' then
+					call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'data', item.data)
+				else
+					call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries)
+				end
+			end
+		elseif name == 'sooner' then
+			function lib.sooner(a, b)
+				return a and b and math.min(a, b) or a or b
+			end
+		elseif name == 'unfail' then
 			function lib.unfail(jobs, given)
 				local queues, jids = lib.add_work(jobs), {}
 				for i = #jobs, 1, -1 do
@@ -596,86 +623,7 @@ local function library(stamp, now)
 				end
 				lib.publish_unfailed(jobs)
 			end
-		else
-		if byte < 106 then
-			function lib.joined(texts)
-				if #texts == 0 then
-					return empty_list
-				elseif #texts == 1 then
-					return '[' .. texts[1] .. ']'
-				elseif #texts == 2 then
-					return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-				end
-				return '[' .. table.concat(texts, ',') .. ']'
-			end
-		else
-			function lib.reject(area, message)
-				lib.raise(area, lib.new_problem('invalid', nil, message))
-			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 112 then
-		if byte < 110 then
-		if byte < 109 then
-			function lib.follow(item, jid)
-				local letters, values = lib.split_options(item.given.o)
-				values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
-				item.depends, item.watches, item.follows = {jid}, true, true
-				item.claim = item.given.claim
-				item.claim.a = jid
-				letters = lib.has_option(letters, 'f') and letters or letters .. 'f'
-				item.options = lib.join_options(letters, values)
-			end
-		else
-			function lib.number(area, name, text)
-				local n = tonumber(text)
-				if not n or n - n ~= 0 then
-					lib.reject_number(area, name, text)
-				end
-				return n
-			end
-		end
-		else
-		if byte < 111 then
-			function lib.finite(text, default)
-				local n = text and tonumber(text)
-				if n and n - n == 0 then
-					return n
-				end
-				return default
-			end
-		else
-			function lib.sooner(a, b)
-				return a and b and math.min(a, b) or a or b
-			end
-		end
-		end
-		else
-		if byte < 116 then
-		if name == 'expire' then
-			function lib.expire(queue, limit, settings)
-				local taken = {}
-				while limit > 0 do
-					local before = var.dropped
-					local ended = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
-					for i = 1, var.droppable > 0 and #ended or 0 do
-						taken[#taken + 1] = lib.expire_lock(queue, ended[i], settings)
-						if var.droppable <= 0 then
-							break
-						end
-					end
-					limit = math.min(var.dropped - before, var.droppable)
-					if limit > 0 then
-						lib.each_slice(call, 'zrem', lib.queue_key(queue, 'locks'), taken)
-					end
-				end
-				lib.each_slice(call, 'zrem', lib.queue_key(queue, 'work'), taken)
-				return taken
-			end
-		else
+		elseif name == 'unpark' then
 			function lib.unpark(jid, queue, score)
 				local work = lib.queue_key(queue, 'work')
 				if type(try('zcard', work)) == 'table' or try('zrem', lib.queue_key(queue, 'scheduled'), jid) ~= 1 then
@@ -690,38 +638,13 @@ local function library(stamp, now)
 			end
 		end
 		else
-		if byte < 121 then
-			function lib.settle(item, state, queue)
-				local key = item.key
-				if item.result then
-					lib.settle_result(item, state, queue)
-				elseif item.data ~= '' then
-					call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'data', item.data)
-				else
-					call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries)
-				end
-			end
-		else
-			function lib.day_of(at)
-				return at - at % 86400
-			end
-		end
-		end
-		end
-		end
-		else
-		byte = string.byte(name, 1)
-		if byte < 108 then
-		if byte < 105 then
-		if byte < 101 then
-		if byte < 98 then
 		if name == 'add_tag' then
 			function lib.add_tag(jid, tag)
 				if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
 					try('zincrby', prefix .. 'tags', 1, tag)
 				end
 			end
-		else
+		elseif name == 'advance' then
 			function lib.advance(item, cap)
 				local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
 				lib.record(item.key, lib.entry(now, '"put"', cjson.encode({q = queue})), cap)
@@ -759,14 +682,11 @@ local function library(stamp, now)
 				lib.publish_advance(item, lib.wake_for(queue, delay))
 				return state
 			end
-		end
-		else
+		elseif name == 'due_key' then
 			function lib.due_key(queue)
 				return prefix .. 'x:due:' .. queue
 			end
-		end
-		else
-		if byte < 103 then
+		elseif name == 'exhaust' then
 			function lib.exhaust(worker, item, queue, group, failure)
 				group = group or 'failed-retries-' .. queue
 				local message = failure and item.message or 'Job exhausted retries in queue "' .. item.current .. '"'
@@ -791,8 +711,7 @@ local function library(stamp, now)
 					lib.file_failure(item.jid, group, keep, item.stored)
 				end
 			end
-		else
-		if byte < 104 then
+		elseif name == 'give_up' then
 			function lib.give_up(item, worker, fields, what)
 				try('zrem', lib.queue_key(item.current, 'locks'), item.jid)
 				try('zrem', lib.worker_key(worker), item.jid)
@@ -811,16 +730,11 @@ local function library(stamp, now)
 				call('hset', item.key, unpack(fields))
 				lib.wake_for_slot(item.current)
 			end
-		else
+		elseif name == 'has_any' then
 			function lib.has_any(text, letters)
 				return string.find(text, '^%a*[' .. letters .. ']') ~= nil
 			end
-		end
-		end
-		end
-		else
-		if byte < 106 then
-		if name == 'integer' then
+		elseif name == 'integer' then
 			function lib.integer(area, name, text)
 				local value = lib.number(area, name, text)
 				if value % 1 ~= 0 or math.abs(value) > 2147483647 then
@@ -828,12 +742,11 @@ local function library(stamp, now)
 				end
 				return value
 			end
-		else
-		if name == 'is_gone' then
+		elseif name == 'is_gone' then
 			function lib.is_gone(jid, found)
 				return found[2] and lib.is_over(jid, found[2], found[1])
 			end
-		else
+		elseif name == 'is_over' then
 			function lib.is_over(jid, stored, state)
 				if not lib.has_lifetime(stored) then
 					return false
@@ -845,11 +758,7 @@ local function library(stamp, now)
 				local may_be = var.met_lives[stored] <= now or state == 'complete' or state == 'failed'
 				return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
 			end
-		end
-		end
-		else
-		if byte < 107 then
-		if name == 'jids_of' then
+		elseif name == 'jids_of' then
 			function lib.jids_of(group)
 				local jids = {}
 				for i = 1, #group do
@@ -857,12 +766,11 @@ local function library(stamp, now)
 				end
 				return jids
 			end
-		else
+		elseif name == 'job_key' then
 			function lib.job_key(jid)
 				return prefix .. 'j:' .. jid
 			end
-		end
-		else
+		elseif name == 'kept_by' then
 			function lib.kept_by(name, jid)
 				local job = try('hmget', lib.job_key(jid), 'state', 'x:o')
 				local claim = lib.claim_on(name, job[1], job[2])
@@ -871,13 +779,7 @@ local function library(stamp, now)
 				end
 				return nil, job[1], job[2]
 			end
-		end
-		end
-		end
-		else
-		if byte < 112 then
-		if byte < 111 then
-		if name == 'let_run' then
+		elseif name == 'let_run' then
 			function lib.let_run(jid, other)
 				local dependencies = lib.job_key(jid) .. '-dependencies'
 				if type(try('srem', dependencies, other)) == 'table' then
@@ -889,7 +791,7 @@ local function library(stamp, now)
 				try('srem', lib.job_key(other) .. '-dependents', jid)
 				return true
 			end
-		else
+		elseif name == 'list_of' then
 			function lib.list_of(text)
 				if not text then
 					return {}
@@ -900,9 +802,7 @@ local function library(stamp, now)
 				end
 				return {}
 			end
-		end
-		else
-		if name == 'observe' then
+		elseif name == 'observe' then
 			function lib.observe(kind, queue, durations)
 				local day = lib.day_of(now)
 				local key, short = lib.stats_key(kind, day, queue), lib.are_short(durations)
@@ -935,7 +835,7 @@ local function library(stamp, now)
 					lib.begin_day(kind, day, queue)
 				end
 			end
-		else
+		elseif name == 'options' then
 			function lib.options(area, first, last)
 				local found = {}
 				if last < first then
@@ -949,19 +849,14 @@ local function library(stamp, now)
 				end
 				return found
 			end
-		end
-		end
-		else
-		if byte < 114 then
-		if name == 'part_of' then
+		elseif name == 'part_of' then
 			function lib.part_of(item)
 				if item.waits then
 					return 'depends'
 				end
 				return item.delay > 0 and 'scheduled' or 'work'
 			end
-		else
-		if name == 'prepare' then
+		elseif name == 'prepare' then
 			function lib.prepare(puts, fresh)
 				local before, claims, added, found, asked, refused = {}, {}, {}, {}, {}, {}
 				local unheld = puts.claiming and lib.all_free(puts.items)
@@ -1013,12 +908,11 @@ local function library(stamp, now)
 				end
 				return found
 			end
-		else
-		if name == 'publish' then
+		elseif name == 'publish' then
 			function lib.publish(channel, message)
 				return try('publish', prefix .. channel, message)
 			end
-		else
+		elseif name == 'put_off' then
 			function lib.put_off(queue, jid, delay)
 				try('zrem', lib.queue_key(queue, 'work'), jid)
 				call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + delay), jid)
@@ -1026,12 +920,7 @@ local function library(stamp, now)
 				call('hset', lib.job_key(jid), 'state', 'scheduled')
 				lib.wake_for(queue, delay)
 			end
-		end
-		end
-		end
-		else
-		if byte < 115 then
-		if name == 'rank_of' then
+		elseif name == 'rank_of' then
 			function lib.rank_of(key, score, jid)
 				if call('zscore', key, jid) == score then
 					return call('zrank', key, jid), true
@@ -1047,8 +936,7 @@ local function library(stamp, now)
 				end
 				return low, false
 			end
-		else
-		if name == 'related' then
+		elseif name == 'related' then
 			function lib.related(jid, name, left_out)
 				local key, room = lib.job_key(jid) .. '-' .. name, var.related_left
 				if room then
@@ -1063,7 +951,7 @@ local function library(stamp, now)
 				end
 				return lib.array(try('smembers', key))
 			end
-		else
+		elseif name == 'restore' then
 			function lib.restore(job, given)
 				local stored = job.stored or ''
 				local claim = lib.claim_again(job.jid, stored)
@@ -1075,10 +963,7 @@ local function library(stamp, now)
 					lib.note_life(job.jid, given.ends)
 				end
 			end
-		end
-		end
-		else
-		if byte < 116 then
+		elseif name == 'set_due' then
 			function lib.set_due(item, due)
 				local within = item.given.within
 				if within and due > item.first + within then
@@ -1087,7 +972,7 @@ local function library(stamp, now)
 				item.due, item.delay = due, math.max(due - now, 0)
 				item.score = due < now and not item.given.share and lib.work_score(due, item.priority) or nil
 			end
-		else
+		elseif name == 'text_of' then
 			function lib.text_of(problem)
 				local jid, text = problem.jid, problem.err or problem.text
 				if not classic then
@@ -1099,118 +984,33 @@ local function library(stamp, now)
 			end
 		end
 		end
-		end
-		end
-		end
-		end
-		end
 		else
 		if length < 9 then
-		byte = string.byte(name, 8)
-		if byte < 104 then
-		if byte < 101 then
-		if byte < 100 then
-		if name == 'find_job' then
-			function lib.find_job(run, jid, asks_due)
-				local job = lib.read_job(run, jid)
-				if not job[13] then
-					return
-				elseif not asks_due then
-					return lib.job_json(job, lib.is_tracked(jid))
+		if name == 'add_tags' then
+			function lib.add_tags(jid, tags, first)
+				for i = first, #tags do
+					lib.add_tag(jid, tags[i])
 				end
-				local state, more = job[14], lib.set_beside(job)
-				if job[17] then
-					more = more .. lib.attempts_member(job[17])
-				end
-				if state == 'scheduled' or state == 'depends' then
-					more = more .. lib.due_member(jid, job[2], state)
-				end
-				return lib.job_json(job, lib.is_tracked(jid), more)
 			end
-		else
-			function lib.read_job(run, jid)
-				return run('hmget', lib.job_key(jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
-			end
-		end
-		else
-		if name == 'is_heard' then
-			function lib.is_heard()
-				if classic or KEYS[2] then
-					return true
-				end
-				local heard = try('pubsub', 'numsub', prefix .. 'log', prefix .. 'x:listen')
-				if heard.err or heard[2] ~= heard[4] or try('pubsub', 'numpat') ~= 0 then
-					return true
-				end
-				local about = try('info', 'replication')
-				return type(about) ~= 'string' or not string.find(about, 'repl_backlog_active:0', 1, true)
-			end
-		else
-		if name == 'read_end' then
-			function lib.read_end(run, jid)
-				local job = run('hmget', lib.job_key(jid), 'state', 'time', 'failure', 'x:result')
-				local state = job[1]
-				if not state then
-					return false
-				end
-				local found = {state = state}
-				local ended = state == 'complete' or state == 'failed'
-				if ended then
-					local belongs = lib.result_field(state, job[2], '')
-					if string.sub(job[4] or '', 1, #belongs) == belongs then
-						found.result = string.sub(job[4], #belongs + 1)
+		elseif name == 'add_work' then
+			function lib.add_work(jobs)
+				local queues, its = {}, {}
+				for i = 1, #jobs do
+					local to = jobs[i].to
+					if not its[to] then
+						queues[#queues + 1], its[to] = to, {}
 					end
-					found.failure = state == 'failed' and job[3] or nil
+					table.insert(its[to], jobs[i])
 				end
-				return cjson.encode(found), ended
-			end
-		else
-		if name == 'read_old' then
-			function lib.read_old(puts, item)
-				local key, depends = item.key, item.depends
-				local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o')
-				item.old = {tags = lib.names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], history = fields[8], grace = fields[9], ended = var.none, priority = fields[1], stored = fields[10]}
-				item.priority = item.priority or fields[1]
-				item.tags = item.tags or item.old.tags
-				item.retries = item.retries or fields[6]
-				if fields[10] then
-					lib.keep_options(puts, item, fields[10], fields[4])
+				for i = 2, #queues do
+					call('zcard', lib.queue_key(queues[i], 'work'))
 				end
-				if #depends == 0 then
-					item.waits = call('scard', key .. '-dependencies') > 0
-					return
+				for i = 1, #queues do
+					lib.each_slice(call, 'zadd', lib.queue_key(queues[i], 'work'), lib.scores_of(queues[i], its[queues[i]]))
 				end
-				local before = call('smembers', key .. '-dependencies')
-				item.old.ended = lib.difference(before, depends, 1)
-				item.waits = #item.old.ended < #before
+				return queues
 			end
-		else
-		if name == 'required' then
-			function lib.required(area, name, text)
-				if not text then
-					lib.reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
-				end
-				return text
-			end
-		else
-		if name == 'slot_end' then
-			function lib.slot_end(ends)
-				return string.format('%.0f', math.ceil(ends))
-			end
-		else
-			function lib.undepend(jid, other)
-				try('srem', lib.job_key(other) .. '-dependents', jid)
-				try('srem', lib.job_key(jid) .. '-dependencies', other)
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 102 then
-		if name == 'all_free' then
+		elseif name == 'all_free' then
 			function lib.all_free(items)
 				local keys = {}
 				for i = 1, #items do
@@ -1219,8 +1019,32 @@ local function library(stamp, now)
 				end
 				return lib.count_existing(keys) == 0
 			end
-		else
-		if name == 'end_life' then
+		elseif name == 'claim_of' then
+			function lib.claim_of(text)
+				local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
+				if key then
+					return {k = key}
+				end
+				local _, values = lib.split_options(text)
+				local claim = values.u
+				if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+					return claim
+				end
+			end
+		elseif name == 'claim_on' then
+			function lib.claim_on(name, state, stored)
+				local claim = lib.claim_of(stored)
+				if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed' or claim.m == 'start' and state == 'running' then
+					return
+				end
+				return claim
+			end
+		elseif name == 'count_in' then
+			function lib.count_in(text)
+				local count = lib.finite(text, 0)
+				return count >= 0 and count < 2 ^ 53 and count or 0
+			end
+		elseif name == 'end_life' then
 			function lib.end_life(jid, as)
 				local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time')
 				local state, stored, since = job[1], job[6] or '', lib.finite(job[8], now)
@@ -1245,162 +1069,30 @@ local function library(stamp, now)
 				lib.note_life(jid, ends)
 				return false
 			end
-		else
-		if name == 'in_grace' then
-			function lib.in_grace(grace, expires, ends)
-				return tonumber(grace) == 1 and ends ~= lib.finite(expires)
-			end
-		else
-		if name == 'no_queue' then
-			function lib.no_queue(jid)
-				return lib.new_problem('invalid', jid, 'is in no queue')
-			end
-		else
-		if name == 'readable' then
-			function lib.readable(text)
-				local ok, again = pcall(cjson.encode, lib.list_of(text))
-				return ok and again or nil
-			end
-		else
-			function lib.take_due(queue, settings, wanted, lost, recur, scheduled)
-				call('zrem', lib.queue_key(queue, 'work'), '')
-				local room = wanted
-				if lost and var.most_bytes then
-					room = lib.lost_with_room(queue, wanted)
+		elseif name == 'find_job' then
+			function lib.find_job(run, jid, asks_due)
+				local job = lib.read_job(run, jid)
+				if not job[13] then
+					return
+				elseif not asks_due then
+					return lib.job_json(job, lib.is_tracked(jid))
 				end
-				local expired = lost and lib.expire(queue, room, lib.read_lost_settings(settings.cap)) or {}
-				local missing = wanted - #expired
-				local brought = missing
-				if recur and var.most_bytes and missing > 0 then
-					brought = lib.children_with_room(queue, missing, var.most_bytes)
+				local state, more = job[14], lib.set_beside(job)
+				if job[17] then
+					more = more .. lib.attempts_member(job[17])
 				end
-				lib.bring_due(queue, recur, scheduled, brought)
-				settings.left = room < wanted or brought < missing and (lib.is_due(queue, 'recur') or lib.is_due(queue, 'scheduled'))
-				settings.handled = true
-				return expired
+				if state == 'scheduled' or state == 'depends' then
+					more = more .. lib.due_member(jid, job[2], state)
+				end
+				return lib.job_json(job, lib.is_tracked(jid), more)
 			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if name == 'claim_of' then
-			function lib.claim_of(text)
-				local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
-				if key then
-					return {k = key}
-				end
-				local _, values = lib.split_options(text)
-				local claim = values.u
-				if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-					return claim
-				end
-			end
-		else
-		if name == 'group_of' then
+		elseif name == 'group_of' then
 			function lib.group_of(jid)
 				local failure = try('hget', lib.job_key(jid), 'failure')
 				local group = type(failure) == 'string' and lib.list_of(failure).group
 				return type(group) == 'string' and group or ''
 			end
-		else
-		if name == 'names_of' then
-			function lib.names_of(text)
-				local found = {}
-				for _, name in ipairs(lib.list_of(text)) do
-					if type(name) == 'string' or type(name) == 'number' then
-						found[#found + 1] = tostring(name)
-					end
-				end
-				return found
-			end
-		else
-			function lib.score_of(queue, priority, stored, turns)
-				return stored and lib.has_option(stored, 'g') and lib.fair_score(queue, priority, stored, turns) or lib.work_score(now, priority)
-			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 114 then
-		if byte < 109 then
-		if byte < 107 then
-		if name == 'is_batch' then
-			function lib.is_batch(stored)
-				return stored and lib.has_option(stored, 'b')
-			end
-		else
-			function lib.no_batch(jid)
-				return lib.new_problem('invalid', jid, 'is not a batch')
-			end
-		end
-		else
-		if byte < 108 then
-		if name == 'add_work' then
-			function lib.add_work(jobs)
-				local queues, its = {}, {}
-				for i = 1, #jobs do
-					local to = jobs[i].to
-					if not its[to] then
-						queues[#queues + 1], its[to] = to, {}
-					end
-					table.insert(its[to], jobs[i])
-				end
-				for i = 2, #queues do
-					call('zcard', lib.queue_key(queues[i], 'work'))
-				end
-				for i = 1, #queues do
-					lib.each_slice(call, 'zadd', lib.queue_key(queues[i], 'work'), lib.scores_of(queues[i], its[queues[i]]))
-				end
-				return queues
-			end
-		else
-			function lib.put_back(queue, jid, stored)
-				local _, values = lib.split_options(stored)
-				if values.q ~= 'last' and values.q ~= 'place' then
-					return false
-				end
-				local job, at = try('hmget', lib.job_key(jid), 'priority', 'x:place'), now + var.made_last * 0.000001
-				local turn = values.g and lib.fair_score(queue, job[1], stored, {})
-				if values.q == 'place' and not turn then
-					at = lib.finite(job[2], now)
-				else
-					var.made_last = var.made_last + 1
-				end
-				call('zadd', lib.queue_key(queue, 'work'), turn or lib.work_score(at, job[1]), jid)
-				call('zrem', lib.queue_key(queue, 'locks'), jid)
-				call('hset', lib.job_key(jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', lib.exact(at))
-				lib.wake_for(queue, 0)
-				return true
-			end
-		end
-		else
-			function lib.tell_all(failed, cursor, ended, again)
-				local at, minded = 1, 0
-				while failed[at] do
-					local jid = failed[at]
-					repeat
-						if var.tellable <= 0 then
-							if minded > 0 or not again then
-								lib.leave_untold(jid, cursor)
-							end
-							break
-						end
-						local dependents
-						dependents, cursor = lib.dependents_from(jid, cursor)
-						minded = minded + lib.tell_each(dependents, jid, failed, ended)
-					until cursor == '0'
-					at, cursor = at + 1, '0'
-				end
-				return minded
-			end
-		end
-		end
-		else
-		if byte < 110 then
+		elseif name == 'has_room' then
 			function lib.has_room(jid)
 				if var.large_text >= 262144 then
 					return false
@@ -1408,27 +1100,35 @@ local function library(stamp, now)
 				local size = var.large_bytes > 0 and try('hstrlen', lib.job_key(jid), 'data')
 				return type(size) ~= 'number' or size < 4096 or var.large_bytes + size <= 2097152
 			end
-		else
-		if name == 'claim_on' then
-			function lib.claim_on(name, state, stored)
-				local claim = lib.claim_of(stored)
-				if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed' or claim.m == 'start' and state == 'running' then
-					return
+		elseif name == 'idle_key' then
+			function lib.idle_key()
+				return prefix .. 'x:idle'
+			end
+		elseif name == 'in_grace' then
+			function lib.in_grace(grace, expires, ends)
+				return tonumber(grace) == 1 and ends ~= lib.finite(expires)
+			end
+		elseif name == 'is_batch' then
+			function lib.is_batch(stored)
+				return stored and lib.has_option(stored, 'b')
+			end
+		elseif name == 'is_heard' then
+			function lib.is_heard()
+				if classic or KEYS[2] then
+					return true
 				end
-				return claim
+				local heard = try('pubsub', 'numsub', prefix .. 'log', prefix .. 'x:listen')
+				if heard.err or heard[2] ~= heard[4] or try('pubsub', 'numpat') ~= 0 then
+					return true
+				end
+				local about = try('info', 'replication')
+				return type(about) ~= 'string' or not string.find(about, 'repl_backlog_active:0', 1, true)
 			end
-		else
-		if name == 'count_in' then
-			function lib.count_in(text)
-				local count = lib.finite(text, 0)
-				return count >= 0 and count < 2 ^ 53 and count or 0
-			end
-		else
-		if name == 'is_plain' then
+		elseif name == 'is_plain' then
 			function lib.is_plain(list)
 				return list.kind == 'failed' or list.kind == 'jids'
 			end
-		else
+		elseif name == 'job_json' then
 			function lib.job_json(job, tracked, more, newest)
 				local jid, tags, failure = job[13], job[7], job[10]
 				lib.adopt_history(jid, job[12])
@@ -1447,14 +1147,54 @@ local function library(stamp, now)
 				local related_jobs = lib.relations_json(jid)
 				return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. lib.finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and lib.readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and lib.readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and lib.extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 115 then
-		if name == 'outsider' then
+		elseif name == 'known_as' then
+			function lib.known_as(item, earlier, holder, held)
+				if earlier and earlier.left then
+					return earlier.holder or earlier.jid
+				end
+				return not earlier and held and held.j == item.jid and holder
+			end
+		elseif name == 'list_key' then
+			function lib.list_key(area, kind, name)
+				local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
+				if parts[kind] then
+					return lib.queue_key(lib.named('Queue', 'queue', name), parts[kind])
+				elseif kind == 'failed' then
+					return prefix .. 'f:' .. lib.named(area, 'group', name)
+				elseif kind == 'tagged' then
+					return prefix .. 't:' .. lib.named(area, 'tag', name)
+				elseif kind == 'complete' then
+					return prefix .. 'completed'
+				elseif kind == 'tracked' then
+					return prefix .. 'tracked'
+				elseif kind == 'worker' then
+					return lib.worker_key(lib.named(area, 'worker', name))
+				end
+				lib.reject(area, 'Unknown list "' .. tostring(kind) .. '"')
+			end
+		elseif name == 'names_of' then
+			function lib.names_of(text)
+				local found = {}
+				for _, name in ipairs(lib.list_of(text)) do
+					if type(name) == 'string' or type(name) == 'number' then
+						found[#found + 1] = tostring(name)
+					end
+				end
+				return found
+			end
+		elseif name == 'new_puts' then
+			function lib.new_puts(worker)
+				return {worker = worker, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
+			end
+		elseif name == 'no_batch' then
+			function lib.no_batch(jid)
+				return lib.new_problem('invalid', jid, 'is not a batch')
+			end
+		elseif name == 'no_queue' then
+			function lib.no_queue(jid)
+				return lib.new_problem('invalid', jid, 'is in no queue')
+			end
+		elseif name == 'outsider' then
 			function lib.outsider(jids, among)
 				for i = 1, #jids do
 					if not among[jids[i]] then
@@ -1462,33 +1202,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
-			function lib.wake_for(queue, delay)
-				return delay < 3600 and lib.wake(queue)
-			end
-		end
-		else
-		if byte < 116 then
-		if name == 'add_tags' then
-			function lib.add_tags(jid, tags, first)
-				for i = first, #tags do
-					lib.add_tag(jid, tags[i])
-				end
-			end
-		else
-		if name == 'known_as' then
-			function lib.known_as(item, earlier, holder, held)
-				if earlier and earlier.left then
-					return earlier.holder or earlier.jid
-				end
-				return not earlier and held and held.j == item.jid and holder
-			end
-		else
-		if name == 'new_puts' then
-			function lib.new_puts(worker)
-				return {worker = worker, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
-			end
-		else
+		elseif name == 'precedes' then
 			function lib.precedes(a, b)
 				for i = 1, math.min(#a, #b) do
 					local x, y = string.byte(a, i), string.byte(b, i)
@@ -1498,12 +1212,67 @@ local function library(stamp, now)
 				end
 				return #a < #b
 			end
-		end
-		end
-		end
-		else
-		if byte < 121 then
-		if name == 'read_put' then
+		elseif name == 'put_back' then
+			function lib.put_back(queue, jid, stored)
+				local _, values = lib.split_options(stored)
+				if values.q ~= 'last' and values.q ~= 'place' then
+					return false
+				end
+				local job, at = try('hmget', lib.job_key(jid), 'priority', 'x:place'), now + var.made_last * 0.000001
+				local turn = values.g and lib.fair_score(queue, job[1], stored, {})
+				if values.q == 'place' and not turn then
+					at = lib.finite(job[2], now)
+				else
+					var.made_last = var.made_last + 1
+				end
+				call('zadd', lib.queue_key(queue, 'work'), turn or lib.work_score(at, job[1]), jid)
+				call('zrem', lib.queue_key(queue, 'locks'), jid)
+				call('hset', lib.job_key(jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', lib.exact(at))
+				lib.wake_for(queue, 0)
+				return true
+			end
+		elseif name == 'read_end' then
+			function lib.read_end(run, jid)
+				local job = run('hmget', lib.job_key(jid), 'state', 'time', 'failure', 'x:result')
+				local state = job[1]
+				if not state then
+					return false
+				end
+				local found = {state = state}
+				local ended = state == 'complete' or state == 'failed'
+				if ended then
+					local belongs = lib.result_field(state, job[2], '')
+					if string.sub(job[4] or '', 1, #belongs) == belongs then
+						found.result = string.sub(job[4], #belongs + 1)
+					end
+					found.failure = state == 'failed' and job[3] or nil
+				end
+				return cjson.encode(found), ended
+			end
+		elseif name == 'read_job' then
+			function lib.read_job(run, jid)
+				return run('hmget', lib.job_key(jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
+			end
+		elseif name == 'read_old' then
+			function lib.read_old(puts, item)
+				local key, depends = item.key, item.depends
+				local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o')
+				item.old = {tags = lib.names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], history = fields[8], grace = fields[9], ended = var.none, priority = fields[1], stored = fields[10]}
+				item.priority = item.priority or fields[1]
+				item.tags = item.tags or item.old.tags
+				item.retries = item.retries or fields[6]
+				if fields[10] then
+					lib.keep_options(puts, item, fields[10], fields[4])
+				end
+				if #depends == 0 then
+					item.waits = call('scard', key .. '-dependencies') > 0
+					return
+				end
+				local before = call('smembers', key .. '-dependencies')
+				item.old.ended = lib.difference(before, depends, 1)
+				item.waits = #item.old.ended < #before
+			end
+		elseif name == 'read_put' then
 			function lib.read_put(puts, queue, jid, klass, data, delay, first, last, checked)
 				if not klass then
 					lib.reject('Put', 'Arg "klass" missing')
@@ -1534,7 +1303,69 @@ local function library(stamp, now)
 				end
 				return job
 			end
-		else
+		elseif name == 'readable' then
+			function lib.readable(text)
+				local ok, again = pcall(cjson.encode, lib.list_of(text))
+				return ok and again or nil
+			end
+		elseif name == 'required' then
+			function lib.required(area, name, text)
+				if not text then
+					lib.reject_missing(area, name)
+				end
+				return text
+			end
+		elseif name == 'rest_key' then
+			function lib.rest_key(jid)
+				return prefix .. 'x:rest:' .. jid
+			end
+		elseif name == 'score_of' then
+			function lib.score_of(queue, priority, stored, turns)
+				return stored and lib.has_option(stored, 'g') and lib.fair_score(queue, priority, stored, turns) or lib.work_score(now, priority)
+			end
+		elseif name == 'slot_end' then
+			function lib.slot_end(ends)
+				return string.format('%.0f', math.ceil(ends))
+			end
+		elseif name == 'take_due' then
+			function lib.take_due(queue, settings, wanted, lost, recur, scheduled)
+				call('zrem', lib.queue_key(queue, 'work'), '')
+				local room = wanted
+				if lost and var.most_bytes then
+					room = lib.lost_with_room(queue, wanted)
+				end
+				local expired = lost and lib.expire(queue, room, lib.read_lost_settings(settings.cap)) or {}
+				local missing = wanted - #expired
+				local brought = missing
+				if recur and var.most_bytes and missing > 0 then
+					brought = lib.children_with_room(queue, missing, var.most_bytes)
+				end
+				lib.bring_due(queue, recur, scheduled, brought)
+				settings.left = room < wanted or brought < missing and (lib.is_due(queue, 'recur') or lib.is_due(queue, 'scheduled'))
+				settings.handled = true
+				return expired
+			end
+		elseif name == 'tell_all' then
+			function lib.tell_all(failed, cursor, ended, again)
+				local at, minded = 1, 0
+				while failed[at] do
+					local jid = failed[at]
+					repeat
+						if var.tellable <= 0 then
+							if minded > 0 or not again then
+								lib.leave_untold(jid, cursor)
+							end
+							break
+						end
+						local dependents
+						dependents, cursor = lib.dependents_from(jid, cursor)
+						minded = minded + lib.tell_each(dependents, jid, failed, ended)
+					until cursor == '0'
+					at, cursor = at + 1, '0'
+				end
+				return minded
+			end
+		elseif name == 'time_out' then
 			function lib.time_out(jid, job)
 				local queue = job[1]
 				try('zrem', lib.queue_key(queue, 'locks'), jid)
@@ -1548,47 +1379,18 @@ local function library(stamp, now)
 					lib.stop_limited(jid, job[5])
 				end
 			end
-		end
-		else
-		if name == 'idle_key' then
-			function lib.idle_key()
-				return prefix .. 'x:idle'
+		elseif name == 'undepend' then
+			function lib.undepend(jid, other)
+				try('srem', lib.job_key(other) .. '-dependents', jid)
+				try('srem', lib.job_key(jid) .. '-dependencies', other)
 			end
-		else
-		if name == 'list_key' then
-			function lib.list_key(area, kind, name)
-				local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
-				if parts[kind] then
-					return lib.queue_key(lib.named('Queue', 'queue', name), parts[kind])
-				elseif kind == 'failed' then
-					return prefix .. 'f:' .. lib.named(area, 'group', name)
-				elseif kind == 'tagged' then
-					return prefix .. 't:' .. lib.named(area, 'tag', name)
-				elseif kind == 'complete' then
-					return prefix .. 'completed'
-				elseif kind == 'tracked' then
-					return prefix .. 'tracked'
-				elseif kind == 'worker' then
-					return lib.worker_key(lib.named(area, 'worker', name))
-				end
-				lib.reject(area, 'Unknown list "' .. tostring(kind) .. '"')
-			end
-		else
-			function lib.rest_key(jid)
-				return prefix .. 'x:rest:' .. jid
+		elseif name == 'wake_for' then
+			function lib.wake_for(queue, delay)
+				return delay < 3600 and lib.wake(queue)
 			end
 		end
-		end
-		end
-		end
-		end
-		end
-		end
 		else
-		byte = string.byte(name, 1)
-		if byte < 109 then
-		if byte < 102 then
-		if byte < 98 then
+		if length < 10 then
 		if name == 'add_first' then
 			function lib.add_first(key, score, member)
 				local reply = try('zadd', key, score, member)
@@ -1598,8 +1400,7 @@ local function library(stamp, now)
 				end
 				return reply
 			end
-		else
-		if name == 'add_given' then
+		elseif name == 'add_given' then
 			function lib.add_given(puts, item, given)
 				item.given = given
 				if given.depends then
@@ -1622,8 +1423,7 @@ local function library(stamp, now)
 					item.tags = lib.names('Put', 'tags', given.tags)
 				end
 			end
-		else
-		if name == 'add_locks' then
+		elseif name == 'add_locks' then
 			function lib.add_locks(queue, worker, locks, n)
 				local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
 				call('zadd', lib.queue_key(queue, 'locks'), unpack(locks, first, 2 * n + 2))
@@ -1635,7 +1435,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
+		elseif name == 'are_short' then
 			function lib.are_short(durations)
 				for i = 1, #durations do
 					if durations[i] < 0 or durations[i] >= 1 then
@@ -1644,12 +1444,7 @@ local function library(stamp, now)
 				end
 				return true
 			end
-		end
-		end
-		end
-		else
-		if byte < 99 then
-		if name == 'bare_list' then
+		elseif name == 'bare_list' then
 			function lib.bare_list(list, offset, count)
 				local last = math.min(offset + count, list.total) - 1
 				if last < offset then
@@ -1663,14 +1458,12 @@ local function library(stamp, now)
 				end
 				return call('zrange', list.key, list.from + offset, list.from + last)
 			end
-		else
-		if name == 'begin_day' then
+		elseif name == 'begin_day' then
 			function lib.begin_day(kind, day, queue)
 				lib.expire_stats(lib.stats_key(kind, day, queue), day)
 				lib.prune_histograms(kind, day, queue)
 			end
-		else
-		if name == 'bring_due' then
+		elseif name == 'bring_due' then
 			function lib.bring_due(queue, recur, scheduled, limit)
 				local work = lib.queue_key(queue, 'work')
 				if limit <= 0 or not lib.may_write(work) then
@@ -1684,7 +1477,7 @@ local function library(stamp, now)
 					lib.move_scheduled(queue, limit)
 				end
 			end
-		else
+		elseif name == 'bucket_of' then
 			function lib.bucket_of(seconds)
 				if seconds < 60 then
 					return 's' .. math.floor(seconds)
@@ -1695,12 +1488,7 @@ local function library(stamp, now)
 				end
 				return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 			end
-		end
-		end
-		end
-		else
-		if byte < 100 then
-		if name == 'circle_of' then
+		elseif name == 'circle_of' then
 			function lib.circle_of(jid, others, changes)
 				local seen = others[1] and lib.waiting_for(jid, changes or var.none)
 				for i = 1, #others do
@@ -1709,7 +1497,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
+		elseif name == 'cursor_at' then
 			function lib.cursor_at(list, offset, jid, score)
 				if list.kind == 'jids' then
 					return string.format('%d', offset + 1)
@@ -1718,15 +1506,11 @@ local function library(stamp, now)
 				end
 				return score .. ' ' .. jid
 			end
-		end
-		else
-		if byte < 101 then
-		if name == 'days_kept' then
+		elseif name == 'days_kept' then
 			function lib.days_kept(option, default)
 				return lib.finite(try('hget', prefix .. 'config', option), default)
 			end
-		else
-		if name == 'drop_left' then
+		elseif name == 'drop_left' then
 			function lib.drop_left(items)
 				local kept = 0
 				for i = 1, #items do
@@ -1738,15 +1522,13 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
+		elseif name == 'due_score' then
 			function lib.due_score(scheduled, jid, priority, n)
 				local at = lib.finite(try('zscore', scheduled, jid), now)
 				call('hset', lib.job_key(jid), 'time', lib.exact(at))
 				return lib.work_score(at + (n - 1) * 0.000001, priority)
 			end
-		end
-		end
-		else
+		elseif name == 'end_lives' then
 			function lib.end_lives(limit)
 				local ended = 0
 				local due = try('zrangebyscore', prefix .. 'x:until', '-inf', stamp, 'LIMIT', 0, limit)
@@ -1755,14 +1537,7 @@ local function library(stamp, now)
 				end
 				return ended
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 106 then
-		if byte < 104 then
-		if name == 'fail_lost' then
+		elseif name == 'fail_lost' then
 			function lib.fail_lost(queue, jid, worker, own_queue, stored, settings)
 				lib.leave_queue(queue, jid)
 				local group = 'failed-retries-' .. (own_queue or queue)
@@ -1777,14 +1552,13 @@ local function library(stamp, now)
 					lib.file_failure(jid, group, settings.keep_failed, stored)
 				end
 			end
-		else
-		if name == 'failed_at' then
+		elseif name == 'failed_at' then
 			function lib.failed_at(key, place)
 				local jid = try('lindex', key, place)
 				local failure = type(jid) == 'string' and try('hget', lib.job_key(jid), 'failure')
 				return lib.finite(lib.list_of(failure).when, 0)
 			end
-		else
+		elseif name == 'find_jobs' then
 			function lib.find_jobs(jids, first, asks_due)
 				local found = {}
 				var.related_left = asks_due and 4000
@@ -1798,10 +1572,7 @@ local function library(stamp, now)
 				end
 				return lib.with_large(lib.joined(found), '')
 			end
-		end
-		end
-		else
-		if byte < 105 then
+		elseif name == 'holder_of' then
 			function lib.holder_of(name)
 				local ends, jid = lib.stored_claim(name)
 				if not jid then
@@ -1815,8 +1586,7 @@ local function library(stamp, now)
 				end
 				return lib.kept_before(name, claim)
 			end
-		else
-		if name == 'is_strict' then
+		elseif name == 'is_strict' then
 			function lib.is_strict(text)
 				if string.find(text, '%c') then
 					return false
@@ -1832,12 +1602,11 @@ local function library(stamp, now)
 				end
 				return true
 			end
-		else
-		if name == 'is_sudden' then
+		elseif name == 'is_sudden' then
 			function lib.is_sudden(grace, stored)
 				return grace == '1.0' or stored and lib.has_option(stored, 'l')
 			end
-		else
+		elseif name == 'item_like' then
 			function lib.item_like(puts, delay, first, last)
 				if delay == '0' and last == first + 1 and ARGV[first] == 'o' then
 					return puts.known[ARGV[last]]
@@ -1852,12 +1621,7 @@ local function library(stamp, now)
 				end
 				return puts.like
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 108 then
+		elseif name == 'job_ended' then
 			function lib.job_ended(jid, stored, state)
 				local has, failed = lib.letters_of(stored), state == 'failed'
 				local forgotten = failed and has.K and lib.is_forgotten(stored)
@@ -1880,13 +1644,11 @@ local function library(stamp, now)
 					lib.keep_record(jid, stored, state, forgotten)
 				end
 			end
-		else
-		if name == 'limit_key' then
+		elseif name == 'limit_key' then
 			function lib.limit_key(name, part)
 				return prefix .. 'x:limit:' .. name .. ':' .. part
 			end
-		else
-		if name == 'limits_of' then
+		elseif name == 'limits_of' then
 			function lib.limits_of(text)
 				local _, values = lib.split_options(text)
 				local listed = values.c
@@ -1901,15 +1663,13 @@ local function library(stamp, now)
 				end
 				return found
 			end
-		else
-		if name == 'lock_lost' then
+		elseif name == 'lock_lost' then
 			function lib.lock_lost(jid, worker)
 				local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
 				lib.publish('w:' .. worker, message)
 				lib.publish('log', message)
 			end
-		else
-		if name == 'lock_some' then
+		elseif name == 'lock_some' then
 			function lib.lock_some(queue, jids, worker, settings, show, out, run)
 				local cap = settings.cap
 				local expires = lib.later(settings.heartbeat)
@@ -2020,8 +1780,7 @@ local function library(stamp, now)
 					out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
 				end
 			end
-		else
-		if name == 'lock_time' then
+		elseif name == 'lock_time' then
 			function lib.lock_time(own, general)
 				local seconds = own and tonumber(own)
 				if not seconds or seconds - seconds ~= 0 then
@@ -2032,24 +1791,12 @@ local function library(stamp, now)
 				end
 				return seconds
 			end
-		else
+		elseif name == 'lost_lock' then
 			function lib.lost_lock(area, jid, owner, again)
 				local taken = ({Fail = lib.is('running with'), Heartbeat = lib.is('given out to'), Retry = 'has been given to'})[area] or 'has been handed out to'
 				return lib.new_problem('lock_lost', jid, taken .. ' another worker: ' .. tostring(owner) .. (again and ', at ' .. tostring(again) or ''))
 			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 114 then
-		if byte < 111 then
-		if byte < 110 then
-		if name == 'may_start' then
+		elseif name == 'may_start' then
 			function lib.may_start(jid, job, settings, run)
 				local stored = job[9]
 				if not job[1] or job.over then
@@ -2070,26 +1817,22 @@ local function library(stamp, now)
 				end
 				return true
 			end
-		else
-		if name == 'may_write' then
+		elseif name == 'may_write' then
 			function lib.may_write(key)
 				return not may_run or may_run('del', key)
 			end
-		else
+		elseif name == 'must_link' then
 			function lib.must_link(jid, others, added)
 				local failed = lib.link(jid, others, added)
 				if failed then
 					call('sadd', failed.key, failed.member)
 				end
 			end
-		end
-		end
-		else
-		if name == 'next_part' then
+		elseif name == 'next_part' then
 			function lib.next_part(reply)
 				return reply[1] == '0' and '' or reply[1]
 			end
-		else
+		elseif name == 'note_life' then
 			function lib.note_life(jid, ends)
 				if ends then
 					try('zadd', prefix .. 'x:until', lib.exact(ends), jid)
@@ -2097,11 +1840,7 @@ local function library(stamp, now)
 					try('zrem', prefix .. 'x:until', jid)
 				end
 			end
-		end
-		end
-		else
-		if byte < 112 then
-		if name == 'open_list' then
+		elseif name == 'open_list' then
 			function lib.open_list(area, kind, name)
 				if kind == 'jids' then
 					local jids = lib.names(area, 'jids', lib.required(area, 'jids', name))
@@ -2121,27 +1860,22 @@ local function library(stamp, now)
 				end
 				return list
 			end
-		else
+		elseif name == 'own_place' then
 			function lib.own_place(text)
 				local _, values = lib.split_options(text)
 				return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
 			end
-		end
-		else
-		if byte < 113 then
-		if name == 'parked_by' then
+		elseif name == 'parked_by' then
 			function lib.parked_by(state, time, parked)
 				local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
 				return state == 'scheduled' and since == (time or '') and name or nil
 			end
-		else
-		if name == 'parked_in' then
+		elseif name == 'parked_in' then
 			function lib.parked_in(jid, name)
 				local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'time', 'x:parked')
 				return lib.parked_by(job[1], job[3], job[4]) == name and job[2] or nil
 			end
-		else
-		if name == 'place_all' then
+		elseif name == 'place_all' then
 			function lib.place_all(puts, queue, group)
 				local first = lib.score_text()
 				local digits = first and #group > 1 and string.sub(first, 4) + 0
@@ -2179,7 +1913,7 @@ local function library(stamp, now)
 					lib.write_later(puts.turns)
 				end
 			end
-		else
+		elseif name == 'put_aside' then
 			function lib.put_aside(queue, jid, job, run)
 				if not run then
 					try('zrem', lib.queue_key(queue, 'locks'), jid)
@@ -2187,25 +1921,15 @@ local function library(stamp, now)
 				end
 				lib.park(queue, jid, job.refused, job.score, job[8])
 			end
-		end
-		end
-		end
-		else
-		if name == 'queue_key' then
+		elseif name == 'queue_key' then
 			function lib.queue_key(queue, part)
 				return prefix .. 'q:' .. queue .. '-' .. part
 			end
-		else
+		elseif name == 'queues_of' then
 			function lib.queues_of(key)
 				return {kind = 'queues', key = prefix .. key, from = 0, total = lib.finite(try('zcard', prefix .. key), 0)}
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 115 then
-		if name == 'read_gift' then
+		elseif name == 'read_gift' then
 			function lib.read_gift(area, first, last)
 				local given = lib.options(area, first, last)
 				if given.retries then
@@ -2218,8 +1942,7 @@ local function library(stamp, now)
 				end
 				return given
 			end
-		else
-		if name == 'read_list' then
+		elseif name == 'read_list' then
 			function lib.read_list(list, offset, count)
 				local last = math.min(offset + count, list.total) - 1
 				if last < offset or lib.is_plain(list) then
@@ -2237,8 +1960,7 @@ local function library(stamp, now)
 				end
 				return jids, scores
 			end
-		else
-		if name == 'read_rare' then
+		elseif name == 'read_rare' then
 			function lib.read_rare(puts, given, checked, delay)
 				local condition = given['if'] or 'idle'
 				if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
@@ -2272,8 +1994,7 @@ local function library(stamp, now)
 				end
 				return lib.more_fields(given.backoff, given.o)
 			end
-		else
-		if name == 'read_rest' then
+		elseif name == 'read_rest' then
 			function lib.read_rest(jid, key, job, recorded, cap)
 				local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
 				job[10], job[11] = rest[1], rest[2]
@@ -2282,23 +2003,15 @@ local function library(stamp, now)
 					call('hdel', key, 'grace')
 				end
 			end
-		else
-		if name == 'recur_key' then
+		elseif name == 'recur_key' then
 			function lib.recur_key(jid)
 				return prefix .. 'r:' .. jid
 			end
-		else
+		elseif name == 'retention' then
 			function lib.retention(seconds, count)
 				return (seconds or count) and {seconds = lib.finite(seconds, -1), count = lib.finite(count, -1)}
 			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 116 then
-		if name == 'scores_of' then
+		elseif name == 'scores_of' then
 			function lib.scores_of(queue, jobs)
 				local work, turns = {}, {}
 				for i = #jobs, 1, -1 do
@@ -2308,15 +2021,13 @@ local function library(stamp, now)
 				end
 				return work
 			end
-		else
-		if name == 'sets_json' then
+		elseif name == 'sets_json' then
 			function lib.sets_json(jid)
 				local left_out = {}
 				local text = ',"dependents":' .. lib.related(jid, 'dependents', left_out) .. ',"dependencies":' .. lib.related(jid, 'dependencies', left_out)
 				return text .. (#left_out > 0 and ',"left_out":' .. lib.array(left_out) or '')
 			end
-		else
-		if name == 'slot_ends' then
+		elseif name == 'slot_ends' then
 			function lib.slot_ends(jid)
 				local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'grace', 'x:o', 'expires')
 				if job[1] ~= 'running' or not job[2] then
@@ -2328,8 +2039,7 @@ local function library(stamp, now)
 				end
 				return ends + lib.finite(try('hget', prefix .. 'config', 'grace-period'), 10)
 			end
-		else
-		if name == 'spawn_all' then
+		elseif name == 'spawn_all' then
 			function lib.spawn_all(queue, limit)
 				local due = call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
 				for i = 1, #due, 2 do
@@ -2339,8 +2049,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
-		if name == 'spawn_due' then
+		elseif name == 'spawn_due' then
 			function lib.spawn_due(queue, parent, due, limit)
 				local fields = try('hmget', lib.recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
 				local job = {klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0', tags = fields[4] or '[]', retries = fields[5] or '0'}
@@ -2369,18 +2078,11 @@ local function library(stamp, now)
 				end
 				return spawned
 			end
-		else
+		elseif name == 'stats_key' then
 			function lib.stats_key(kind, day, queue)
 				return prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
 			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 117 then
-		if name == 'take_over' then
+		elseif name == 'take_over' then
 			function lib.take_over(item, earlier)
 				item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
 				item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
@@ -2398,8 +2100,7 @@ local function library(stamp, now)
 				end
 				earlier.left = 'replaced'
 			end
-		else
-		if name == 'tell_each' then
+		elseif name == 'tell_each' then
 			function lib.tell_each(jids, other, failed, ended)
 				local group, minded = lib.group_of(other), 0
 				for i = 1, #jids do
@@ -2410,8 +2111,7 @@ local function library(stamp, now)
 				var.tellable = var.tellable - #jids
 				return minded
 			end
-		else
-		if name == 'tell_more' then
+		elseif name == 'tell_more' then
 			function lib.tell_more(jid, cursor)
 				local before = var.tellable
 				lib.forget_untold(jid)
@@ -2420,22 +2120,16 @@ local function library(stamp, now)
 				end
 				return before - var.tellable
 			end
-		else
-		if name == 'turn_step' then
+		elseif name == 'turn_step' then
 			function lib.turn_step(priority)
 				local _, exponent = math.frexp(math.abs(priority) + 1)
 				return 2 ^ (exponent - 45)
 			end
-		else
+		elseif name == 'turns_key' then
 			function lib.turns_key(queue, priority)
 				return prefix .. 'x:fair:' .. lib.exact(priority) .. ':' .. queue
 			end
-		end
-		end
-		end
-		end
-		else
-		if name == 'watch_all' then
+		elseif name == 'watch_all' then
 			function lib.watch_all(puts)
 				if puts.batches then
 					lib.grow_batches(puts.batches)
@@ -2451,8 +2145,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
-		if name == 'write_all' then
+		elseif name == 'write_all' then
 			function lib.write_all(puts, group, idle, tracked, known_empty)
 				local queue = group[1].queue
 				local quoted = cjson.encode(queue)
@@ -2487,7 +2180,7 @@ local function library(stamp, now)
 					lib.wake_several(queue, lib.soonest_of(group), #group)
 				end
 			end
-		else
+		elseif name == 'write_job' then
 			function lib.write_job(queue, item, text)
 				local key, retries, tags = item.key, item.retries or '5', '[]'
 				lib.record(key, text)
@@ -2501,364 +2194,13 @@ local function library(stamp, now)
 				end
 			end
 		end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
 		else
-		if length < 12 then
-		if length < 11 then
-		byte = string.byte(name, 3)
-		if byte < 109 then
-		if byte < 100 then
-		if byte < 97 then
-		if name == 'is_claimed' then
-			function lib.is_claimed(queue, due, worker)
-				local held = try('get', lib.due_key(queue))
-				if type(held) ~= 'string' then
-					return false
-				end
-				local until_then, holder = string.match(held, '^(%S+) (.*)$')
-				local at = tonumber(until_then)
-				return at and holder ~= worker and at > now and at <= due and try('sismember', lib.idle_key(), holder) == 1
-			end
-		else
-			function lib.is_tracked(jid)
-				return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
-			end
-		end
-		else
-		if byte < 98 then
-		if name == 'changes_of' then
-			function lib.changes_of(items)
-				local changes = {}
-				local function note(jid, other, waits)
-					changes[other] = changes[other] or {}
-					changes[other][jid] = waits
-				end
-				for _, item in ipairs(items) do
-					for _, other in ipairs(item.old and item.old.ended or var.none) do
-						note(item.jid, other, false)
-					end
-					for _, other in ipairs(item.others) do
-						note(item.jid, other, true)
-					end
-					if item.given.batch then
-						note(item.given.batch, item.jid, true)
-					end
-				end
-				return changes
-			end
-		else
-		if name == 'heal_limit' then
-			function lib.heal_limit(limit)
-				local held = lib.limit_key(limit.name, 'held')
-				limit.healed = true
-				local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
-				for i = 1, #ended do
-					local ends = lib.slot_ends(ended[i])
-					if ends and ends > now then
-						try('zadd', held, lib.slot_end(ends), ended[i])
-					elseif try('zrem', held, ended[i]) == 1 then
-						limit.room = limit.room + 1
-					end
-				end
-			end
-		else
-		if name == 'leave_rest' then
-			function lib.leave_rest(jid, dependents)
-				local key = lib.rest_key(jid)
-				if type(try('get', key)) == 'string' then
-					lib.forget_untold(jid)
-				end
-				if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
-					return false
-				elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
-					call('zrem', prefix .. 'x:rest', jid)
-					return false
-				end
-				return true
-			end
-		else
-		if name == 'read_batch' then
-			function lib.read_batch(area, jid)
-				local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
-				if job[1] ~= 'depends' then
-					lib.raise(area, lib.not_depending(jid, job[1]))
-				elseif not lib.is_batch(job[2]) then
-					lib.raise(area, lib.no_batch(jid))
-				end
-				return job[2]
-			end
-		else
-		if name == 'read_claim' then
-			function lib.read_claim(area, text)
-				local claim = lib.claim_of(text)
-				if not claim or claim.m == 'for' and lib.finite(claim.d, 0) <= 0 then
-					lib.reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
-				end
-				return claim
-			end
-		else
-		if name == 'read_limit' then
-			function lib.read_limit(name, most)
-				local family = string.match(name, '^([^/]+)/.') or name
-				local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-				local max, rate, per = lib.parse_limit(stored[1] or stored[3])
-				local hold = lib.finite(stored[2], 0)
-				local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {}}
-				if max > 0 then
-					limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
-				end
-				return limit
-			end
-		else
-		if name == 'read_share' then
-			function lib.read_share(area, text)
-				if not lib.has_option(text, 'g') then
-					return false
-				elseif not lib.fair_share(text) then
-					lib.reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
-				end
-				return text
-			end
-		else
-			function lib.read_turns(queue, priority)
-				local key, waits = lib.turns_key(queue, priority), true
-				local first, damaged = lib.first_turn(queue, priority)
-				if damaged then
-					return nil
-				elseif not first then
-					first, waits = 0, false
-				end
-				return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if name == 'buckets_of' then
-			function lib.buckets_of(key)
-				local buckets, fields = {}, try('hkeys', key)
-				for i = 1, #fields do
-					if string.find(fields[i], '^[smhd]%-?%d+$') then
-						buckets[#buckets + 1] = fields[i]
-					end
-				end
-				return buckets, #fields > 0
-			end
-		else
-		if name == 'each_queue' then
-			function lib.each_queue(area, cursor, count, visit)
-				local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
-				for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
-					if letter == '' or letter == part[1] then
-						local list = lib.queues_of(part[2])
-						local offset = lib.after_cursor(area, list, place)
-						local some, scores = lib.read_list(list, offset, count)
-						for i = 1, #some do
-							count = count - 1
-							if visit(some[i]) or count == 0 then
-								return part[1] .. lib.cursor_at(list, offset + i - 1, some[i], scores[i])
-							end
-						end
-						letter, place = '', ''
-					end
-				end
-				return ''
-			end
-		else
-			function lib.each_slice(run, operation, key, list)
-				for from = 1, #list, 1000 do
-					run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-				end
-			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 102 then
-		if byte < 101 then
+		if name == 'add_result' then
 			function lib.add_result(item, fields)
 				fields[#fields + 1] = 'x:result'
 				fields[#fields + 1] = item.ended
 			end
-		else
-		if name == 'clear_list' then
-			function lib.clear_list(seconds)
-				local filed, deleted = prefix .. 'failed-jobs-list', 0
-				local old = try('zrangebyscore', filed, '-inf', lib.exact(now - seconds), 'LIMIT', 0, 100)
-				for i = 1, #old do
-					local outcome = lib.delete_failed(old[i])
-					if outcome == 'kept' then
-						call('zadd', filed, stamp, old[i])
-					else
-						call('zrem', filed, old[i])
-						deleted = deleted + (outcome == 'deleted' and 1 or 0)
-					end
-				end
-				return deleted
-			end
-		else
-		if name == 'due_member' then
-			function lib.due_member(jid, queue, state)
-				local due
-				if state == 'depends' then
-					local job = try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed')
-					due = not job[2] and job[1]
-				else
-					due = queue and try('zscore', lib.queue_key(queue, 'scheduled'), jid)
-				end
-				due = lib.finite(type(due) == 'string' and due, 0)
-				return due > 0 and ',"due":' .. lib.exact(due) or ''
-			end
-		else
-		if name == 'keep_claim' then
-			function lib.keep_claim(item, claims)
-				local key = item.claim.k
-				if claims[key] then
-					item.claim = nil
-				else
-					claims[key] = item
-				end
-			end
-		else
-			function lib.keep_delay(key, delay, means_none)
-				if delay > 0 then
-					call('hset', key, 'scheduled', lib.exact(now + delay))
-					call('hdel', key, 'x:undelayed')
-				elseif means_none and call('hexists', key, 'scheduled') == 1 then
-					call('hset', key, 'x:undelayed', '1')
-				end
-			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 105 then
-		if name == 'before_key' then
-			function lib.before_key(name)
-				return prefix .. 'x:before:' .. name
-			end
-		else
-		if name == 'difference' then
-			function lib.difference(list, other, first)
-				local gone, kept = {}, {}
-				for i = first, #other do
-					gone[other[i]] = true
-				end
-				for i = 1, #list do
-					if not gone[list[i]] then
-						kept[#kept + 1] = list[i]
-					end
-				end
-				return kept
-			end
-		else
-			function lib.left_until(area, letter, ends)
-				if ends <= now then
-					lib.reject(area, lib.lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
-				end
-				return ends - now
-			end
-		end
-		end
-		else
-		if byte < 106 then
-		if name == 'bring_more' then
-			function lib.bring_more(queue, settings, limit)
-				settings.places = false
-				if not lib.is_due(queue, 'scheduled') then
-					return false
-				end
-				lib.bring_due(queue, false, true, limit)
-				return call('exists', lib.queue_key(queue, 'work')) == 1
-			end
-		else
-		if name == 'fair_score' then
-			function lib.fair_score(queue, priority, stored, known)
-				known.shares, known.turns = known.shares or {}, known.turns or {}
-				local share = known.shares[stored] or {lib.fair_share(stored)}
-				local tenant, weight = share[1], share[2]
-				known.shares[stored], priority = share, lib.finite(priority, 0)
-				if not tenant or math.abs(priority) > 10000 then
-					return
-				end
-				local all = known.turns[queue] or {}
-				local turns = all[priority] or lib.read_turns(queue, priority)
-				if not turns then
-					return
-				elseif known.later and not all[priority] then
-					known.later[#known.later + 1] = turns
-				end
-				known.turns[queue], all[priority] = all, turns
-				local last = turns.ends[tenant] or turns.waits and lib.finite(try('zscore', turns.key, tenant), 0) or 0
-				local turn = math.min(math.max(turns.first, last), 0.49)
-				turns.ends[tenant] = turn + turns.step / weight
-				if not known.later then
-					lib.write_turns(turns)
-					turns.ends = {}
-				end
-				return lib.exact(priority - 0.5 - turn)
-			end
-		else
-		if name == 'fair_share' then
-			function lib.fair_share(text)
-				local _, values = lib.split_options(text)
-				local share = values.g
-				if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-					return share.t, math.min(math.max(lib.finite(share.w, 1), 0.01), 100)
-				end
-			end
-		else
-			function lib.unique_key(name)
-				return prefix .. 'x:unique:' .. name
-			end
-		end
-		end
-		end
-		else
-		if byte < 108 then
-			function lib.wake_first(queue)
-				local name = try('zrange', lib.waiting_key(queue), '0', '0')[1]
-				if not name then
-					return
-				end
-				local woken = string.byte(name) ~= 1 and try('srem', lib.idle_key(), name) == 1 and lib.publish('x:wake:' .. name, queue)
-				if woken == 0 or type(woken) ~= 'number' then
-					lib.wake(queue)
-				end
-			end
-		else
-			function lib.delete_job(jid)
-				local key = lib.job_key(jid)
-				local job = try('hmget', key, 'state', 'tags')
-				if job[1] ~= 'complete' then
-					return
-				end
-				lib.remove_tags(jid, lib.names_of(job[2]), 1)
-				call('del', key, key .. '-history', key .. '-dependencies')
-			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 115 then
-		if byte < 111 then
-		if byte < 110 then
-		if name == 'admit_each' then
+		elseif name == 'admit_each' then
 			function lib.admit_each(jids, count, jobs, settings, run)
 				for i = 1, count do
 					local stored = jobs[i][9]
@@ -2868,29 +2210,30 @@ local function library(stamp, now)
 				end
 				return count
 			end
-		else
-		if name == 'remembered' then
-			function lib.remembered(items)
-				local kept = {}
-				for i = 1, #items do
-					if not items[i].forgotten then
-						kept[#kept + 1] = items[i]
+		elseif name == 'before_key' then
+			function lib.before_key(name)
+				return prefix .. 'x:before:' .. name
+			end
+		elseif name == 'bring_more' then
+			function lib.bring_more(queue, settings, limit)
+				settings.places = false
+				if not lib.is_due(queue, 'scheduled') then
+					return false
+				end
+				lib.bring_due(queue, false, true, limit)
+				return call('exists', lib.queue_key(queue, 'work')) == 1
+			end
+		elseif name == 'buckets_of' then
+			function lib.buckets_of(key)
+				local buckets, fields = {}, try('hkeys', key)
+				for i = 1, #fields do
+					if string.find(fields[i], '^[smhd]%-?%d+$') then
+						buckets[#buckets + 1] = fields[i]
 					end
 				end
-				return kept
+				return buckets, #fields > 0
 			end
-		else
-			function lib.remove_tag(jid, tag)
-				if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-					if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-						call('zrem', prefix .. 'tags', tag)
-					end
-				end
-			end
-		end
-		end
-		else
-		if name == 'cancel_job' then
+		elseif name == 'cancel_job' then
 			function lib.cancel_job(jid, job, how, count)
 				local key = lib.job_key(jid)
 				local state, queue, failure, worker = job[1], job[2], job[3], job[4]
@@ -2925,18 +2268,70 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
-			function lib.renew_life(jid)
-				local text = lib.renew_lifetimes(call('hget', lib.job_key(jid), 'x:o'))
-				call('hset', lib.job_key(jid), 'x:o', text)
-				local _, values = lib.split_options(text)
-				lib.note_life(jid, lib.end_in_state(values, 'waiting'))
+		elseif name == 'changes_of' then
+			function lib.changes_of(items)
+				local changes = {}
+				local function note(jid, other, waits)
+					changes[other] = changes[other] or {}
+					changes[other][jid] = waits
+				end
+				for _, item in ipairs(items) do
+					for _, other in ipairs(item.old and item.old.ended or var.none) do
+						note(item.jid, other, false)
+					end
+					for _, other in ipairs(item.others) do
+						note(item.jid, other, true)
+					end
+					if item.given.batch then
+						note(item.given.batch, item.jid, true)
+					end
+				end
+				return changes
 			end
-		end
-		end
-		else
-		if byte < 112 then
-		if name == 'drop_slots' then
+		elseif name == 'clear_list' then
+			function lib.clear_list(seconds)
+				local filed, deleted = prefix .. 'failed-jobs-list', 0
+				local old = try('zrangebyscore', filed, '-inf', lib.exact(now - seconds), 'LIMIT', 0, 100)
+				for i = 1, #old do
+					local outcome = lib.delete_failed(old[i])
+					if outcome == 'kept' then
+						call('zadd', filed, stamp, old[i])
+					else
+						call('zrem', filed, old[i])
+						deleted = deleted + (outcome == 'deleted' and 1 or 0)
+					end
+				end
+				return deleted
+			end
+		elseif name == 'count_from' then
+			function lib.count_from(group, failure, length)
+				local middle = lib.failed_at(prefix .. 'f:' .. group, math.floor(length / 2))
+				return lib.finite(failure.when, 0) < middle and -1 or 1
+			end
+		elseif name == 'delete_job' then
+			function lib.delete_job(jid)
+				local key = lib.job_key(jid)
+				local job = try('hmget', key, 'state', 'tags')
+				if job[1] ~= 'complete' then
+					return
+				end
+				lib.remove_tags(jid, lib.names_of(job[2]), 1)
+				call('del', key, key .. '-history', key .. '-dependencies')
+			end
+		elseif name == 'difference' then
+			function lib.difference(list, other, first)
+				local gone, kept = {}, {}
+				for i = first, #other do
+					gone[other[i]] = true
+				end
+				for i = 1, #list do
+					if not gone[list[i]] then
+						kept[#kept + 1] = list[i]
+					end
+				end
+				return kept
+			end
+		elseif name == 'drop_slots' then
 			function lib.drop_slots(jid, stored, most)
 				for _, limit in ipairs(lib.limits_named(stored, most)) do
 					if try('zrem', lib.limit_key(limit.name, 'held'), jid) == 1 then
@@ -2944,35 +2339,44 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
-		if name == 'know_queue' then
-			function lib.know_queue(queue)
-				local queues = prefix .. 'queues'
-				if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-					try('zrem', prefix .. 'x:queues', queue)
-					lib.publish_queue(queue)
+		elseif name == 'due_member' then
+			function lib.due_member(jid, queue, state)
+				local due
+				if state == 'depends' then
+					local job = try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed')
+					due = not job[2] and job[1]
+				else
+					due = queue and try('zscore', lib.queue_key(queue, 'scheduled'), jid)
+				end
+				due = lib.finite(type(due) == 'string' and due, 0)
+				return due > 0 and ',"due":' .. lib.exact(due) or ''
+			end
+		elseif name == 'each_queue' then
+			function lib.each_queue(area, cursor, count, visit)
+				local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
+				for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
+					if letter == '' or letter == part[1] then
+						local list = lib.queues_of(part[2])
+						local offset = lib.after_cursor(area, list, place)
+						local some, scores = lib.read_list(list, offset, count)
+						for i = 1, #some do
+							count = count - 1
+							if visit(some[i]) or count == 0 then
+								return part[1] .. lib.cursor_at(list, offset + i - 1, some[i], scores[i])
+							end
+						end
+						letter, place = '', ''
+					end
+				end
+				return ''
+			end
+		elseif name == 'each_slice' then
+			function lib.each_slice(run, operation, key, list)
+				for from = 1, #list, 1000 do
+					run(operation, key, unpack(list, from, math.min(from + 999, #list)))
 				end
 			end
-		else
-		if name == 'score_text' then
-			function lib.score_text()
-				if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-					return '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-				end
-			end
-		else
-			function lib.soonest_of(group)
-				local delay = math.huge
-				for i = 1, #group do
-					delay = math.min(delay, group[i].delay)
-				end
-				return delay
-			end
-		end
-		end
-		end
-		else
-		if byte < 114 then
+		elseif name == 'expire_job' then
 			function lib.expire_job(jid, job)
 				local key, state = lib.job_key(jid), job[1]
 				if try('exists', key .. '-dependents') == 1 then
@@ -2985,8 +2389,41 @@ local function library(stamp, now)
 				lib.cancel_job(jid, job, 'expired')
 				return true
 			end
-		else
-		if name == 'first_line' then
+		elseif name == 'fair_score' then
+			function lib.fair_score(queue, priority, stored, known)
+				known.shares, known.turns = known.shares or {}, known.turns or {}
+				local share = known.shares[stored] or {lib.fair_share(stored)}
+				local tenant, weight = share[1], share[2]
+				known.shares[stored], priority = share, lib.finite(priority, 0)
+				if not tenant or math.abs(priority) > 10000 then
+					return
+				end
+				local all = known.turns[queue] or {}
+				local turns = all[priority] or lib.read_turns(queue, priority)
+				if not turns then
+					return
+				elseif known.later and not all[priority] then
+					known.later[#known.later + 1] = turns
+				end
+				known.turns[queue], all[priority] = all, turns
+				local last = turns.ends[tenant] or turns.waits and lib.finite(try('zscore', turns.key, tenant), 0) or 0
+				local turn = math.min(math.max(turns.first, last), 0.49)
+				turns.ends[tenant] = turn + turns.step / weight
+				if not known.later then
+					lib.write_turns(turns)
+					turns.ends = {}
+				end
+				return lib.exact(priority - 0.5 - turn)
+			end
+		elseif name == 'fair_share' then
+			function lib.fair_share(text)
+				local _, values = lib.split_options(text)
+				local share = values.g
+				if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+					return share.t, math.min(math.max(lib.finite(share.w, 1), 0.01), 100)
+				end
+			end
+		elseif name == 'first_line' then
 			function lib.first_line(message)
 				local line = string.match(message, '^%s*([^\013\010]*)')
 				local next_byte = string.byte(line, 200 + 1)
@@ -2996,134 +2433,13 @@ local function library(stamp, now)
 				end
 				return line
 			end
-		else
-		if name == 'first_turn' then
+		elseif name == 'first_turn' then
 			function lib.first_turn(queue, priority)
 				local first = try('zrevrangebyscore', lib.queue_key(queue, 'work'), lib.exact(priority - 0.5), '(' .. lib.exact(priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
 				local score = lib.finite(first[2])
 				return score and math.max(priority - 0.5 - score, 0), first.err
 			end
-		else
-		if name == 'work_score' then
-			function lib.work_score(at, priority)
-				return lib.finite(priority, 0) - at / 10000000000
-			end
-		else
-			function lib.worker_key(worker)
-				return prefix .. 'w:' .. worker .. ':jobs'
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 116 then
-		if name == 'has_option' then
-			function lib.has_option(text, letter)
-				return string.find(text, '^%a*' .. letter) ~= nil
-			end
-		else
-		if name == 'listed_key' then
-			function lib.listed_key(name)
-				return prefix .. 'x:listed:' .. name
-			end
-		else
-		if name == 'must_write' then
-			function lib.must_write()
-				call('del', prefix .. 'x:none')
-			end
-		else
-			function lib.past_score(item)
-				local stored = item.options or item.given.o
-				if not stored or lib.own_place(stored) ~= 'place' then
-					return nil
-				end
-				item.more = item.more or {}
-				item.more[#item.more + 1] = 'time'
-				item.more[#item.more + 1] = lib.exact(item.at)
-				return lib.work_score(item.at, item.priority)
-			end
-		end
-		end
-		end
-		else
-		if byte < 117 then
-		if name == 'letters_of' then
-			function lib.letters_of(text)
-				local letters = string.match(text, '^%a+') or ''
-				var.met_letters = var.met_letters or {}
-				local found = var.met_letters[letters]
-				if not found then
-					found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
-					for letter in string.gmatch(letters, '%a') do
-						found[letter] = true
-					end
-					var.met_letters[letters] = found
-				end
-				return found
-			end
-		else
-		if name == 'noted_time' then
-			function lib.noted_time(text)
-				local time = lib.finite(text)
-				return time and time <= now + 1 and time or nil
-			end
-		else
-		if name == 'rate_opens' then
-			function lib.rate_opens(limit)
-				local place = limit.rate - limit.started - 1
-				if place < 0 then
-					return now + limit.per
-				elseif not limit.from or place < limit.from then
-					limit.from = math.max(place - limit.most + 1, 0)
-					limit.times = try('lrange', limit.list, limit.from, place)
-				end
-				local time = lib.noted_time(limit.times[place - limit.from + 1])
-				local opens = time and time + limit.per
-				return opens and opens > now and opens or nil
-			end
-		else
-		if name == 'set_beside' then
-			function lib.set_beside(job)
-				local data = job[6]
-				if type(data) ~= 'string' or #data < 4096 then
-					return ''
-				end
-				var.large = var.large or {}
-				var.large[#var.large + 1] = data
-				var.large_bytes, job[6] = var.large_bytes + #data, ''
-				return ',"beside":' .. #var.large
-			end
-		else
-		if name == 'with_large' then
-			function lib.with_large(text, rest)
-				if not var.large and rest == '' then
-					return text
-				end
-				return {text, rest, unpack(var.large or var.none)}
-			end
-		else
-			function lib.with_value(text, letter, value)
-				local letters, values = lib.split_options(lib.with_letter(text, letter))
-				values[letter] = value
-				return lib.join_options(letters, values)
-			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 120 then
-		if byte < 118 then
-			function lib.count_from(group, failure, length)
-				local middle = lib.failed_at(prefix .. 'f:' .. group, math.floor(length / 2))
-				return lib.finite(failure.when, 0) < middle and -1 or 1
-			end
-		else
-		if name == 'give_again' then
+		elseif name == 'give_again' then
 			function lib.give_again(queue, jid, job, worker, settings)
 				local remaining = math.floor(lib.finite(job[3], 0)) - 1
 				local delay
@@ -3146,7 +2462,104 @@ local function library(stamp, now)
 				end
 				lib.stop_limited(jid, job[9])
 			end
-		else
+		elseif name == 'has_option' then
+			function lib.has_option(text, letter)
+				return string.find(text, '^%a*' .. letter) ~= nil
+			end
+		elseif name == 'heal_limit' then
+			function lib.heal_limit(limit)
+				local held = lib.limit_key(limit.name, 'held')
+				limit.healed = true
+				local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+				for i = 1, #ended do
+					local ends = lib.slot_ends(ended[i])
+					if ends and ends > now then
+						try('zadd', held, lib.slot_end(ends), ended[i])
+					elseif try('zrem', held, ended[i]) == 1 then
+						limit.room = limit.room + 1
+					end
+				end
+			end
+		elseif name == 'is_claimed' then
+			function lib.is_claimed(queue, due, worker)
+				local held = try('get', lib.due_key(queue))
+				if type(held) ~= 'string' then
+					return false
+				end
+				local until_then, holder = string.match(held, '^(%S+) (.*)$')
+				local at = tonumber(until_then)
+				return at and holder ~= worker and at > now and at <= due and try('sismember', lib.idle_key(), holder) == 1
+			end
+		elseif name == 'is_tracked' then
+			function lib.is_tracked(jid)
+				return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+			end
+		elseif name == 'keep_claim' then
+			function lib.keep_claim(item, claims)
+				local key = item.claim.k
+				if claims[key] then
+					item.claim = nil
+				else
+					claims[key] = item
+				end
+			end
+		elseif name == 'keep_delay' then
+			function lib.keep_delay(key, delay, means_none)
+				if delay > 0 then
+					call('hset', key, 'scheduled', lib.exact(now + delay))
+					call('hdel', key, 'x:undelayed')
+				elseif means_none and call('hexists', key, 'scheduled') == 1 then
+					call('hset', key, 'x:undelayed', '1')
+				end
+			end
+		elseif name == 'know_queue' then
+			function lib.know_queue(queue)
+				local queues = prefix .. 'queues'
+				if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+					try('zrem', prefix .. 'x:queues', queue)
+					lib.publish_queue(queue)
+				end
+			end
+		elseif name == 'leave_rest' then
+			function lib.leave_rest(jid, dependents)
+				local key = lib.rest_key(jid)
+				if type(try('get', key)) == 'string' then
+					lib.forget_untold(jid)
+				end
+				if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
+					return false
+				elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
+					call('zrem', prefix .. 'x:rest', jid)
+					return false
+				end
+				return true
+			end
+		elseif name == 'left_until' then
+			function lib.left_until(area, letter, ends)
+				if ends <= now then
+					lib.reject(area, lib.lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
+				end
+				return ends - now
+			end
+		elseif name == 'letters_of' then
+			function lib.letters_of(text)
+				local letters = string.match(text, '^%a+') or ''
+				var.met_letters = var.met_letters or {}
+				local found = var.met_letters[letters]
+				if not found then
+					found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
+					for letter in string.gmatch(letters, '%a') do
+						found[letter] = true
+					end
+					var.met_letters[letters] = found
+				end
+				return found
+			end
+		elseif name == 'listed_key' then
+			function lib.listed_key(name)
+				return prefix .. 'x:listed:' .. name
+			end
+		elseif name == 'move_stage' then
 			function lib.move_stage(key, stage)
 				local popped, failed, done = lib.finite(stage.popped), lib.finite(stage.failed), lib.finite(stage.done)
 				local queue = cjson.encode({q = lib.string_or_nil(stage.q)})
@@ -3162,10 +2575,11 @@ local function library(stamp, now)
 					try('rpush', key, lib.entry(done, '"done"'))
 				end
 			end
-		end
-		end
-		else
-		if byte < 121 then
+		elseif name == 'must_write' then
+			function lib.must_write()
+				call('del', prefix .. 'x:none')
+			end
+		elseif name == 'next_child' then
 			function lib.next_child(parent, count)
 				local taken = 0
 				repeat
@@ -3175,8 +2589,136 @@ local function library(stamp, now)
 				until call('exists', lib.job_key(child)) == 0
 				return count
 			end
-		else
-		if name == 'try_parked' then
+		elseif name == 'noted_time' then
+			function lib.noted_time(text)
+				local time = lib.finite(text)
+				return time and time <= now + 1 and time or nil
+			end
+		elseif name == 'past_score' then
+			function lib.past_score(item)
+				local stored = item.options or item.given.o
+				if not stored or lib.own_place(stored) ~= 'place' then
+					return nil
+				end
+				item.more = item.more or {}
+				item.more[#item.more + 1] = 'time'
+				item.more[#item.more + 1] = lib.exact(item.at)
+				return lib.work_score(item.at, item.priority)
+			end
+		elseif name == 'rate_opens' then
+			function lib.rate_opens(limit)
+				local place = limit.rate - limit.started - 1
+				if place < 0 then
+					return now + limit.per
+				elseif not limit.from or place < limit.from then
+					limit.from = math.max(place - limit.most + 1, 0)
+					limit.times = try('lrange', limit.list, limit.from, place)
+				end
+				local time = lib.noted_time(limit.times[place - limit.from + 1])
+				local opens = time and time + limit.per
+				return opens and opens > now and opens or nil
+			end
+		elseif name == 'read_batch' then
+			function lib.read_batch(area, jid)
+				local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
+				if job[1] ~= 'depends' then
+					lib.raise(area, lib.not_depending(jid, job[1]))
+				elseif not lib.is_batch(job[2]) then
+					lib.raise(area, lib.no_batch(jid))
+				end
+				return job[2]
+			end
+		elseif name == 'read_claim' then
+			function lib.read_claim(area, text)
+				local claim = lib.claim_of(text)
+				if not claim or claim.m == 'for' and lib.finite(claim.d, 0) <= 0 then
+					lib.reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
+				end
+				return claim
+			end
+		elseif name == 'read_limit' then
+			function lib.read_limit(name, most)
+				local family = string.match(name, '^([^/]+)/.') or name
+				local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+				local max, rate, per = lib.parse_limit(stored[1] or stored[3])
+				local hold = lib.finite(stored[2], 0)
+				local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {}}
+				if max > 0 then
+					limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
+				end
+				return limit
+			end
+		elseif name == 'read_share' then
+			function lib.read_share(area, text)
+				if not lib.has_option(text, 'g') then
+					return false
+				elseif not lib.fair_share(text) then
+					lib.reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
+				end
+				return text
+			end
+		elseif name == 'read_turns' then
+			function lib.read_turns(queue, priority)
+				local key, waits = lib.turns_key(queue, priority), true
+				local first, damaged = lib.first_turn(queue, priority)
+				if damaged then
+					return nil
+				elseif not first then
+					first, waits = 0, false
+				end
+				return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
+			end
+		elseif name == 'remembered' then
+			function lib.remembered(items)
+				local kept = {}
+				for i = 1, #items do
+					if not items[i].forgotten then
+						kept[#kept + 1] = items[i]
+					end
+				end
+				return kept
+			end
+		elseif name == 'remove_tag' then
+			function lib.remove_tag(jid, tag)
+				if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+					if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+						call('zrem', prefix .. 'tags', tag)
+					end
+				end
+			end
+		elseif name == 'renew_life' then
+			function lib.renew_life(jid)
+				local text = lib.renew_lifetimes(call('hget', lib.job_key(jid), 'x:o'))
+				call('hset', lib.job_key(jid), 'x:o', text)
+				local _, values = lib.split_options(text)
+				lib.note_life(jid, lib.end_in_state(values, 'waiting'))
+			end
+		elseif name == 'score_text' then
+			function lib.score_text()
+				if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+					return '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+				end
+			end
+		elseif name == 'set_beside' then
+			function lib.set_beside(job)
+				local data = job[6]
+				if type(data) ~= 'string' or #data < 4096 then
+					return ''
+				end
+				var.large = var.large or {}
+				var.large[#var.large + 1] = data
+				var.large_bytes, job[6] = var.large_bytes + #data, ''
+				return ',"beside":' .. #var.large
+			end
+		elseif name == 'soonest_of' then
+			function lib.soonest_of(group)
+				local delay = math.huge
+				for i = 1, #group do
+					delay = math.min(delay, group[i].delay)
+				end
+				return delay
+			end
+		elseif name == 'try_parked' then
 			function lib.try_parked(jid, queue)
 				local job = try('hmget', lib.job_key(jid), 'state', 'time', 'x:parked')
 				local name, scheduled = lib.parked_by(job[1], job[2], job[3]), lib.queue_key(queue, 'scheduled')
@@ -3186,7 +2728,22 @@ local function library(stamp, now)
 				local due = try('zscore', scheduled, jid)
 				return lib.limit_freed(name) > 0 or try('zscore', scheduled, jid) ~= due
 			end
-		else
+		elseif name == 'unique_key' then
+			function lib.unique_key(name)
+				return prefix .. 'x:unique:' .. name
+			end
+		elseif name == 'wake_first' then
+			function lib.wake_first(queue)
+				local name = try('zrange', lib.waiting_key(queue), '0', '0')[1]
+				if not name then
+					return
+				end
+				local woken = string.byte(name) ~= 1 and try('srem', lib.idle_key(), name) == 1 and lib.publish('x:wake:' .. name, queue)
+				if woken == 0 or type(woken) ~= 'number' then
+					lib.wake(queue)
+				end
+			end
+		elseif name == 'why_closed' then
 			function lib.why_closed(queue, n)
 				if try('sismember', prefix .. 'paused_queues', queue) == 1 then
 					return 'paused'
@@ -3202,18 +2759,70 @@ local function library(stamp, now)
 				end
 				return rate and lib.rate_opens(rate) and 'full' or nil
 			end
-		end
-		end
+		elseif name == 'with_large' then
+			function lib.with_large(text, rest)
+				if not var.large and rest == '' then
+					return text
+				end
+				return {text, rest, unpack(var.large or var.none)}
+			end
+		elseif name == 'with_value' then
+			function lib.with_value(text, letter, value)
+				local letters, values = lib.split_options(lib.with_letter(text, letter))
+				values[letter] = value
+				return lib.join_options(letters, values)
+			end
+		elseif name == 'work_score' then
+			function lib.work_score(at, priority)
+				return lib.finite(priority, 0) - at / 10000000000
+			end
+		elseif name == 'worker_key' then
+			function lib.worker_key(worker)
+				return prefix .. 'w:' .. worker .. ':jobs'
+			end
 		end
 		end
 		end
 		end
 		end
 		else
-		byte = string.byte(name, 7)
-		if byte < 103 then
-		if byte < 97 then
-		if name == 'change_tags' then
+		if length < 15 then
+		if length < 13 then
+		if length < 12 then
+		if name == 'add_failure' then
+			function lib.add_failure(jid, group)
+				local reply = try('lpush', prefix .. 'f:' .. group, jid)
+				if type(reply) == 'table' then
+					lib.must_write()
+					reply = try('lpush', prefix .. 'f:' .. group, jid)
+				end
+				if type(reply) == 'table' then
+					return reply
+				end
+				try('sadd', prefix .. 'failures', group)
+			end
+		elseif name == 'admit_alike' then
+			function lib.admit_alike(count, jobs, most)
+				local text, found = jobs[1][9], nil
+				local alike = text ~= false
+				for i = 1, count do
+					alike = alike and jobs[i][9] == text and jobs[i][1]
+				end
+				if alike then
+					found = lib.limits_named(text, most)
+				end
+				for i = 1, alike and #found or 0 do
+					local limit = found[i]
+					if limit.hold or limit.room < count or limit.rate > 0 and not lib.rate_allows(limit, count) then
+						alike = false
+					end
+				end
+				for i = 1, alike and #found or 0 do
+					found[i].started, found[i].room = found[i].started + count, found[i].room - count
+				end
+				return alike and found or nil
+			end
+		elseif name == 'change_tags' then
 			function lib.change_tags(jid, stored, adds, list, first)
 				local tags = lib.names_of(stored)
 				if adds then
@@ -3226,8 +2835,40 @@ local function library(stamp, now)
 				end
 				return lib.array(tags)
 			end
-		else
-		if name == 'end_of_life' then
+		elseif name == 'claim_again' then
+			function lib.claim_again(jid, stored)
+				local claim = lib.claim_of(stored)
+				if not claim or claim.m == 'for' then
+					return
+				end
+				local _, noted = lib.stored_claim(claim.k)
+				if noted == jid or (lib.holder_of(claim.k) or jid) == jid then
+					return claim
+				end
+			end
+		elseif name == 'clear_group' then
+			function lib.clear_group(group, keep, limit)
+				local key, deleted = prefix .. 'f:' .. group, 0
+				local last = try('lrange', key, -limit, -1)
+				local excess = keep.count >= 0 and lib.finite(try('llen', key), 0) - keep.count or 0
+				for i = #last, 1, -1 do
+					local failure = lib.list_of(try('hget', lib.job_key(last[i]), 'failure'))
+					local is_old = keep.seconds >= 0 and lib.finite(failure.when, now) + 1 <= now - keep.seconds
+					if excess <= 0 and not is_old then
+						return deleted
+					end
+					local outcome = lib.delete_failed(last[i])
+					if outcome == 'deleted' then
+						lib.unfile_failures({last[i]})
+					elseif outcome == 'moved' then
+						lib.leave_group(last[i], {group = group}, -1)
+					end
+					excess = excess - (outcome == 'kept' and 0 or 1)
+					deleted = deleted + (outcome == 'deleted' and 1 or 0)
+				end
+				return deleted
+			end
+		elseif name == 'end_of_life' then
 			function lib.end_of_life(jid, stored, state, since)
 				local _, values = lib.split_options(stored)
 				local ends = lib.end_in_state(values, state, since)
@@ -3237,8 +2878,29 @@ local function library(stamp, now)
 				end
 				return ends
 			end
-		else
-		if name == 'expire_lock' then
+		elseif name == 'enter_lives' then
+			function lib.enter_lives(items)
+				local entries, ended = {}, 0
+				local before, ends
+				for i = 1, #items do
+					local item = items[i]
+					local text = item.text or item.given and item.given.o
+					if text and lib.has_lifetime(text) then
+						if text ~= before then
+							local _, values = lib.split_options(text)
+							ends, before = lib.end_in_state(values, 'waiting'), text
+							ends = ends and lib.exact(ends)
+						end
+						if ends then
+							entries[#entries + 1], entries[#entries + 2] = ends, item.jid
+						end
+						ended = ended + 1
+					end
+				end
+				lib.each_slice(try, 'zadd', prefix .. 'x:until', entries)
+				lib.end_lives(math.min(2 * ended, 100))
+			end
+		elseif name == 'expire_lock' then
 			function lib.expire_lock(queue, jid, settings)
 				local job = try('hmget', lib.job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts')
 				local worker, grace = job[1] or '', settings.grace
@@ -3261,155 +2923,22 @@ local function library(stamp, now)
 					return lib.give_again(queue, jid, job, worker, settings)
 				end
 			end
-		else
-		if name == 'number_json' then
-			function lib.number_json(n)
-				return string.format('%.17g', n)
+		elseif name == 'history_cap' then
+			function lib.history_cap(text)
+				return lib.finite(text, 100)
 			end
-		else
-		if name == 'popped_json' then
-			function lib.popped_json(jid, job, tracked, worker, expires, more)
-				job[10], job[11] = job[10] or false, job[11] or false
-				job[12], job[13] = false, jid
-				job[14], job[15], job[16] = 'running', worker, expires
-				local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
-				return lib.job_json(job, tracked, more, newest)
-			end
-		else
-		if name == 'remove_tags' then
-			function lib.remove_tags(jid, tags, first)
-				for i = first, #tags do
-					lib.remove_tag(jid, tags[i])
-				end
-			end
-		else
-		if name == 'settle_rest' then
-			function lib.settle_rest()
-				local rest, settled = prefix .. 'x:rest', 0
-				var.releasable = math.min(var.releasable, 250)
-				while var.releasable > 0 and var.tellable > 0 do
-					local jid = try('zrange', rest, 0, 0)[1]
-					if not jid then
-						return settled, false
-					end
-					local cursor = try('get', lib.rest_key(jid))
-					local fails = type(cursor) == 'string'
-					settled = settled + (fails and lib.tell_more(jid, cursor) or lib.release_more(jid))
-				end
-				return settled, try('exists', rest) == 1
-			end
-		else
-			function lib.strict_json(area, name, text)
-				local value = lib.json(area, name, text)
-				if lib.is_strict(text) then
-					return text
-				end
-				local ok, again = pcall(cjson.encode, value)
-				if not ok or not again then
-					lib.reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
-				end
-				return again
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 101 then
-		if byte < 98 then
-		if name == 'admit_alike' then
-			function lib.admit_alike(count, jobs, most)
-				local text, found = jobs[1][9], nil
-				local alike = text ~= false
-				for i = 1, count do
-					alike = alike and jobs[i][9] == text and jobs[i][1]
-				end
-				if alike then
-					found = lib.limits_named(text, most)
-				end
-				for i = 1, alike and #found or 0 do
-					local limit = found[i]
-					if limit.hold or limit.room < count or limit.rate > 0 and not lib.rate_allows(limit, count) then
-						alike = false
+		elseif name == 'is_last_put' then
+			function lib.is_last_put(jid, at)
+				local entries = try('lrange', lib.job_key(jid) .. '-history', 0, -1)
+				for i = #entries, 1, -1 do
+					local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+					if when then
+						return tonumber(when) <= lib.finite(at, 0)
 					end
 				end
-				for i = 1, alike and #found or 0 do
-					found[i].started, found[i].room = found[i].started + count, found[i].room - count
-				end
-				return alike and found or nil
+				return true
 			end
-		else
-		if name == 'claim_again' then
-			function lib.claim_again(jid, stored)
-				local claim = lib.claim_of(stored)
-				if not claim or claim.m == 'for' then
-					return
-				end
-				local _, noted = lib.stored_claim(claim.k)
-				if noted == jid or (lib.holder_of(claim.k) or jid) == jid then
-					return claim
-				end
-			end
-		else
-		if name == 'move_parked' then
-			function lib.move_parked(jid, parked, score)
-				local name = string.match(parked, '^%S* (.+)$')
-				if name and try('zadd', lib.limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
-					lib.limit_freed(name)
-				end
-			end
-		else
-			function lib.read_failed(jid, queue)
-				local job = try('hmget', lib.job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state')
-				if job[1] then
-					return {jid = jid, from = job[1], to = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
-				end
-			end
-		end
-		end
-		end
-		else
-		if name == 'read_scores' then
-			function lib.read_scores(queue, jids, count, jobs, settings, run)
-				local refused = {}
-				for i = 1, count do
-					local job = jobs[i]
-					if job.refused then
-						job.score = settings.score or lib.exact(lib.finite(job[3], 0))
-						refused[#refused + 1] = i
-					end
-				end
-				if #refused == 0 then
-					return
-				end
-				if not settings.parks then
-					settings.parks = true
-					call('zcard', lib.queue_key(queue, 'scheduled'))
-				end
-				for i = 1, run and #refused or 0 do
-					jobs[refused[i]].score = call('zscore', lib.queue_key(queue, 'work'), jids[refused[i]])
-				end
-			end
-		else
-			function lib.write_claim(jid, claim)
-				local key, seconds = lib.unique_key(claim.k), lib.finite(claim.d)
-				if claim.m == 'for' and seconds then
-					call('set', key, lib.exact(now + seconds) .. ' ' .. jid, 'PX', string.format('%.0f', math.ceil(seconds * 1000)))
-				else
-					call('set', key, '0 ' .. jid)
-				end
-				if claim.a then
-					call('set', lib.before_key(claim.k), claim.a, 'EX', '604800')
-				end
-			end
-		end
-		end
-		else
-		if byte < 102 then
-		if name == 'keep_record' then
+		elseif name == 'keep_record' then
 			function lib.keep_record(jid, stored, state, forgotten)
 				if state ~= 'failed' then
 					lib.note_life(jid)
@@ -3420,8 +2949,7 @@ local function library(stamp, now)
 					lib.note_life(jid, lib.end_in_state(values, state, now))
 				end
 			end
-		else
-		if name == 'keep_result' then
+		elseif name == 'keep_result' then
 			function lib.keep_result(key, state)
 				local job = call('hmget', key, 'time', 'x:result', 'x:o')
 				local belongs, stored = lib.result_field(state, job[1], ''), job[2] or ''
@@ -3436,8 +2964,7 @@ local function library(stamp, now)
 					call('hset', key, 'x:o', left)
 				end
 			end
-		else
-		if name == 'kept_before' then
+		elseif name == 'kept_before' then
 			function lib.kept_before(name, stored)
 				local claim = lib.claim_of(stored)
 				local other
@@ -3451,13 +2978,166 @@ local function library(stamp, now)
 					return jid and theirs.m ~= 'for' and jid or nil, state, theirs
 				end
 			end
-		else
-		if name == 'mark_result' then
+		elseif name == 'leave_group' then
+			function lib.leave_group(jid, failure, count)
+				local group = failure.group
+				if type(group) == 'string' and not var.left_groups[jid] then
+					local key = prefix .. 'f:' .. group
+					count = count or var.near_end[jid] and -1
+					local length = count and 0 or lib.finite(try('llen', key), 0)
+					if length >= 10000 then
+						count = lib.count_from(group, failure, length)
+					end
+					try('lrem', key, count or 0, jid)
+					lib.drop_empty_group(group)
+				end
+			end
+		elseif name == 'leave_queue' then
+			function lib.leave_queue(queue, jid)
+				try('zrem', lib.queue_key(queue, 'work'), jid)
+				try('zrem', lib.queue_key(queue, 'locks'), jid)
+				try('zrem', lib.queue_key(queue, 'scheduled'), jid)
+				try('zrem', lib.queue_key(queue, 'depends'), jid)
+			end
+		elseif name == 'leave_turns' then
+			function lib.leave_turns(queue, priority)
+				priority = lib.finite(priority, 0)
+				local first, damaged = lib.first_turn(queue, priority)
+				local key = lib.turns_key(queue, priority)
+				if first then
+					try('expire', key, 604800)
+				elseif not damaged then
+					try('unlink', key)
+				end
+			end
+		elseif name == 'limit_freed' then
+			function lib.limit_freed(name)
+				if try('exists', lib.limit_key(name, 'wait')) == 1 then
+					return lib.return_parked(lib.read_limit(name, 1))
+				end
+				return 0
+			end
+		elseif name == 'limit_opens' then
+			function lib.limit_opens(limit, jid)
+				local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit)
+				if opens then
+					return opens
+				elseif limit.room <= 0 and not limit.healed then
+					lib.heal_limit(limit)
+				end
+				if limit.room > 0 then
+					return
+				end
+				local held = lib.limit_key(limit.name, 'held')
+				if jid and type(try('zscore', held, jid)) == 'string' then
+					return
+				end
+				limit.ends = limit.ends or lib.finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+				return math.max(limit.ends, now + 1)
+			end
+		elseif name == 'mark_result' then
 			function lib.mark_result(key)
 				call('hset', key, 'x:o', lib.with_letter(call('hget', key, 'x:o'), 'r'))
 			end
-		else
-		if name == 'read_before' then
+		elseif name == 'more_fields' then
+			function lib.more_fields(backoff, text)
+				local more = {}
+				if backoff then
+					more[1], more[2] = 'backoff', backoff
+				end
+				if text and text ~= '' then
+					more[#more + 1] = 'x:o'
+					more[#more + 1] = text
+				end
+				return more
+			end
+		elseif name == 'move_parked' then
+			function lib.move_parked(jid, parked, score)
+				local name = string.match(parked, '^%S* (.+)$')
+				if name and try('zadd', lib.limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
+					lib.limit_freed(name)
+				end
+			end
+		elseif name == 'named_twice' then
+			function lib.named_twice(jid)
+				return lib.new_problem('invalid', jid, 'is named twice')
+			end
+		elseif name == 'new_problem' then
+			function lib.new_problem(code, jid, text)
+				return {code = code, jid = jid, text = text}
+			end
+		elseif name == 'not_running' then
+			function lib.not_running(area, jid, state)
+				if not state then
+					return lib.no_job(jid)
+				end
+				local text = 'not currently running: ' .. state
+				local bare = area == 'Fail' or area == 'Heartbeat'
+				return lib.new_problem('not_running', jid, bare and lib.is(text) or 'is ' .. text)
+			end
+		elseif name == 'note_filled' then
+			function lib.note_filled(queue, known)
+				var.has_filled = true
+				if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+					call('expire', prefix .. 'x:filled', 1)
+				end
+			end
+		elseif name == 'note_starts' then
+			function lib.note_starts(limit, n)
+				local times = {}
+				for i = 1, n do
+					times[i] = stamp
+				end
+				if n > 0 then
+					try('lpush', limit.list, unpack(times))
+					try('ltrim', limit.list, 0, limit.rate - 1)
+					try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
+				end
+				limit.started, limit.from = 0, nil
+			end
+		elseif name == 'number_json' then
+			function lib.number_json(n)
+				return string.format('%.17g', n)
+			end
+		elseif name == 'parse_limit' then
+			function lib.parse_limit(text)
+				local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+				max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
+				return max, per > 0 and rate or 0, per
+			end
+		elseif name == 'popped_json' then
+			function lib.popped_json(jid, job, tracked, worker, expires, more)
+				job[10], job[11] = job[10] or false, job[11] or false
+				job[12], job[13] = false, jid
+				job[14], job[15], job[16] = 'running', worker, expires
+				local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
+				return lib.job_json(job, tracked, more, newest)
+			end
+		elseif name == 'priority_of' then
+			function lib.priority_of(jid)
+				local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
+				if job[1] then
+					return job[1], job[2]
+				end
+				return not job.err and call('exists', lib.job_key(jid)) == 1 and '0', job[2]
+			end
+		elseif name == 'publish_end' then
+			function lib.publish_end(jid, state, forgotten)
+				local message = (state == 'complete' or state == 'failed') and lib.read_end(try, jid)
+				if not message then
+					message = '{"state":"canceled","cause":"' .. state .. '"}'
+				elseif #message > 65536 and not forgotten then
+					message = '{"state":"' .. state .. '","more":true}'
+				end
+				lib.publish('x:done:' .. jid, message)
+			end
+		elseif name == 'rate_allows' then
+			function lib.rate_allows(limit, n)
+				local place = limit.rate - limit.started - n
+				local time = place >= 0 and lib.noted_time(try('lrange', limit.list, place, place)[1])
+				return place >= 0 and not (time and time + limit.per > now)
+			end
+		elseif name == 'read_before' then
 			function lib.read_before(puts, item, before, claims, fresh, unheld)
 				if not fresh and call('exists', item.key) == 1 then
 					local new = item.checked == 'new' or item.given.replace
@@ -3499,273 +3179,14 @@ local function library(stamp, now)
 					item.watches = false
 				end
 			end
-		else
-		if name == 'replace_job' then
-			function lib.replace_job(item, jid, held)
-				local put_as, key = item.jid, lib.job_key(jid)
-				local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
-				item.jid, item.key, item.replaces = jid, key, true
-				item.old = {tags = lib.names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5], grace = job[6], ended = var.none, limits = job[7] and lib.has_option(job[7], 'c') and job[7], priority = job[9], stored = job[7]}
-				item.tags = item.tags or var.none
-				item.waits = call('scard', key .. '-dependencies') > 0
-				item.watches = lib.has_option(job[7], 'f')
-				local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
-				if last ~= job[8] then
-					first = job[8]
-				end
-				lib.set_options(item, job[7], lib.finite(first, now), put_as)
-				local due, turn = now + item.delay, false
-				if item.given.replace == 'due' and job[2] then
-					due, turn = lib.due_of(item, jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8], parked = job[12], stored = job[7]})
-				end
-				lib.set_due(item, due)
-				item.turn = turn
-				item.score = turn or item.score
-			end
-		else
-			function lib.with_letter(text, letter)
-				if not string.find(text or '', '^%a+|') then
-					return letter .. '|{}'
-				end
-				return lib.has_option(text, letter) and text or letter .. text
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-			function lib.limit_freed(name)
-				if try('exists', lib.limit_key(name, 'wait')) == 1 then
-					return lib.return_parked(lib.read_limit(name, 1))
-				end
-				return 0
-			end
-		end
-		end
-		end
-		else
-		if byte < 111 then
-		if byte < 105 then
-		if byte < 104 then
-		if name == 'clear_group' then
-			function lib.clear_group(group, keep, limit)
-				local key, deleted = prefix .. 'f:' .. group, 0
-				local last = try('lrange', key, -limit, -1)
-				local excess = keep.count >= 0 and lib.finite(try('llen', key), 0) - keep.count or 0
-				for i = #last, 1, -1 do
-					local failure = lib.list_of(try('hget', lib.job_key(last[i]), 'failure'))
-					local is_old = keep.seconds >= 0 and lib.finite(failure.when, now) + 1 <= now - keep.seconds
-					if excess <= 0 and not is_old then
-						return deleted
-					end
-					local outcome = lib.delete_failed(last[i])
-					if outcome == 'deleted' then
-						lib.unfile_failures({last[i]})
-					elseif outcome == 'moved' then
-						lib.leave_group(last[i], {group = group}, -1)
-					end
-					excess = excess - (outcome == 'kept' and 0 or 1)
-					deleted = deleted + (outcome == 'deleted' and 1 or 0)
-				end
-				return deleted
-			end
-		else
-		if name == 'leave_group' then
-			function lib.leave_group(jid, failure, count)
-				local group = failure.group
-				if type(group) == 'string' and not var.left_groups[jid] then
-					local key = prefix .. 'f:' .. group
-					count = count or var.near_end[jid] and -1
-					local length = count and 0 or lib.finite(try('llen', key), 0)
-					if length >= 10000 then
-						count = lib.count_from(group, failure, length)
-					end
-					try('lrem', key, count or 0, jid)
-					lib.drop_empty_group(group)
+		elseif name == 'read_failed' then
+			function lib.read_failed(jid, queue)
+				local job = try('hmget', lib.job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state')
+				if job[1] then
+					return {jid = jid, from = job[1], to = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
 				end
 			end
-		else
-		if name == 'waiting_for' then
-			function lib.waiting_for(jid, changes)
-				local list, seen, at = {jid}, {[jid] = true}, 1
-				while list[at] and var.followable > 0 do
-					local stored = try('srandmember', lib.job_key(list[at]) .. '-dependents', var.followable)
-					local waiting = {}
-					for i = 1, #stored do
-						waiting[stored[i]] = true
-					end
-					for other, waits in pairs(changes[list[at]] or var.none) do
-						waiting[other] = waits
-					end
-					for other, waits in pairs(waiting) do
-						if waits and not seen[other] then
-							list[#list + 1], seen[other] = other, true
-						end
-					end
-					var.followable, at = var.followable - math.max(1, #stored), at + 1
-				end
-				return seen
-			end
-		else
-			function lib.waiting_key(queue)
-				return prefix .. 'x:idle:' .. queue
-			end
-		end
-		end
-		end
-		else
-			function lib.publish_end(jid, state, forgotten)
-				local message = (state == 'complete' or state == 'failed') and lib.read_end(try, jid)
-				if not message then
-					message = '{"state":"canceled","cause":"' .. state .. '"}'
-				elseif #message > 65536 and not forgotten then
-					message = '{"state":"' .. state .. '","more":true}'
-				end
-				lib.publish('x:done:' .. jid, message)
-			end
-		end
-		else
-		if byte < 108 then
-		if name == 'add_failure' then
-			function lib.add_failure(jid, group)
-				local reply = try('lpush', prefix .. 'f:' .. group, jid)
-				if type(reply) == 'table' then
-					lib.must_write()
-					reply = try('lpush', prefix .. 'f:' .. group, jid)
-				end
-				if type(reply) == 'table' then
-					return reply
-				end
-				try('sadd', prefix .. 'failures', group)
-			end
-		else
-		if name == 'more_fields' then
-			function lib.more_fields(backoff, text)
-				local more = {}
-				if backoff then
-					more[1], more[2] = 'backoff', backoff
-				end
-				if text and text ~= '' then
-					more[#more + 1] = 'x:o'
-					more[#more + 1] = text
-				end
-				return more
-			end
-		else
-		if name == 'note_filled' then
-			function lib.note_filled(queue, known)
-				var.has_filled = true
-				if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-					call('expire', prefix .. 'x:filled', 1)
-				end
-			end
-		else
-			function lib.read_limits(area, text)
-				if not lib.has_option(text, 'c') then
-					return
-				end
-				local _, values = lib.split_options(text)
-				local found = lib.limits_of(text)
-				for i = 1, #found do
-					lib.check_limit_name(area, found[i])
-				end
-				if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
-					lib.reject(area, 'Arg "o" does not have 1 to ' .. 8 .. ' limits: ' .. string.sub(text, 1, 200))
-				end
-			end
-		end
-		end
-		end
-		else
-		if byte < 109 then
-		if name == 'enter_lives' then
-			function lib.enter_lives(items)
-				local entries, ended = {}, 0
-				local before, ends
-				for i = 1, #items do
-					local item = items[i]
-					local text = item.text or item.given and item.given.o
-					if text and lib.has_lifetime(text) then
-						if text ~= before then
-							local _, values = lib.split_options(text)
-							ends, before = lib.end_in_state(values, 'waiting'), text
-							ends = ends and lib.exact(ends)
-						end
-						if ends then
-							entries[#entries + 1], entries[#entries + 2] = ends, item.jid
-						end
-						ended = ended + 1
-					end
-				end
-				lib.each_slice(try, 'zadd', prefix .. 'x:until', entries)
-				lib.end_lives(math.min(2 * ended, 100))
-			end
-		else
-		if name == 'parse_limit' then
-			function lib.parse_limit(text)
-				local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-				max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
-				return max, per > 0 and rate or 0, per
-			end
-		else
-		if name == 'rate_allows' then
-			function lib.rate_allows(limit, n)
-				local place = limit.rate - limit.started - n
-				local time = place >= 0 and lib.noted_time(try('lrange', limit.list, place, place)[1])
-				return place >= 0 and not (time and time + limit.per > now)
-			end
-		else
-			function lib.write_later(known)
-				for _, turns in ipairs(known.later) do
-					lib.write_turns(turns)
-				end
-				known.later = {}
-			end
-		end
-		end
-		end
-		else
-			function lib.not_running(area, jid, state)
-				if not state then
-					return lib.no_job(jid)
-				end
-				local text = 'not currently running: ' .. state
-				local bare = area == 'Fail' or area == 'Heartbeat'
-				return lib.new_problem('not_running', jid, bare and lib.is(text) or 'is ' .. text)
-			end
-		end
-		end
-		end
-		else
-		if byte < 116 then
-		if byte < 112 then
-		if name == 'limit_opens' then
-			function lib.limit_opens(limit, jid)
-				local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit)
-				if opens then
-					return opens
-				elseif limit.room <= 0 and not limit.healed then
-					lib.heal_limit(limit)
-				end
-				if limit.room > 0 then
-					return
-				end
-				local held = lib.limit_key(limit.name, 'held')
-				if jid and type(try('zscore', held, jid)) == 'string' then
-					return
-				end
-				limit.ends = limit.ends or lib.finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
-				return math.max(limit.ends, now + 1)
-			end
-		else
-		if name == 'new_problem' then
-			function lib.new_problem(code, jid, text)
-				return {code = code, jid = jid, text = text}
-			end
-		else
-		if name == 'read_holder' then
+		elseif name == 'read_holder' then
 			function lib.read_holder(item, before, claims, unheld)
 				local given = item.given
 				local claim, earlier, holder, state, held = given.claim, claims[given.claim.k], nil, nil, nil
@@ -3800,7 +3221,21 @@ local function library(stamp, now)
 					item.more = lib.more_fields(given.backoff, item.options)
 				end
 			end
-		else
+		elseif name == 'read_limits' then
+			function lib.read_limits(area, text)
+				if not lib.has_option(text, 'c') then
+					return
+				end
+				local _, values = lib.split_options(text)
+				local found = lib.limits_of(text)
+				for i = 1, #found do
+					lib.check_limit_name(area, found[i])
+				end
+				if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
+					lib.reject(area, 'Arg "o" does not have 1 to ' .. 8 .. ' limits: ' .. string.sub(text, 1, 200))
+				end
+			end
+		elseif name == 'read_policy' then
 			function lib.read_policy(area, text)
 				if not text or not lib.has_option(text, 'f') then
 					return false
@@ -3812,78 +3247,65 @@ local function library(stamp, now)
 				end
 				return true
 			end
-		end
-		end
-		end
-		else
-		if byte < 115 then
-			function lib.leave_queue(queue, jid)
-				try('zrem', lib.queue_key(queue, 'work'), jid)
-				try('zrem', lib.queue_key(queue, 'locks'), jid)
-				try('zrem', lib.queue_key(queue, 'scheduled'), jid)
-				try('zrem', lib.queue_key(queue, 'depends'), jid)
-			end
-		else
-			function lib.waiters_key(name)
-				return prefix .. 'x:list:' .. name
-			end
-		end
-		end
-		else
-		if byte < 117 then
-		if name == 'is_last_put' then
-			function lib.is_last_put(jid, at)
-				local entries = try('lrange', lib.job_key(jid) .. '-history', 0, -1)
-				for i = #entries, 1, -1 do
-					local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
-					if when then
-						return tonumber(when) <= lib.finite(at, 0)
+		elseif name == 'read_scores' then
+			function lib.read_scores(queue, jids, count, jobs, settings, run)
+				local refused = {}
+				for i = 1, count do
+					local job = jobs[i]
+					if job.refused then
+						job.score = settings.score or lib.exact(lib.finite(job[3], 0))
+						refused[#refused + 1] = i
 					end
 				end
-				return true
-			end
-		else
-		if name == 'leave_turns' then
-			function lib.leave_turns(queue, priority)
-				priority = lib.finite(priority, 0)
-				local first, damaged = lib.first_turn(queue, priority)
-				local key = lib.turns_key(queue, priority)
-				if first then
-					try('expire', key, 604800)
-				elseif not damaged then
-					try('unlink', key)
+				if #refused == 0 then
+					return
+				end
+				if not settings.parks then
+					settings.parks = true
+					call('zcard', lib.queue_key(queue, 'scheduled'))
+				end
+				for i = 1, run and #refused or 0 do
+					jobs[refused[i]].score = call('zscore', lib.queue_key(queue, 'work'), jids[refused[i]])
 				end
 			end
-		else
-		if name == 'named_twice' then
-			function lib.named_twice(jid)
-				return lib.new_problem('invalid', jid, 'is named twice')
-			end
-		else
-		if name == 'note_starts' then
-			function lib.note_starts(limit, n)
-				local times = {}
-				for i = 1, n do
-					times[i] = stamp
+		elseif name == 'remove_tags' then
+			function lib.remove_tags(jid, tags, first)
+				for i = first, #tags do
+					lib.remove_tag(jid, tags[i])
 				end
-				if n > 0 then
-					try('lpush', limit.list, unpack(times))
-					try('ltrim', limit.list, 0, limit.rate - 1)
-					try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
-				end
-				limit.started, limit.from = 0, nil
 			end
-		else
-		if name == 'priority_of' then
-			function lib.priority_of(jid)
-				local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
-				if job[1] then
-					return job[1], job[2]
+		elseif name == 'replace_job' then
+			function lib.replace_job(item, jid, held)
+				local put_as, key = item.jid, lib.job_key(jid)
+				local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
+				item.jid, item.key, item.replaces = jid, key, true
+				item.old = {tags = lib.names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5], grace = job[6], ended = var.none, limits = job[7] and lib.has_option(job[7], 'c') and job[7], priority = job[9], stored = job[7]}
+				item.tags = item.tags or var.none
+				item.waits = call('scard', key .. '-dependencies') > 0
+				item.watches = lib.has_option(job[7], 'f')
+				local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+				if last ~= job[8] then
+					first = job[8]
 				end
-				return not job.err and call('exists', lib.job_key(jid)) == 1 and '0', job[2]
+				lib.set_options(item, job[7], lib.finite(first, now), put_as)
+				local due, turn = now + item.delay, false
+				if item.given.replace == 'due' and job[2] then
+					due, turn = lib.due_of(item, jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8], parked = job[12], stored = job[7]})
+				end
+				lib.set_due(item, due)
+				item.turn = turn
+				item.score = turn or item.score
 			end
-		else
-		if name == 'set_options' then
+		elseif name == 'scan_cursor' then
+			function lib.scan_cursor(area, cursor)
+				if cursor == '' then
+					return '0'
+				elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
+					lib.reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+				end
+				return cursor
+			end
+		elseif name == 'set_options' then
 			function lib.set_options(item, old, first, jid)
 				local letters, values = lib.split_options(item.given.o)
 				local _, before = lib.split_options(old)
@@ -3897,7 +3319,89 @@ local function library(stamp, now)
 				item.put_as, item.first = jid, first
 				item.options = lib.join_options(letters, values)
 			end
-		else
+		elseif name == 'settle_rest' then
+			function lib.settle_rest()
+				local rest, settled = prefix .. 'x:rest', 0
+				var.releasable = math.min(var.releasable, 250)
+				while var.releasable > 0 and var.tellable > 0 do
+					local jid = try('zrange', rest, 0, 0)[1]
+					if not jid then
+						return settled, false
+					end
+					local cursor = try('get', lib.rest_key(jid))
+					local fails = type(cursor) == 'string'
+					settled = settled + (fails and lib.tell_more(jid, cursor) or lib.release_more(jid))
+				end
+				return settled, try('exists', rest) == 1
+			end
+		elseif name == 'strict_json' then
+			function lib.strict_json(area, name, text)
+				local value = lib.json(area, name, text)
+				if lib.is_strict(text) then
+					return text
+				end
+				local ok, again = pcall(cjson.encode, value)
+				if not ok or not again then
+					lib.reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
+				end
+				return again
+			end
+		elseif name == 'waiters_key' then
+			function lib.waiters_key(name)
+				return prefix .. 'x:list:' .. name
+			end
+		elseif name == 'waiting_for' then
+			function lib.waiting_for(jid, changes)
+				local list, seen, at = {jid}, {[jid] = true}, 1
+				while list[at] and var.followable > 0 do
+					local stored = try('srandmember', lib.job_key(list[at]) .. '-dependents', var.followable)
+					local waiting = {}
+					for i = 1, #stored do
+						waiting[stored[i]] = true
+					end
+					for other, waits in pairs(changes[list[at]] or var.none) do
+						waiting[other] = waits
+					end
+					for other, waits in pairs(waiting) do
+						if waits and not seen[other] then
+							list[#list + 1], seen[other] = other, true
+						end
+					end
+					var.followable, at = var.followable - math.max(1, #stored), at + 1
+				end
+				return seen
+			end
+		elseif name == 'waiting_key' then
+			function lib.waiting_key(queue)
+				return prefix .. 'x:idle:' .. queue
+			end
+		elseif name == 'with_letter' then
+			function lib.with_letter(text, letter)
+				if not string.find(text or '', '^%a+|') then
+					return letter .. '|{}'
+				end
+				return lib.has_option(text, letter) and text or letter .. text
+			end
+		elseif name == 'write_claim' then
+			function lib.write_claim(jid, claim)
+				local key, seconds = lib.unique_key(claim.k), lib.finite(claim.d)
+				if claim.m == 'for' and seconds then
+					call('set', key, lib.exact(now + seconds) .. ' ' .. jid, 'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+				else
+					call('set', key, '0 ' .. jid)
+				end
+				if claim.a then
+					call('set', lib.before_key(claim.k), claim.a, 'EX', '604800')
+				end
+			end
+		elseif name == 'write_later' then
+			function lib.write_later(known)
+				for _, turns in ipairs(known.later) do
+					lib.write_turns(turns)
+				end
+				known.later = {}
+			end
+		elseif name == 'write_turns' then
 			function lib.write_turns(turns)
 				local key, ends, passed, n = turns.key, {}, {}, 0
 				for tenant, at in pairs(turns.ends) do
@@ -3920,37 +3424,7 @@ local function library(stamp, now)
 				turns.passed = var.none
 			end
 		end
-		end
-		end
-		end
-		end
-		end
 		else
-		if byte < 121 then
-			function lib.scan_cursor(area, cursor)
-				if cursor == '' then
-					return '0'
-				elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
-					lib.reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
-				end
-				return cursor
-			end
-		else
-			function lib.history_cap(text)
-				return lib.finite(text, 100)
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if length < 13 then
-		byte = string.byte(name, 6)
-		if byte < 109 then
-		if byte < 100 then
-		if byte < 96 then
 		if name == 'adopt_before' then
 			function lib.adopt_before(jid, text, recorded, cap)
 				if type(text) == 'string' then
@@ -3959,8 +3433,7 @@ local function library(stamp, now)
 					lib.record(lib.job_key(jid), recorded, cap)
 				end
 			end
-		else
-		if name == 'after_cursor' then
+		elseif name == 'after_cursor' then
 			function lib.after_cursor(area, list, cursor)
 				if cursor == '' then
 					return 0
@@ -3980,8 +3453,34 @@ local function library(stamp, now)
 				end
 				return math.max(rank + (found and 1 or 0) - list.from, 0)
 			end
-		else
-		if name == 'entry_object' then
+		elseif name == 'change_claim' then
+			function lib.change_claim(item)
+				local before = item.claimed and lib.claim_of(item.claimed)
+				if before and before.k ~= item.claim.k then
+					lib.release_claim(item.jid, item.claimed, 'canceled')
+				end
+			end
+		elseif name == 'drop_expired' then
+			function lib.drop_expired(jid, state)
+				if not lib.end_life(jid, state) then
+					return false
+				end
+				var.droppable, var.dropped = var.droppable - 1, var.dropped + 1
+				return true
+			end
+		elseif name == 'end_in_state' then
+			function lib.end_in_state(values, state, since)
+				local gone, done, failed = lib.finite(values.t), lib.finite(values.k), lib.finite(values.K)
+				if state == 'complete' then
+					return lib.sooner(gone, done and since + done)
+				elseif state == 'failed' and failed then
+					return failed >= 0 and since + failed or nil
+				elseif state ~= 'failed' and state ~= 'running' then
+					return lib.sooner(gone, lib.finite(values.s))
+				end
+				return gone
+			end
+		elseif name == 'entry_object' then
 			function lib.entry_object(text)
 				local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
 				if when then
@@ -3993,182 +3492,12 @@ local function library(stamp, now)
 				end
 				return lib.unusual_entry(text)
 			end
-		else
-		if name == 'leave_limits' then
-			function lib.leave_limits(jid, stored)
-				try('hdel', lib.job_key(jid), 'x:parked')
-				for _, name in ipairs(lib.limits_of(stored)) do
-					try('zrem', lib.limit_key(name, 'held'), jid)
-					try('zrem', lib.limit_key(name, 'wait'), jid)
-					lib.limit_freed(name)
-				end
-			end
-		else
-		if name == 'leave_untold' then
-			function lib.leave_untold(jid, cursor)
-				local reply = try('set', lib.rest_key(jid), cursor, 'NX')
-				if reply and not reply.err then
-					try('zadd', prefix .. 'x:rest', stamp, jid)
-				end
-			end
-		else
-		if name == 'score_before' then
-			function lib.score_before(jid)
-				local key = lib.job_key(jid)
-				local job = try('hmget', key, 'time', 'x:parked')
-				local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
-				if not name then
-					return
-				end
-				local wait = lib.limit_key(name, 'wait')
-				local score = time == (job[1] or '') and try('zscore', wait, jid)
-				try('zrem', wait, jid)
-				try('hdel', key, 'x:parked')
-				return type(score) == 'string' and score or nil, name
-			end
-		else
-		if name == 'write_change' then
-			function lib.write_change(item, change)
-				call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
-				if change.tags then
-					lib.remove_tags(item.jid, lib.difference(change.old_tags, change.tags, 1), 1)
-					lib.add_tags(item.jid, change.tags, 1)
-					call('hset', item.key, 'tags', lib.array(change.tags))
-				end
-				if change.o or change.drop then
-					lib.write_options(item.key, call('hget', item.key, 'x:o'), change)
-				end
-			end
-		else
-			function lib.write_claims(items)
-				local set = {}
-				for i = 1, #items do
-					local jid, claim = items[i].jid, items[i].claim
-					if claim and not claim.a and claim.m ~= 'for' then
-						local n = #set
-						set[n + 1], set[n + 2] = lib.unique_key(claim.k), '0 ' .. jid
-					elseif claim then
-						lib.write_claim(jid, claim)
-					end
-				end
-				if #set > 0 then
-					call('mset', unpack(set))
-				end
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 98 then
-			function lib.with_attempt(before, what, began, attempt)
-				attempt.what, attempt.began = what, began or nil
-				attempt.ended = attempt.ended or stamp
-				attempt.message = attempt.message and lib.first_line(attempt.message)
-				attempt.delay = attempt.delay and attempt.delay > 0 and lib.exact(attempt.delay) or nil
-				local text = (before and before .. ',\009' or '') .. cjson.encode(attempt)
-				local _, others = string.gsub(text, '\009', '')
-				for _ = 25, others do
-					text = string.match(text, '\009(.*)$')
-				end
-				return text
-			end
-		else
-		if byte < 99 then
-		if name == 'grow_batches' then
-			function lib.grow_batches(batches)
-				for jid, batch in pairs(batches) do
-					if #batch.members > 0 then
-						local letters, values = lib.split_options(batch.stored)
-						local own = type(values.b) == 'table' and values.b or {}
-						own.n = lib.finite(own.n, 0) + batch.count
-						values.b = own
-						call('hset', lib.job_key(jid), 'x:o', lib.join_options(letters, values))
-					end
-				end
-			end
-		else
-			function lib.read_batches(area, batches, items)
-				for _, item in ipairs(items) do
-					local jid = item.given.batch
-					if jid then
-						local batch = batches[jid]
-						batch.stored = batch.stored or lib.read_batch(area, jid)
-						if item.old or #item.depends > 0 then
-							batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
-						end
-						if batch.waiting and batch.waiting[item.jid] then
-							lib.raise(area, lib.new_problem('invalid', item.jid, 'would wait for its own batch'))
-						end
-						batch.members[#batch.members + 1] = item.jid
-					end
-					if batches[item.jid] then
-						lib.raise(area, lib.new_problem('invalid', item.jid, 'is put together with its members'))
-					end
-				end
-			end
-		end
-		else
-		if name == 'read_changes' then
-			function lib.read_changes(area, given)
-				lib.read_policy(area, given.o)
-				return {priority = given.priority and lib.number(area, 'priority', given.priority), retries = given.retries and lib.number(area, 'retries', given.retries), tags = given.tags and lib.names(area, 'tags', given.tags), o = given.o and lib.read_options(area, given.o), drop = given.drop}
-			end
-		else
-			function lib.untrack_gone(limit)
-				local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
-				local from, gone = lib.finite(try('hget', sweep, 'tracked'), 0), {}
-				local jids = try('zrange', tracked, from, from + limit - 1)
-				for i = 1, #jids do
-					if call('exists', lib.job_key(jids[i])) == 0 then
-						gone[#gone + 1] = jids[i]
-					end
-				end
-				lib.each_slice(try, 'zrem', tracked, gone)
-				if #jids == limit then
-					try('hset', sweep, 'tracked', from + limit - #gone)
-				elseif from > 0 then
-					try('hdel', sweep, 'tracked')
-				end
-			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 102 then
-		if byte < 101 then
-			function lib.stored_claim(name)
-				local text = try('get', lib.unique_key(name))
-				return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-			end
-		else
-		if name == 'change_claim' then
-			function lib.change_claim(item)
-				local before = item.claimed and lib.claim_of(item.claimed)
-				if before and before.k ~= item.claim.k then
-					lib.release_claim(item.jid, item.claimed, 'canceled')
-				end
-			end
-		else
-		if name == 'drop_expired' then
-			function lib.drop_expired(jid, state)
-				if not lib.end_life(jid, state) then
-					return false
-				end
-				var.droppable, var.dropped = var.droppable - 1, var.dropped + 1
-				return true
-			end
-		else
-		if name == 'expire_stats' then
+		elseif name == 'expire_stats' then
 			function lib.expire_stats(key, day)
 				local keep = day + 86400 * (1 + lib.days_kept('stats-history', 30)) - now
 				try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 			end
-		else
+		elseif name == 'fail_expired' then
 			function lib.fail_expired(jid, job)
 				local queue, worker = job[2], job[4] or ''
 				if not queue then
@@ -4187,14 +3516,29 @@ local function library(stamp, now)
 				end
 				return true
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 105 then
-		if byte < 104 then
-		if name == 'file_failure' then
+		elseif name == 'fail_unasked' then
+			function lib.fail_unasked(jid, queue, group, message, stored, ended)
+				local key = lib.job_key(jid)
+				lib.leave_queue(queue, jid)
+				if lib.has_option(stored, 'g') then
+					lib.leave_turns(queue, try('hget', key, 'priority'))
+				end
+				for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+					lib.undepend(jid, other)
+				end
+				local cap, keep = lib.read_failing()
+				lib.mark_exhausted(jid, queue, group, lib.failure_json(group, message, math.floor(now), ''), cap)
+				lib.publish('log', cjson.encode({jid = jid, event = 'failed', worker = '', group = group, message = message}))
+				ended(jid, stored, 'failed')
+				if keep then
+					lib.file_failure(jid, group, keep, stored)
+				end
+			end
+		elseif name == 'failure_json' then
+			function lib.failure_json(group, message, when, worker)
+				return cjson.encode({group = group, message = message, when = when, worker = worker})
+			end
+		elseif name == 'file_failure' then
 			function lib.file_failure(jid, group, keep, stored)
 				local left = 100
 				if keep.seconds >= 0 then
@@ -4207,129 +3551,47 @@ local function library(stamp, now)
 					lib.clear_group(group, keep, math.min(left, 10))
 				end
 			end
-		else
-			function lib.read_failing()
-				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-				return lib.history_cap(values[1]), lib.retention(values[2], values[3])
-			end
-		end
-		else
-		if name == 'move_history' then
-			function lib.move_history(jid, text)
-				local key = lib.job_key(jid) .. '-history'
-				if not lib.may_write(key) then
-					return
-				end
-				call('hdel', lib.job_key(jid), 'history')
-				for _, stage in ipairs(lib.list_of(text)) do
-					if type(stage) == 'table' then
-						lib.move_stage(key, stage)
+		elseif name == 'grow_batches' then
+			function lib.grow_batches(batches)
+				for jid, batch in pairs(batches) do
+					if #batch.members > 0 then
+						local letters, values = lib.split_options(batch.stored)
+						local own = type(values.b) == 'table' and values.b or {}
+						own.n = lib.finite(own.n, 0) + batch.count
+						values.b = own
+						call('hset', lib.job_key(jid), 'x:o', lib.join_options(letters, values))
 					end
 				end
 			end
-		else
-			function lib.trim_history(key, length, cap)
-				cap = cap or lib.history_cap(try('hget', prefix .. 'config', 'max-job-history'))
-				if cap > 0 and length > cap then
-					local first = call('lindex', key, 0)
-					call('ltrim', key, -math.max(cap - 1, 1), -1)
-					call('lpush', key, first)
-				end
-			end
-		end
-		end
-		else
-		if byte < 108 then
-		if name == 'has_lifetime' then
+		elseif name == 'has_lifetime' then
 			function lib.has_lifetime(text)
 				return lib.has_any(text, 'stkK')
 			end
-		else
-			function lib.of_this_life(others, dependents)
-				if try('exists', dependents) == 0 then
-					return others
+		elseif name == 'history_json' then
+			function lib.history_json(jid, newest)
+				local list = try('lrange', lib.job_key(jid) .. '-history', '0', '-1')
+				local n = #list
+				if newest and n > 0 then
+					list[n] = newest
+					n = n - 1
 				end
-				local found = {}
-				for i = 1, #others do
-					if try('sismember', dependents, others[i]) == 0 then
-						found[#found + 1] = others[i]
-					end
+				for i = 1, n do
+					local object = lib.entry_object(list[i])
+					list[i] = object
 				end
-				return found
+				return lib.joined(list)
 			end
-		end
-		else
-		if name == 'stop_limited' then
-			function lib.stop_limited(jid, stored)
-				lib.stop_all_limited({{jid = jid, stored = stored}})
+		elseif name == 'is_forgotten' then
+			function lib.is_forgotten(stored)
+				local _, values = lib.split_options(stored)
+				return lib.finite(values.K) == 0
 			end
-		else
-			function lib.unfail_group(group, count, queue, given)
-				if count == 0 then
-					return 0
-				end
-				local key = prefix .. 'f:' .. group
-				local jids, jobs = call('lrange', key, -count, -1), {}
-				for i = 1, #jids do
-					jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
-				end
-				lib.unfail(jobs, given)
-				call('ltrim', key, 0, -count - 1)
-				lib.drop_empty_group(group)
-				return #jids
-			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 114 then
-		if byte < 111 then
-		if byte < 110 then
-		if name == 'link_members' then
-			function lib.link_members(jid, members, added)
-				local dependencies = lib.job_key(jid) .. '-dependencies'
-				local before = call('scard', dependencies)
-				lib.must_link(jid, members, added)
-				return call('scard', dependencies) - before
-			end
-		else
-			function lib.note_missing(name, queue)
-				local key = lib.listed_key(name)
-				if try('exists', key) == 1 then
-					try('hset', key, queue, '1')
-				end
-			end
-		end
-		else
-		if name == 'end_in_state' then
-			function lib.end_in_state(values, state, since)
-				local gone, done, failed = lib.finite(values.t), lib.finite(values.k), lib.finite(values.K)
-				if state == 'complete' then
-					return lib.sooner(gone, done and since + done)
-				elseif state == 'failed' and failed then
-					return failed >= 0 and since + failed or nil
-				elseif state ~= 'failed' and state ~= 'running' then
-					return lib.sooner(gone, lib.finite(values.s))
-				end
-				return gone
-			end
-		else
-			function lib.max_unlinked()
-				return classic and 1000000000 or 1000
-			end
-		end
-		end
-		else
-		if byte < 112 then
-		if name == 'join_options' then
+		elseif name == 'join_options' then
 			function lib.join_options(letters, values)
 				local ok, body = pcall(cjson.encode, values)
 				return letters .. '|' .. (ok and body or cjson.encode(lib.finite_values(values)))
 			end
-		else
-		if name == 'keep_options' then
+		elseif name == 'keep_options' then
 			function lib.keep_options(puts, item, old, state)
 				local ended = state == 'complete' or state == 'failed'
 				local over = not ended and lib.is_over(item.jid, old, 'waiting')
@@ -4363,8 +3625,95 @@ local function library(stamp, now)
 				item.share = lib.has_option(text or old, 'g') and (text or old)
 				puts.turns = puts.turns or item.share and {later = {}}
 			end
-		else
-		if name == 'note_options' then
+		elseif name == 'leave_limits' then
+			function lib.leave_limits(jid, stored)
+				try('hdel', lib.job_key(jid), 'x:parked')
+				for _, name in ipairs(lib.limits_of(stored)) do
+					try('zrem', lib.limit_key(name, 'held'), jid)
+					try('zrem', lib.limit_key(name, 'wait'), jid)
+					lib.limit_freed(name)
+				end
+			end
+		elseif name == 'leave_untold' then
+			function lib.leave_untold(jid, cursor)
+				local reply = try('set', lib.rest_key(jid), cursor, 'NX')
+				if reply and not reply.err then
+					try('zadd', prefix .. 'x:rest', stamp, jid)
+				end
+			end
+		elseif name == 'limits_named' then
+			function lib.limits_named(text, most)
+				var.met_limits, var.met_texts = var.met_limits or {}, var.met_texts or {}
+				local found = var.met_texts[text]
+				if found then
+					return found
+				end
+				found = lib.limits_of(text)
+				for i = 1, #found do
+					local name = found[i]
+					local limit = var.met_limits[name]
+					if not limit then
+						limit = lib.read_limit(name, most)
+						var.met_limits[name], var.met_limits[#var.met_limits + 1] = limit, limit
+					end
+					found[i] = limit
+				end
+				var.met_texts[text] = found
+				return found
+			end
+		elseif name == 'link_members' then
+			function lib.link_members(jid, members, added)
+				local dependencies = lib.job_key(jid) .. '-dependencies'
+				local before = call('scard', dependencies)
+				lib.must_link(jid, members, added)
+				return call('scard', dependencies) - before
+			end
+		elseif name == 'lock_special' then
+			function lib.lock_special(key, job, worker, settings)
+				local stored, seconds, more = job[9] or '', settings.lock_time, {}
+				if seconds then
+					more = {'grace', '1.0'}
+				end
+				if lib.has_option(stored, 'q') then
+					more[#more + 1] = 'x:place'
+					more[#more + 1] = job[8] or stamp
+				end
+				local ends = now + (seconds or lib.own_lock_time(stored) or settings.heartbeat)
+				var.first_own_end = math.min(var.first_own_end, ends)
+				call('hset', key, 'state', 'running', 'worker', worker, 'expires', lib.exact(ends), 'time', stamp, unpack(more))
+				return lib.exact(ends)
+			end
+		elseif name == 'max_unlinked' then
+			function lib.max_unlinked()
+				return classic and 1000000000 or 1000
+			end
+		elseif name == 'move_history' then
+			function lib.move_history(jid, text)
+				local key = lib.job_key(jid) .. '-history'
+				if not lib.may_write(key) then
+					return
+				end
+				call('hdel', lib.job_key(jid), 'history')
+				for _, stage in ipairs(lib.list_of(text)) do
+					if type(stage) == 'table' then
+						lib.move_stage(key, stage)
+					end
+				end
+			end
+		elseif name == 'must_publish' then
+			function lib.must_publish()
+				if may_run and not may_run('publish', prefix .. 'log', '') then
+					error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+				end
+			end
+		elseif name == 'note_missing' then
+			function lib.note_missing(name, queue)
+				local key = lib.listed_key(name)
+				if try('exists', key) == 1 then
+					try('hset', key, queue, '1')
+				end
+			end
+		elseif name == 'note_options' then
 			function lib.note_options(puts, item, delay, first, last)
 				if item.given.claim or item.given.at then
 					return
@@ -4374,58 +3723,7 @@ local function library(stamp, now)
 					puts.like, puts.delay, puts.first, puts.last = item, delay, first, last
 				end
 			end
-		else
-			function lib.read_options(area, text, checked)
-				local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
-				if given and not checked then
-					letters, values = lib.split_options(text)
-					given = letters ~= '' and pcall(cjson.encode, values)
-				end
-				if not given then
-					lib.reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
-				end
-				return (checked or lib.is_strict(string.match(text, '{.*'))) and text or lib.join_options(letters, values)
-			end
-		end
-		end
-		end
-		else
-			function lib.must_publish()
-				if may_run and not may_run('publish', prefix .. 'log', '') then
-					error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-				end
-			end
-		end
-		end
-		else
-		if byte < 115 then
-		if name == 'failure_json' then
-			function lib.failure_json(group, message, when, worker)
-				return cjson.encode({group = group, message = message, when = when, worker = worker})
-			end
-		else
-		if name == 'history_json' then
-			function lib.history_json(jid, newest)
-				local list = try('lrange', lib.job_key(jid) .. '-history', '0', '-1')
-				local n = #list
-				if newest and n > 0 then
-					list[n] = newest
-					n = n - 1
-				end
-				for i = 1, n do
-					local object = lib.entry_object(list[i])
-					list[i] = object
-				end
-				return lib.joined(list)
-			end
-		else
-		if name == 'is_forgotten' then
-			function lib.is_forgotten(stored)
-				local _, values = lib.split_options(stored)
-				return lib.finite(values.K) == 0
-			end
-		else
-		if name == 'note_refused' then
+		elseif name == 'note_refused' then
 			function lib.note_refused(jid)
 				local key = prefix .. 'x:refused'
 				if try('zadd', key, stamp, jid) == 1 then
@@ -4433,8 +3731,20 @@ local function library(stamp, now)
 					try('expire', key, '86400')
 				end
 			end
-		else
-		if name == 'prepare_next' then
+		elseif name == 'of_this_life' then
+			function lib.of_this_life(others, dependents)
+				if try('exists', dependents) == 0 then
+					return others
+				end
+				local found = {}
+				for i = 1, #others do
+					if try('sismember', dependents, others[i]) == 0 then
+						found[#found + 1] = others[i]
+					end
+				end
+				return found
+			end
+		elseif name == 'prepare_next' then
 			function lib.prepare_next(item)
 				local others, problem = lib.needed(item.jid, item.depends, 1, {})
 				problem = problem or item.checked and lib.circle_of(item.jid, others)
@@ -4461,90 +3771,11 @@ local function library(stamp, now)
 					return lib.link(item.jid, others, {})
 				end
 			end
-		else
-		if name == 'read_replace' then
-			function lib.read_replace(area, given)
-				local how, claim = given.replace, given.claim
-				if how ~= 'delay' and how ~= 'due' then
-					lib.reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
-				elseif not claim or claim.m == 'for' or given.depends or given['if'] then
-					lib.reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
-				end
-				given.within = given.within and lib.number(area, 'within', given.within)
-			end
-		else
-		if name == 'read_running' then
-			function lib.read_running(run, jid)
-				return run('hmget', lib.job_key(jid), 'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts')
-			end
-		else
-			function lib.set_priority(run, jid, job, priority)
-				local queue, score = job[1], job[3] and lib.score_by_options(job, priority) or priority
-				if queue == '' then
-					lib.must_write()
-				else
-					local moved = run('zadd', lib.queue_key(queue, 'work'), 'XX', score, jid)
-					if type(moved) == 'table' then
-						return moved.err
-					end
-				end
-				try('hset', lib.job_key(jid), 'priority', priority)
-				if job[3] then
-					lib.follow_priority(jid, job, score)
-				end
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 116 then
-		if name == 'limits_named' then
-			function lib.limits_named(text, most)
-				var.met_limits, var.met_texts = var.met_limits or {}, var.met_texts or {}
-				local found = var.met_texts[text]
-				if found then
-					return found
-				end
-				found = lib.limits_of(text)
-				for i = 1, #found do
-					local name = found[i]
-					local limit = var.met_limits[name]
-					if not limit then
-						limit = lib.read_limit(name, most)
-						var.met_limits[name], var.met_limits[#var.met_limits + 1] = limit, limit
-					end
-					found[i] = limit
-				end
-				var.met_texts[text] = found
-				return found
-			end
-		else
-		if name == 'lock_special' then
-			function lib.lock_special(key, job, worker, settings)
-				local stored, seconds, more = job[9] or '', settings.lock_time, {}
-				if seconds then
-					more = {'grace', '1.0'}
-				end
-				if lib.has_option(stored, 'q') then
-					more[#more + 1] = 'x:place'
-					more[#more + 1] = job[8] or stamp
-				end
-				local ends = now + (seconds or lib.own_lock_time(stored) or settings.heartbeat)
-				var.first_own_end = math.min(var.first_own_end, ends)
-				call('hset', key, 'state', 'running', 'worker', worker, 'expires', lib.exact(ends), 'time', stamp, unpack(more))
-				return lib.exact(ends)
-			end
-		else
-		if name == 'publish_more' then
+		elseif name == 'publish_more' then
 			function lib.publish_more(event)
 				lib.publish_ours('x:log', cjson.encode(event))
 			end
-		else
-		if name == 'publish_ours' then
+		elseif name == 'publish_ours' then
 			function lib.publish_ours(channel, message)
 				if classic then
 					local heard = try('pubsub', 'numsub', prefix .. channel)
@@ -4554,8 +3785,75 @@ local function library(stamp, now)
 				end
 				lib.publish(channel, message)
 			end
-		else
-		if name == 'release_more' then
+		elseif name == 'read_batches' then
+			function lib.read_batches(area, batches, items)
+				for _, item in ipairs(items) do
+					local jid = item.given.batch
+					if jid then
+						local batch = batches[jid]
+						batch.stored = batch.stored or lib.read_batch(area, jid)
+						if item.old or #item.depends > 0 then
+							batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
+						end
+						if batch.waiting and batch.waiting[item.jid] then
+							lib.raise(area, lib.new_problem('invalid', item.jid, 'would wait for its own batch'))
+						end
+						batch.members[#batch.members + 1] = item.jid
+					end
+					if batches[item.jid] then
+						lib.raise(area, lib.new_problem('invalid', item.jid, 'is put together with its members'))
+					end
+				end
+			end
+		elseif name == 'read_changes' then
+			function lib.read_changes(area, given)
+				lib.read_policy(area, given.o)
+				return {priority = given.priority and lib.number(area, 'priority', given.priority), retries = given.retries and lib.number(area, 'retries', given.retries), tags = given.tags and lib.names(area, 'tags', given.tags), o = given.o and lib.read_options(area, given.o), drop = given.drop}
+			end
+		elseif name == 'read_failing' then
+			function lib.read_failing()
+				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
+				return lib.history_cap(values[1]), lib.retention(values[2], values[3])
+			end
+		elseif name == 'read_options' then
+			function lib.read_options(area, text, checked)
+				local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
+				if given and not checked then
+					letters, values = lib.split_options(text)
+					given = letters ~= '' and pcall(cjson.encode, values)
+				end
+				if not given then
+					lib.reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+				end
+				return (checked or lib.is_strict(string.match(text, '{.*'))) and text or lib.join_options(letters, values)
+			end
+		elseif name == 'read_replace' then
+			function lib.read_replace(area, given)
+				local how, claim = given.replace, given.claim
+				if how ~= 'delay' and how ~= 'due' then
+					lib.reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
+				elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+					lib.reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+				end
+				given.within = given.within and lib.number(area, 'within', given.within)
+			end
+		elseif name == 'read_running' then
+			function lib.read_running(run, jid)
+				return run('hmget', lib.job_key(jid), 'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts')
+			end
+		elseif name == 'registration' then
+			function lib.registration(worker)
+				local text = try('get', lib.registry_key(worker))
+				local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
+				if seen then
+					return text, seen <= now - 150
+				end
+			end
+		elseif name == 'registry_key' then
+			function lib.registry_key(worker)
+				return prefix .. 'x:worker:' .. worker
+			end
+		elseif name == 'release_more' then
 			function lib.release_more(jid)
 				local dependents = lib.job_key(jid) .. '-dependents'
 				local others = try('spop', lib.rest_key(jid), var.releasable)
@@ -4566,8 +3864,7 @@ local function library(stamp, now)
 				end
 				return #others
 			end
-		else
-		if name == 'release_some' then
+		elseif name == 'release_some' then
 			function lib.release_some(jid, others, dependents)
 				local stuck = {}
 				for i = 1, #others do
@@ -4583,7 +3880,91 @@ local function library(stamp, now)
 				end
 				lib.each_slice(call, 'sadd', dependents, stuck)
 			end
-		else
+		elseif name == 'result_field' then
+			function lib.result_field(state, time, result)
+				return state .. '|' .. (time or '') .. '|' .. result
+			end
+		elseif name == 'score_before' then
+			function lib.score_before(jid)
+				local key = lib.job_key(jid)
+				local job = try('hmget', key, 'time', 'x:parked')
+				local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+				if not name then
+					return
+				end
+				local wait = lib.limit_key(name, 'wait')
+				local score = time == (job[1] or '') and try('zscore', wait, jid)
+				try('zrem', wait, jid)
+				try('hdel', key, 'x:parked')
+				return type(score) == 'string' and score or nil, name
+			end
+		elseif name == 'set_priority' then
+			function lib.set_priority(run, jid, job, priority)
+				local queue, score = job[1], job[3] and lib.score_by_options(job, priority) or priority
+				if queue == '' then
+					lib.must_write()
+				else
+					local moved = run('zadd', lib.queue_key(queue, 'work'), 'XX', score, jid)
+					if type(moved) == 'table' then
+						return moved.err
+					end
+				end
+				try('hset', lib.job_key(jid), 'priority', priority)
+				if job[3] then
+					lib.follow_priority(jid, job, score)
+				end
+			end
+		elseif name == 'stop_limited' then
+			function lib.stop_limited(jid, stored)
+				lib.stop_all_limited({{jid = jid, stored = stored}})
+			end
+		elseif name == 'stored_claim' then
+			function lib.stored_claim(name)
+				local text = try('get', lib.unique_key(name))
+				return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+			end
+		elseif name == 'trim_history' then
+			function lib.trim_history(key, length, cap)
+				cap = cap or lib.history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+				if cap > 0 and length > cap then
+					local first = call('lindex', key, 0)
+					call('ltrim', key, -math.max(cap - 1, 1), -1)
+					call('lpush', key, first)
+				end
+			end
+		elseif name == 'unfail_group' then
+			function lib.unfail_group(group, count, queue, given)
+				if count == 0 then
+					return 0
+				end
+				local key = prefix .. 'f:' .. group
+				local jids, jobs = call('lrange', key, -count, -1), {}
+				for i = 1, #jids do
+					jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
+				end
+				lib.unfail(jobs, given)
+				call('ltrim', key, 0, -count - 1)
+				lib.drop_empty_group(group)
+				return #jids
+			end
+		elseif name == 'untrack_gone' then
+			function lib.untrack_gone(limit)
+				local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
+				local from, gone = lib.finite(try('hget', sweep, 'tracked'), 0), {}
+				local jids = try('zrange', tracked, from, from + limit - 1)
+				for i = 1, #jids do
+					if call('exists', lib.job_key(jids[i])) == 0 then
+						gone[#gone + 1] = jids[i]
+					end
+				end
+				lib.each_slice(try, 'zrem', tracked, gone)
+				if #jids == limit then
+					try('hset', sweep, 'tracked', from + limit - #gone)
+				elseif from > 0 then
+					try('hdel', sweep, 'tracked')
+				end
+			end
+		elseif name == 'wake_several' then
 			function lib.wake_several(queue, delay, n)
 				if delay >= 3600 then
 					return
@@ -4594,70 +3975,58 @@ local function library(stamp, now)
 					end
 				end
 			end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 117 then
-		if name == 'registration' then
-			function lib.registration(worker)
-				local text = try('get', lib.registry_key(worker))
-				local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
-				if seen then
-					return text, seen <= now - 150
+		elseif name == 'with_attempt' then
+			function lib.with_attempt(before, what, began, attempt)
+				attempt.what, attempt.began = what, began or nil
+				attempt.ended = attempt.ended or stamp
+				attempt.message = attempt.message and lib.first_line(attempt.message)
+				attempt.delay = attempt.delay and attempt.delay > 0 and lib.exact(attempt.delay) or nil
+				local text = (before and before .. ',\009' or '') .. cjson.encode(attempt)
+				local _, others = string.gsub(text, '\009', '')
+				for _ = 25, others do
+					text = string.match(text, '\009(.*)$')
+				end
+				return text
+			end
+		elseif name == 'write_change' then
+			function lib.write_change(item, change)
+				call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
+				if change.tags then
+					lib.remove_tags(item.jid, lib.difference(change.old_tags, change.tags, 1), 1)
+					lib.add_tags(item.jid, change.tags, 1)
+					call('hset', item.key, 'tags', lib.array(change.tags))
+				end
+				if change.o or change.drop then
+					lib.write_options(item.key, call('hget', item.key, 'x:o'), change)
 				end
 			end
-		else
-		if name == 'registry_key' then
-			function lib.registry_key(worker)
-				return prefix .. 'x:worker:' .. worker
-			end
-		else
-			function lib.result_field(state, time, result)
-				return state .. '|' .. (time or '') .. '|' .. result
-			end
-		end
-		end
-		else
-			function lib.fail_unasked(jid, queue, group, message, stored, ended)
-				local key = lib.job_key(jid)
-				lib.leave_queue(queue, jid)
-				if lib.has_option(stored, 'g') then
-					lib.leave_turns(queue, try('hget', key, 'priority'))
+		elseif name == 'write_claims' then
+			function lib.write_claims(items)
+				local set = {}
+				for i = 1, #items do
+					local jid, claim = items[i].jid, items[i].claim
+					if claim and not claim.a and claim.m ~= 'for' then
+						local n = #set
+						set[n + 1], set[n + 2] = lib.unique_key(claim.k), '0 ' .. jid
+					elseif claim then
+						lib.write_claim(jid, claim)
+					end
 				end
-				for _, other in ipairs(try('smembers', key .. '-dependencies')) do
-					lib.undepend(jid, other)
-				end
-				local cap, keep = lib.read_failing()
-				lib.mark_exhausted(jid, queue, group, lib.failure_json(group, message, math.floor(now), ''), cap)
-				lib.publish('log', cjson.encode({jid = jid, event = 'failed', worker = '', group = group, message = message}))
-				ended(jid, stored, 'failed')
-				if keep then
-					lib.file_failure(jid, group, keep, stored)
+				if #set > 0 then
+					call('mset', unpack(set))
 				end
 			end
-		end
-		end
-		end
 		end
 		end
 		else
 		if length < 14 then
-		byte = string.byte(name, 1)
-		if byte < 112 then
-		if byte < 102 then
-		if byte < 99 then
-		if byte < 98 then
 		if name == 'adopt_history' then
 			function lib.adopt_history(jid, text)
 				if text then
 					lib.move_history(jid, text)
 				end
 			end
-		else
+		elseif name == 'all_completed' then
 			function lib.all_completed(items)
 				local lives, over, claiming, known = {}, {}, {}, {}
 				for i = 1, #items do
@@ -4690,8 +4059,7 @@ local function library(stamp, now)
 				end
 				return over[1] ~= nil
 			end
-		end
-		else
+		elseif name == 'backoff_delay' then
 			function lib.backoff_delay(text, retries, remaining, settings)
 				local own = lib.list_of(text)
 				local initial = lib.finite(own.initial_delay, lib.finite(settings.initial_delay, 0))
@@ -4701,10 +4069,7 @@ local function library(stamp, now)
 				local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
 				return lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
 			end
-		end
-		else
-		if byte < 101 then
-		if byte < 100 then
+		elseif name == 'count_buckets' then
 			function lib.count_buckets(durations)
 				local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
 				for i = 1, #durations do
@@ -4725,7 +4090,7 @@ local function library(stamp, now)
 				seen.s0 = short
 				return fields, seen
 			end
-		else
+		elseif name == 'delete_failed' then
 			function lib.delete_failed(jid, forced)
 				local key = lib.job_key(jid)
 				local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
@@ -4745,9 +4110,7 @@ local function library(stamp, now)
 				end
 				return 'deleted'
 			end
-		end
-		else
-		if name == 'end_of_record' then
+		elseif name == 'end_of_record' then
 			function lib.end_of_record(stored)
 				local _, values = lib.split_options(stored)
 				local seconds = lib.finite(values.k)
@@ -4757,17 +4120,11 @@ local function library(stamp, now)
 				local ends = lib.end_in_state(values, 'complete', now)
 				return ends and lib.exact(ends)
 			end
-		else
+		elseif name == 'extra_members' then
 			function lib.extra_members(jid, stored, state, time)
 				return lib.options_member(stored) .. lib.progress_member(jid, stored) .. lib.parked_member(jid, stored, state, time)
 			end
-		end
-		end
-		end
-		else
-		if byte < 108 then
-		if byte < 105 then
-		if name == 'finite_values' then
+		elseif name == 'finite_values' then
 			function lib.finite_values(values)
 				local found = {}
 				for key, value in pairs(values) do
@@ -4778,14 +4135,12 @@ local function library(stamp, now)
 				end
 				return found
 			end
-		else
+		elseif name == 'forget_untold' then
 			function lib.forget_untold(jid)
 				call('del', lib.rest_key(jid))
 				call('zrem', prefix .. 'x:rest', jid)
 			end
-		end
-		else
-		if byte < 107 then
+		elseif name == 'is_left_alone' then
 			function lib.is_left_alone(condition, state)
 				if condition == 'finished' then
 					return state ~= 'complete' and state ~= 'failed'
@@ -4794,8 +4149,7 @@ local function library(stamp, now)
 				end
 				return true
 			end
-		else
-		if name == 'keep_followed' then
+		elseif name == 'keep_followed' then
 			function lib.keep_followed(given, old)
 				local claim = given.claim
 				if claim and old and old.a and old.k == claim.k then
@@ -4803,23 +4157,18 @@ local function library(stamp, now)
 					given.o = lib.with_value(given.o, 'u', claim)
 				end
 			end
-		else
+		elseif name == 'know_unlisted' then
 			function lib.know_unlisted(queue)
 				local listed = try('zscore', prefix .. 'queues', queue)
 				if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
 					lib.publish_queue(queue)
 				end
 			end
-		end
-		end
-		end
-		else
-		if byte < 110 then
-		if byte < 109 then
+		elseif name == 'lifetime_name' then
 			function lib.lifetime_name(letter)
 				return letter == 's' and 'StartBy' or 'TTL'
 			end
-		else
+		elseif name == 'merge_options' then
 			function lib.merge_options(old, given, ended)
 				local gone = (given.drop or '') .. (ended and 'strwn' or '')
 				if not given.o and gone == '' then
@@ -4844,35 +4193,24 @@ local function library(stamp, now)
 				end
 				return letters == '' and '' or lib.join_options(letters, values)
 			end
-		end
-		else
-		if byte < 111 then
+		elseif name == 'not_depending' then
 			function lib.not_depending(jid, state)
 				if not state and not classic then
 					return lib.no_job(jid)
 				end
 				return lib.new_problem('not_depending', jid, lib.is('not in the depends state: ' .. tostring(state)))
 			end
-		else
-		if name == 'own_lock_time' then
+		elseif name == 'own_lock_time' then
 			function lib.own_lock_time(text)
 				local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
 				local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
 				return seconds > 0 and seconds < math.huge and seconds or nil
 			end
-		else
+		elseif name == 'own_stats_key' then
 			function lib.own_stats_key(day, queue)
 				return prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
 			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 115 then
-		if byte < 114 then
-		if name == 'parked_member' then
+		elseif name == 'parked_member' then
 			function lib.parked_member(jid, stored, state, time)
 				if state ~= 'scheduled' or not lib.has_option(stored, 'c') then
 					return ''
@@ -4880,8 +4218,7 @@ local function library(stamp, now)
 				local name = lib.parked_by(state, time, try('hget', lib.job_key(jid), 'x:parked'))
 				return name and ',"parked":' .. cjson.encode(name) or ''
 			end
-		else
-		if name == 'progress_json' then
+		elseif name == 'progress_json' then
 			function lib.progress_json(text)
 				local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
 				for i = 1, 4 do
@@ -4893,14 +4230,11 @@ local function library(stamp, now)
 				end
 				return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] .. ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
 			end
-		else
+		elseif name == 'publish_queue' then
 			function lib.publish_queue(queue)
 				lib.publish_ours('x:queues', queue)
 			end
-		end
-		end
-		else
-		if name == 'read_max_rate' then
+		elseif name == 'read_max_rate' then
 			function lib.read_max_rate(queue, text, most)
 				local rate, per = string.match(type(text) == 'string' and text or '', '^(%d+)/(%S+)$')
 				rate, per = lib.finite(rate, 0), lib.finite(per, 0)
@@ -4908,21 +4242,18 @@ local function library(stamp, now)
 					return {rate = rate, per = per, list = prefix .. 'x:rate:' .. queue, most = most, started = 0}
 				end
 			end
-		else
-		if name == 'read_settings' then
+		elseif name == 'read_settings' then
 			function lib.read_settings(queue)
 				local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
 				local heartbeat = lib.lock_time(values[1], values[2])
 				return {heartbeat = heartbeat, max_concurrency = lib.finite(values[3], 0), cap = lib.history_cap(values[4]), tracked = true, max_rate = values[5]}
 			end
-		else
-		if name == 'reject_number' then
+		elseif name == 'reject_number' then
 			function lib.reject_number(area, name, text)
 				local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
 				lib.reject(area, 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text))
 			end
-		else
-		if name == 'release_claim' then
+		elseif name == 'release_claim' then
 			function lib.release_claim(jid, stored, state)
 				local claim = lib.claim_of(stored)
 				if not claim then
@@ -4939,7 +4270,7 @@ local function library(stamp, now)
 					call('del', lib.unique_key(claim.k), lib.before_key(claim.k))
 				end
 			end
-		else
+		elseif name == 'return_parked' then
 			function lib.return_parked(limit)
 				local wait, returned, passed = lib.limit_key(limit.name, 'wait'), 0, 0
 				local given, closed = {}, {}
@@ -4972,20 +4303,12 @@ local function library(stamp, now)
 				end
 				return returned
 			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 116 then
-		if name == 'score_in_work' then
+		elseif name == 'score_in_work' then
 			function lib.score_in_work(jid, queue, job)
 				local limit = lib.parked_by(job.state, job.time, job.parked)
 				return call('zscore', limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work'), jid)
 			end
-		else
-		if name == 'settle_limits' then
+		elseif name == 'settle_limits' then
 			function lib.settle_limits()
 				local kept = false
 				for _, limit in ipairs(var.met_limits or var.none) do
@@ -5008,8 +4331,7 @@ local function library(stamp, now)
 				var.met_limits = nil
 				return kept
 			end
-		else
-		if name == 'settle_result' then
+		elseif name == 'settle_result' then
 			function lib.settle_result(item, state, queue)
 				local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'x:result', lib.result_field(state, stamp, item.result)}
 				if item.data ~= '' then
@@ -5018,8 +4340,7 @@ local function library(stamp, now)
 				end
 				call('hset', item.key, unpack(fields))
 			end
-		else
-		if name == 'split_options' then
+		elseif name == 'split_options' then
 			function lib.split_options(text)
 				local letters, body = string.match(text or '', '^(%a+)|(.*)$')
 				local ok, values = pcall(cjson.decode, body or '')
@@ -5028,18 +4349,11 @@ local function library(stamp, now)
 				end
 				return '', {}
 			end
-		else
+		elseif name == 'string_or_nil' then
 			function lib.string_or_nil(value)
 				return type(value) == 'string' and value or nil
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 119 then
-		if byte < 117 then
-		if name == 'tally_expired' then
+		elseif name == 'tally_expired' then
 			function lib.tally_expired(queue)
 				local day = lib.day_of(now)
 				local key = lib.own_stats_key(day, queue)
@@ -5047,13 +4361,12 @@ local function library(stamp, now)
 					lib.expire_stats(key, day)
 				end
 			end
-		else
+		elseif name == 'tally_failure' then
 			function lib.tally_failure(queue)
 				lib.tally(lib.day_of(now), queue, 'failures', 1)
 				lib.tally(lib.day_of(now), queue, 'failed', 1)
 			end
-		end
-		else
+		elseif name == 'unusual_entry' then
 			function lib.unusual_entry(text)
 				local item = lib.list_of(text)
 				local object = item[3]
@@ -5065,16 +4378,13 @@ local function library(stamp, now)
 				local ok, encoded = pcall(cjson.encode, object)
 				return ok and encoded or '{}'
 			end
-		end
-		else
-		if name == 'wake_for_slot' then
+		elseif name == 'wake_for_slot' then
 			function lib.wake_for_slot(queue)
 				if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
 					lib.wake(queue)
 				end
 			end
-		else
-		if name == 'write_options' then
+		elseif name == 'write_options' then
 			function lib.write_options(key, old, given)
 				local text = lib.merge_options(old, given)
 				if text == '' then
@@ -5083,7 +4393,7 @@ local function library(stamp, now)
 					call('hset', key, 'x:o', text)
 				end
 			end
-		else
+		elseif name == 'write_summary' then
 			function lib.write_summary(key, total, mean, vk, asked, counts, values)
 				local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
 				for i = 4, #asked do
@@ -5093,65 +4403,51 @@ local function library(stamp, now)
 				try('hset', key, unpack(update))
 			end
 		end
-		end
-		end
-		end
-		end
-		end
 		else
-		if length < 15 then
-		byte = string.byte(name, 9)
-		if byte < 104 then
-		if byte < 99 then
-		if byte < 97 then
-			function lib.wake_for_limit(option)
-				local queue = string.match(option, '^(.+)%-max%-concurrency$') or string.match(option, '^(.+)%-max%-rate$')
-				if queue then
-					lib.wake(queue)
+		if name == 'count_existing' then
+			function lib.count_existing(keys)
+				local count = 0
+				for from = 1, #keys, 1000 do
+					count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
 				end
+				return count
 			end
-		else
-		if name == 'forget_failure' then
+		elseif name == 'delete_expired' then
+			function lib.delete_expired(jid, tags)
+				local key = lib.job_key(jid)
+				try('zrem', prefix .. 'completed', jid)
+				lib.remove_tags(jid, lib.names_of(tags), 1)
+				call('del', key, key .. '-history', key .. '-dependencies')
+				lib.note_life(jid)
+			end
+		elseif name == 'forget_failure' then
 			function lib.forget_failure(jid, queue, failure, count)
 				local details = lib.list_of(failure)
 				lib.leave_group(jid, details, count)
 				lib.uncount_failure(queue, details)
 				lib.unfile_failures({jid})
 			end
-		else
+		elseif name == 'lost_with_room' then
+			function lib.lost_with_room(queue, wanted)
+				local jids = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, wanted)
+				local bytes = var.taken_bytes
+				for i = 1, #jids do
+					local size = lib.finite(try('hstrlen', lib.job_key(jids[i]), 'data'), 0)
+					bytes = bytes + size
+					if bytes > var.most_bytes and bytes > size then
+						return i - 1
+					end
+				end
+				return wanted
+			end
+		elseif name == 'mark_exhausted' then
 			function lib.mark_exhausted(jid, queue, group, failure, cap)
 				lib.record(lib.job_key(jid), lib.entry(now, '"failed"', cjson.encode({group = group})), cap)
 				call('hset', lib.job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
 				lib.tally_failure(queue)
 				lib.publish_tracked('failed', jid)
 			end
-		end
-		end
-		else
-		if byte < 101 then
-			function lib.release_claims(items)
-				local claims, keys, jids, gone = {}, {}, {}, {}
-				for i = 1, #items do
-					local jid, stored = items[i].jid, items[i].stored
-					local claim = lib.claim_of(stored)
-					if claim and claim.a then
-						lib.release_claim(jid, stored, 'complete')
-					elseif claim and claim.m ~= 'for' then
-						local n = #keys + 1
-						claims[n], keys[n], jids[n] = claim, lib.unique_key(claim.k), jid
-					end
-				end
-				local held = #keys > 0 and try('mget', unpack(keys))
-				for n = 1, #keys do
-					if held[n] == '0 ' .. jids[n] then
-						local at = #gone
-						gone[at + 1], gone[at + 2] = keys[n], lib.before_key(claims[n].k)
-					end
-				end
-				lib.each_slice(call, 'del', prefix .. 'x:none', gone)
-			end
-		else
-		if name == 'move_scheduled' then
+		elseif name == 'move_scheduled' then
 			function lib.move_scheduled(queue, limit)
 				local scheduled = lib.queue_key(queue, 'scheduled')
 				local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
@@ -5167,7 +4463,15 @@ local function library(stamp, now)
 				lib.each_slice(call, 'zrem', scheduled, due)
 				lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
 			end
-		else
+		elseif name == 'options_member' then
+			function lib.options_member(text)
+				local letters = lib.split_options(text)
+				if letters == '' then
+					return ''
+				end
+				return ',"x":' .. string.match(text, '|(.*)$')
+			end
+		elseif name == 'read_lifetimes' then
 			function lib.read_lifetimes(area, text, delay)
 				local letters, values = lib.split_options(text)
 				if letters == '' then
@@ -5191,34 +4495,7 @@ local function library(stamp, now)
 				end
 				return lib.join_options(letters, values)
 			end
-		end
-		end
-		end
-		else
-		if byte < 108 then
-		if byte < 105 then
-			function lib.lost_with_room(queue, wanted)
-				local jids = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, wanted)
-				local bytes = var.taken_bytes
-				for i = 1, #jids do
-					local size = lib.finite(try('hstrlen', lib.job_key(jids[i]), 'data'), 0)
-					bytes = bytes + size
-					if bytes > var.most_bytes and bytes > size then
-						return i - 1
-					end
-				end
-				return wanted
-			end
-		else
-		if name == 'count_existing' then
-			function lib.count_existing(keys)
-				local count = 0
-				for from = 1, #keys, 1000 do
-					count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-				end
-				return count
-			end
-		else
+		elseif name == 'refuse_circles' then
 			function lib.refuse_circles(items)
 				local changes
 				for _, item in ipairs(items) do
@@ -5231,30 +4508,11 @@ local function library(stamp, now)
 					end
 				end
 			end
-		end
-		end
-		else
-		if byte < 115 then
-		if byte < 109 then
-			function lib.without_letter(text, letter)
-				local letters, body = string.match(text, '^(%a+)(|.*)$')
-				if not letters then
-					return ''
-				end
-				letters = string.gsub(letters, letter, '')
-				return letters == '' and '' or letters .. body
+		elseif name == 'reject_missing' then
+			function lib.reject_missing(area, name)
+				lib.reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
 			end
-		else
-			function lib.options_member(text)
-				local letters = lib.split_options(text)
-				if letters == '' then
-					return ''
-				end
-				return ',"x":' .. string.match(text, '|(.*)$')
-			end
-		end
-		else
-		if byte < 120 then
+		elseif name == 'relations_json' then
 			function lib.relations_json(jid)
 				local dependents = lib.job_key(jid) .. '-dependents'
 				local dependencies = lib.job_key(jid) .. '-dependencies'
@@ -5263,69 +4521,50 @@ local function library(stamp, now)
 				end
 				return ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
 			end
-		else
-			function lib.delete_expired(jid, tags)
-				local key = lib.job_key(jid)
-				try('zrem', prefix .. 'completed', jid)
-				lib.remove_tags(jid, lib.names_of(tags), 1)
-				call('del', key, key .. '-history', key .. '-dependencies')
-				lib.note_life(jid)
-			end
-		end
-		end
-		end
-		end
-		else
-		if length < 16 then
-		byte = string.byte(name, 3)
-		if byte < 108 then
-		if byte < 98 then
-			function lib.leave_all_turns(queue, jobs, count)
-				local left = {}
-				for i = 1, count do
-					local job = jobs[i]
-					local priority = job[9] and lib.has_option(job[9], 'g') and (job[3] or '0')
-					if priority and not left[priority] then
-						left[priority] = true
-						lib.leave_turns(queue, priority)
+		elseif name == 'release_claims' then
+			function lib.release_claims(items)
+				local claims, keys, jids, gone = {}, {}, {}, {}
+				for i = 1, #items do
+					local jid, stored = items[i].jid, items[i].stored
+					local claim = lib.claim_of(stored)
+					if claim and claim.a then
+						lib.release_claim(jid, stored, 'complete')
+					elseif claim and claim.m ~= 'for' then
+						local n = #keys + 1
+						claims[n], keys[n], jids[n] = claim, lib.unique_key(claim.k), jid
 					end
 				end
+				local held = #keys > 0 and try('mget', unpack(keys))
+				for n = 1, #keys do
+					if held[n] == '0 ' .. jids[n] then
+						local at = #gone
+						gone[at + 1], gone[at + 2] = keys[n], lib.before_key(claims[n].k)
+					end
+				end
+				lib.each_slice(call, 'del', prefix .. 'x:none', gone)
 			end
-		else
-		if byte < 99 then
-		if name == 'publish_advance' then
-			function lib.publish_advance(item, woken)
-				if woken or not classic then
-					lib.publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
-				else
-					lib.publish('log', cjson.encode({jid = item.jid, event = 'advanced', queue = item.queue, to = item.next}))
+		elseif name == 'wake_for_limit' then
+			function lib.wake_for_limit(option)
+				local queue = string.match(option, '^(.+)%-max%-concurrency$') or string.match(option, '^(.+)%-max%-rate$')
+				if queue then
+					lib.wake(queue)
 				end
 			end
-		else
-			function lib.publish_tracked(channel, jid)
-				if lib.is_tracked(jid) then
-					lib.publish(channel, jid)
+		elseif name == 'without_letter' then
+			function lib.without_letter(text, letter)
+				local letters, body = string.match(text, '^(%a+)(|.*)$')
+				if not letters then
+					return ''
 				end
-			end
-		end
-		else
-		if byte < 102 then
-			function lib.uncount_failure(queue, failure)
-				local at = lib.finite(failure.when)
-				if at and queue then
-					lib.tally(lib.day_of(at), queue, 'failed', -1)
-				end
-			end
-		else
-			function lib.unfile_failures(jids)
-				lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
+				letters = string.gsub(letters, letter, '')
+				return letters == '' and '' or letters .. body
 			end
 		end
 		end
 		end
 		else
-		if byte < 111 then
-		if byte < 109 then
+		if length < 17 then
+		if length < 16 then
 		if name == 'allowed_by_rate' then
 			function lib.allowed_by_rate(queue, settings, wanted)
 				local limit = lib.read_max_rate(queue, settings.max_rate, wanted)
@@ -5338,34 +4577,11 @@ local function library(stamp, now)
 				end
 				return limit.started
 			end
-		else
-			function lib.follow_priority(jid, job, score)
-				if job[4] then
-					lib.move_parked(jid, job[4], score)
-				elseif lib.has_option(job[3], 'g') and job[2] == 'waiting' then
-					lib.leave_turns(job[1], job[5])
-				end
+		elseif name == 'attempts_member' then
+			function lib.attempts_member(text)
+				return ',"attempts":' .. (lib.readable('[' .. text .. ']') or empty_list)
 			end
-		end
-		else
-			function lib.renew_lifetimes(text)
-				local letters, values = lib.split_options(text)
-				if not lib.has_any(letters, 'st') then
-					return text
-				end
-				values.put = math.floor(now)
-				return lib.join_options(letters, values)
-			end
-		end
-		else
-		if byte < 112 then
-			function lib.progress_member(jid, stored)
-				local text = lib.has_option(stored, 'p') and try('hget', lib.job_key(jid), 'x:progress')
-				local shown = type(text) == 'string' and lib.progress_json(text)
-				return shown and ',"progress":' .. shown or ''
-			end
-		else
-		if byte < 116 then
+		elseif name == 'dependents_from' then
 			function lib.dependents_from(jid, cursor)
 				local key = lib.job_key(jid) .. '-dependents'
 				local all = cursor == '0' and try('srandmember', key, var.tellable + 1)
@@ -5375,19 +4591,68 @@ local function library(stamp, now)
 				local page = try('sscan', key, cursor, 'COUNT', var.tellable)
 				return page[2] or var.none, page[1] or '0'
 			end
-		else
-			function lib.attempts_member(text)
-				return ',"attempts":' .. (lib.readable('[' .. text .. ']') or empty_list)
+		elseif name == 'follow_priority' then
+			function lib.follow_priority(jid, job, score)
+				if job[4] then
+					lib.move_parked(jid, job[4], score)
+				elseif lib.has_option(job[3], 'g') and job[2] == 'waiting' then
+					lib.leave_turns(job[1], job[5])
+				end
+			end
+		elseif name == 'leave_all_turns' then
+			function lib.leave_all_turns(queue, jobs, count)
+				local left = {}
+				for i = 1, count do
+					local job = jobs[i]
+					local priority = job[9] and lib.has_option(job[9], 'g') and (job[3] or '0')
+					if priority and not left[priority] then
+						left[priority] = true
+						lib.leave_turns(queue, priority)
+					end
+				end
+			end
+		elseif name == 'progress_member' then
+			function lib.progress_member(jid, stored)
+				local text = lib.has_option(stored, 'p') and try('hget', lib.job_key(jid), 'x:progress')
+				local shown = type(text) == 'string' and lib.progress_json(text)
+				return shown and ',"progress":' .. shown or ''
+			end
+		elseif name == 'publish_advance' then
+			function lib.publish_advance(item, woken)
+				if woken or not classic then
+					lib.publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
+				else
+					lib.publish('log', cjson.encode({jid = item.jid, event = 'advanced', queue = item.queue, to = item.next}))
+				end
+			end
+		elseif name == 'publish_tracked' then
+			function lib.publish_tracked(channel, jid)
+				if lib.is_tracked(jid) then
+					lib.publish(channel, jid)
+				end
+			end
+		elseif name == 'renew_lifetimes' then
+			function lib.renew_lifetimes(text)
+				local letters, values = lib.split_options(text)
+				if not lib.has_any(letters, 'st') then
+					return text
+				end
+				values.put = math.floor(now)
+				return lib.join_options(letters, values)
+			end
+		elseif name == 'uncount_failure' then
+			function lib.uncount_failure(queue, failure)
+				local at = lib.finite(failure.when)
+				if at and queue then
+					lib.tally(lib.day_of(at), queue, 'failed', -1)
+				end
+			end
+		elseif name == 'unfile_failures' then
+			function lib.unfile_failures(jids)
+				lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
 			end
 		end
-		end
-		end
-		end
 		else
-		if length < 17 then
-		byte = string.byte(name, 1)
-		if byte < 110 then
-		if byte < 100 then
 		if name == 'check_dependents' then
 			function lib.check_dependents(jid, among, n)
 				local dependents = lib.dependents_beyond(call, jid, among, n)
@@ -5397,23 +4662,20 @@ local function library(stamp, now)
 				end
 				return dependents
 			end
-		else
+		elseif name == 'check_limit_name' then
 			function lib.check_limit_name(area, name)
 				if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
 					lib.reject(area, 'This is no name of a limit: ' .. string.sub(tostring(name), 1, 200))
 				end
 				return name
 			end
-		end
-		else
-		if byte < 102 then
+		elseif name == 'drop_empty_group' then
 			function lib.drop_empty_group(group)
 				if call('exists', prefix .. 'f:' .. group) == 0 then
 					try('srem', prefix .. 'failures', group)
 				end
 			end
-		else
-		if name == 'forget_completed' then
+		elseif name == 'forget_completed' then
 			function lib.forget_completed(items)
 				local keys, jids = {}, {}
 				for i = 1, #items do
@@ -5428,18 +4690,14 @@ local function library(stamp, now)
 				lib.each_slice(try, 'zrem', prefix .. 'x:until', jids)
 				lib.each_slice(call, 'del', prefix .. 'x:none', keys)
 			end
-		else
+		elseif name == 'fractional_score' then
 			function lib.fractional_score(n, priority)
 				if n == 0 then
 					return lib.work_score(now, priority)
 				end
 				return lib.work_score(now + n * lib.apart(lib.finite(priority, 0)), priority)
 			end
-		end
-		end
-		end
-		else
-		if byte < 112 then
+		elseif name == 'note_all_started' then
 			function lib.note_all_started(jobs, n, locks, common)
 				local ends, score
 				for i = 1, n do
@@ -5458,9 +4716,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
-		if byte < 115 then
-		if name == 'prune_histograms' then
+		elseif name == 'prune_histograms' then
 			function lib.prune_histograms(kind, day, queue)
 				local from = lib.days_kept('histogram-history', 7)
 				local to = math.min(lib.days_kept('stats-history', 30), from + 90)
@@ -5480,7 +4736,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
+		elseif name == 'publish_unfailed' then
 			function lib.publish_unfailed(jobs)
 				local queues, events = {}, {}
 				for i = 1, #jobs do
@@ -5497,15 +4753,13 @@ local function library(stamp, now)
 					lib.publish_more(events[queues[i]])
 				end
 			end
-		end
-		else
-		if name == 'score_by_options' then
+		elseif name == 'score_by_options' then
 			function lib.score_by_options(job, priority)
 				if lib.has_option(job[3], 'g') and (job[2] == 'waiting' or job[4]) then
 					return lib.fair_score(job[1], priority, job[3], {})
 				end
 			end
-		else
+		elseif name == 'stop_all_limited' then
 			function lib.stop_all_limited(items)
 				local found, jids, seen = {}, {}, {}
 				for i = 1, #items do
@@ -5537,12 +4791,9 @@ local function library(stamp, now)
 			end
 		end
 		end
-		end
-		end
 		else
 		if length < 18 then
-		byte = string.byte(name, 1)
-		if byte < 114 then
+		if name == 'dependents_beyond' then
 			function lib.dependents_beyond(run, jid, among, n)
 				local key = lib.job_key(jid) .. '-dependents'
 				local found = run('srandmember', key, 10 + 1)
@@ -5551,37 +4802,14 @@ local function library(stamp, now)
 				end
 				return run('srandmember', key, n + 1)
 			end
-		else
+		elseif name == 'read_dependencies' then
 			function lib.read_dependencies(area, text)
 				return lib.check_dependencies(area, lib.names(area, 'depends', text), 1)
 			end
 		end
 		else
-		if length < 19 then
-		byte = string.byte(name, 8)
-		if byte < 109 then
-		if byte < 98 then
-			function lib.release_dependents(jid)
-				local dependents = lib.job_key(jid) .. '-dependents'
-				local count = try('scard', dependents)
-				if count == 0 or type(count) == 'table' or count > var.releasable and lib.leave_rest(jid, dependents) then
-					return
-				end
-				local others = call('smembers', dependents)
-				var.releasable = var.releasable - #others
-				call('del', dependents)
-				lib.release_some(jid, others, dependents)
-			end
-		else
-		if byte < 101 then
-			function lib.read_job_to_cancel(jid, most)
-				local key = lib.job_key(jid)
-				local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
-				key = key .. '-dependencies'
-				job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
-				return job
-			end
-		else
+		if length < 20 then
+		if name == 'check_dependencies' then
 			function lib.check_dependencies(area, list, first)
 				for i = first, #list do
 					if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or string.find(list[i], '%-dependencies$') then
@@ -5590,10 +4818,16 @@ local function library(stamp, now)
 				end
 				return list
 			end
-		end
-		end
-		else
-		if byte < 110 then
+		elseif name == 'children_with_room' then
+			function lib.children_with_room(queue, wanted, bytes)
+				local largest = 1
+				local due = call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, stamp, 'LIMIT', 0, wanted)
+				for i = 1, #due do
+					largest = math.max(largest, lib.finite(try('hstrlen', lib.recur_key(due[i]), 'data'), 0))
+				end
+				return math.max(1, math.min(wanted, math.floor(bytes / largest)))
+			end
+		elseif name == 'put_from_arguments' then
 			function lib.put_from_arguments(at)
 				local queue = lib.named('Queue', 'queue', ARGV[at + 1])
 				local puts = lib.new_puts(ARGV[at])
@@ -5605,25 +4839,34 @@ local function library(stamp, now)
 				end
 				return item.jid
 			end
-		else
-		if byte < 115 then
-			function lib.children_with_room(queue, wanted, bytes)
-				local largest = 1
-				local due = call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, stamp, 'LIMIT', 0, wanted)
-				for i = 1, #due do
-					largest = math.max(largest, lib.finite(try('hstrlen', lib.recur_key(due[i]), 'data'), 0))
-				end
-				return math.max(1, math.min(wanted, math.floor(bytes / largest)))
+		elseif name == 'read_job_to_cancel' then
+			function lib.read_job_to_cancel(jid, most)
+				local key = lib.job_key(jid)
+				local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
+				key = key .. '-dependencies'
+				job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
+				return job
 			end
-		else
+		elseif name == 'read_lost_settings' then
 			function lib.read_lost_settings(cap)
 				local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history', 'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
 				return {cap = cap, grace = lib.finite(values[1], 10), keep_failed = lib.retention(values[2], values[5]), initial_delay = values[3], factor = values[4]}
 			end
-		end
-		end
+		elseif name == 'release_dependents' then
+			function lib.release_dependents(jid)
+				local dependents = lib.job_key(jid) .. '-dependents'
+				local count = try('scard', dependents)
+				if count == 0 or type(count) == 'table' or count > var.releasable and lib.leave_rest(jid, dependents) then
+					return
+				end
+				local others = call('smembers', dependents)
+				var.releasable = var.releasable - #others
+				call('del', dependents)
+				lib.release_some(jid, others, dependents)
+			end
 		end
 		else
+		if name == 'publish_each_tracked' then
 			function lib.publish_each_tracked(channel, jids)
 				local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
 				for i = 1, #scores do
@@ -5632,9 +4875,6 @@ local function library(stamp, now)
 					end
 				end
 			end
-		end
-		end
-		end
 		end
 		end
 		end
@@ -5650,7 +4890,7 @@ if command == 'retry' then
 	var = {}
 	local function required(area, name, text)
 		if not text then
-			library(stamp, now).reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
+			library(stamp, now).reject_missing(area, name)
 		end
 		return text
 	end
@@ -5706,25 +4946,27 @@ if command == 'retry' then
 	repeat
 		local worker = required('Retry', 'worker', ARGV[5])
 		local problem3
-		do
+		repeat
 			local key = prefix .. 'j:' .. item.jid
 			local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
 			local problem2 = job.err and job or not item.anybody and not_owned('Retry', item.jid, job[3], job[2], worker, job[8], item.since)
 			if problem2 then
 				problem3 = problem2
+				break
 			elseif not job[1] then
 				problem3 = library(stamp, now).no_queue(item.jid)
+				break
 			elseif item.here and item.queue ~= job[1] then
 				problem3 = library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. job[1]))
-			else
-				item.key, item.current, item.priority = key, job[1], job[4]
-				item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-				item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
-				if item.result then
-					item.ended = library(stamp, now).result_field('failed', job[8], item.result)
-				end
+				break
 			end
-		end
+			item.key, item.current, item.priority = key, job[1], job[4]
+			item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+			item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
+			if item.result then
+				item.ended = library(stamp, now).result_field('failed', job[8], item.result)
+			end
+		until true
 		if problem3 then
 			problem = problem3
 			break
@@ -5740,7 +4982,7 @@ if command == 'retry' then
 			break
 		end
 		local state
-		do
+		repeat
 			local score = finite(item.priority, 0) - now / 10000000000
 			local state2, part = 'waiting', 'work'
 			if item.delay > 0 then
@@ -5749,18 +4991,19 @@ if command == 'retry' then
 			local reply
 			do
 				local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
-				reply = try('zadd', key, score2, member)
-				if type(reply) == 'table' then
+				local reply2 = try('zadd', key, score2, member)
+				if type(reply2) == 'table' then
 					call('del', prefix .. 'x:none')
-					reply = try('zadd', key, score2, member)
+					reply2 = try('zadd', key, score2, member)
 				end
+				reply = reply2
 			end
 			if type(reply) == 'table' then
 				state, problem3 = nil, reply
-			else
-				state, problem3 = state2
+				break
 			end
-		end
+			state, problem3 = state2
+		until true
 		if problem3 then
 			problem = problem3
 			break
@@ -5798,7 +5041,7 @@ if command == 'retry' then
 		if queue ~= item.current then
 			library(stamp, now).know_unlisted(queue)
 			var.has_filled = true
-			if call('exists', prefix .. 'x:empty') == 1 and try('sadd', prefix .. 'x:filled', queue) == 1 then
+			if (call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
 				call('expire', prefix .. 'x:filled', 1)
 			end
 		end
@@ -5813,7 +5056,6 @@ if command == 'retry' then
 	return item.remaining
 elseif command == 'put' then
 	var = {none = {}}
-	local none = var.none
 	local function options(area, first, last)
 		local found = {}
 		if last < first then
@@ -5833,18 +5075,18 @@ elseif command == 'put' then
 			local text = ARGV[3 + 1]
 			local text2 = text ~= '' and text
 			if not text2 then
-				library(stamp, now).reject('Queue', 'no queue name provided')
+				library(stamp, now).reject_missing('Queue', 'queue')
 			end
 			queue = text2
 		end
 		local puts = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
 		local item
-		do
+		repeat
 			local jid, klass, data, delay, first, last, checked = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5], 3 + 6, #ARGV
 			if not klass then
 				library(stamp, now).reject('Put', 'Arg "klass" missing')
 			end
-			local given, before = none, nil
+			local given, before = var.none, nil
 			if last == first + 1 and ARGV[first] == 'new' then
 				checked = 'new'
 			elseif last >= first then
@@ -5869,20 +5111,20 @@ elseif command == 'put' then
 			do
 				local text = jid ~= '' and jid
 				if not text then
-					library(stamp, now).reject('Put', 'Arg "jid" missing')
+					library(stamp, now).reject_missing('Put', 'jid')
 				end
 			end
-			if given == none then
+			if given == var.none then
 				item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
-			else
-				local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
-				if not before then
-					library(stamp, now).add_given(puts, job, given)
-					library(stamp, now).note_options(puts, job, delay, first, last)
-				end
-				item = job
+				break
 			end
-		end
+			local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
+			if not before then
+				library(stamp, now).add_given(puts, job, given)
+				library(stamp, now).note_options(puts, job, delay, first, last)
+			end
+			item = job
+		until true
 		puts.items[1], puts.groups[1] = item, puts.items
 		local left
 		do
@@ -5900,9 +5142,13 @@ elseif command == 'put' then
 					plain = false
 				end
 			end
-			local existing = 0
-			for from = 1, #keys, 1000 do
-				existing = existing + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+			local existing
+			do
+				local count = 0
+				for from = 1, #keys, 1000 do
+					count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+				end
+				existing = count
 			end
 			local tracked, known_empty = false, false
 			if existing > 0 then
@@ -5913,8 +5159,9 @@ elseif command == 'put' then
 				known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
 				plain = plain and existing == (known_empty and 1 or 0)
 			end
+			local found
 			if not plain then
-				left = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
+				found = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
 			end
 			for g = 1, #groups do
 				if groups[g][1] then
@@ -5933,7 +5180,7 @@ elseif command == 'put' then
 							first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
 						end
 						local digits = first and #group > 1 and string.sub(first, 4) + 0
-						local work, n = none, 0
+						local work, n = var.none, 0
 						for i = 1, #group do
 							local item = group[i]
 							if item.waits then
@@ -5987,7 +5234,7 @@ elseif command == 'put' then
 								library(stamp, now).add_tags(item.jid, item.tags, 1)
 								tags = cjson.encode(item.tags)
 							end
-							call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
+							call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
 							if item.waits then
 								library(stamp, now).keep_delay(key, item.delay, item.checked)
 							end
@@ -6033,13 +5280,16 @@ elseif command == 'put' then
 						end
 					end
 					if idle2 and #group == 1 and group[1].delay == 0 then
-						local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
-						if name then
+						repeat
+							local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
+							if not name then
+								break
+							end
 							local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
 							if woken == 0 or type(woken) ~= 'number' then
 								library(stamp, now).wake(queue)
 							end
-						end
+						until true
 					elseif idle2 then
 						library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
 					end
@@ -6051,6 +5301,7 @@ elseif command == 'put' then
 			if puts.mortal then
 				library(stamp, now).enter_lives(items)
 			end
+			left = found
 		end
 		if left and left[1] then
 			return {left[1][2], left[1][3]}
@@ -6110,39 +5361,38 @@ elseif command == 'pop' then
 				end
 				for i = 1, n do
 					local object
-					do
+					repeat
 						local text = list[i]
 						local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
 						if when then
 							object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-						else
-							when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-							if when then
-								object = '{"when":' .. when .. ',"what":' .. what .. '}'
-							else
-								object = library(stamp, now).unusual_entry(text)
-							end
+							break
 						end
-					end
+						when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+						if when then
+							object = '{"when":' .. when .. ',"what":' .. what .. '}'
+							break
+						end
+						object = library(stamp, now).unusual_entry(text)
+					until true
 					list[i] = object
 				end
 				history = joined(list)
 			end
 			local related_jobs
-			do
+			repeat
 				local dependents = prefix .. 'j:' .. jid .. '-dependents'
 				local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
 				if call('exists', dependents, dependencies) > 0 then
 					related_jobs = library(stamp, now).sets_json(jid)
-				else
-					related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+					break
 				end
-			end
+				related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+			until true
 			return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 		end
 	end
 	local large_text = 0
-	local none = var.none
 	local function are_short(durations)
 		for i = 1, #durations do
 			if durations[i] < 0 or durations[i] >= 1 then
@@ -6151,23 +5401,39 @@ elseif command == 'pop' then
 		end
 		return true
 	end
-	local queue = ARGV[3]
-	if not queue then
-		library(stamp, now).reject('Queue', 'no queue name provided')
+	local queue
+	do
+		local text = ARGV[3]
+		if not text then
+			library(stamp, now).reject_missing('Queue', 'queue')
+		end
+		queue = text
 	end
-	local worker = ARGV[4]
-	if not worker then
-		library(stamp, now).reject('Pop', 'Arg "worker" missing')
+	local worker
+	do
+		local text = ARGV[4]
+		if not text then
+			library(stamp, now).reject_missing('Pop', 'worker')
+		end
+		worker = text
 	end
 	local count
 	do
 		local text = ARGV[5]
-		local amount = tonumber(text)
-		if not amount or amount - amount ~= 0 then
-			library(stamp, now).reject_number('Pop', 'count', text)
-		end
-		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			library(stamp, now).reject('Pop', 'Arg "count" is not a whole number: ' .. text)
+		local amount
+		do
+			local value
+			do
+				local n = tonumber(text)
+				if not n or n - n ~= 0 then
+					library(stamp, now).reject_number('Pop', 'count', text)
+				end
+				value = n
+			end
+			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+				library(stamp, now).reject('Pop', 'Arg "count" is not a whole number: ' .. text)
+			end
+			amount = value
 		end
 		if amount < 0 then
 			library(stamp, now).reject('Pop', 'Arg "count" is negative: ' .. text)
@@ -6184,13 +5450,14 @@ elseif command == 'pop' then
 		local heartbeat
 		do
 			local own, general = values[1], values[2]
-			heartbeat = own and tonumber(own)
-			if not heartbeat or heartbeat - heartbeat ~= 0 then
-				heartbeat = general and tonumber(general)
+			local seconds = own and tonumber(own)
+			if not seconds or seconds - seconds ~= 0 then
+				seconds = general and tonumber(general)
 			end
-			if not heartbeat or heartbeat - heartbeat ~= 0 then
-				heartbeat = 60
+			if not seconds or seconds - seconds ~= 0 then
+				seconds = 60
 			end
+			heartbeat = seconds
 		end
 		settings = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
 	end
@@ -6212,7 +5479,7 @@ elseif command == 'pop' then
 		end
 		show, at_once, var.most_bytes, var.droppable = timed_json, 50, 2097152, 60
 	end
-	do
+	repeat
 		local wanted = count
 		if settings.max_concurrency > 0 then
 			local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
@@ -6220,15 +5487,15 @@ elseif command == 'pop' then
 		end
 		if settings.max_rate and wanted > 0 then
 			count = library(stamp, now).allowed_by_rate(queue, settings, wanted)
-		else
-			count = wanted
+			break
 		end
-	end
+		count = wanted
+	until true
 	if count > 0 then
 		settings.most = count
 		local run
 		local jids
-		do
+		repeat
 			local wanted = math.min(count, at_once)
 			local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
 			if settings.tracked then
@@ -6236,11 +5503,11 @@ elseif command == 'pop' then
 			end
 			if lost or recur or scheduled then
 				jids = library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
-			else
-				jids = none
+				break
 			end
-		end
-		is_left = settings.left or jids ~= none and at_once < count
+			jids = var.none
+		until true
+		is_left = settings.left or jids ~= var.none and at_once < count
 		while jids do
 			do
 				local jids2, show2, run2 = jids, show, run
@@ -6270,7 +5537,7 @@ elseif command == 'pop' then
 							local key = prefix .. 'j:' .. some[i]
 							local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
 							local stored, size = job[9], #(job[6] or '')
-							if stored and run2 and settings.direct and #out + i > settings.direct and string.find(stored, '^%a*c') ~= nil then
+							if stored and run2 and settings.direct and #out + i > settings.direct and (string.find(stored, '^%a*c') ~= nil) then
 								count, passed = i - 1, true
 								break
 							end
@@ -6336,9 +5603,13 @@ elseif command == 'pop' then
 								library(stamp, now).put_aside(queue, jid, job, run2)
 							elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 								n = n + 1
-								local entries = try('rpush', key .. '-history', popped)
-								if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
-									library(stamp, now).trim_history(key .. '-history', entries, cap)
+								local entries
+								do
+									local length = try('rpush', key .. '-history', popped)
+									if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+										library(stamp, now).trim_history(key .. '-history', length, cap)
+									end
+									entries = length
 								end
 								if entries ~= 2 or string.find(jid, '-', 1, true) then
 									library(stamp, now).read_rest(jid, key, job, popped, cap)
@@ -6397,15 +5668,19 @@ elseif command == 'pop' then
 											short = short + 1
 										else
 											local name
-											if seconds < 60 then
-												name = 's' .. math.floor(seconds)
-											elseif seconds < 3600 then
-												name = 'm' .. math.floor(seconds / 60)
-											elseif seconds < 86400 then
-												name = 'h' .. math.floor(seconds / 3600)
-											else
+											repeat
+												if seconds < 60 then
+													name = 's' .. math.floor(seconds)
+													break
+												elseif seconds < 3600 then
+													name = 'm' .. math.floor(seconds / 60)
+													break
+												elseif seconds < 86400 then
+													name = 'h' .. math.floor(seconds / 3600)
+													break
+												end
 												name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-											end
+											until true
 											if not seen[name] then
 												fields[#fields + 1] = name
 											end
@@ -6448,7 +5723,7 @@ elseif command == 'pop' then
 								library(stamp, now).begin_day('wait', day, queue)
 							end
 						end
-						local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or none
+						local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or var.none
 						for i = 1, n do
 							if tracked[i] then
 								try('publish', prefix .. 'popped', some[i])
@@ -6492,13 +5767,21 @@ elseif command == 'pop' then
 	end
 	return joined(out)
 elseif command == 'heartbeat' then
-	local jid = ARGV[3]
-	if not jid then
-		library(stamp, now).reject('Job', 'no jid provided')
+	local jid
+	do
+		local text = ARGV[3]
+		if not text then
+			library(stamp, now).reject_missing('Job', 'jid')
+		end
+		jid = text
 	end
-	local worker = ARGV[4]
-	if not worker then
-		library(stamp, now).reject('Heartbeat', 'Arg "worker" missing')
+	local worker
+	do
+		local text = ARGV[4]
+		if not text then
+			library(stamp, now).reject_missing('Heartbeat', 'worker')
+		end
+		worker = text
 	end
 	local data = ARGV[5]
 	local since = ARGV[6] ~= '' and ARGV[6]
@@ -6528,12 +5811,13 @@ elseif command == 'heartbeat' then
 	local seconds
 	do
 		local stored = job[5]
+		local seconds3
 		if stored then
 			local ok, values = pcall(cjson.decode, string.match(stored, '^%a*l%a*|(.*)$') or '')
 			local seconds2 = ok and type(values) == 'table' and tonumber(values.l) or 0
-			seconds = seconds2 > 0 and seconds2 < math.huge and seconds2 or nil
+			seconds3 = seconds2 > 0 and seconds2 < math.huge and seconds2 or nil
 		end
-		if not seconds then
+		if not seconds3 then
 			local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
 			local own, general = config[1], config[2]
 			local seconds2 = own and tonumber(own)
@@ -6543,8 +5827,9 @@ elseif command == 'heartbeat' then
 			if not seconds2 or seconds2 - seconds2 ~= 0 then
 				seconds2 = 60
 			end
-			seconds = seconds2
+			seconds3 = seconds2
 		end
+		seconds = seconds3
 	end
 	local text
 	repeat
@@ -6620,17 +5905,29 @@ elseif command == 'fail' then
 	local function entry(at, what, details)
 		return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 	end
-	local jid = ARGV[3]
-	if not jid then
-		library(stamp, now).reject('Job', 'no jid provided')
+	local jid
+	do
+		local text = ARGV[3]
+		if not text then
+			library(stamp, now).reject_missing('Job', 'jid')
+		end
+		jid = text
 	end
-	local worker = ARGV[4]
-	if not worker then
-		library(stamp, now).reject('Fail', 'Arg "worker" missing')
+	local worker
+	do
+		local text = ARGV[4]
+		if not text then
+			library(stamp, now).reject_missing('Fail', 'worker')
+		end
+		worker = text
 	end
-	local group = ARGV[5]
-	if not group then
-		library(stamp, now).reject('Fail', 'Arg "group" missing')
+	local group
+	do
+		local text = ARGV[5]
+		if not text then
+			library(stamp, now).reject_missing('Fail', 'group')
+		end
+		group = text
 	end
 	local message, data = ARGV[6], ARGV[7]
 	if not message then
@@ -6653,97 +5950,96 @@ elseif command == 'fail' then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
 	local problem
-	do
+	repeat
 		local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
 		if problem2 then
 			problem = problem2
-		else
-			local jid, group, message = item.jid, item.group, item.message
-			try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
-			if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-				try('publish', prefix .. 'failed', jid)
-			end
-			local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
-			if item.ended then
-				library(stamp, now).add_result(item, fields)
-			end
+			break
+		end
+		local jid, group, message = item.jid, item.group, item.message
+		try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
+		if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+			try('publish', prefix .. 'failed', jid)
+		end
+		local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
+		if item.ended then
+			library(stamp, now).add_result(item, fields)
+		end
+		do
+			try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+			try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
 			do
-				try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-				try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-				do
-					local jid, text = item.jid, item.history
-					if text then
-						library(stamp, now).move_history(jid, text)
-					end
-				end
-				if item.grace then
-					call('hdel', item.key, 'grace')
-				end
-				if item.data ~= '' then
-					fields[#fields + 1] = 'data'
-					fields[#fields + 1] = item.data
-				end
-				if item.began then
-					fields[#fields + 1] = 'x:attempts'
-					fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
-				end
-				call('hset', item.key, unpack(fields))
-				local queue = item.current
-				if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-					library(stamp, now).wake(queue)
+				local jid, text = item.jid, item.history
+				if text then
+					library(stamp, now).move_history(jid, text)
 				end
 			end
-			do
-				local queue = item.current
-				try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+			if item.grace then
+				call('hdel', item.key, 'grace')
 			end
-			local cap, keep
-			do
-				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-				cap, keep = finite(values[1], 100), (values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)}
+			if item.data ~= '' then
+				fields[#fields + 1] = 'data'
+				fields[#fields + 1] = item.data
 			end
-			do
-				local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
-				local length = try('rpush', key .. '-history', text)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-					library(stamp, now).trim_history(key .. '-history', length, cap)
-				end
+			if item.began then
+				fields[#fields + 1] = 'x:attempts'
+				fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
 			end
+			call('hset', item.key, unpack(fields))
+			local queue = item.current
+			if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+				library(stamp, now).wake(queue)
+			end
+		end
+		do
+			local queue = item.current
+			try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+			try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+			try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+			try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+		end
+		local cap, keep
+		do
+			local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
+			cap, keep = finite(values[1], 100), (values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)}
+		end
+		do
+			local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
+			local length = try('rpush', key .. '-history', text)
+			if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+				library(stamp, now).trim_history(key .. '-history', length, cap)
+			end
+		end
+		do
+			local queue = item.current
 			do
-				local queue = item.current
-				do
-					local day = now - now % 86400
-					local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-					if try('hincrby', key, 'failures', 1) == 1 then
-						local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-						try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-					end
-				end
 				local day = now - now % 86400
 				local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-				if try('hincrby', key, 'failed', 1) == 1 then
+				if try('hincrby', key, 'failures', 1) == 1 then
 					local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
 					try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 				end
 			end
-			if item.stored then
-				library(stamp, now).job_ended(jid, item.stored, 'failed')
-			end
-			if keep then
-				library(stamp, now).file_failure(jid, group, keep, item.stored)
+			local day = now - now % 86400
+			local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+			if try('hincrby', key, 'failed', 1) == 1 then
+				local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+				try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 			end
 		end
-	end
+		if item.stored then
+			library(stamp, now).job_ended(jid, item.stored, 'failed')
+		end
+		if keep then
+			library(stamp, now).file_failure(jid, group, keep, item.stored)
+		end
+	until true
 	if problem then
 		library(stamp, now).raise('Fail', problem)
 	end
 	return jid
 elseif command == 'complete' then
 	var = {none = {}, releasable = math.huge}
-	local none = var.none
 	local frees_limits
 	local has_ending
 	local function finite(text, default)
@@ -6778,35 +6074,47 @@ elseif command == 'complete' then
 		end
 		return true
 	end
-	local jid = ARGV[3]
-	if not jid then
-		library(stamp, now).reject('Job', 'no jid provided')
+	local jid
+	do
+		local text = ARGV[3]
+		if not text then
+			library(stamp, now).reject_missing('Job', 'jid')
+		end
+		jid = text
 	end
-	local worker = ARGV[4]
-	if not worker then
-		library(stamp, now).reject('Complete', 'Arg "worker" missing')
+	local worker
+	do
+		local text = ARGV[4]
+		if not text then
+			library(stamp, now).reject_missing('Complete', 'worker')
+		end
+		worker = text
 	end
-	local queue = ARGV[5]
-	if not queue then
-		library(stamp, now).reject('Complete', 'Arg "queue" missing')
+	local queue
+	do
+		local text = ARGV[5]
+		if not text then
+			library(stamp, now).reject_missing('Complete', 'queue')
+		end
+		queue = text
 	end
 	local data = ARGV[6]
 	local given
-	do
+	repeat
 		local last = #ARGV
 		local found = {}
 		if last < 7 then
 			given = found
-		else
-			if (last - 7) % 2 == 0 or last > #ARGV then
-				library(stamp, now).reject('Complete', 'Odd number of additional args')
-			end
-			for i = 7, last, 2 do
-				found[ARGV[i]] = ARGV[i + 1]
-			end
-			given = found
+			break
 		end
-	end
+		if (last - 7) % 2 == 0 or last > #ARGV then
+			library(stamp, now).reject('Complete', 'Odd number of additional args')
+		end
+		for i = 7, last, 2 do
+			found[ARGV[i]] = ARGV[i + 1]
+		end
+		given = found
+	until true
 	if not given.checked then
 		do
 			local ok, value, problem = pcall(cjson.decode, data)
@@ -6829,7 +6137,7 @@ elseif command == 'complete' then
 	if change and not given.next then
 		library(stamp, now).reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 	end
-	local depends, delay = none, 0
+	local depends, delay = var.none, 0
 	if given.depends then
 		depends = library(stamp, now).read_dependencies('Complete', given.depends)
 	end
@@ -6851,7 +6159,7 @@ elseif command == 'complete' then
 	if given.checked then
 		var.releasable = 250
 	end
-	do
+	repeat
 		local items = {item}
 		local owned
 		do
@@ -6900,14 +6208,15 @@ elseif command == 'complete' then
 								local text = job[7]
 								local letters = string.match(text, '^%a+') or ''
 								var.met_letters = var.met_letters or {}
-								has = var.met_letters[letters]
-								if not has then
-									has = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
+								local found = var.met_letters[letters]
+								if not found then
+									found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
 									for letter in string.gmatch(letters, '%a') do
-										has[letter] = true
+										found[letter] = true
 									end
-									var.met_letters[letters] = has
+									var.met_letters[letters] = found
 								end
+								has = found
 							end
 							item2.stored, frees_limits = job[7], frees_limits or has.c
 							has_ending = has_ending or has.ending
@@ -6933,249 +6242,263 @@ elseif command == 'complete' then
 			end
 			owned = mine
 		end
-		if #owned ~= 0 then
-			local queues
-			do
-				local groups, found = {{queue = owned[1].queue, items = owned, jids = none, ran = none}}, nil
-				for i = 2, #owned do
-					local queue = owned[i].queue
-					if not found and queue ~= groups[1].queue then
-						groups[1].items = {unpack(owned, 1, i - 1)}
-						found = {[groups[1].queue] = groups[1]}
-					end
-					if found then
-						local its = found[queue]
-						if not its then
-							its = {queue = queue, items = {}}
-							found[queue] = its
-							groups[#groups + 1] = its
-						end
-						its.items[#its.items + 1] = owned[i]
-					end
+		if #owned == 0 then
+			break
+		end
+		local queues
+		do
+			local groups, found = {{queue = owned[1].queue, items = owned, jids = var.none, ran = var.none}}, nil
+			for i = 2, #owned do
+				local queue = owned[i].queue
+				if not found and queue ~= groups[1].queue then
+					groups[1].items = {unpack(owned, 1, i - 1)}
+					found = {[groups[1].queue] = groups[1]}
 				end
-				for i = 1, #groups do
-					local jids, durations
-					do
-						local items = groups[i].items
-						jids, durations = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
-						local began, time
-						for i2 = 1, #items do
-							local item3 = items[i2]
-							if item3.began ~= began or i2 == 1 then
-								began, time = item3.began, finite(item3.began, now)
-							end
-							jids[i2], durations[i2] = item3.jid, now - time
-						end
+				if found then
+					local its = found[queue]
+					if not its then
+						its = {queue = queue, items = {}}
+						found[queue] = its
+						groups[#groups + 1] = its
 					end
-					groups[i].jids, groups[i].ran = jids, durations
+					its.items[#its.items + 1] = owned[i]
 				end
-				queues = groups
 			end
-			local config
+			for i = 1, #groups do
+				local jids, durations
+				do
+					local items = groups[i].items
+					local ids, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+					local began, time
+					for i2 = 1, #items do
+						local item3 = items[i2]
+						if item3.began ~= began or i2 == 1 then
+							began, time = item3.began, finite(item3.began, now)
+						end
+						ids[i2], ran[i2] = item3.jid, now - time
+					end
+					jids, durations = ids, ran
+				end
+				groups[i].jids, groups[i].ran = jids, durations
+			end
+			queues = groups
+		end
+		local config
+		repeat
 			if not queues[2] then
 				config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
-			else
-				local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
-				for i = 1, #queues do
-					fields[3 + i] = queues[i].queue .. '-max-concurrency'
-				end
-				config = try('hmget', prefix .. 'config', unpack(fields))
+				break
 			end
-			local cap = finite(config[3], 100)
-			local special = any_dependents(owned, prefix .. 'tracked')
+			local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
 			for i = 1, #queues do
-				do
-					local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
-					if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
-						for i4 = 1, #jids do
-							do
-								local jid = jids[i4]
-								try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-								try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-								try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-								try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-							end
+				fields[3 + i] = queues[i].queue .. '-max-concurrency'
+			end
+			config = try('hmget', prefix .. 'config', unpack(fields))
+		until true
+		local cap = finite(config[3], 100)
+		local special = any_dependents(owned, prefix .. 'tracked')
+		for i = 1, #queues do
+			do
+				local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
+				if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
+					for i2 = 1, #jids do
+						do
+							local jid = jids[i2]
+							try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+							try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+							try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+							try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 						end
 					end
-					try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
-					local day = now - now % 86400
-					local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
-					local values, asked, counts
-					if short then
-						values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-					else
-						do
-							local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-							for i2 = 1, #ran do
-								local seconds = ran[i2]
-								if seconds >= 0 and seconds < 1 then
-									short = short + 1
-								else
-									local name
+				end
+				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
+				local day = now - now % 86400
+				local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
+				local values, asked, counts
+				if short then
+					values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+				else
+					do
+						local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+						for i3 = 1, #ran do
+							local seconds = ran[i3]
+							if seconds >= 0 and seconds < 1 then
+								short = short + 1
+							else
+								local name
+								repeat
 									if seconds < 60 then
 										name = 's' .. math.floor(seconds)
+										break
 									elseif seconds < 3600 then
 										name = 'm' .. math.floor(seconds / 60)
+										break
 									elseif seconds < 86400 then
 										name = 'h' .. math.floor(seconds / 3600)
-									else
-										name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+										break
 									end
-									if not seen[name] then
-										fields[#fields + 1] = name
-									end
-									seen[name] = (seen[name] or 0) + 1
+									name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+								until true
+								if not seen[name] then
+									fields[#fields + 1] = name
 								end
+								seen[name] = (seen[name] or 0) + 1
 							end
-							if short == 0 then
-								table.remove(fields, 4)
-							end
-							seen.s0 = short
-							asked, counts = fields, seen
 						end
-						values = try('hmget', key, unpack(asked))
-					end
-					local total = finite(values[1], 0)
-					local mean = finite(values[2], 0)
-					local vk = finite(values[3], 0)
-					local fresh = total == 0
-					if fresh then
-						mean, vk = 0, 0
-					end
-					for i5 = 1, #ran do
-						local value, before = ran[i5], mean
-						total = total + 1
-						mean = mean + (value - mean) / total
-						vk = vk + (value - mean) * (value - before)
-					end
-					if short then
-						try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
-					else
-						local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
-						local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-						for i3 = 4, #asked2 do
-							update[2 * i3 - 1] = asked2[i3]
-							update[2 * i3] = string.format('%d', finite(values2[i3], 0) + counts2[asked2[i3]])
+						if short == 0 then
+							table.remove(fields, 4)
 						end
-						try('hset', key, unpack(update))
+						seen.s0 = short
+						asked, counts = fields, seen
 					end
-					if fresh then
-						library(stamp, now).begin_day('run', day, queue)
-					end
+					values = try('hmget', key, unpack(asked))
 				end
-			end
-			for i = 1, special and #queues or 0 do
-				do
-					local jids = queues[i].jids
-					local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-					for i2 = 1, #scores do
-						if scores[i2] then
-							try('publish', prefix .. 'completed', jids[i2])
-						end
-					end
+				local total = finite(values[1], 0)
+				local mean = finite(values[2], 0)
+				local vk = finite(values[3], 0)
+				local fresh = total == 0
+				if fresh then
+					mean, vk = 0, 0
 				end
-			end
-			local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, {}
-			for i = 1, #owned do
-				local item5 = owned[i]
-				if item5.grace then
-					call('hdel', item5.key, 'grace')
+				for i4 = 1, #ran do
+					local value, before = ran[i4], mean
+					total = total + 1
+					mean = mean + (value - mean) / total
+					vk = vk + (value - mean) * (value - before)
 				end
-				local entries
-				do
-					local key = item5.key
-					entries = try('rpush', key .. '-history', done)
-					if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
-						library(stamp, now).trim_history(key .. '-history', entries, cap)
-					end
-				end
-				if entries == 1 then
-					library(stamp, now).adopt_before(item5.jid, try('hget', item5.key, 'history'), done, cap)
-				end
-				if item5.next then
-					item5.state = library(stamp, now).advance(item5, cap)
-					if finished == owned then
-						finished = {unpack(owned, 1, i - 1)}
-					end
+				if short then
+					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
 				else
-					item5.state = 'complete'
-					do
-						local key = item5.key
-						if item5.result then
-							library(stamp, now).settle_result(item5, 'complete', '')
-						elseif item5.data ~= '' then
-							call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries, 'data', item5.data)
-						else
-							call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries)
-						end
+					local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+					local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+					for i5 = 4, #asked2 do
+						update[2 * i5 - 1] = asked2[i5]
+						update[2 * i5] = string.format('%d', finite(values2[i5], 0) + counts2[asked2[i5]])
 					end
-					if has_ending and item5.stored and library(stamp, now).has_any(item5.stored, 'kruw') then
-						ending[#ending + 1] = item5
-					end
-					if finished ~= owned then
-						finished[#finished + 1] = item5
+					try('hset', key, unpack(update))
+				end
+				if fresh then
+					library(stamp, now).begin_day('run', day, queue)
+				end
+			end
+		end
+		for i = 1, special and #queues or 0 do
+			do
+				local jids = queues[i].jids
+				local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+				for i2 = 1, #scores do
+					if scores[i2] then
+						try('publish', prefix .. 'completed', jids[i2])
 					end
 				end
 			end
-			if #finished > 0 then
-				local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
-				if #kept > 0 then
+		end
+		local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, {}
+		for i = 1, #owned do
+			local item4 = owned[i]
+			if item4.grace then
+				call('hdel', item4.key, 'grace')
+			end
+			local entries
+			do
+				local key = item4.key
+				local length = try('rpush', key .. '-history', done)
+				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+					library(stamp, now).trim_history(key .. '-history', length, cap)
+				end
+				entries = length
+			end
+			if entries == 1 then
+				library(stamp, now).adopt_before(item4.jid, try('hget', item4.key, 'history'), done, cap)
+			end
+			if item4.next then
+				item4.state = library(stamp, now).advance(item4, cap)
+				if finished == owned then
+					finished = {unpack(owned, 1, i - 1)}
+				end
+			else
+				item4.state = 'complete'
+				do
+					local key = item4.key
+					if item4.result then
+						library(stamp, now).settle_result(item4, 'complete', '')
+					elseif item4.data ~= '' then
+						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries, 'data', item4.data)
+					else
+						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries)
+					end
+				end
+				if has_ending and item4.stored and library(stamp, now).has_any(item4.stored, 'kruw') then
+					ending[#ending + 1] = item4
+				end
+				if finished ~= owned then
+					finished[#finished + 1] = item4
+				end
+			end
+		end
+		if #finished > 0 then
+			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
+			if #kept > 0 then
+				repeat
 					local keep_seconds, keep_count = config[1], config[2]
 					local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
 					for i = 2, #kept do
 						scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
 					end
 					if type(try('zadd', completed, unpack(scored))) == 'table' then
-					elseif command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48 then
-						local before
-						repeat
-							local seconds = -finite(keep_seconds, 604800)
-							if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-								local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-								if #digits == 10 and decimals ~= '.000000' then
-									before = digits .. decimals
-									break
-								end
+						break
+					end
+					if not (command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48) then
+						break
+					end
+					local before
+					repeat
+						local seconds = -finite(keep_seconds, 604800)
+						if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+							local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+							if #digits == 10 and decimals ~= '.000000' then
+								before = digits .. decimals
+								break
 							end
-							before = string.format('%.17g', now + seconds)
-						until true
-						local excess = call('zcard', completed) - finite(keep_count, 50000)
-						if excess > 0 or call('zcount', completed, '0', before) > 0 then
-							library(stamp, now).prune(before, excess, 100 + #kept)
 						end
+						before = string.format('%.17g', now + seconds)
+					until true
+					local excess = call('zcard', completed) - finite(keep_count, 50000)
+					if excess > 0 or call('zcount', completed, '0', before) > 0 then
+						library(stamp, now).prune(before, excess, 100 + #kept)
 					end
-				end
-				local items = finished
-				local queue, suffix
-				for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
-					local item4 = items[i]
-					if item4.queue ~= queue then
-						queue = item4.queue
-						suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
-					end
-					try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item4.jid) .. suffix)
-				end
-				if special and any_dependents(items, prefix .. 'x:none') then
-					for i = 1, #items do
-						library(stamp, now).release_dependents(items[i].jid)
-					end
-					local some = var.releasable < math.huge
-					local _, more = library(stamp, now).settle_rest()
-					if some and more then
-						items[#items].state = 'complete+'
-					end
-				end
+				until true
 			end
-			for i = 1, #queues do
-				if finite(config[3 + i], 0) > 0 then
-					library(stamp, now).wake(queues[i].queue)
+			local items = finished
+			local queue, suffix
+			for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
+				local item5 = items[i]
+				if item5.queue ~= queue then
+					queue = item5.queue
+					suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
 				end
+				try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item5.jid) .. suffix)
 			end
-			if frees_limits then
-				library(stamp, now).stop_all_limited(owned)
+			if special and any_dependents(items, prefix .. 'x:none') then
+				for i = 1, #items do
+					library(stamp, now).release_dependents(items[i].jid)
+				end
+				local some = var.releasable < math.huge
+				local _, more = library(stamp, now).settle_rest()
+				if some and more then
+					items[#items].state = 'complete+'
+				end
 			end
 		end
-	end
+		for i = 1, #queues do
+			if finite(config[3 + i], 0) > 0 then
+				library(stamp, now).wake(queues[i].queue)
+			end
+		end
+		if frees_limits then
+			library(stamp, now).stop_all_limited(owned)
+		end
+	until true
 	if item.problem then
 		library(stamp, now).raise('Complete', item.problem)
 	end
@@ -7183,7 +6506,10 @@ elseif command == 'complete' then
 end
 
 -- The commands that seldom run.
-if #command == 3 then
+local length = #command
+if length < 8 then
+if length < 5 then
+if length < 4 then
 if command == 'get' then
 	var = {large_bytes = 0, none = {}}
 	library(stamp, now)
@@ -7243,7 +6569,7 @@ elseif command == 'tag' then
 	lib.reject('Tag', 'First argument must be "add", "remove", "get" or "top"')
 	return
 end
-elseif #command == 4 then
+else
 if command == 'jobs' then
 	var = {none = {}}
 	library(stamp, now)
@@ -7447,7 +6773,9 @@ elseif command == 'tags' then
 	end
 	return lib.array(call('zrangebyscore', prefix .. 'tags', '(0', '+inf', 'LIMIT', offset, count))
 end
-elseif #command == 5 then
+end
+else
+if length < 6 then
 if command == 'pause' then
 	library(stamp, now)
 	lib.required('Pause', 'queue', ARGV[3])
@@ -7563,7 +6891,8 @@ elseif command == 'track' then
 	lib.reject('Track', 'Unknown action "' .. ARGV[3] .. '"')
 	return
 end
-elseif #command == 6 then
+else
+if length < 7 then
 if command == 'cancel' then
 	var = {left_groups = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
@@ -7655,7 +6984,7 @@ elseif command == 'queues' then
 		local found = {}
 		local next_cursor = lib.each_queue('Queues', cursor, 200, function(queue)
 			found[#found + 1] = counts(queue)
-    end)
+		end)
 		return found, next_cursor
 	end
 	if ARGV[4] == 'from' then
@@ -7677,7 +7006,7 @@ elseif command == 'unfail' then
 	local count = lib.whole('Unfail', 'count', ARGV[5] or 25)
 	return lib.unfail_group(group, count, queue, lib.read_gift('Unfail', 6, #ARGV))
 end
-elseif #command == 7 then
+else
 if command == 'depends' then
 	var = {followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
@@ -7874,7 +7203,12 @@ elseif command == 'workers' then
 	end
 	return lib.joined(all)
 end
-elseif #command == 8 then
+end
+end
+end
+else
+if length < 11 then
+if length < 9 then
 if command == 'multiget' then
 	var = {large_bytes = 0, large_text = 0, none = {}}
 	library(stamp, now)
@@ -7918,7 +7252,8 @@ elseif command == 'priority' then
 	lib.set_priority(call, jid, job, priority)
 	return priority
 end
-elseif #command == 9 then
+else
+if length < 10 then
 if command == 'recur.get' then
 	library(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
@@ -7939,7 +7274,7 @@ elseif command == 'recur.tag' then
 	call('hset', lib.recur_key(jid), 'tags', lib.array(tags))
 	return lib.array(tags)
 end
-elseif #command == 10 then
+else
 if command == 'config.get' then
 	library(stamp, now)
 	local unlisted = {['backoff-initial-delay'] = 0, ['backoff-factor'] = 3}
@@ -7984,7 +7319,10 @@ elseif command == 'workerJobs' then
 	end
 	return lib.array(call('zrangebyscore', lib.worker_key(worker), ARGV[4] or '-inf', '+inf'))
 end
-elseif #command == 11 then
+end
+end
+else
+if length < 12 then
 if command == 'recur.untag' then
 	library(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
@@ -7996,7 +7334,8 @@ if command == 'recur.untag' then
 	call('hset', lib.recur_key(jid), 'tags', lib.array(tags))
 	return lib.array(tags)
 end
-elseif #command == 12 then
+else
+if length < 17 then
 if command == 'config.unset' then
 	var = {unheard = 0}
 	library(stamp, now)
@@ -8129,7 +7468,7 @@ elseif command == 'subscription' then
 elseif command == 'workersCount' then
 	return call('zcard', prefix .. 'workers')
 end
-elseif #command == 17 then
+else
 if command == 'worker.deregister' then
 	library(stamp, now)
 	lib.required('Worker.deregister', 'worker', ARGV[3])
@@ -8138,6 +7477,9 @@ if command == 'worker.deregister' then
 		call('del', lib.registry_key(ARGV[i]))
 	end
 	return
+end
+end
+end
 end
 end
 error('Unknown command ' .. tostring(command))

@@ -44,7 +44,7 @@ end
 local var
 
 -- The functions of the library: each is made when it is first called. They are found by the lengths
--- of their names, and then by a byte of these, each by halves, all at one level.
+-- of their names, by halves, and then by these, all at one level.
 local lib
 local function library(stamp, now)
 	if lib then
@@ -69,19 +69,18 @@ local function library(stamp, now)
 	local prefix = KEYS[1] or 'ql:'
 	local empty_list = classic and '{}' or '[]'
 	lib = setmetatable({}, {__index = function(_, name)
-		local length, byte = #name, nil
-		if length < 10 then
-		if length < 8 then
+		local length = #name
+		if length < 11 then
 		if length < 6 then
-		if length < 5 then
 		if length < 4 then
 		if length < 3 then
+		if name == 'is' then
 			function lib.is(text)
 				return classic and text or 'is ' .. text
 			end
+		end
 		else
-		byte = string.byte(name, 1)
-		if byte < 112 then
+		if name == 'arm' then
 			function lib.arm(jid, queue, at, paused)
 				local scheduled = lib.queue_key(queue, 'scheduled')
 				local due = lib.finite(try('zscore', scheduled, jid))
@@ -92,7 +91,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
+		elseif name == 'put' then
 			function lib.put(puts)
 				local items, groups = puts.items, puts.groups
 				lib.must_publish()
@@ -136,9 +135,7 @@ local function library(stamp, now)
 		end
 		end
 		else
-		byte = string.byte(name, 1)
-		if byte < 108 then
-		if byte < 102 then
+		if length < 5 then
 		if name == 'deal' then
 			function lib.deal(ask, have, wanted)
 				local turns, shares, left, queues = {}, {}, 0, #ask.queues
@@ -157,7 +154,7 @@ local function library(stamp, now)
 				end
 				return turns, shares
 			end
-		else
+		elseif name == 'draw' then
 			function lib.draw(ask, urn)
 				while urn.left > 0 do
 					ask.cursor = ask.cursor * 16807 % 2147483647
@@ -181,10 +178,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		end
-		else
-		if byte < 103 then
-		if name == 'fail' then
+		elseif name == 'fail' then
 			function lib.fail(worker, item)
 				local problem = lib.read_owned('Fail', item, worker) or lib.add_failure(item.jid, item.group)
 				if problem then
@@ -209,7 +203,7 @@ local function library(stamp, now)
 					lib.file_failure(jid, group, keep, item.stored)
 				end
 			end
-		else
+		elseif name == 'free' then
 			function lib.free(jid, released)
 				local key = lib.job_key(jid)
 				local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
@@ -236,26 +230,7 @@ local function library(stamp, now)
 				lib.note_filled(queue)
 				lib.wake_for(queue, due and due - now or 0)
 			end
-		end
-		else
-		if byte < 106 then
-			function lib.give(items)
-				for i = 1, #items do
-					local item = items[i]
-					if item.action == 'fail' then
-						item.problem = lib.fail(var.worker, item)
-					elseif item.action == 'retry' then
-						item.here = true
-						item.problem = lib.retry(var.worker, item)
-					elseif item.action == 'release' then
-						item.problem = lib.release(var.worker, item)
-					end
-					if var.tellable <= 0 and item.action and not item.problem then
-						item.state = tostring(item.remaining) .. '+'
-					end
-				end
-			end
-		else
+		elseif name == 'json' then
 			function lib.json(area, name, text)
 				local ok, value, problem = pcall(cjson.decode, text)
 				if not ok or problem then
@@ -263,13 +238,7 @@ local function library(stamp, now)
 				end
 				return value
 			end
-		end
-		end
-		end
-		else
-		if byte < 115 then
-		if byte < 109 then
-		if name == 'link' then
+		elseif name == 'link' then
 			function lib.link(jid, others, added)
 				for i = 1, 2 * #others do
 					local other = others[math.ceil(i / 2)]
@@ -288,15 +257,14 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
+		elseif name == 'lock' then
 			function lib.lock(queue, jids, worker, settings, show, out, run)
 				for first = 1, #jids, 500 do
 					local some = #jids > 500 and {unpack(jids, first, math.min(first + 500 - 1, #jids))} or jids
 					lib.lock_some(queue, some, worker, settings, show, out, run)
 				end
 			end
-		end
-		else
+		elseif name == 'park' then
 			function lib.park(queue, jid, limit, score, time)
 				local wait = lib.limit_key(limit.name, 'wait')
 				limit.waiting = limit.waiting or lib.finite(try('zcard', wait), 0)
@@ -309,16 +277,13 @@ local function library(stamp, now)
 				call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(due), jid)
 				try('zadd', wait, score, jid)
 			end
-		end
-		else
-		if byte < 119 then
-		if byte < 116 then
+		elseif name == 'shut' then
 			function lib.shut(urn, i)
 				if not urn.shut[i] then
 					urn.shut[i], urn.left = true, urn.left - 1
 				end
 			end
-		else
+		elseif name == 'tell' then
 			function lib.tell(jid, other, group, ended)
 				local key = lib.job_key(jid)
 				local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
@@ -344,9 +309,7 @@ local function library(stamp, now)
 				lib.fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
 				return true, job[3]
 			end
-		end
-		else
-		if name == 'wake' then
+		elseif name == 'wake' then
 			function lib.wake(queue)
 				local waiting, list, lapses = lib.waiting_key(queue), nil, nil
 				local woken = false
@@ -375,7 +338,7 @@ local function library(stamp, now)
 				end
 				return woken
 			end
-		else
+		elseif name == 'warn' then
 			function lib.warn(queue, jid, worker, grace, cap)
 				lib.publish_tracked('stalled', jid)
 				lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'), cap)
@@ -385,14 +348,7 @@ local function library(stamp, now)
 				lib.tally(lib.day_of(now), queue, 'retries', 1)
 			end
 		end
-		end
-		end
-		end
-		end
 		else
-		byte = string.byte(name, 1)
-		if byte < 110 then
-		if byte < 101 then
 		if name == 'admit' then
 			function lib.admit(jid, text, most)
 				local found = lib.limits_named(text, most)
@@ -411,8 +367,7 @@ local function library(stamp, now)
 				end
 				return found
 			end
-		else
-		if name == 'apart' then
+		elseif name == 'apart' then
 			function lib.apart(priority)
 				if priority == 0 then
 					return 0.000001
@@ -420,33 +375,26 @@ local function library(stamp, now)
 				local _, exponent = math.frexp(priority)
 				return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
 			end
-		else
+		elseif name == 'array' then
 			function lib.array(list)
 				if #list == 0 then
 					return empty_list
 				end
 				return cjson.encode(list)
 			end
-		end
-		end
-		else
-		if byte < 108 then
-		if name == 'entry' then
+		elseif name == 'entry' then
 			function lib.entry(at, what, details)
 				return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 			end
-		else
+		elseif name == 'exact' then
 			function lib.exact(n)
 				return string.format('%.17g', n)
 			end
-		end
-		else
-		if name == 'lapse' then
+		elseif name == 'lapse' then
 			function lib.lapse(ask)
 				return lib.later(3 * math.max(ask.poll, 10))
 			end
-		else
-		if name == 'later' then
+		elseif name == 'later' then
 			function lib.later(seconds)
 				if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
 					local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
@@ -456,7 +404,7 @@ local function library(stamp, now)
 				end
 				return lib.exact(now + seconds)
 			end
-		else
+		elseif name == 'leave' then
 			function lib.leave(item, worker)
 				local jid, old = item.jid, item.old
 				local queue, owner = old.queue, old.worker
@@ -494,18 +442,11 @@ local function library(stamp, now)
 					lib.undepend(jid, other)
 				end
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 115 then
-		if byte < 112 then
-		if name == 'named' then
+		elseif name == 'named' then
 			function lib.named(area, name, text)
 				return lib.required(area, name, text ~= '' and text)
 			end
-		else
+		elseif name == 'names' then
 			function lib.names(area, name, text)
 				if not text then
 					return var.none
@@ -530,9 +471,7 @@ local function library(stamp, now)
 				end
 				return list
 			end
-		end
-		else
-		if byte < 114 then
+		elseif name == 'prune' then
 			function lib.prune(before, excess, limit)
 				local completed = prefix .. 'completed'
 				local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
@@ -544,12 +483,11 @@ local function library(stamp, now)
 				end
 				lib.each_slice(call, 'zrem', completed, old)
 			end
-		else
-		if name == 'raise' then
+		elseif name == 'raise' then
 			function lib.raise(area, problem)
 				error(area .. '(): ' .. lib.text_of(problem))
 			end
-		else
+		elseif name == 'retry' then
 			function lib.retry(worker, item)
 				local problem = lib.read_owned('Retry', item, worker)
 				if problem then
@@ -583,34 +521,25 @@ local function library(stamp, now)
 					lib.stop_limited(item.jid, item.stored)
 				end
 			end
-		end
-		end
-		end
-		else
-		if byte < 117 then
-		if byte < 116 then
-		if name == 'sized' then
+		elseif name == 'sized' then
 			function lib.sized(list)
 				return list[2] and {unpack(list)} or {false}
 			end
-		else
+		elseif name == 'spawn' then
 			function lib.spawn(queue, parent, child, job, at)
 				call('hset', lib.job_key(child), 'jid', child, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags, 'state', 'waiting', 'worker', '', 'expires', 0, 'queue', queue, 'retries', job.retries, 'remaining', job.retries, 'time', lib.exact(at), 'spawned_from_jid', parent)
 				call('zadd', lib.queue_key(queue, 'work'), lib.work_score(at, job.priority), child)
 				lib.add_tags(child, lib.names_of(job.tags), 1)
 				lib.record(lib.job_key(child), lib.entry(at, '"put"', cjson.encode({q = queue})))
 			end
-		end
-		else
+		elseif name == 'tally' then
 			function lib.tally(day, queue, field, by)
 				local key = lib.stats_key('stats', day, queue)
 				if try('hincrby', key, field, by) == by then
 					lib.expire_stats(key, day)
 				end
 			end
-		end
-		else
-		if byte < 119 then
+		elseif name == 'union' then
 			function lib.union(list, more, first)
 				local has = {}
 				for i = 1, #list do
@@ -624,8 +553,7 @@ local function library(stamp, now)
 				end
 				return list
 			end
-		else
-		if name == 'watch' then
+		elseif name == 'watch' then
 			function lib.watch(jid, ended, some)
 				local failed = {}
 				for _, other in ipairs(some or try('smembers', lib.job_key(jid) .. '-dependencies')) do
@@ -645,7 +573,7 @@ local function library(stamp, now)
 				end
 				lib.tell_all(more, '0', ended)
 			end
-		else
+		elseif name == 'whole' then
 			function lib.whole(area, name, text)
 				local amount = lib.integer(area, name, text)
 				if amount < 0 then
@@ -656,28 +584,21 @@ local function library(stamp, now)
 		end
 		end
 		end
-		end
-		end
-		end
 		else
+		if length < 8 then
 		if length < 7 then
-		byte = string.byte(name, 1)
-		if byte < 110 then
-		if byte < 102 then
-		if byte < 100 then
+		if name == 'append' then
 			function lib.append(list, others, first)
 				for at = first, #others do
 					list[#list + 1] = others[at]
 				end
 				return list
 			end
-		else
-		if byte < 101 then
-		if name == 'day_of' then
+		elseif name == 'day_of' then
 			function lib.day_of(at)
 				return at - at % 86400
 			end
-		else
+		elseif name == 'due_of' then
 			function lib.due_of(item, jid, queue, job)
 				local score = lib.score_in_work(jid, queue, job)
 				local due = not score and lib.finite(call('zscore', lib.queue_key(queue, 'scheduled'), jid))
@@ -692,8 +613,7 @@ local function library(stamp, now)
 				end
 				return due or not job.undelayed and lib.finite(job.scheduled) or now
 			end
-		end
-		else
+		elseif name == 'expire' then
 			function lib.expire(queue, limit, settings)
 				local taken = {}
 				while limit > 0 do
@@ -713,11 +633,7 @@ local function library(stamp, now)
 				lib.each_slice(call, 'zrem', lib.queue_key(queue, 'work'), taken)
 				return taken
 			end
-		end
-		end
-		else
-		if byte < 105 then
-		if name == 'finite' then
+		elseif name == 'finite' then
 			function lib.finite(text, default)
 				local n = text and tonumber(text)
 				if n and n - n == 0 then
@@ -725,7 +641,7 @@ local function library(stamp, now)
 				end
 				return default
 			end
-		else
+		elseif name == 'follow' then
 			function lib.follow(item, jid)
 				local letters, values = lib.split_options(item.given.o)
 				values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
@@ -735,13 +651,11 @@ local function library(stamp, now)
 				letters = lib.has_option(letters, 'f') and letters or letters .. 'f'
 				item.options = lib.join_options(letters, values)
 			end
-		end
-		else
-		if byte < 106 then
+		elseif name == 'is_due' then
 			function lib.is_due(queue, part)
 				return call('zcount', lib.queue_key(queue, part), '-inf', stamp) > 0
 			end
-		else
+		elseif name == 'joined' then
 			function lib.joined(texts)
 				if #texts == 0 then
 					return empty_list
@@ -752,13 +666,7 @@ local function library(stamp, now)
 				end
 				return '[' .. table.concat(texts, ',') .. ']'
 			end
-		end
-		end
-		end
-		else
-		if byte < 115 then
-		if byte < 114 then
-		if name == 'needed' then
+		elseif name == 'needed' then
 			function lib.needed(jid, list, first, before, strict)
 				local others = {}
 				for i = first, #list do
@@ -774,12 +682,11 @@ local function library(stamp, now)
 				end
 				return others
 			end
-		else
-		if name == 'no_job' then
+		elseif name == 'no_job' then
 			function lib.no_job(jid)
 				return lib.new_problem('not_found', jid, 'does not exist')
 			end
-		else
+		elseif name == 'number' then
 			function lib.number(area, name, text)
 				local n = tonumber(text)
 				if not n or n - n ~= 0 then
@@ -787,10 +694,7 @@ local function library(stamp, now)
 				end
 				return n
 			end
-		end
-		end
-		else
-		if name == 'record' then
+		elseif name == 'record' then
 			function lib.record(key, text, cap)
 				local length = try('rpush', key .. '-history', text)
 				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
@@ -798,21 +702,15 @@ local function library(stamp, now)
 				end
 				return length
 			end
-		else
-		if name == 'reject' then
+		elseif name == 'reject' then
 			function lib.reject(area, message)
 				lib.raise(area, lib.new_problem('invalid', nil, message))
 			end
-		else
+		elseif name == 'report' then
 			function lib.report(count, more)
 				return '{"count":' .. count .. ',"left":' .. lib.array(var.left_alone) .. (more or '') .. '}'
 			end
-		end
-		end
-		end
-		else
-		if byte < 117 then
-		if name == 'search' then
+		elseif name == 'search' then
 			function lib.search(area, list, cursor, count, limit, filters)
 				local offset = lib.after_cursor(area, list, cursor)
 				local jids, found = lib.bare_list(list, offset, count), {}
@@ -826,8 +724,7 @@ local function library(stamp, now)
 				end
 				return found, #jids, ''
 			end
-		else
-		if name == 'settle' then
+		elseif name == 'settle' then
 			function lib.settle(item, state, queue)
 				local key = item.key
 				if item.result then
@@ -838,14 +735,11 @@ local function library(stamp, now)
 					call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries)
 				end
 			end
-		else
+		elseif name == 'sooner' then
 			function lib.sooner(a, b)
 				return a and b and math.min(a, b) or a or b
 			end
-		end
-		end
-		else
-		if name == 'unfail' then
+		elseif name == 'unfail' then
 			function lib.unfail(jobs, given)
 				local queues, jids = lib.add_work(jobs), {}
 				for i = #jobs, 1, -1 do
@@ -871,15 +765,14 @@ local function library(stamp, now)
 				end
 				lib.publish_unfailed(jobs)
 			end
-		else
-		if name == 'unlist' then
+		elseif name == 'unlist' then
 			function lib.unlist(key)
 				if try('zcard', key) == 6 then
 					try('zadd', key, '0', '-----------------------------------------------------------------')
 					try('zrem', key, '-----------------------------------------------------------------')
 				end
 			end
-		else
+		elseif name == 'unpark' then
 			function lib.unpark(jid, queue, score)
 				local work = lib.queue_key(queue, 'work')
 				if type(try('zcard', work)) == 'table' or try('zrem', lib.queue_key(queue, 'scheduled'), jid) ~= 1 then
@@ -893,23 +786,14 @@ local function library(stamp, now)
 				return true
 			end
 		end
-		end
-		end
-		end
-		end
 		else
-		byte = string.byte(name, 1)
-		if byte < 107 then
-		if byte < 103 then
-		if byte < 100 then
 		if name == 'add_tag' then
 			function lib.add_tag(jid, tag)
 				if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
 					try('zincrby', prefix .. 'tags', 1, tag)
 				end
 			end
-		else
-		if name == 'advance' then
+		elseif name == 'advance' then
 			function lib.advance(item, cap)
 				local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
 				lib.record(item.key, lib.entry(now, '"put"', cjson.encode({q = queue})), cap)
@@ -947,7 +831,7 @@ local function library(stamp, now)
 				lib.publish_advance(item, lib.wake_for(queue, delay))
 				return state
 			end
-		else
+		elseif name == 'allowed' then
 			function lib.allowed(queue, settings, wanted)
 				if settings.max_concurrency > 0 then
 					local running = call('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf')
@@ -958,11 +842,7 @@ local function library(stamp, now)
 				end
 				return wanted
 			end
-		end
-		end
-		else
-		if byte < 101 then
-		if name == 'data_of' then
+		elseif name == 'data_of' then
 			function lib.data_of(key)
 				local size = try('hstrlen', key, 'data')
 				if type(size) ~= 'number' or size > 262144 then
@@ -971,13 +851,11 @@ local function library(stamp, now)
 				var.searched = var.searched + size
 				return try('hget', key, 'data')
 			end
-		else
+		elseif name == 'due_key' then
 			function lib.due_key(queue)
 				return prefix .. 'x:due:' .. queue
 			end
-		end
-		else
-		if name == 'enqueue' then
+		elseif name == 'enqueue' then
 			function lib.enqueue(item, queue, score)
 				local state, part = 'waiting', 'work'
 				if item.delay > 0 then
@@ -989,13 +867,12 @@ local function library(stamp, now)
 				end
 				return state
 			end
-		else
-		if name == 'escaped' then
+		elseif name == 'escaped' then
 			function lib.escaped(text)
 				local made, n = string.gsub(text, '[&<>]', {['&'] = '\\u0026', ['<'] = '\\u003c', ['>'] = '\\u003e'})
 				return n > 0 and made or nil
 			end
-		else
+		elseif name == 'exhaust' then
 			function lib.exhaust(worker, item, queue, group, failure)
 				group = group or 'failed-retries-' .. queue
 				local message = failure and item.message or 'Job exhausted retries in queue "' .. item.current .. '"'
@@ -1020,14 +897,7 @@ local function library(stamp, now)
 					lib.file_failure(item.jid, group, keep, item.stored)
 				end
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 105 then
-		if byte < 104 then
-		if name == 'give_up' then
+		elseif name == 'give_up' then
 			function lib.give_up(item, worker, fields, what)
 				try('zrem', lib.queue_key(item.current, 'locks'), item.jid)
 				try('zrem', lib.worker_key(worker), item.jid)
@@ -1046,30 +916,11 @@ local function library(stamp, now)
 				call('hset', item.key, unpack(fields))
 				lib.wake_for_slot(item.current)
 			end
-		else
-			function lib.grouped(items)
-				local groups, found = {}, {}
-				for i = 1, #items do
-					local item = items[i]
-					local group = found[item.queue]
-					if not group then
-						group = {}
-						found[item.queue] = group
-						groups[#groups + 1] = group
-					end
-					group[#group + 1] = item
-				end
-				return groups
-			end
-		end
-		else
+		elseif name == 'has_any' then
 			function lib.has_any(text, letters)
 				return string.find(text, '^%a*[' .. letters .. ']') ~= nil
 			end
-		end
-		else
-		if byte < 106 then
-		if name == 'integer' then
+		elseif name == 'integer' then
 			function lib.integer(area, name, text)
 				local value = lib.number(area, name, text)
 				if value % 1 ~= 0 or math.abs(value) > 2147483647 then
@@ -1077,19 +928,16 @@ local function library(stamp, now)
 				end
 				return value
 			end
-		else
-		if name == 'is_gone' then
+		elseif name == 'is_gone' then
 			function lib.is_gone(jid, found)
 				return found[2] and lib.is_over(jid, found[2], found[1])
 			end
-		else
-		if name == 'is_held' then
+		elseif name == 'is_held' then
 			function lib.is_held(worker, jid)
 				local job = try('hmget', lib.job_key(jid), 'worker', 'state')
 				return job[1] == worker and job[2] == 'running'
 			end
-		else
-		if name == 'is_open' then
+		elseif name == 'is_open' then
 			function lib.is_open(ask, i)
 				local known = ask.known
 				if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
@@ -1097,8 +945,7 @@ local function library(stamp, now)
 				end
 				return ask.paused[i] ~= 1 and not (known and known.empty[i])
 			end
-		else
-		if name == 'is_over' then
+		elseif name == 'is_over' then
 			function lib.is_over(jid, stored, state)
 				if not lib.has_lifetime(stored) then
 					return false
@@ -1110,7 +957,7 @@ local function library(stamp, now)
 				local may_be = var.met_lives[stored] <= now or state == 'complete' or state == 'failed'
 				return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
 			end
-		else
+		elseif name == 'is_shut' then
 			function lib.is_shut(ask, urn, i)
 				if urn.shut[i] == nil then
 					urn.shut[i] = false
@@ -1120,13 +967,7 @@ local function library(stamp, now)
 				end
 				return urn.shut[i]
 			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if name == 'jids_of' then
+		elseif name == 'jids_of' then
 			function lib.jids_of(group)
 				local jids = {}
 				for i = 1, #group do
@@ -1134,18 +975,11 @@ local function library(stamp, now)
 				end
 				return jids
 			end
-		else
+		elseif name == 'job_key' then
 			function lib.job_key(jid)
 				return prefix .. 'j:' .. jid
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 112 then
-		if byte < 109 then
-		if byte < 108 then
+		elseif name == 'kept_by' then
 			function lib.kept_by(name, jid)
 				local job = try('hmget', lib.job_key(jid), 'state', 'x:o')
 				local claim = lib.claim_on(name, job[1], job[2])
@@ -1154,8 +988,7 @@ local function library(stamp, now)
 				end
 				return nil, job[1], job[2]
 			end
-		else
-		if name == 'let_run' then
+		elseif name == 'let_run' then
 			function lib.let_run(jid, other)
 				local dependencies = lib.job_key(jid) .. '-dependencies'
 				if type(try('srem', dependencies, other)) == 'table' then
@@ -1167,7 +1000,7 @@ local function library(stamp, now)
 				try('srem', lib.job_key(other) .. '-dependents', jid)
 				return true
 			end
-		else
+		elseif name == 'list_of' then
 			function lib.list_of(text)
 				if not text then
 					return {}
@@ -1178,11 +1011,7 @@ local function library(stamp, now)
 				end
 				return {}
 			end
-		end
-		end
-		else
-		if byte < 111 then
-		if byte < 110 then
+		elseif name == 'matches' then
 			function lib.matches(filter, key, jid)
 				if filter.jid and not string.find(jid, filter.jid, 1, true) then
 					return false
@@ -1198,13 +1027,11 @@ local function library(stamp, now)
 				end
 				return not filter.data or lib.has_text(lib.data_of(key), filter)
 			end
-		else
+		elseif name == 'new_urn' then
 			function lib.new_urn(ask)
 				return {sums = ask.sums, shut = {}, left = #ask.queues, missed = 0, gave = {}, giving = 0}
 			end
-		end
-		else
-		if name == 'observe' then
+		elseif name == 'observe' then
 			function lib.observe(kind, queue, durations)
 				local day = lib.day_of(now)
 				local key, short = lib.stats_key(kind, day, queue), lib.are_short(durations)
@@ -1237,7 +1064,7 @@ local function library(stamp, now)
 					lib.begin_day(kind, day, queue)
 				end
 			end
-		else
+		elseif name == 'options' then
 			function lib.options(area, first, last)
 				local found = {}
 				if last < first then
@@ -1251,20 +1078,14 @@ local function library(stamp, now)
 				end
 				return found
 			end
-		end
-		end
-		end
-		else
-		if byte < 114 then
-		if name == 'part_of' then
+		elseif name == 'part_of' then
 			function lib.part_of(item)
 				if item.waits then
 					return 'depends'
 				end
 				return item.delay > 0 and 'scheduled' or 'work'
 			end
-		else
-		if name == 'pass_on' then
+		elseif name == 'pass_on' then
 			function lib.pass_on(ask)
 				for i = 1, #ask.queues do
 					if lib.is_open(ask, i) and lib.has_jobs(ask.queues[i], ask.worker, ask.poll) then
@@ -1272,8 +1093,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
-		if name == 'prepare' then
+		elseif name == 'prepare' then
 			function lib.prepare(puts, fresh)
 				local before, claims, added, found, asked, refused = {}, {}, {}, {}, {}, {}
 				local unheld = puts.claiming and lib.all_free(puts.items)
@@ -1325,8 +1145,7 @@ local function library(stamp, now)
 				end
 				return found
 			end
-		else
-		if name == 'promote' then
+		elseif name == 'promote' then
 			function lib.promote(jids)
 				local queues, jobs, ready = lib.read_scheduled(jids)
 				for i = 1, #queues do
@@ -1339,12 +1158,11 @@ local function library(stamp, now)
 				end
 				return ready
 			end
-		else
-		if name == 'publish' then
+		elseif name == 'publish' then
 			function lib.publish(channel, message)
 				return try('publish', prefix .. channel, message)
 			end
-		else
+		elseif name == 'put_off' then
 			function lib.put_off(queue, jid, delay)
 				try('zrem', lib.queue_key(queue, 'work'), jid)
 				call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + delay), jid)
@@ -1352,14 +1170,7 @@ local function library(stamp, now)
 				call('hset', lib.job_key(jid), 'state', 'scheduled')
 				lib.wake_for(queue, delay)
 			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 115 then
-		if name == 'rank_of' then
+		elseif name == 'rank_of' then
 			function lib.rank_of(key, score, jid)
 				if call('zscore', key, jid) == score then
 					return call('zrank', key, jid), true
@@ -1375,8 +1186,7 @@ local function library(stamp, now)
 				end
 				return low, false
 			end
-		else
-		if name == 'related' then
+		elseif name == 'related' then
 			function lib.related(jid, name, left_out)
 				local key, room = lib.job_key(jid) .. '-' .. name, var.related_left
 				if room then
@@ -1391,8 +1201,7 @@ local function library(stamp, now)
 				end
 				return lib.array(try('smembers', key))
 			end
-		else
-		if name == 'release' then
+		elseif name == 'release' then
 			function lib.release(worker, item)
 				local problem, state = lib.read_owned('Release', item, worker)
 				local delay = item.delay
@@ -1414,7 +1223,7 @@ local function library(stamp, now)
 					lib.stop_limited(item.jid, item.stored)
 				end
 			end
-		else
+		elseif name == 'restore' then
 			function lib.restore(job, given)
 				local stored = job.stored or ''
 				local claim = lib.claim_again(job.jid, stored)
@@ -1426,12 +1235,7 @@ local function library(stamp, now)
 					lib.note_life(job.jid, given.ends)
 				end
 			end
-		end
-		end
-		end
-		else
-		if byte < 116 then
-		if name == 'set_due' then
+		elseif name == 'set_due' then
 			function lib.set_due(item, due)
 				local within = item.given.within
 				if within and due > item.first + within then
@@ -1440,7 +1244,7 @@ local function library(stamp, now)
 				item.due, item.delay = due, math.max(due - now, 0)
 				item.score = due < now and not item.given.share and lib.work_score(due, item.priority) or nil
 			end
-		else
+		elseif name == 'shuffle' then
 			function lib.shuffle(ask)
 				local queues, cursor = ask.queues, ask.cursor
 				for i = #queues, 2, -1 do
@@ -1450,8 +1254,7 @@ local function library(stamp, now)
 				end
 				ask.cursor = 0
 			end
-		end
-		else
+		elseif name == 'text_of' then
 			function lib.text_of(problem)
 				local jid, text = problem.jid, problem.err or problem.text
 				if not classic then
@@ -1463,17 +1266,8 @@ local function library(stamp, now)
 			end
 		end
 		end
-		end
-		end
-		end
-		end
-		end
 		else
 		if length < 9 then
-		byte = string.byte(name, 1)
-		if byte < 110 then
-		if byte < 104 then
-		if byte < 99 then
 		if name == 'add_band' then
 			function lib.add_band(bands, work, priority, score)
 				if score > priority - 0.1 then
@@ -1484,8 +1278,7 @@ local function library(stamp, now)
 				end
 				lib.add_some(bands, work, lib.exact(priority - 0.5), '(' .. lib.exact(priority - 1), '1')
 			end
-		else
-		if name == 'add_some' then
+		elseif name == 'add_some' then
 			function lib.add_some(bands, work, from, to, limit)
 				local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
 				for i = 1, #found, 2 do
@@ -1493,15 +1286,13 @@ local function library(stamp, now)
 					lib.add_wait(bands, priority, at)
 				end
 			end
-		else
-		if name == 'add_tags' then
+		elseif name == 'add_tags' then
 			function lib.add_tags(jid, tags, first)
 				for i = first, #tags do
 					lib.add_tag(jid, tags[i])
 				end
 			end
-		else
-		if name == 'add_wait' then
+		elseif name == 'add_wait' then
 			function lib.add_wait(bands, priority, at)
 				local waited = math.max(now - at, 0)
 				for i = 1, #bands do
@@ -1512,8 +1303,7 @@ local function library(stamp, now)
 				end
 				bands[#bands + 1] = {priority = priority, waited = waited}
 			end
-		else
-		if name == 'add_work' then
+		elseif name == 'add_work' then
 			function lib.add_work(jobs)
 				local queues, its = {}, {}
 				for i = 1, #jobs do
@@ -1531,7 +1321,7 @@ local function library(stamp, now)
 				end
 				return queues
 			end
-		else
+		elseif name == 'all_free' then
 			function lib.all_free(items)
 				local keys = {}
 				for i = 1, #items do
@@ -1540,14 +1330,7 @@ local function library(stamp, now)
 				end
 				return lib.count_existing(keys) == 0
 			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 101 then
-		if name == 'claim_of' then
+		elseif name == 'claim_of' then
 			function lib.claim_of(text)
 				local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
 				if key then
@@ -1559,8 +1342,7 @@ local function library(stamp, now)
 					return claim
 				end
 			end
-		else
-		if name == 'claim_on' then
+		elseif name == 'claim_on' then
 			function lib.claim_on(name, state, stored)
 				local claim = lib.claim_of(stored)
 				if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed' or claim.m == 'start' and state == 'running' then
@@ -1568,15 +1350,12 @@ local function library(stamp, now)
 				end
 				return claim
 			end
-		else
+		elseif name == 'count_in' then
 			function lib.count_in(text)
 				local count = lib.finite(text, 0)
 				return count >= 0 and count < 2 ^ 53 and count or 0
 			end
-		end
-		end
-		else
-		if byte < 102 then
+		elseif name == 'end_life' then
 			function lib.end_life(jid, as)
 				local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time')
 				local state, stored, since = job[1], job[6] or '', lib.finite(job[8], now)
@@ -1601,9 +1380,7 @@ local function library(stamp, now)
 				lib.note_life(jid, ends)
 				return false
 			end
-		else
-		if byte < 103 then
-		if name == 'fill_urn' then
+		elseif name == 'fill_urn' then
 			function lib.fill_urn(ask, urn)
 				local open, sums, n, sum, before = {}, {}, 0, 0, 0
 				for i = 1, #ask.queues do
@@ -1615,7 +1392,7 @@ local function library(stamp, now)
 				end
 				urn.open, urn.sums, urn.missed = open, sums, 0
 			end
-		else
+		elseif name == 'find_job' then
 			function lib.find_job(run, jid, asks_due)
 				local job = lib.read_job(run, jid)
 				if not job[13] then
@@ -1632,20 +1409,13 @@ local function library(stamp, now)
 				end
 				return lib.job_json(job, lib.is_tracked(jid), more)
 			end
-		end
-		else
+		elseif name == 'group_of' then
 			function lib.group_of(jid)
 				local failure = try('hget', lib.job_key(jid), 'failure')
 				local group = type(failure) == 'string' and lib.list_of(failure).group
 				return type(group) == 'string' and group or ''
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 105 then
-		if name == 'has_jobs' then
+		elseif name == 'has_jobs' then
 			function lib.has_jobs(queue, worker, soon)
 				if call('exists', lib.queue_key(queue, 'work')) == 1 then
 					return true
@@ -1657,8 +1427,7 @@ local function library(stamp, now)
 				end
 				return soonest < now + soon and (soonest <= now or not lib.is_claimed(queue, soonest, worker))
 			end
-		else
-		if name == 'has_name' then
+		elseif name == 'has_name' then
 			function lib.has_name(list, name)
 				for i = 1, #list do
 					if list[i] == name then
@@ -1667,8 +1436,7 @@ local function library(stamp, now)
 				end
 				return false
 			end
-		else
-		if name == 'has_room' then
+		elseif name == 'has_room' then
 			function lib.has_room(jid)
 				if var.large_text >= 262144 then
 					return false
@@ -1676,31 +1444,23 @@ local function library(stamp, now)
 				local size = var.large_bytes > 0 and try('hstrlen', lib.job_key(jid), 'data')
 				return type(size) ~= 'number' or size < 4096 or var.large_bytes + size <= 2097152
 			end
-		else
+		elseif name == 'has_text' then
 			function lib.has_text(data, filter)
 				return type(data) == 'string' and (string.find(data, filter.data, 1, true) or filter.escaped and string.find(data, filter.escaped, 1, true)) ~= nil
 			end
-		end
-		end
-		end
-		else
-		if byte < 106 then
-		if name == 'idle_key' then
+		elseif name == 'idle_key' then
 			function lib.idle_key()
 				return prefix .. 'x:idle'
 			end
-		else
-		if name == 'in_grace' then
+		elseif name == 'in_grace' then
 			function lib.in_grace(grace, expires, ends)
 				return tonumber(grace) == 1 and ends ~= lib.finite(expires)
 			end
-		else
-		if name == 'is_batch' then
+		elseif name == 'is_batch' then
 			function lib.is_batch(stored)
 				return stored and lib.has_option(stored, 'b')
 			end
-		else
-		if name == 'is_empty' then
+		elseif name == 'is_empty' then
 			function lib.is_empty(ask, i)
 				local known = ask.known
 				if not known then
@@ -1714,8 +1474,7 @@ local function library(stamp, now)
 				end
 				return known.empty[i]
 			end
-		else
-		if name == 'is_heard' then
+		elseif name == 'is_heard' then
 			function lib.is_heard()
 				if classic or KEYS[2] then
 					return true
@@ -1727,23 +1486,15 @@ local function library(stamp, now)
 				local about = try('info', 'replication')
 				return type(about) ~= 'string' or not string.find(about, 'repl_backlog_active:0', 1, true)
 			end
-		else
-		if name == 'is_plain' then
+		elseif name == 'is_plain' then
 			function lib.is_plain(list)
 				return list.kind == 'failed' or list.kind == 'jids'
 			end
-		else
+		elseif name == 'is_ready' then
 			function lib.is_ready(queue)
 				return call('exists', lib.queue_key(queue, 'work')) == 1 or lib.is_due(queue, 'scheduled') or lib.is_due(queue, 'recur') or lib.is_due(queue, 'locks')
 			end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 107 then
+		elseif name == 'job_json' then
 			function lib.job_json(job, tracked, more, newest)
 				local jid, tags, failure = job[13], job[7], job[10]
 				lib.adopt_history(jid, job[12])
@@ -1762,15 +1513,14 @@ local function library(stamp, now)
 				local related_jobs = lib.relations_json(jid)
 				return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. lib.finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and lib.readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and lib.readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and lib.extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 			end
-		else
-		if byte < 108 then
+		elseif name == 'known_as' then
 			function lib.known_as(item, earlier, holder, held)
 				if earlier and earlier.left then
 					return earlier.holder or earlier.jid
 				end
 				return not earlier and held and held.j == item.jid and holder
 			end
-		else
+		elseif name == 'list_key' then
 			function lib.list_key(area, kind, name)
 				local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
 				if parts[kind] then
@@ -1788,15 +1538,7 @@ local function library(stamp, now)
 				end
 				lib.reject(area, 'Unknown list "' .. tostring(kind) .. '"')
 			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 114 then
-		if byte < 111 then
-		if name == 'names_of' then
+		elseif name == 'names_of' then
 			function lib.names_of(text)
 				local found = {}
 				for _, name in ipairs(lib.list_of(text)) do
@@ -1806,26 +1548,19 @@ local function library(stamp, now)
 				end
 				return found
 			end
-		else
-		if name == 'new_puts' then
+		elseif name == 'new_puts' then
 			function lib.new_puts(worker)
 				return {worker = worker, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
 			end
-		else
-		if name == 'no_batch' then
+		elseif name == 'no_batch' then
 			function lib.no_batch(jid)
 				return lib.new_problem('invalid', jid, 'is not a batch')
 			end
-		else
+		elseif name == 'no_queue' then
 			function lib.no_queue(jid)
 				return lib.new_problem('invalid', jid, 'is in no queue')
 			end
-		end
-		end
-		end
-		else
-		if byte < 112 then
-		if name == 'open_one' then
+		elseif name == 'open_one' then
 			function lib.open_one(ask, i, wanted, direct)
 				local queue = ask.queues[i]
 				if ask.first and #ask.first == 0 or ask.paused[i] == 1 or lib.is_empty(ask, i) then
@@ -1864,7 +1599,7 @@ local function library(stamp, now)
 				end
 				return expired, wanted - #expired
 			end
-		else
+		elseif name == 'outsider' then
 			function lib.outsider(jids, among)
 				for i = 1, #jids do
 					if not among[jids[i]] then
@@ -1872,9 +1607,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		end
-		else
-		if name == 'precedes' then
+		elseif name == 'precedes' then
 			function lib.precedes(a, b)
 				for i = 1, math.min(#a, #b) do
 					local x, y = string.byte(a, i), string.byte(b, i)
@@ -1884,8 +1617,7 @@ local function library(stamp, now)
 				end
 				return #a < #b
 			end
-		else
-		if name == 'put_back' then
+		elseif name == 'put_back' then
 			function lib.put_back(queue, jid, stored)
 				local _, values = lib.split_options(stored)
 				if values.q ~= 'last' and values.q ~= 'place' then
@@ -1904,7 +1636,7 @@ local function library(stamp, now)
 				lib.wake_for(queue, 0)
 				return true
 			end
-		else
+		elseif name == 'put_once' then
 			function lib.put_once(puts)
 				local key, items, positions, left = prefix .. 'x:outbox:put', puts.items, {}, {}
 				local jids = {}
@@ -1946,13 +1678,7 @@ local function library(stamp, now)
 				end
 				return left
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 115 then
-		if name == 'read_end' then
+		elseif name == 'read_end' then
 			function lib.read_end(run, jid)
 				local job = run('hmget', lib.job_key(jid), 'state', 'time', 'failure', 'x:result')
 				local state = job[1]
@@ -1970,13 +1696,11 @@ local function library(stamp, now)
 				end
 				return cjson.encode(found), ended
 			end
-		else
-		if name == 'read_job' then
+		elseif name == 'read_job' then
 			function lib.read_job(run, jid)
 				return run('hmget', lib.job_key(jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
 			end
-		else
-		if name == 'read_old' then
+		elseif name == 'read_old' then
 			function lib.read_old(puts, item)
 				local key, depends = item.key, item.depends
 				local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o')
@@ -1995,8 +1719,7 @@ local function library(stamp, now)
 				item.old.ended = lib.difference(before, depends, 1)
 				item.waits = #item.old.ended < #before
 			end
-		else
-		if name == 'read_put' then
+		elseif name == 'read_put' then
 			function lib.read_put(puts, queue, jid, klass, data, delay, first, last, checked)
 				if not klass then
 					lib.reject('Put', 'Arg "klass" missing')
@@ -2027,50 +1750,35 @@ local function library(stamp, now)
 				end
 				return job
 			end
-		else
-		if name == 'readable' then
+		elseif name == 'readable' then
 			function lib.readable(text)
 				local ok, again = pcall(cjson.encode, lib.list_of(text))
 				return ok and again or nil
 			end
-		else
-		if name == 'required' then
+		elseif name == 'required' then
 			function lib.required(area, name, text)
 				if not text then
-					lib.reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
+					lib.reject_missing(area, name)
 				end
 				return text
 			end
-		else
+		elseif name == 'rest_key' then
 			function lib.rest_key(jid)
 				return prefix .. 'x:rest:' .. jid
 			end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 116 then
-		if name == 'score_in' then
+		elseif name == 'score_in' then
 			function lib.score_in(list, jid)
 				return not lib.is_plain(list) and call('zscore', list.key, jid)
 			end
-		else
-		if name == 'score_of' then
+		elseif name == 'score_of' then
 			function lib.score_of(queue, priority, stored, turns)
 				return stored and lib.has_option(stored, 'g') and lib.fair_score(queue, priority, stored, turns) or lib.work_score(now, priority)
 			end
-		else
+		elseif name == 'slot_end' then
 			function lib.slot_end(ends)
 				return string.format('%.0f', math.ceil(ends))
 			end
-		end
-		end
-		else
-		if byte < 117 then
-		if name == 'take_due' then
+		elseif name == 'take_due' then
 			function lib.take_due(queue, settings, wanted, lost, recur, scheduled)
 				call('zrem', lib.queue_key(queue, 'work'), '')
 				local room = wanted
@@ -2088,8 +1796,7 @@ local function library(stamp, now)
 				settings.handled = true
 				return expired
 			end
-		else
-		if name == 'tell_all' then
+		elseif name == 'tell_all' then
 			function lib.tell_all(failed, cursor, ended, again)
 				local at, minded = 1, 0
 				while failed[at] do
@@ -2109,8 +1816,7 @@ local function library(stamp, now)
 				end
 				return minded
 			end
-		else
-		if name == 'these_of' then
+		elseif name == 'these_of' then
 			function lib.these_of(area, kind, name, jids)
 				local key, scores = kind ~= 'jids' and lib.list_key(area, kind, name), var.none
 				if kind == 'failed' then
@@ -2126,8 +1832,7 @@ local function library(stamp, now)
 				end
 				return {kind = 'jids', jids = present, at = at, total = #present}
 			end
-		else
-		if name == 'throttle' then
+		elseif name == 'throttle' then
 			function lib.throttle(stored, named_limits, seconds)
 				local wanted, found = {}, false
 				for _, name in ipairs(named_limits) do
@@ -2144,7 +1849,7 @@ local function library(stamp, now)
 				end
 				return found
 			end
-		else
+		elseif name == 'time_out' then
 			function lib.time_out(jid, job)
 				local queue = job[1]
 				try('zrem', lib.queue_key(queue, 'locks'), jid)
@@ -2158,18 +1863,12 @@ local function library(stamp, now)
 					lib.stop_limited(jid, job[5])
 				end
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 119 then
+		elseif name == 'undepend' then
 			function lib.undepend(jid, other)
 				try('srem', lib.job_key(other) .. '-dependents', jid)
 				try('srem', lib.job_key(jid) .. '-dependencies', other)
 			end
-		else
-		if name == 'wake_any' then
+		elseif name == 'wake_any' then
 			function lib.wake_any()
 				for _ = 1, 100 do
 					local worker = try('spop', lib.idle_key())
@@ -2178,23 +1877,13 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
+		elseif name == 'wake_for' then
 			function lib.wake_for(queue, delay)
 				return delay < 3600 and lib.wake(queue)
 			end
 		end
-		end
-		end
-		end
-		end
-		end
-		end
 		else
-		byte = string.byte(name, 1)
-		if byte < 110 then
-		if byte < 102 then
-		if byte < 99 then
-		if byte < 98 then
+		if length < 10 then
 		if name == 'add_first' then
 			function lib.add_first(key, score, member)
 				local reply = try('zadd', key, score, member)
@@ -2204,8 +1893,7 @@ local function library(stamp, now)
 				end
 				return reply
 			end
-		else
-		if name == 'add_given' then
+		elseif name == 'add_given' then
 			function lib.add_given(puts, item, given)
 				item.given = given
 				if given.depends then
@@ -2228,8 +1916,7 @@ local function library(stamp, now)
 					item.tags = lib.names('Put', 'tags', given.tags)
 				end
 			end
-		else
-		if name == 'add_locks' then
+		elseif name == 'add_locks' then
 			function lib.add_locks(queue, worker, locks, n)
 				local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
 				call('zadd', lib.queue_key(queue, 'locks'), unpack(locks, first, 2 * n + 2))
@@ -2241,7 +1928,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
+		elseif name == 'are_short' then
 			function lib.are_short(durations)
 				for i = 1, #durations do
 					if durations[i] < 0 or durations[i] >= 1 then
@@ -2250,11 +1937,7 @@ local function library(stamp, now)
 				end
 				return true
 			end
-		end
-		end
-		end
-		else
-		if name == 'bare_list' then
+		elseif name == 'bare_list' then
 			function lib.bare_list(list, offset, count)
 				local last = math.min(offset + count, list.total) - 1
 				if last < offset then
@@ -2268,14 +1951,12 @@ local function library(stamp, now)
 				end
 				return call('zrange', list.key, list.from + offset, list.from + last)
 			end
-		else
-		if name == 'begin_day' then
+		elseif name == 'begin_day' then
 			function lib.begin_day(kind, day, queue)
 				lib.expire_stats(lib.stats_key(kind, day, queue), day)
 				lib.prune_histograms(kind, day, queue)
 			end
-		else
-		if name == 'bring_due' then
+		elseif name == 'bring_due' then
 			function lib.bring_due(queue, recur, scheduled, limit)
 				local work = lib.queue_key(queue, 'work')
 				if limit <= 0 or not lib.may_write(work) then
@@ -2289,7 +1970,7 @@ local function library(stamp, now)
 					lib.move_scheduled(queue, limit)
 				end
 			end
-		else
+		elseif name == 'bucket_of' then
 			function lib.bucket_of(seconds)
 				if seconds < 60 then
 					return 's' .. math.floor(seconds)
@@ -2300,13 +1981,7 @@ local function library(stamp, now)
 				end
 				return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 100 then
-		if name == 'circle_of' then
+		elseif name == 'circle_of' then
 			function lib.circle_of(jid, others, changes)
 				local seen = others[1] and lib.waiting_for(jid, changes or var.none)
 				for i = 1, #others do
@@ -2315,7 +1990,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
+		elseif name == 'cursor_at' then
 			function lib.cursor_at(list, offset, jid, score)
 				if list.kind == 'jids' then
 					return string.format('%d', offset + 1)
@@ -2324,15 +1999,11 @@ local function library(stamp, now)
 				end
 				return score .. ' ' .. jid
 			end
-		end
-		else
-		if byte < 101 then
-		if name == 'days_kept' then
+		elseif name == 'days_kept' then
 			function lib.days_kept(option, default)
 				return lib.finite(try('hget', prefix .. 'config', option), default)
 			end
-		else
-		if name == 'draw_some' then
+		elseif name == 'draw_some' then
 			function lib.draw_some(ask, urn, owed, n)
 				local drawn, unknown, seen = {}, {}, {}
 				for at = 1, n do
@@ -2354,8 +2025,7 @@ local function library(stamp, now)
 				end
 				return drawn
 			end
-		else
-		if name == 'drop_gone' then
+		elseif name == 'drop_gone' then
 			function lib.drop_gone(id)
 				local followers, gone = try('hgetall', lib.follow_key(id)), {}
 				for i = 1, #followers, 2 do
@@ -2366,8 +2036,7 @@ local function library(stamp, now)
 				end
 				lib.each_slice(try, 'hdel', lib.follow_key(id), gone)
 			end
-		else
-		if name == 'drop_left' then
+		elseif name == 'drop_left' then
 			function lib.drop_left(items)
 				local kept = 0
 				for i = 1, #items do
@@ -2379,17 +2048,13 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
+		elseif name == 'due_score' then
 			function lib.due_score(scheduled, jid, priority, n)
 				local at = lib.finite(try('zscore', scheduled, jid), now)
 				call('hset', lib.job_key(jid), 'time', lib.exact(at))
 				return lib.work_score(at + (n - 1) * 0.000001, priority)
 			end
-		end
-		end
-		end
-		end
-		else
+		elseif name == 'end_lives' then
 			function lib.end_lives(limit)
 				local ended = 0
 				local due = try('zrangebyscore', prefix .. 'x:until', '-inf', stamp, 'LIMIT', 0, limit)
@@ -2398,14 +2063,7 @@ local function library(stamp, now)
 				end
 				return ended
 			end
-		end
-		end
-		end
-		else
-		if byte < 108 then
-		if byte < 105 then
-		if byte < 103 then
-		if name == 'fail_lost' then
+		elseif name == 'fail_lost' then
 			function lib.fail_lost(queue, jid, worker, own_queue, stored, settings)
 				lib.leave_queue(queue, jid)
 				local group = 'failed-retries-' .. (own_queue or queue)
@@ -2420,14 +2078,13 @@ local function library(stamp, now)
 					lib.file_failure(jid, group, settings.keep_failed, stored)
 				end
 			end
-		else
-		if name == 'failed_at' then
+		elseif name == 'failed_at' then
 			function lib.failed_at(key, place)
 				local jid = try('lindex', key, place)
 				local failure = type(jid) == 'string' and try('hget', lib.job_key(jid), 'failure')
 				return lib.finite(lib.list_of(failure).when, 0)
 			end
-		else
+		elseif name == 'find_jobs' then
 			function lib.find_jobs(jids, first, asks_due)
 				local found = {}
 				var.related_left = asks_due and 4000
@@ -2441,9 +2098,24 @@ local function library(stamp, now)
 				end
 				return lib.with_large(lib.joined(found), '')
 			end
-		end
-		end
-		else
+		elseif name == 'give_each' then
+			function lib.give_each(worker, items)
+				for i = 1, #items do
+					local item = items[i]
+					if item.action == 'fail' then
+						item.problem = lib.fail(worker, item)
+					elseif item.action == 'retry' then
+						item.here = true
+						item.problem = lib.retry(worker, item)
+					elseif item.action == 'release' then
+						item.problem = lib.release(worker, item)
+					end
+					if var.tellable <= 0 and item.action and not item.problem then
+						item.state = tostring(item.remaining) .. '+'
+					end
+				end
+			end
+		elseif name == 'holder_of' then
 			function lib.holder_of(name)
 				local ends, jid = lib.stored_claim(name)
 				if not jid then
@@ -2457,16 +2129,12 @@ local function library(stamp, now)
 				end
 				return lib.kept_before(name, claim)
 			end
-		end
-		else
-		if byte < 106 then
-		if name == 'is_listed' then
+		elseif name == 'is_listed' then
 			function lib.is_listed(kind, name, jid, score)
 				local at = score and tonumber(score)
 				return at and not (kind == 'running' and at < tonumber(stamp) or kind == 'stalled' and at > tonumber(stamp) or kind == 'worker' and not lib.is_held(name, jid))
 			end
-		else
-		if name == 'is_strict' then
+		elseif name == 'is_strict' then
 			function lib.is_strict(text)
 				if string.find(text, '%c') then
 					return false
@@ -2482,12 +2150,11 @@ local function library(stamp, now)
 				end
 				return true
 			end
-		else
-		if name == 'is_sudden' then
+		elseif name == 'is_sudden' then
 			function lib.is_sudden(grace, stored)
 				return grace == '1.0' or stored and lib.has_option(stored, 'l')
 			end
-		else
+		elseif name == 'item_like' then
 			function lib.item_like(puts, delay, first, last)
 				if delay == '0' and last == first + 1 and ARGV[first] == 'o' then
 					return puts.known[ARGV[last]]
@@ -2502,10 +2169,7 @@ local function library(stamp, now)
 				end
 				return puts.like
 			end
-		end
-		end
-		end
-		else
+		elseif name == 'job_ended' then
 			function lib.job_ended(jid, stored, state)
 				local has, failed = lib.letters_of(stored), state == 'failed'
 				local forgotten = failed and has.K and lib.is_forgotten(stored)
@@ -2528,21 +2192,15 @@ local function library(stamp, now)
 					lib.keep_record(jid, stored, state, forgotten)
 				end
 			end
-		end
-		end
-		else
-		if byte < 109 then
-		if name == 'leave_out' then
+		elseif name == 'leave_out' then
 			function lib.leave_out(jid, code, why)
 				var.left_alone[#var.left_alone + 1] = {jid, code, why}
 			end
-		else
-		if name == 'limit_key' then
+		elseif name == 'limit_key' then
 			function lib.limit_key(name, part)
 				return prefix .. 'x:limit:' .. name .. ':' .. part
 			end
-		else
-		if name == 'limits_of' then
+		elseif name == 'limits_of' then
 			function lib.limits_of(text)
 				local _, values = lib.split_options(text)
 				local listed = values.c
@@ -2557,13 +2215,11 @@ local function library(stamp, now)
 				end
 				return found
 			end
-		else
-		if name == 'list_name' then
+		elseif name == 'list_name' then
 			function lib.list_name(text)
 				return redis.sha1hex(text)
 			end
-		else
-		if name == 'lock_from' then
+		elseif name == 'lock_from' then
 			function lib.lock_from(ask, i, lost, more, direct, out)
 				local queue, its, jids, take = ask.queues[i], ask.settings[i], lost, nil
 				if not lost then
@@ -2586,15 +2242,13 @@ local function library(stamp, now)
 				ask.kept = ask.kept or its.stopped
 				return not its.stopped and (count >= more or count >= 500 or its.places or var.dropped > 0)
 			end
-		else
-		if name == 'lock_lost' then
+		elseif name == 'lock_lost' then
 			function lib.lock_lost(jid, worker)
 				local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
 				lib.publish('w:' .. worker, message)
 				lib.publish('log', message)
 			end
-		else
-		if name == 'lock_some' then
+		elseif name == 'lock_some' then
 			function lib.lock_some(queue, jids, worker, settings, show, out, run)
 				local cap = settings.cap
 				local expires = lib.later(settings.heartbeat)
@@ -2705,8 +2359,7 @@ local function library(stamp, now)
 					out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
 				end
 			end
-		else
-		if name == 'lock_time' then
+		elseif name == 'lock_time' then
 			function lib.lock_time(own, general)
 				local seconds = own and tonumber(own)
 				if not seconds or seconds - seconds ~= 0 then
@@ -2717,21 +2370,12 @@ local function library(stamp, now)
 				end
 				return seconds
 			end
-		else
+		elseif name == 'lost_lock' then
 			function lib.lost_lock(area, jid, owner, again)
 				local taken = ({Fail = lib.is('running with'), Heartbeat = lib.is('given out to'), Retry = 'has been given to'})[area] or 'has been handed out to'
 				return lib.new_problem('lock_lost', jid, taken .. ' another worker: ' .. tostring(owner) .. (again and ', at ' .. tostring(again) or ''))
 			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if name == 'may_start' then
+		elseif name == 'may_start' then
 			function lib.may_start(jid, job, settings, run)
 				local stored = job[9]
 				if not job[1] or job.over then
@@ -2752,42 +2396,30 @@ local function library(stamp, now)
 				end
 				return true
 			end
-		else
-		if name == 'may_write' then
+		elseif name == 'may_write' then
 			function lib.may_write(key)
 				return not may_run or may_run('del', key)
 			end
-		else
+		elseif name == 'must_link' then
 			function lib.must_link(jid, others, added)
 				local failed = lib.link(jid, others, added)
 				if failed then
 					call('sadd', failed.key, failed.member)
 				end
 			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 114 then
-		if byte < 111 then
-		if name == 'new_known' then
+		elseif name == 'new_known' then
 			function lib.new_known(queues)
 				return {marks = string.rep('0', #queues), chosen = '0', empty = {}, found = {}, filled = var.none, step = 1}
 			end
-		else
-		if name == 'next_part' then
+		elseif name == 'next_part' then
 			function lib.next_part(reply)
 				return reply[1] == '0' and '' or reply[1]
 			end
-		else
-		if name == 'not_empty' then
+		elseif name == 'not_empty' then
 			function lib.not_empty(text)
 				return text and text ~= '' and text or nil
 			end
-		else
-		if name == 'not_owned' then
+		elseif name == 'not_owned' then
 			function lib.not_owned(area, jid, owner, state, worker, time, since)
 				if state ~= 'running' then
 					return lib.not_running(area, jid, state)
@@ -2795,7 +2427,7 @@ local function library(stamp, now)
 					return lib.lost_lock(area, jid, owner, owner == worker and time)
 				end
 			end
-		else
+		elseif name == 'note_life' then
 			function lib.note_life(jid, ends)
 				if ends then
 					try('zadd', prefix .. 'x:until', lib.exact(ends), jid)
@@ -2803,13 +2435,7 @@ local function library(stamp, now)
 					try('zrem', prefix .. 'x:until', jid)
 				end
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 112 then
-		if name == 'open_list' then
+		elseif name == 'open_list' then
 			function lib.open_list(area, kind, name)
 				if kind == 'jids' then
 					local jids = lib.names(area, 'jids', lib.required(area, 'jids', name))
@@ -2829,27 +2455,22 @@ local function library(stamp, now)
 				end
 				return list
 			end
-		else
+		elseif name == 'own_place' then
 			function lib.own_place(text)
 				local _, values = lib.split_options(text)
 				return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
 			end
-		end
-		else
-		if byte < 113 then
-		if name == 'parked_by' then
+		elseif name == 'parked_by' then
 			function lib.parked_by(state, time, parked)
 				local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
 				return state == 'scheduled' and since == (time or '') and name or nil
 			end
-		else
-		if name == 'parked_in' then
+		elseif name == 'parked_in' then
 			function lib.parked_in(jid, name)
 				local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'time', 'x:parked')
 				return lib.parked_by(job[1], job[3], job[4]) == name and job[2] or nil
 			end
-		else
-		if name == 'place_all' then
+		elseif name == 'place_all' then
 			function lib.place_all(puts, queue, group)
 				local first = lib.score_text()
 				local digits = first and #group > 1 and string.sub(first, 4) + 0
@@ -2887,7 +2508,7 @@ local function library(stamp, now)
 					lib.write_later(puts.turns)
 				end
 			end
-		else
+		elseif name == 'put_aside' then
 			function lib.put_aside(queue, jid, job, run)
 				if not run then
 					try('zrem', lib.queue_key(queue, 'locks'), jid)
@@ -2895,30 +2516,19 @@ local function library(stamp, now)
 				end
 				lib.park(queue, jid, job.refused, job.score, job[8])
 			end
-		end
-		end
-		end
-		else
-		if name == 'queue_key' then
+		elseif name == 'queue_key' then
 			function lib.queue_key(queue, part)
 				return prefix .. 'q:' .. queue .. '-' .. part
 			end
-		else
+		elseif name == 'queues_of' then
 			function lib.queues_of(key)
 				return {kind = 'queues', key = prefix .. key, from = 0, total = lib.finite(try('zcard', prefix .. key), 0)}
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 115 then
-		if name == 'rates_key' then
+		elseif name == 'rates_key' then
 			function lib.rates_key(at)
 				return prefix .. 'x:rates:' .. string.format('%d', at - at % 60)
 			end
-		else
-		if name == 'read_gift' then
+		elseif name == 'read_gift' then
 			function lib.read_gift(area, first, last)
 				local given = lib.options(area, first, last)
 				if given.retries then
@@ -2931,8 +2541,7 @@ local function library(stamp, now)
 				end
 				return given
 			end
-		else
-		if name == 'read_jids' then
+		elseif name == 'read_jids' then
 			function lib.read_jids(area, first)
 				lib.required(area, 'jid', ARGV[first])
 				if #ARGV - first >= 500 then
@@ -2946,8 +2555,7 @@ local function library(stamp, now)
 				end
 				return jids
 			end
-		else
-		if name == 'read_list' then
+		elseif name == 'read_list' then
 			function lib.read_list(list, offset, count)
 				local last = math.min(offset + count, list.total) - 1
 				if last < offset or lib.is_plain(list) then
@@ -2965,8 +2573,7 @@ local function library(stamp, now)
 				end
 				return jids, scores
 			end
-		else
-		if name == 'read_many' then
+		elseif name == 'read_many' then
 			function lib.read_many(first)
 				if #ARGV < first or #ARGV - first >= 1000 then
 					lib.reject('Reserve', 'Arg "queue": needs 1 to 1000')
@@ -2980,8 +2587,7 @@ local function library(stamp, now)
 				end
 				return queues, list
 			end
-		else
-		if name == 'read_rare' then
+		elseif name == 'read_rare' then
 			function lib.read_rare(puts, given, checked, delay)
 				local condition = given['if'] or 'idle'
 				if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
@@ -3015,8 +2621,7 @@ local function library(stamp, now)
 				end
 				return lib.more_fields(given.backoff, given.o)
 			end
-		else
-		if name == 'read_rest' then
+		elseif name == 'read_rest' then
 			function lib.read_rest(jid, key, job, recorded, cap)
 				local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
 				job[10], job[11] = rest[1], rest[2]
@@ -3025,26 +2630,15 @@ local function library(stamp, now)
 					call('hdel', key, 'grace')
 				end
 			end
-		else
-		if name == 'recur_key' then
+		elseif name == 'recur_key' then
 			function lib.recur_key(jid)
 				return prefix .. 'r:' .. jid
 			end
-		else
+		elseif name == 'retention' then
 			function lib.retention(seconds, count)
 				return (seconds or count) and {seconds = lib.finite(seconds, -1), count = lib.finite(count, -1)}
 			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 116 then
-		if name == 'scores_of' then
+		elseif name == 'scores_of' then
 			function lib.scores_of(queue, jobs)
 				local work, turns = {}, {}
 				for i = #jobs, 1, -1 do
@@ -3054,15 +2648,13 @@ local function library(stamp, now)
 				end
 				return work
 			end
-		else
-		if name == 'sets_json' then
+		elseif name == 'sets_json' then
 			function lib.sets_json(jid)
 				local left_out = {}
 				local text = ',"dependents":' .. lib.related(jid, 'dependents', left_out) .. ',"dependencies":' .. lib.related(jid, 'dependencies', left_out)
 				return text .. (#left_out > 0 and ',"left_out":' .. lib.array(left_out) or '')
 			end
-		else
-		if name == 'slot_ends' then
+		elseif name == 'slot_ends' then
 			function lib.slot_ends(jid)
 				local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'grace', 'x:o', 'expires')
 				if job[1] ~= 'running' or not job[2] then
@@ -3074,8 +2666,7 @@ local function library(stamp, now)
 				end
 				return ends + lib.finite(try('hget', prefix .. 'config', 'grace-period'), 10)
 			end
-		else
-		if name == 'spawn_all' then
+		elseif name == 'spawn_all' then
 			function lib.spawn_all(queue, limit)
 				local due = call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
 				for i = 1, #due, 2 do
@@ -3085,8 +2676,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
-		if name == 'spawn_due' then
+		elseif name == 'spawn_due' then
 			function lib.spawn_due(queue, parent, due, limit)
 				local fields = try('hmget', lib.recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
 				local job = {klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0', tags = fields[4] or '[]', retries = fields[5] or '0'}
@@ -3115,13 +2705,11 @@ local function library(stamp, now)
 				end
 				return spawned
 			end
-		else
-		if name == 'stats_key' then
+		elseif name == 'stats_key' then
 			function lib.stats_key(kind, day, queue)
 				return prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
 			end
-		else
-		if name == 'stay_idle' then
+		elseif name == 'stay_idle' then
 			function lib.stay_idle(ask)
 				local wait = lib.finite(try('get', lib.looked_key(ask)), 0) - now
 				if wait < 0.9 * ask.poll or wait > ask.poll or try('sismember', lib.idle_key(), ask.worker) ~= 1 then
@@ -3130,7 +2718,7 @@ local function library(stamp, now)
 				lib.add_first(prefix .. 'workers', stamp, ask.owner)
 				return lib.renew_entries(ask) and wait or nil
 			end
-		else
+		elseif name == 'summaries' then
 			function lib.summaries(list, jids, scores, bytes, may_stop)
 				local shown = {}
 				for i = 1, #jids do
@@ -3148,16 +2736,7 @@ local function library(stamp, now)
 				end
 				return lib.joined(shown)
 			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 117 then
-		if name == 'take_from' then
+		elseif name == 'take_from' then
 			function lib.take_from(ask, i, wanted, direct, out)
 				local start = #out
 				local lost, more = lib.open_safely(ask, i, wanted, direct)
@@ -3172,15 +2751,13 @@ local function library(stamp, now)
 					more = more - (#out - before)
 				end
 			end
-		else
-		if name == 'take_lost' then
+		elseif name == 'take_lost' then
 			function lib.take_lost(ask, i, lost, out)
 				local given, before = #lost, #out
 				lib.lock_from(ask, i, lost, 0, nil, out)
 				return ask.left and 0 or given - (#out - before)
 			end
-		else
-		if name == 'take_over' then
+		elseif name == 'take_over' then
 			function lib.take_over(item, earlier)
 				item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
 				item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
@@ -3198,8 +2775,7 @@ local function library(stamp, now)
 				end
 				earlier.left = 'replaced'
 			end
-		else
-		if name == 'tell_each' then
+		elseif name == 'tell_each' then
 			function lib.tell_each(jids, other, failed, ended)
 				local group, minded = lib.group_of(other), 0
 				for i = 1, #jids do
@@ -3210,8 +2786,7 @@ local function library(stamp, now)
 				var.tellable = var.tellable - #jids
 				return minded
 			end
-		else
-		if name == 'tell_more' then
+		elseif name == 'tell_more' then
 			function lib.tell_more(jid, cursor)
 				local before = var.tellable
 				lib.forget_untold(jid)
@@ -3220,24 +2795,16 @@ local function library(stamp, now)
 				end
 				return before - var.tellable
 			end
-		else
-		if name == 'turn_step' then
+		elseif name == 'turn_step' then
 			function lib.turn_step(priority)
 				local _, exponent = math.frexp(math.abs(priority) + 1)
 				return 2 ^ (exponent - 45)
 			end
-		else
+		elseif name == 'turns_key' then
 			function lib.turns_key(queue, priority)
 				return prefix .. 'x:fair:' .. lib.exact(priority) .. ':' .. queue
 			end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if name == 'watch_all' then
+		elseif name == 'watch_all' then
 			function lib.watch_all(puts)
 				if puts.batches then
 					lib.grow_batches(puts.batches)
@@ -3253,8 +2820,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
-		if name == 'write_all' then
+		elseif name == 'write_all' then
 			function lib.write_all(puts, group, idle, tracked, known_empty)
 				local queue = group[1].queue
 				local quoted = cjson.encode(queue)
@@ -3289,7 +2855,7 @@ local function library(stamp, now)
 					lib.wake_several(queue, lib.soonest_of(group), #group)
 				end
 			end
-		else
+		elseif name == 'write_job' then
 			function lib.write_job(queue, item, text)
 				local key, retries, tags = item.key, item.retries or '5', '[]'
 				lib.record(key, text)
@@ -3303,27 +2869,46 @@ local function library(stamp, now)
 				end
 			end
 		end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
 		else
-		if length < 12 then
-		if length < 11 then
-		byte = string.byte(name, 7)
-		if byte < 108 then
-		if byte < 100 then
-		if byte < 96 then
-		if name == 'before_key' then
+		if name == 'add_result' then
+			function lib.add_result(item, fields)
+				fields[#fields + 1] = 'x:result'
+				fields[#fields + 1] = item.ended
+			end
+		elseif name == 'admit_each' then
+			function lib.admit_each(jids, count, jobs, settings, run)
+				for i = 1, count do
+					local stored = jobs[i][9]
+					if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], settings, run) then
+						return i - 1
+					end
+				end
+				return count
+			end
+		elseif name == 'before_key' then
 			function lib.before_key(name)
 				return prefix .. 'x:before:' .. name
 			end
-		else
-		if name == 'cancel_job' then
+		elseif name == 'bring_more' then
+			function lib.bring_more(queue, settings, limit)
+				settings.places = false
+				if not lib.is_due(queue, 'scheduled') then
+					return false
+				end
+				lib.bring_due(queue, false, true, limit)
+				return call('exists', lib.queue_key(queue, 'work')) == 1
+			end
+		elseif name == 'buckets_of' then
+			function lib.buckets_of(key)
+				local buckets, fields = {}, try('hkeys', key)
+				for i = 1, #fields do
+					if string.find(fields[i], '^[smhd]%-?%d+$') then
+						buckets[#buckets + 1] = fields[i]
+					end
+				end
+				return buckets, #fields > 0
+			end
+		elseif name == 'cancel_job' then
 			function lib.cancel_job(jid, job, how, count)
 				local key = lib.job_key(jid)
 				local state, queue, failure, worker = job[1], job[2], job[3], job[4]
@@ -3358,8 +2943,68 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
-		if name == 'delete_job' then
+		elseif name == 'changes_of' then
+			function lib.changes_of(items)
+				local changes = {}
+				local function note(jid, other, waits)
+					changes[other] = changes[other] or {}
+					changes[other][jid] = waits
+				end
+				for _, item in ipairs(items) do
+					for _, other in ipairs(item.old and item.old.ended or var.none) do
+						note(item.jid, other, false)
+					end
+					for _, other in ipairs(item.others) do
+						note(item.jid, other, true)
+					end
+					if item.given.batch then
+						note(item.given.batch, item.jid, true)
+					end
+				end
+				return changes
+			end
+		elseif name == 'clear_list' then
+			function lib.clear_list(seconds)
+				local filed, deleted = prefix .. 'failed-jobs-list', 0
+				local old = try('zrangebyscore', filed, '-inf', lib.exact(now - seconds), 'LIMIT', 0, 100)
+				for i = 1, #old do
+					local outcome = lib.delete_failed(old[i])
+					if outcome == 'kept' then
+						call('zadd', filed, stamp, old[i])
+					else
+						call('zrem', filed, old[i])
+						deleted = deleted + (outcome == 'deleted' and 1 or 0)
+					end
+				end
+				return deleted
+			end
+		elseif name == 'count_from' then
+			function lib.count_from(group, failure, length)
+				local middle = lib.failed_at(prefix .. 'f:' .. group, math.floor(length / 2))
+				return lib.finite(failure.when, 0) < middle and -1 or 1
+			end
+		elseif name == 'deal_drawn' then
+			function lib.deal_drawn(ask, urn, wanted, most)
+				local turns, shares, round = {}, {}, 1
+				while #turns < wanted and most > 0 and urn.left > 0 do
+					local missing, kept = wanted - #turns, {}
+					local owed = math.min(missing, #ask.owed)
+					local drawn = lib.draw_some(ask, urn, owed, math.min(math.max(missing, round), 500))
+					for at = 1, #drawn do
+						local i = drawn[at]
+						if not urn.shut[i] and #turns < wanted and most > 0 then
+							most = shares[i] and most or most - 1
+							shares[i] = (shares[i] or 0) + 1
+							turns[#turns + 1] = i
+						elseif not urn.shut[i] and at <= owed then
+							kept[#kept + 1] = i
+						end
+					end
+					ask.owed, round = lib.append(kept, ask.owed, owed + 1), 4 * round
+				end
+				return turns, shares
+			end
+		elseif name == 'delete_job' then
 			function lib.delete_job(jid)
 				local key = lib.job_key(jid)
 				local job = try('hmget', key, 'state', 'tags')
@@ -3369,8 +3014,81 @@ local function library(stamp, now)
 				lib.remove_tags(jid, lib.names_of(job[2]), 1)
 				call('del', key, key .. '-history', key .. '-dependencies')
 			end
-		else
-		if name == 'expire_job' then
+		elseif name == 'difference' then
+			function lib.difference(list, other, first)
+				local gone, kept = {}, {}
+				for i = first, #other do
+					gone[other[i]] = true
+				end
+				for i = 1, #list do
+					if not gone[list[i]] then
+						kept[#kept + 1] = list[i]
+					end
+				end
+				return kept
+			end
+		elseif name == 'drop_claim' then
+			function lib.drop_claim(ask)
+				local held = try('get', lib.due_key(ask.claim))
+				if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= ask.worker then
+					return false
+				end
+				return call('del', lib.due_key(ask.claim)) == 1
+			end
+		elseif name == 'drop_slots' then
+			function lib.drop_slots(jid, stored, most)
+				for _, limit in ipairs(lib.limits_named(stored, most)) do
+					if try('zrem', lib.limit_key(limit.name, 'held'), jid) == 1 then
+						limit.room, limit.look = limit.room + 1, true
+					end
+				end
+			end
+		elseif name == 'due_member' then
+			function lib.due_member(jid, queue, state)
+				local due
+				if state == 'depends' then
+					local job = try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed')
+					due = not job[2] and job[1]
+				else
+					due = queue and try('zscore', lib.queue_key(queue, 'scheduled'), jid)
+				end
+				due = lib.finite(type(due) == 'string' and due, 0)
+				return due > 0 and ',"due":' .. lib.exact(due) or ''
+			end
+		elseif name == 'each_queue' then
+			function lib.each_queue(area, cursor, count, visit)
+				local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
+				for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
+					if letter == '' or letter == part[1] then
+						local list = lib.queues_of(part[2])
+						local offset = lib.after_cursor(area, list, place)
+						local some, scores = lib.read_list(list, offset, count)
+						for i = 1, #some do
+							count = count - 1
+							if visit(some[i]) or count == 0 then
+								return part[1] .. lib.cursor_at(list, offset + i - 1, some[i], scores[i])
+							end
+						end
+						letter, place = '', ''
+					end
+				end
+				return ''
+			end
+		elseif name == 'each_slice' then
+			function lib.each_slice(run, operation, key, list)
+				for from = 1, #list, 1000 do
+					run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+				end
+			end
+		elseif name == 'enter_list' then
+			function lib.enter_list(name, lapses, absent)
+				for i = 1, #absent do
+					local waiting = lib.waiting_key(absent[i])
+					try('zadd', waiting, lib.exact(lapses), '\001' .. name)
+					lib.drop_lapsed(waiting)
+				end
+			end
+		elseif name == 'expire_job' then
 			function lib.expire_job(jid, job)
 				local key, state = lib.job_key(jid), job[1]
 				if try('exists', key .. '-dependents') == 1 then
@@ -3383,81 +3101,7 @@ local function library(stamp, now)
 				lib.cancel_job(jid, job, 'expired')
 				return true
 			end
-		else
-		if name == 'follow_key' then
-			function lib.follow_key(id)
-				return prefix .. 'x:follow:' .. id
-			end
-		else
-		if name == 'listed_key' then
-			function lib.listed_key(name)
-				return prefix .. 'x:listed:' .. name
-			end
-		else
-		if name == 'looked_key' then
-			function lib.looked_key(ask)
-				if #ask.queues == 1 then
-					return prefix .. 'x:looked:=' .. ask.list
-				end
-				return prefix .. 'x:looked:' .. (#ask.queues > 16 and lib.list_name(ask.list) or ask.list)
-			end
-		else
-		if name == 'remove_tag' then
-			function lib.remove_tag(jid, tag)
-				if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-					if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-						call('zrem', prefix .. 'tags', tag)
-					end
-				end
-			end
-		else
-		if name == 'unique_key' then
-			function lib.unique_key(name)
-				return prefix .. 'x:unique:' .. name
-			end
-		else
-			function lib.worker_key(worker)
-				return prefix .. 'w:' .. worker .. ':jobs'
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 99 then
-		if name == 'read_batch' then
-			function lib.read_batch(area, jid)
-				local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
-				if job[1] ~= 'depends' then
-					lib.raise(area, lib.not_depending(jid, job[1]))
-				elseif not lib.is_batch(job[2]) then
-					lib.raise(area, lib.no_batch(jid))
-				end
-				return job[2]
-			end
-		else
-		if name == 'with_large' then
-			function lib.with_large(text, rest)
-				if not var.large and rest == '' then
-					return text
-				end
-				return {text, rest, unpack(var.large or var.none)}
-			end
-		else
-			function lib.with_value(text, letter, value)
-				local letters, values = lib.split_options(lib.with_letter(text, letter))
-				values[letter] = value
-				return lib.join_options(letters, values)
-			end
-		end
-		end
-		else
-		if name == 'fair_score' then
+		elseif name == 'fair_score' then
 			function lib.fair_score(queue, priority, stored, known)
 				known.shares, known.turns = known.shares or {}, known.turns or {}
 				local share = known.shares[stored] or {lib.fair_share(stored)}
@@ -3483,126 +3127,7 @@ local function library(stamp, now)
 				end
 				return lib.exact(priority - 0.5 - turn)
 			end
-		else
-		if name == 'is_tracked' then
-			function lib.is_tracked(jid)
-				return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
-			end
-		else
-		if name == 'past_score' then
-			function lib.past_score(item)
-				local stored = item.options or item.given.o
-				if not stored or lib.own_place(stored) ~= 'place' then
-					return nil
-				end
-				item.more = item.more or {}
-				item.more[#item.more + 1] = 'time'
-				item.more[#item.more + 1] = lib.exact(item.at)
-				return lib.work_score(item.at, item.priority)
-			end
-		else
-			function lib.work_score(at, priority)
-				return lib.finite(priority, 0) - at / 10000000000
-			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 104 then
-		if byte < 101 then
-			function lib.shown_data(key, bytes)
-				local data = lib.data_of(key)
-				if type(data) ~= 'string' or string.find(data, '^%s*{.*"x:codec"') then
-					return data
-				end
-				return string.sub(data, 1, bytes)
-			end
-		else
-		if byte < 102 then
-		if name == 'admit_each' then
-			function lib.admit_each(jids, count, jobs, settings, run)
-				for i = 1, count do
-					local stored = jobs[i][9]
-					if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], settings, run) then
-						return i - 1
-					end
-				end
-				return count
-			end
-		else
-		if name == 'difference' then
-			function lib.difference(list, other, first)
-				local gone, kept = {}, {}
-				for i = first, #other do
-					gone[other[i]] = true
-				end
-				for i = 1, #list do
-					if not gone[list[i]] then
-						kept[#kept + 1] = list[i]
-					end
-				end
-				return kept
-			end
-		else
-		if name == 'keep_delay' then
-			function lib.keep_delay(key, delay, means_none)
-				if delay > 0 then
-					call('hset', key, 'scheduled', lib.exact(now + delay))
-					call('hdel', key, 'x:undelayed')
-				elseif means_none and call('hexists', key, 'scheduled') == 1 then
-					call('hset', key, 'x:undelayed', '1')
-				end
-			end
-		else
-			function lib.remembered(items)
-				local kept = {}
-				for i = 1, #items do
-					if not items[i].forgotten then
-						kept[#kept + 1] = items[i]
-					end
-				end
-				return kept
-			end
-		end
-		end
-		end
-		else
-		if byte < 103 then
-			function lib.count_from(group, failure, length)
-				local middle = lib.failed_at(prefix .. 'f:' .. group, math.floor(length / 2))
-				return lib.finite(failure.when, 0) < middle and -1 or 1
-			end
-		else
-			function lib.give_again(queue, jid, job, worker, settings)
-				local remaining = math.floor(lib.finite(job[3], 0)) - 1
-				local delay
-				if remaining >= 0 and (job[7] or settings.initial_delay) then
-					delay = lib.backoff_delay(job[7], job[8], remaining, settings)
-				end
-				call('hset', lib.job_key(jid), 'remaining', remaining, 'x:attempts', lib.with_attempt(job[12], 'lost', job[10], {ended = lib.finite(job[11], now) < now and job[11], worker = worker, queue = queue, delay = delay}))
-				call('hdel', lib.job_key(jid), 'grace')
-				if remaining < 0 then
-					lib.fail_lost(queue, jid, worker, job[5], job[9], settings)
-					return nil
-				end
-				if job[9] and lib.is_over(jid, job[9], 'waiting') and lib.drop_expired(jid, 'waiting') then
-					return nil
-				end
-				if delay then
-					lib.put_off(queue, jid, delay)
-				elseif not (job[9] and lib.has_option(job[9], 'q') and lib.put_back(queue, jid, job[9])) then
-					return jid
-				end
-				lib.stop_limited(jid, job[9])
-			end
-		end
-		end
-		end
-		else
-		if byte < 105 then
-		if name == 'fair_share' then
+		elseif name == 'fair_share' then
 			function lib.fair_share(text)
 				local _, values = lib.split_options(text)
 				local share = values.g
@@ -3610,174 +3135,7 @@ local function library(stamp, now)
 					return share.t, math.min(math.max(lib.finite(share.w, 1), 0.01), 100)
 				end
 			end
-		else
-		if name == 'look_ahead' then
-			function lib.look_ahead(ask, known, i, all)
-				local asked = {}
-				while i <= #ask.queues and #asked < known.step do
-					local wanted = all or string.sub(known.marks, i, i) == known.chosen
-					if wanted and known.empty[i] == nil and ask.paused[i] ~= 1 then
-						asked[#asked + 1] = i
-					end
-					i = i + 1
-				end
-				known.step = math.min(4 * known.step, 500)
-				lib.tell_all_apart(ask, asked)
-			end
-		else
-		if name == 'next_child' then
-			function lib.next_child(parent, count)
-				local taken = 0
-				repeat
-					count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
-					local child = parent .. '-' .. string.format('%.0f', count)
-					taken = taken + 1
-				until call('exists', lib.job_key(child)) == 0
-				return count
-			end
-		else
-			function lib.read_share(area, text)
-				if not lib.has_option(text, 'g') then
-					return false
-				elseif not lib.fair_share(text) then
-					lib.reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
-				end
-				return text
-			end
-		end
-		end
-		end
-		else
-		if name == 'heal_limit' then
-			function lib.heal_limit(limit)
-				local held = lib.limit_key(limit.name, 'held')
-				limit.healed = true
-				local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
-				for i = 1, #ended do
-					local ends = lib.slot_ends(ended[i])
-					if ends and ends > now then
-						try('zadd', held, lib.slot_end(ends), ended[i])
-					elseif try('zrem', held, ended[i]) == 1 then
-						limit.room = limit.room + 1
-					end
-				end
-			end
-		else
-		if name == 'is_claimed' then
-			function lib.is_claimed(queue, due, worker)
-				local held = try('get', lib.due_key(queue))
-				if type(held) ~= 'string' then
-					return false
-				end
-				local until_then, holder = string.match(held, '^(%S+) (.*)$')
-				local at = tonumber(until_then)
-				return at and holder ~= worker and at > now and at <= due and try('sismember', lib.idle_key(), holder) == 1
-			end
-		else
-		if name == 'rate_field' then
-			function lib.rate_field(queue, klass)
-				return #queue .. ':' .. queue .. ':' .. klass
-			end
-		else
-		if name == 'read_first' then
-			function lib.read_first(jids)
-				local jobs, left = {}, lib.max_unlinked()
-				for i = 1, #jids do
-					local job = lib.read_job_to_cancel(jids[i], left)
-					left = left - #job.dependencies
-					if left < 0 then
-						break
-					end
-					jobs[i] = job
-				end
-				return jobs
-			end
-		else
-		if name == 'read_limit' then
-			function lib.read_limit(name, most)
-				local family = string.match(name, '^([^/]+)/.') or name
-				local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-				local max, rate, per = lib.parse_limit(stored[1] or stored[3])
-				local hold = lib.finite(stored[2], 0)
-				local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {}}
-				if max > 0 then
-					limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
-				end
-				return limit
-			end
-		else
-			function lib.wake_first(queue)
-				local name = try('zrange', lib.waiting_key(queue), '0', '0')[1]
-				if not name then
-					return
-				end
-				local woken = string.byte(name) ~= 1 and try('srem', lib.idle_key(), name) == 1 and lib.publish('x:wake:' .. name, queue)
-				if woken == 0 or type(woken) ~= 'number' then
-					lib.wake(queue)
-				end
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 114 then
-		if byte < 109 then
-		if name == 'clear_list' then
-			function lib.clear_list(seconds)
-				local filed, deleted = prefix .. 'failed-jobs-list', 0
-				local old = try('zrangebyscore', filed, '-inf', lib.exact(now - seconds), 'LIMIT', 0, 100)
-				for i = 1, #old do
-					local outcome = lib.delete_failed(old[i])
-					if outcome == 'kept' then
-						call('zadd', filed, stamp, old[i])
-					else
-						call('zrem', filed, old[i])
-						deleted = deleted + (outcome == 'deleted' and 1 or 0)
-					end
-				end
-				return deleted
-			end
-		else
-		if name == 'drop_claim' then
-			function lib.drop_claim(ask)
-				local held = try('get', lib.due_key(ask.claim))
-				if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= ask.worker then
-					return false
-				end
-				return call('del', lib.due_key(ask.claim)) == 1
-			end
-		else
-		if name == 'drop_slots' then
-			function lib.drop_slots(jid, stored, most)
-				for _, limit in ipairs(lib.limits_named(stored, most)) do
-					if try('zrem', lib.limit_key(limit.name, 'held'), jid) == 1 then
-						limit.room, limit.look = limit.room + 1, true
-					end
-				end
-			end
-		else
-		if name == 'each_slice' then
-			function lib.each_slice(run, operation, key, list)
-				for from = 1, #list, 1000 do
-					run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-				end
-			end
-		else
-		if name == 'enter_list' then
-			function lib.enter_list(name, lapses, absent)
-				for i = 1, #absent do
-					local waiting = lib.waiting_key(absent[i])
-					try('zadd', waiting, lib.exact(lapses), '\001' .. name)
-					lib.drop_lapsed(waiting)
-				end
-			end
-		else
-		if name == 'find_place' then
+		elseif name == 'find_place' then
 			function lib.find_place(group, jid, failure, length)
 				local key, low, high = prefix .. 'f:' .. group, 0, length
 				var.places[group] = var.places[group] or {}
@@ -3801,8 +3159,7 @@ local function library(stamp, now)
 				end
 				return its[jid]
 			end
-		else
-		if name == 'first_line' then
+		elseif name == 'first_line' then
 			function lib.first_line(message)
 				local line = string.match(message, '^%s*([^\013\010]*)')
 				local next_byte = string.byte(line, 200 + 1)
@@ -3812,8 +3169,72 @@ local function library(stamp, now)
 				end
 				return line
 			end
-		else
-		if name == 'keep_claim' then
+		elseif name == 'first_turn' then
+			function lib.first_turn(queue, priority)
+				local first = try('zrevrangebyscore', lib.queue_key(queue, 'work'), lib.exact(priority - 0.5), '(' .. lib.exact(priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
+				local score = lib.finite(first[2])
+				return score and math.max(priority - 0.5 - score, 0), first.err
+			end
+		elseif name == 'follow_key' then
+			function lib.follow_key(id)
+				return prefix .. 'x:follow:' .. id
+			end
+		elseif name == 'give_again' then
+			function lib.give_again(queue, jid, job, worker, settings)
+				local remaining = math.floor(lib.finite(job[3], 0)) - 1
+				local delay
+				if remaining >= 0 and (job[7] or settings.initial_delay) then
+					delay = lib.backoff_delay(job[7], job[8], remaining, settings)
+				end
+				call('hset', lib.job_key(jid), 'remaining', remaining, 'x:attempts', lib.with_attempt(job[12], 'lost', job[10], {ended = lib.finite(job[11], now) < now and job[11], worker = worker, queue = queue, delay = delay}))
+				call('hdel', lib.job_key(jid), 'grace')
+				if remaining < 0 then
+					lib.fail_lost(queue, jid, worker, job[5], job[9], settings)
+					return nil
+				end
+				if job[9] and lib.is_over(jid, job[9], 'waiting') and lib.drop_expired(jid, 'waiting') then
+					return nil
+				end
+				if delay then
+					lib.put_off(queue, jid, delay)
+				elseif not (job[9] and lib.has_option(job[9], 'q') and lib.put_back(queue, jid, job[9])) then
+					return jid
+				end
+				lib.stop_limited(jid, job[9])
+			end
+		elseif name == 'has_option' then
+			function lib.has_option(text, letter)
+				return string.find(text, '^%a*' .. letter) ~= nil
+			end
+		elseif name == 'heal_limit' then
+			function lib.heal_limit(limit)
+				local held = lib.limit_key(limit.name, 'held')
+				limit.healed = true
+				local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+				for i = 1, #ended do
+					local ends = lib.slot_ends(ended[i])
+					if ends and ends > now then
+						try('zadd', held, lib.slot_end(ends), ended[i])
+					elseif try('zrem', held, ended[i]) == 1 then
+						limit.room = limit.room + 1
+					end
+				end
+			end
+		elseif name == 'is_claimed' then
+			function lib.is_claimed(queue, due, worker)
+				local held = try('get', lib.due_key(queue))
+				if type(held) ~= 'string' then
+					return false
+				end
+				local until_then, holder = string.match(held, '^(%S+) (.*)$')
+				local at = tonumber(until_then)
+				return at and holder ~= worker and at > now and at <= due and try('sismember', lib.idle_key(), holder) == 1
+			end
+		elseif name == 'is_tracked' then
+			function lib.is_tracked(jid)
+				return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+			end
+		elseif name == 'keep_claim' then
 			function lib.keep_claim(item, claims)
 				local key = item.claim.k
 				if claims[key] then
@@ -3822,138 +3243,24 @@ local function library(stamp, now)
 					claims[key] = item
 				end
 			end
-		else
-		if name == 'read_claim' then
-			function lib.read_claim(area, text)
-				local claim = lib.claim_of(text)
-				if not claim or claim.m == 'for' and lib.finite(claim.d, 0) <= 0 then
-					lib.reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
+		elseif name == 'keep_delay' then
+			function lib.keep_delay(key, delay, means_none)
+				if delay > 0 then
+					call('hset', key, 'scheduled', lib.exact(now + delay))
+					call('hdel', key, 'x:undelayed')
+				elseif means_none and call('hexists', key, 'scheduled') == 1 then
+					call('hset', key, 'x:undelayed', '1')
 				end
-				return claim
 			end
-		else
-			function lib.renew_life(jid)
-				local text = lib.renew_lifetimes(call('hget', lib.job_key(jid), 'x:o'))
-				call('hset', lib.job_key(jid), 'x:o', text)
-				local _, values = lib.split_options(text)
-				lib.note_life(jid, lib.end_in_state(values, 'waiting'))
+		elseif name == 'know_queue' then
+			function lib.know_queue(queue)
+				local queues = prefix .. 'queues'
+				if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+					try('zrem', prefix .. 'x:queues', queue)
+					lib.publish_queue(queue)
+				end
 			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 111 then
-		if byte < 110 then
-		if name == 'bring_more' then
-			function lib.bring_more(queue, settings, limit)
-				settings.places = false
-				if not lib.is_due(queue, 'scheduled') then
-					return false
-				end
-				lib.bring_due(queue, false, true, limit)
-				return call('exists', lib.queue_key(queue, 'work')) == 1
-			end
-		else
-			function lib.due_member(jid, queue, state)
-				local due
-				if state == 'depends' then
-					local job = try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed')
-					due = not job[2] and job[1]
-				else
-					due = queue and try('zscore', lib.queue_key(queue, 'scheduled'), jid)
-				end
-				due = lib.finite(type(due) == 'string' and due, 0)
-				return due > 0 and ',"due":' .. lib.exact(due) or ''
-			end
-		end
-		else
-			function lib.left_until(area, letter, ends)
-				if ends <= now then
-					lib.reject(area, lib.lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
-				end
-				return ends - now
-			end
-		end
-		else
-		if byte < 112 then
-			function lib.why_closed(queue, n)
-				if try('sismember', prefix .. 'paused_queues', queue) == 1 then
-					return 'paused'
-				end
-				local most = try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate')
-				local running = lib.finite(most[1], 0) > 0 and lib.finite(try('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf'))
-				if running and running + n >= lib.finite(most[1]) then
-					return 'full'
-				end
-				local rate = lib.read_max_rate(queue, most[2], 1)
-				if rate then
-					rate.started = n
-				end
-				return rate and lib.rate_opens(rate) and 'full' or nil
-			end
-		else
-		if name == 'rate_opens' then
-			function lib.rate_opens(limit)
-				local place = limit.rate - limit.started - 1
-				if place < 0 then
-					return now + limit.per
-				elseif not limit.from or place < limit.from then
-					limit.from = math.max(place - limit.most + 1, 0)
-					limit.times = try('lrange', limit.list, limit.from, place)
-				end
-				local time = lib.noted_time(limit.times[place - limit.from + 1])
-				local opens = time and time + limit.per
-				return opens and opens > now and opens or nil
-			end
-		else
-			function lib.tell_apart(known, asked, parts, first, last, n)
-				if n == 0 or first == last then
-					for at = first, last do
-						known.empty[asked[at]] = n == 0
-					end
-					return
-				end
-				local middle = math.floor((first + last) / 2)
-				local left = call('exists', unpack(parts, 4 * first - 3, 4 * middle))
-				lib.tell_apart(known, asked, parts, first, middle, left)
-				lib.tell_apart(known, asked, parts, middle + 1, last, n - left)
-			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 116 then
-		if byte < 115 then
-		if name == 'deal_drawn' then
-			function lib.deal_drawn(ask, urn, wanted, most)
-				local turns, shares, round = {}, {}, 1
-				while #turns < wanted and most > 0 and urn.left > 0 do
-					local missing, kept = wanted - #turns, {}
-					local owed = math.min(missing, #ask.owed)
-					local drawn = lib.draw_some(ask, urn, owed, math.min(math.max(missing, round), 500))
-					for at = 1, #drawn do
-						local i = drawn[at]
-						if not urn.shut[i] and #turns < wanted and most > 0 then
-							most = shares[i] and most or most - 1
-							shares[i] = (shares[i] or 0) + 1
-							turns[#turns + 1] = i
-						elseif not urn.shut[i] and at <= owed then
-							kept[#kept + 1] = i
-						end
-					end
-					ask.owed, round = lib.append(kept, ask.owed, owed + 1), 4 * round
-				end
-				return turns, shares
-			end
-		else
-		if name == 'leave_rest' then
+		elseif name == 'leave_rest' then
 			function lib.leave_rest(jid, dependents)
 				local key = lib.rest_key(jid)
 				if type(try('get', key)) == 'string' then
@@ -3967,13 +3274,144 @@ local function library(stamp, now)
 				end
 				return true
 			end
-		else
-		if name == 'must_write' then
+		elseif name == 'left_until' then
+			function lib.left_until(area, letter, ends)
+				if ends <= now then
+					lib.reject(area, lib.lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
+				end
+				return ends - now
+			end
+		elseif name == 'letters_of' then
+			function lib.letters_of(text)
+				local letters = string.match(text, '^%a+') or ''
+				var.met_letters = var.met_letters or {}
+				local found = var.met_letters[letters]
+				if not found then
+					found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
+					for letter in string.gmatch(letters, '%a') do
+						found[letter] = true
+					end
+					var.met_letters[letters] = found
+				end
+				return found
+			end
+		elseif name == 'listed_key' then
+			function lib.listed_key(name)
+				return prefix .. 'x:listed:' .. name
+			end
+		elseif name == 'look_ahead' then
+			function lib.look_ahead(ask, known, i, all)
+				local asked = {}
+				while i <= #ask.queues and #asked < known.step do
+					local wanted = all or string.sub(known.marks, i, i) == known.chosen
+					if wanted and known.empty[i] == nil and ask.paused[i] ~= 1 then
+						asked[#asked + 1] = i
+					end
+					i = i + 1
+				end
+				known.step = math.min(4 * known.step, 500)
+				lib.tell_all_apart(ask, asked)
+			end
+		elseif name == 'looked_key' then
+			function lib.looked_key(ask)
+				if #ask.queues == 1 then
+					return prefix .. 'x:looked:=' .. ask.list
+				end
+				return prefix .. 'x:looked:' .. (#ask.queues > 16 and lib.list_name(ask.list) or ask.list)
+			end
+		elseif name == 'move_stage' then
+			function lib.move_stage(key, stage)
+				local popped, failed, done = lib.finite(stage.popped), lib.finite(stage.failed), lib.finite(stage.done)
+				local queue = cjson.encode({q = lib.string_or_nil(stage.q)})
+				try('rpush', key, lib.entry(lib.finite(stage.put, 0), '"put"', queue))
+				if popped then
+					local worker = cjson.encode({worker = lib.string_or_nil(stage.worker)})
+					try('rpush', key, lib.entry(popped, '"popped"', worker))
+				end
+				if failed then
+					try('rpush', key, lib.entry(failed, '"failed"'))
+				end
+				if done then
+					try('rpush', key, lib.entry(done, '"done"'))
+				end
+			end
+		elseif name == 'must_write' then
 			function lib.must_write()
 				call('del', prefix .. 'x:none')
 			end
-		else
-		if name == 'read_drawn' then
+		elseif name == 'next_child' then
+			function lib.next_child(parent, count)
+				local taken = 0
+				repeat
+					count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+					local child = parent .. '-' .. string.format('%.0f', count)
+					taken = taken + 1
+				until call('exists', lib.job_key(child)) == 0
+				return count
+			end
+		elseif name == 'noted_time' then
+			function lib.noted_time(text)
+				local time = lib.finite(text)
+				return time and time <= now + 1 and time or nil
+			end
+		elseif name == 'open_queue' then
+			function lib.open_queue(queue, settings, wanted)
+				local lost, recur, scheduled = lib.is_due(queue, 'locks'), false, false
+				if settings.tracked then
+					recur, scheduled = lib.is_due(queue, 'recur'), lib.is_due(queue, 'scheduled')
+				end
+				if lost or recur or scheduled then
+					return lib.take_due(queue, settings, wanted, lost, recur, scheduled)
+				end
+				return var.none
+			end
+		elseif name == 'past_score' then
+			function lib.past_score(item)
+				local stored = item.options or item.given.o
+				if not stored or lib.own_place(stored) ~= 'place' then
+					return nil
+				end
+				item.more = item.more or {}
+				item.more[#item.more + 1] = 'time'
+				item.more[#item.more + 1] = lib.exact(item.at)
+				return lib.work_score(item.at, item.priority)
+			end
+		elseif name == 'rate_field' then
+			function lib.rate_field(queue, klass)
+				return #queue .. ':' .. queue .. ':' .. klass
+			end
+		elseif name == 'rate_opens' then
+			function lib.rate_opens(limit)
+				local place = limit.rate - limit.started - 1
+				if place < 0 then
+					return now + limit.per
+				elseif not limit.from or place < limit.from then
+					limit.from = math.max(place - limit.most + 1, 0)
+					limit.times = try('lrange', limit.list, limit.from, place)
+				end
+				local time = lib.noted_time(limit.times[place - limit.from + 1])
+				local opens = time and time + limit.per
+				return opens and opens > now and opens or nil
+			end
+		elseif name == 'read_batch' then
+			function lib.read_batch(area, jid)
+				local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
+				if job[1] ~= 'depends' then
+					lib.raise(area, lib.not_depending(jid, job[1]))
+				elseif not lib.is_batch(job[2]) then
+					lib.raise(area, lib.no_batch(jid))
+				end
+				return job[2]
+			end
+		elseif name == 'read_claim' then
+			function lib.read_claim(area, text)
+				local claim = lib.claim_of(text)
+				if not claim or claim.m == 'for' and lib.finite(claim.d, 0) <= 0 then
+					lib.reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
+				end
+				return claim
+			end
+		elseif name == 'read_drawn' then
 			function lib.read_drawn(text, count)
 				local random, rest = string.match(text, '^(%S*)(.*)$')
 				local owed = {}
@@ -3985,8 +3423,139 @@ local function library(stamp, now)
 				end
 				return math.max(1, lib.whole('Reserve', 'cursor', random) % 2147483647), owed
 			end
-		else
-		if name == 'take_drawn' then
+		elseif name == 'read_first' then
+			function lib.read_first(jids)
+				local jobs, left = {}, lib.max_unlinked()
+				for i = 1, #jids do
+					local job = lib.read_job_to_cancel(jids[i], left)
+					left = left - #job.dependencies
+					if left < 0 then
+						break
+					end
+					jobs[i] = job
+				end
+				return jobs
+			end
+		elseif name == 'read_limit' then
+			function lib.read_limit(name, most)
+				local family = string.match(name, '^([^/]+)/.') or name
+				local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+				local max, rate, per = lib.parse_limit(stored[1] or stored[3])
+				local hold = lib.finite(stored[2], 0)
+				local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {}}
+				if max > 0 then
+					limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
+				end
+				return limit
+			end
+		elseif name == 'read_owned' then
+			function lib.read_owned(area, item, worker)
+				local key = lib.job_key(item.jid)
+				local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
+				local problem = job.err and job or not item.anybody and lib.not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+				if problem then
+					return problem
+				elseif not job[1] then
+					return lib.no_queue(item.jid)
+				elseif item.here and item.queue ~= job[1] then
+					return lib.new_problem('wrong_queue', item.jid, lib.is('running in another queue: ' .. job[1]))
+				end
+				item.key, item.current, item.priority = key, job[1], job[4]
+				item.remaining, item.history, item.grace = math.floor(lib.finite(job[5], 0)), job[6], job[7]
+				item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
+				if item.result then
+					item.ended = lib.result_field('failed', job[8], item.result)
+				end
+			end
+		elseif name == 'read_share' then
+			function lib.read_share(area, text)
+				if not lib.has_option(text, 'g') then
+					return false
+				elseif not lib.fair_share(text) then
+					lib.reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
+				end
+				return text
+			end
+		elseif name == 'read_turns' then
+			function lib.read_turns(queue, priority)
+				local key, waits = lib.turns_key(queue, priority), true
+				local first, damaged = lib.first_turn(queue, priority)
+				if damaged then
+					return nil
+				elseif not first then
+					first, waits = 0, false
+				end
+				return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
+			end
+		elseif name == 'remembered' then
+			function lib.remembered(items)
+				local kept = {}
+				for i = 1, #items do
+					if not items[i].forgotten then
+						kept[#kept + 1] = items[i]
+					end
+				end
+				return kept
+			end
+		elseif name == 'remove_tag' then
+			function lib.remove_tag(jid, tag)
+				if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+					if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+						call('zrem', prefix .. 'tags', tag)
+					end
+				end
+			end
+		elseif name == 'renew_life' then
+			function lib.renew_life(jid)
+				local text = lib.renew_lifetimes(call('hget', lib.job_key(jid), 'x:o'))
+				call('hset', lib.job_key(jid), 'x:o', text)
+				local _, values = lib.split_options(text)
+				lib.note_life(jid, lib.end_in_state(values, 'waiting'))
+			end
+		elseif name == 'score_text' then
+			function lib.score_text()
+				if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+					return '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+				end
+			end
+		elseif name == 'set_beside' then
+			function lib.set_beside(job)
+				local data = job[6]
+				if type(data) ~= 'string' or #data < 4096 then
+					return ''
+				end
+				var.large = var.large or {}
+				var.large[#var.large + 1] = data
+				var.large_bytes, job[6] = var.large_bytes + #data, ''
+				return ',"beside":' .. #var.large
+			end
+		elseif name == 'shown_data' then
+			function lib.shown_data(key, bytes)
+				local data = lib.data_of(key)
+				if type(data) ~= 'string' or string.find(data, '^%s*{.*"x:codec"') then
+					return data
+				end
+				return string.sub(data, 1, bytes)
+			end
+		elseif name == 'since_when' then
+			function lib.since_when(jid, score)
+				local job = try('hmget', lib.job_key(jid), 'priority', 'time')
+				local priority = lib.finite(job[1], 0)
+				local at = (priority - score) * 10000000000
+				if at >= 0.1 * 10000000000 and at <= now + 1 then
+					return at, priority
+				end
+				return lib.finite(job[2], now), priority
+			end
+		elseif name == 'soonest_of' then
+			function lib.soonest_of(group)
+				local delay = math.huge
+				for i = 1, #group do
+					delay = math.min(delay, group[i].delay)
+				end
+				return delay
+			end
+		elseif name == 'take_drawn' then
 			function lib.take_drawn(ask, urn, turns, shares, out)
 				local taken, direct = {}, lib.direct_shares(ask, turns, #out)
 				for turn = 1, #turns do
@@ -4019,201 +3588,7 @@ local function library(stamp, now)
 				end
 				ask.owed = lib.append(owed, ask.owed, 1)
 			end
-		else
-			function lib.try_parked(jid, queue)
-				local job = try('hmget', lib.job_key(jid), 'state', 'time', 'x:parked')
-				local name, scheduled = lib.parked_by(job[1], job[2], job[3]), lib.queue_key(queue, 'scheduled')
-				if not name then
-					return false
-				end
-				local due = try('zscore', scheduled, jid)
-				return lib.limit_freed(name) > 0 or try('zscore', scheduled, jid) ~= due
-			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if name == 'add_result' then
-			function lib.add_result(item, fields)
-				fields[#fields + 1] = 'x:result'
-				fields[#fields + 1] = item.ended
-			end
-		else
-		if name == 'buckets_of' then
-			function lib.buckets_of(key)
-				local buckets, fields = {}, try('hkeys', key)
-				for i = 1, #fields do
-					if string.find(fields[i], '^[smhd]%-?%d+$') then
-						buckets[#buckets + 1] = fields[i]
-					end
-				end
-				return buckets, #fields > 0
-			end
-		else
-		if name == 'changes_of' then
-			function lib.changes_of(items)
-				local changes = {}
-				local function note(jid, other, waits)
-					changes[other] = changes[other] or {}
-					changes[other][jid] = waits
-				end
-				for _, item in ipairs(items) do
-					for _, other in ipairs(item.old and item.old.ended or var.none) do
-						note(item.jid, other, false)
-					end
-					for _, other in ipairs(item.others) do
-						note(item.jid, other, true)
-					end
-					if item.given.batch then
-						note(item.given.batch, item.jid, true)
-					end
-				end
-				return changes
-			end
-		else
-		if name == 'letters_of' then
-			function lib.letters_of(text)
-				local letters = string.match(text, '^%a+') or ''
-				var.met_letters = var.met_letters or {}
-				local found = var.met_letters[letters]
-				if not found then
-					found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
-					for letter in string.gmatch(letters, '%a') do
-						found[letter] = true
-					end
-					var.met_letters[letters] = found
-				end
-				return found
-			end
-		else
-			function lib.set_beside(job)
-				local data = job[6]
-				if type(data) ~= 'string' or #data < 4096 then
-					return ''
-				end
-				var.large = var.large or {}
-				var.large[#var.large + 1] = data
-				var.large_bytes, job[6] = var.large_bytes + #data, ''
-				return ',"beside":' .. #var.large
-			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 117 then
-		if name == 'first_turn' then
-			function lib.first_turn(queue, priority)
-				local first = try('zrevrangebyscore', lib.queue_key(queue, 'work'), lib.exact(priority - 0.5), '(' .. lib.exact(priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
-				local score = lib.finite(first[2])
-				return score and math.max(priority - 0.5 - score, 0), first.err
-			end
-		else
-		if name == 'has_option' then
-			function lib.has_option(text, letter)
-				return string.find(text, '^%a*' .. letter) ~= nil
-			end
-		else
-		if name == 'move_stage' then
-			function lib.move_stage(key, stage)
-				local popped, failed, done = lib.finite(stage.popped), lib.finite(stage.failed), lib.finite(stage.done)
-				local queue = cjson.encode({q = lib.string_or_nil(stage.q)})
-				try('rpush', key, lib.entry(lib.finite(stage.put, 0), '"put"', queue))
-				if popped then
-					local worker = cjson.encode({worker = lib.string_or_nil(stage.worker)})
-					try('rpush', key, lib.entry(popped, '"popped"', worker))
-				end
-				if failed then
-					try('rpush', key, lib.entry(failed, '"failed"'))
-				end
-				if done then
-					try('rpush', key, lib.entry(done, '"done"'))
-				end
-			end
-		else
-		if name == 'noted_time' then
-			function lib.noted_time(text)
-				local time = lib.finite(text)
-				return time and time <= now + 1 and time or nil
-			end
-		else
-		if name == 'score_text' then
-			function lib.score_text()
-				if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-					return '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-				end
-			end
-		else
-			function lib.soonest_of(group)
-				local delay = math.huge
-				for i = 1, #group do
-					delay = math.min(delay, group[i].delay)
-				end
-				return delay
-			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 118 then
-		if name == 'each_queue' then
-			function lib.each_queue(area, cursor, count, visit)
-				local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
-				for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
-					if letter == '' or letter == part[1] then
-						local list = lib.queues_of(part[2])
-						local offset = lib.after_cursor(area, list, place)
-						local some, scores = lib.read_list(list, offset, count)
-						for i = 1, #some do
-							count = count - 1
-							if visit(some[i]) or count == 0 then
-								return part[1] .. lib.cursor_at(list, offset + i - 1, some[i], scores[i])
-							end
-						end
-						letter, place = '', ''
-					end
-				end
-				return ''
-			end
-		else
-		if name == 'know_queue' then
-			function lib.know_queue(queue)
-				local queues = prefix .. 'queues'
-				if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-					try('zrem', prefix .. 'x:queues', queue)
-					lib.publish_queue(queue)
-				end
-			end
-		else
-		if name == 'open_queue' then
-			function lib.open_queue(queue, settings, wanted)
-				local lost, recur, scheduled = lib.is_due(queue, 'locks'), false, false
-				if settings.tracked then
-					recur, scheduled = lib.is_due(queue, 'recur'), lib.is_due(queue, 'scheduled')
-				end
-				if lost or recur or scheduled then
-					return lib.take_due(queue, settings, wanted, lost, recur, scheduled)
-				end
-				return var.none
-			end
-		else
-		if name == 'read_turns' then
-			function lib.read_turns(queue, priority)
-				local key, waits = lib.turns_key(queue, priority), true
-				local first, damaged = lib.first_turn(queue, priority)
-				if damaged then
-					return nil
-				elseif not first then
-					first, waits = 0, false
-				end
-				return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
-			end
-		else
+		elseif name == 'take_turns' then
 			function lib.take_turns(ask, have, more, wanted, out)
 				local turns, shares = lib.deal(ask, have, wanted)
 				local taken, direct = {}, ask.limit > ask.count and lib.direct_shares(ask, turns, #out)
@@ -4244,61 +3619,145 @@ local function library(stamp, now)
 				lib.take_passed(ask, more, passed, #out)
 				return #turns - (#out - before)
 			end
-		end
-		end
-		end
-		end
-		else
-		if name == 'read_owned' then
-			function lib.read_owned(area, item, worker)
-				local key = lib.job_key(item.jid)
-				local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
-				local problem = job.err and job or not item.anybody and lib.not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
-				if problem then
-					return problem
-				elseif not job[1] then
-					return lib.no_queue(item.jid)
-				elseif item.here and item.queue ~= job[1] then
-					return lib.new_problem('wrong_queue', item.jid, lib.is('running in another queue: ' .. job[1]))
+		elseif name == 'tell_apart' then
+			function lib.tell_apart(known, asked, parts, first, last, n)
+				if n == 0 or first == last then
+					for at = first, last do
+						known.empty[asked[at]] = n == 0
+					end
+					return
 				end
-				item.key, item.current, item.priority = key, job[1], job[4]
-				item.remaining, item.history, item.grace = math.floor(lib.finite(job[5], 0)), job[6], job[7]
-				item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
-				if item.result then
-					item.ended = lib.result_field('failed', job[8], item.result)
+				local middle = math.floor((first + last) / 2)
+				local left = call('exists', unpack(parts, 4 * first - 3, 4 * middle))
+				lib.tell_apart(known, asked, parts, first, middle, left)
+				lib.tell_apart(known, asked, parts, middle + 1, last, n - left)
+			end
+		elseif name == 'try_parked' then
+			function lib.try_parked(jid, queue)
+				local job = try('hmget', lib.job_key(jid), 'state', 'time', 'x:parked')
+				local name, scheduled = lib.parked_by(job[1], job[2], job[3]), lib.queue_key(queue, 'scheduled')
+				if not name then
+					return false
+				end
+				local due = try('zscore', scheduled, jid)
+				return lib.limit_freed(name) > 0 or try('zscore', scheduled, jid) ~= due
+			end
+		elseif name == 'unique_key' then
+			function lib.unique_key(name)
+				return prefix .. 'x:unique:' .. name
+			end
+		elseif name == 'wake_first' then
+			function lib.wake_first(queue)
+				local name = try('zrange', lib.waiting_key(queue), '0', '0')[1]
+				if not name then
+					return
+				end
+				local woken = string.byte(name) ~= 1 and try('srem', lib.idle_key(), name) == 1 and lib.publish('x:wake:' .. name, queue)
+				if woken == 0 or type(woken) ~= 'number' then
+					lib.wake(queue)
 				end
 			end
-		else
-			function lib.since_when(jid, score)
-				local job = try('hmget', lib.job_key(jid), 'priority', 'time')
-				local priority = lib.finite(job[1], 0)
-				local at = (priority - score) * 10000000000
-				if at >= 0.1 * 10000000000 and at <= now + 1 then
-					return at, priority
+		elseif name == 'why_closed' then
+			function lib.why_closed(queue, n)
+				if try('sismember', prefix .. 'paused_queues', queue) == 1 then
+					return 'paused'
 				end
-				return lib.finite(job[2], now), priority
+				local most = try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate')
+				local running = lib.finite(most[1], 0) > 0 and lib.finite(try('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf'))
+				if running and running + n >= lib.finite(most[1]) then
+					return 'full'
+				end
+				local rate = lib.read_max_rate(queue, most[2], 1)
+				if rate then
+					rate.started = n
+				end
+				return rate and lib.rate_opens(rate) and 'full' or nil
+			end
+		elseif name == 'with_large' then
+			function lib.with_large(text, rest)
+				if not var.large and rest == '' then
+					return text
+				end
+				return {text, rest, unpack(var.large or var.none)}
+			end
+		elseif name == 'with_value' then
+			function lib.with_value(text, letter, value)
+				local letters, values = lib.split_options(lib.with_letter(text, letter))
+				values[letter] = value
+				return lib.join_options(letters, values)
+			end
+		elseif name == 'work_score' then
+			function lib.work_score(at, priority)
+				return lib.finite(priority, 0) - at / 10000000000
+			end
+		elseif name == 'worker_key' then
+			function lib.worker_key(worker)
+				return prefix .. 'w:' .. worker .. ':jobs'
 			end
 		end
 		end
 		end
 		end
 		end
-		end
 		else
-		byte = string.byte(name, 9)
-		if byte < 108 then
-		if byte < 101 then
-		if byte < 97 then
-			function lib.priority_of(jid)
-				local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
-				if job[1] then
-					return job[1], job[2]
+		if length < 15 then
+		if length < 13 then
+		if length < 12 then
+		if name == 'add_failure' then
+			function lib.add_failure(jid, group)
+				local reply = try('lpush', prefix .. 'f:' .. group, jid)
+				if type(reply) == 'table' then
+					lib.must_write()
+					reply = try('lpush', prefix .. 'f:' .. group, jid)
 				end
-				return not job.err and call('exists', lib.job_key(jid)) == 1 and '0', job[2]
+				if type(reply) == 'table' then
+					return reply
+				end
+				try('sadd', prefix .. 'failures', group)
 			end
-		else
-		if byte < 98 then
-		if name == 'cancel_each' then
+		elseif name == 'add_waiting' then
+			function lib.add_waiting(bands, queue)
+				local work, from = lib.queue_key(queue, 'work'), '+inf'
+				for _ = 0, 16 do
+					local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
+					local score = lib.finite(head)
+					if not head or not score and string.sub(head, 1, 1) == '-' then
+						return false
+					elseif #bands >= 16 then
+						return true
+					elseif not score then
+						lib.add_some(bands, work, '+inf', '+inf', '8')
+						from = lib.exact(var.LARGEST)
+					else
+						local priority = math.ceil(score)
+						lib.add_band(bands, work, priority, score)
+						from = lib.exact(priority - 1)
+					end
+				end
+				return true
+			end
+		elseif name == 'admit_alike' then
+			function lib.admit_alike(count, jobs, most)
+				local text, found = jobs[1][9], nil
+				local alike = text ~= false
+				for i = 1, count do
+					alike = alike and jobs[i][9] == text and jobs[i][1]
+				end
+				if alike then
+					found = lib.limits_named(text, most)
+				end
+				for i = 1, alike and #found or 0 do
+					local limit = found[i]
+					if limit.hold or limit.room < count or limit.rate > 0 and not lib.rate_allows(limit, count) then
+						alike = false
+					end
+				end
+				for i = 1, alike and #found or 0 do
+					found[i].started, found[i].room = found[i].started + count, found[i].room - count
+				end
+				return alike and found or nil
+			end
+		elseif name == 'cancel_each' then
 			function lib.cancel_each(jids, count)
 				local among, jobs, canceled = {}, {}, 0
 				for i = 1, #jids do
@@ -4325,8 +3784,7 @@ local function library(stamp, now)
 				end
 				return canceled
 			end
-		else
-		if name == 'change_tags' then
+		elseif name == 'change_tags' then
 			function lib.change_tags(jid, stored, adds, list, first)
 				local tags = lib.names_of(stored)
 				if adds then
@@ -4339,8 +3797,7 @@ local function library(stamp, now)
 				end
 				return lib.array(tags)
 			end
-		else
-		if name == 'claim_again' then
+		elseif name == 'claim_again' then
 			function lib.claim_again(jid, stored)
 				local claim = lib.claim_of(stored)
 				if not claim or claim.m == 'for' then
@@ -4351,8 +3808,145 @@ local function library(stamp, now)
 					return claim
 				end
 			end
-		else
-		if name == 'job_summary' then
+		elseif name == 'clear_group' then
+			function lib.clear_group(group, keep, limit)
+				local key, deleted = prefix .. 'f:' .. group, 0
+				local last = try('lrange', key, -limit, -1)
+				local excess = keep.count >= 0 and lib.finite(try('llen', key), 0) - keep.count or 0
+				for i = #last, 1, -1 do
+					local failure = lib.list_of(try('hget', lib.job_key(last[i]), 'failure'))
+					local is_old = keep.seconds >= 0 and lib.finite(failure.when, now) + 1 <= now - keep.seconds
+					if excess <= 0 and not is_old then
+						return deleted
+					end
+					local outcome = lib.delete_failed(last[i])
+					if outcome == 'deleted' then
+						lib.unfile_failures({last[i]})
+					elseif outcome == 'moved' then
+						lib.leave_group(last[i], {group = group}, -1)
+					end
+					excess = excess - (outcome == 'kept' and 0 or 1)
+					deleted = deleted + (outcome == 'deleted' and 1 or 0)
+				end
+				return deleted
+			end
+		elseif name == 'drop_lapsed' then
+			function lib.drop_lapsed(waiting)
+				local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
+				if #gone == 0 then
+					return
+				end
+				call('zrem', waiting, unpack(gone))
+				local channels, dead = {}, {}
+				for n = 1, #gone do
+					channels[n] = prefix .. 'x:wake:' .. gone[n]
+				end
+				local counts = call('pubsub', 'numsub', unpack(channels))
+				for n = 1, #gone do
+					if counts[2 * n] == 0 then
+						dead[#dead + 1] = gone[n]
+					end
+				end
+				if #dead > 0 then
+					try('srem', lib.idle_key(), unpack(dead))
+				end
+			end
+		elseif name == 'end_of_life' then
+			function lib.end_of_life(jid, stored, state, since)
+				local _, values = lib.split_options(stored)
+				local ends = lib.end_in_state(values, state, since)
+				if ends and ends <= now and (values.s or values.t) and not lib.is_last_put(jid, values.put) then
+					values.s, values.t = nil, nil
+					ends = lib.end_in_state(values, state, since)
+				end
+				return ends
+			end
+		elseif name == 'enter_lives' then
+			function lib.enter_lives(items)
+				local entries, ended = {}, 0
+				local before, ends
+				for i = 1, #items do
+					local item = items[i]
+					local text = item.text or item.given and item.given.o
+					if text and lib.has_lifetime(text) then
+						if text ~= before then
+							local _, values = lib.split_options(text)
+							ends, before = lib.end_in_state(values, 'waiting'), text
+							ends = ends and lib.exact(ends)
+						end
+						if ends then
+							entries[#entries + 1], entries[#entries + 2] = ends, item.jid
+						end
+						ended = ended + 1
+					end
+				end
+				lib.each_slice(try, 'zadd', prefix .. 'x:until', entries)
+				lib.end_lives(math.min(2 * ended, 100))
+			end
+		elseif name == 'expire_lock' then
+			function lib.expire_lock(queue, jid, settings)
+				local job = try('hmget', lib.job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts')
+				local worker, grace = job[1] or '', settings.grace
+				local ends = job[2] and lib.finite(try('zscore', lib.queue_key(queue, 'locks'), jid))
+				local warned = lib.in_grace(job[2], job[11], ends)
+				if not job[1] and not job[6] then
+					call('zrem', lib.queue_key(queue, 'locks'), jid)
+					return nil
+				end
+				lib.adopt_history(jid, job[4])
+				if job[9] and lib.is_over(jid, job[9], 'running') and lib.drop_expired(jid, 'running') then
+					return nil
+				end
+				try('zrem', lib.worker_key(worker), jid)
+				local sudden = grace <= 0 or not warned and lib.is_sudden(job[2], job[9])
+				if sudden or not warned then
+					lib.warn(queue, jid, worker, grace, settings.cap)
+				end
+				if sudden or warned then
+					return lib.give_again(queue, jid, job, worker, settings)
+				end
+			end
+		elseif name == 'history_cap' then
+			function lib.history_cap(text)
+				return lib.finite(text, 100)
+			end
+		elseif name == 'is_followed' then
+			function lib.is_followed(id, digest)
+				local followers = try('hgetall', lib.follow_key(id))
+				for i = 2, #followers, 2 do
+					local _, seen, its = lib.read_follower(followers[i])
+					if seen and seen > now - 180 and (not digest or its == digest) then
+						return true
+					end
+				end
+				return false
+			end
+		elseif name == 'is_last_put' then
+			function lib.is_last_put(jid, at)
+				local entries = try('lrange', lib.job_key(jid) .. '-history', 0, -1)
+				for i = #entries, 1, -1 do
+					local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+					if when then
+						return tonumber(when) <= lib.finite(at, 0)
+					end
+				end
+				return true
+			end
+		elseif name == 'is_near_end' then
+			function lib.is_near_end(jid)
+				return var.near_end[jid]
+			end
+		elseif name == 'is_selected' then
+			function lib.is_selected(list, filters, jid)
+				local key = list.kind == 'recurring' and lib.recur_key(jid) or lib.job_key(jid)
+				for i = 1, #filters do
+					if not lib.matches(filters[i], key, jid) then
+						return false
+					end
+				end
+				return list.kind ~= 'worker' or lib.is_held(list.name, jid)
+			end
+		elseif name == 'job_summary' then
 			function lib.job_summary(list, jid, score)
 				local job = try('hmget', lib.job_key(jid), 'klass', 'queue', 'state', 'priority', 'tags', 'retries', 'remaining', 'worker', 'expires', 'time', 'failure', 'x:parked', 'scheduled', 'x:undelayed')
 				local state, tags, failure = job[3], job[5], job[11]
@@ -4366,37 +3960,194 @@ local function library(stamp, now)
 				shown.fell_due = state == 'scheduled' and lib.finite(shown.due, math.huge) <= now or nil
 				return shown
 			end
-		else
-		if name == 'remove_tags' then
-			function lib.remove_tags(jid, tags, first)
-				for i = first, #tags do
-					lib.remove_tag(jid, tags[i])
+		elseif name == 'keep_record' then
+			function lib.keep_record(jid, stored, state, forgotten)
+				if state ~= 'failed' then
+					lib.note_life(jid)
+				elseif forgotten and lib.delete_failed(jid, true) == 'kept' then
+					lib.note_life(jid, now)
+				elseif not forgotten and lib.has_option(stored, 'K') then
+					local _, values = lib.split_options(stored)
+					lib.note_life(jid, lib.end_in_state(values, state, now))
 				end
 			end
-		else
-			function lib.write_claim(jid, claim)
-				local key, seconds = lib.unique_key(claim.k), lib.finite(claim.d)
-				if claim.m == 'for' and seconds then
-					call('set', key, lib.exact(now + seconds) .. ' ' .. jid, 'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+		elseif name == 'keep_result' then
+			function lib.keep_result(key, state)
+				local job = call('hmget', key, 'time', 'x:result', 'x:o')
+				local belongs, stored = lib.result_field(state, job[1], ''), job[2] or ''
+				local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+				if result and string.sub(stored, 1, #belongs) ~= belongs then
+					call('hset', key, 'x:result', belongs .. result)
+				end
+				local left = lib.without_letter(job[3], 'r')
+				if left == '' then
+					call('hdel', key, 'x:o')
 				else
-					call('set', key, '0 ' .. jid)
-				end
-				if claim.a then
-					call('set', lib.before_key(claim.k), claim.a, 'EX', '604800')
+					call('hset', key, 'x:o', left)
 				end
 			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 100 then
-			function lib.history_cap(text)
-				return lib.finite(text, 100)
+		elseif name == 'kept_before' then
+			function lib.kept_before(name, stored)
+				local claim = lib.claim_of(stored)
+				local other
+				if claim and claim.k == name then
+					other = claim.a
+				else
+					other = try('get', lib.before_key(name))
+				end
+				if type(other) == 'string' then
+					local jid, state, theirs = lib.kept_by(name, other)
+					return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+				end
 			end
-		else
-		if name == 'others_idle' then
+		elseif name == 'leave_group' then
+			function lib.leave_group(jid, failure, count)
+				local group = failure.group
+				if type(group) == 'string' and not var.left_groups[jid] then
+					local key = prefix .. 'f:' .. group
+					count = count or var.near_end[jid] and -1
+					local length = count and 0 or lib.finite(try('llen', key), 0)
+					if length >= 10000 then
+						count = lib.count_from(group, failure, length)
+					end
+					try('lrem', key, count or 0, jid)
+					lib.drop_empty_group(group)
+				end
+			end
+		elseif name == 'leave_later' then
+			function lib.leave_later(jids)
+				for _, its in pairs(var.places) do
+					for i = 1, #jids do
+						var.left_groups[jids[i]] = var.left_groups[jids[i]] or its[jids[i]]
+					end
+				end
+			end
+		elseif name == 'leave_queue' then
+			function lib.leave_queue(queue, jid)
+				try('zrem', lib.queue_key(queue, 'work'), jid)
+				try('zrem', lib.queue_key(queue, 'locks'), jid)
+				try('zrem', lib.queue_key(queue, 'scheduled'), jid)
+				try('zrem', lib.queue_key(queue, 'depends'), jid)
+			end
+		elseif name == 'leave_turns' then
+			function lib.leave_turns(queue, priority)
+				priority = lib.finite(priority, 0)
+				local first, damaged = lib.first_turn(queue, priority)
+				local key = lib.turns_key(queue, priority)
+				if first then
+					try('expire', key, 604800)
+				elseif not damaged then
+					try('unlink', key)
+				end
+			end
+		elseif name == 'limit_freed' then
+			function lib.limit_freed(name)
+				if try('exists', lib.limit_key(name, 'wait')) == 1 then
+					return lib.return_parked(lib.read_limit(name, 1))
+				end
+				return 0
+			end
+		elseif name == 'limit_opens' then
+			function lib.limit_opens(limit, jid)
+				local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit)
+				if opens then
+					return opens
+				elseif limit.room <= 0 and not limit.healed then
+					lib.heal_limit(limit)
+				end
+				if limit.room > 0 then
+					return
+				end
+				local held = lib.limit_key(limit.name, 'held')
+				if jid and type(try('zscore', held, jid)) == 'string' then
+					return
+				end
+				limit.ends = limit.ends or lib.finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+				return math.max(limit.ends, now + 1)
+			end
+		elseif name == 'mark_result' then
+			function lib.mark_result(key)
+				call('hset', key, 'x:o', lib.with_letter(call('hget', key, 'x:o'), 'r'))
+			end
+		elseif name == 'more_fields' then
+			function lib.more_fields(backoff, text)
+				local more = {}
+				if backoff then
+					more[1], more[2] = 'backoff', backoff
+				end
+				if text and text ~= '' then
+					more[#more + 1] = 'x:o'
+					more[#more + 1] = text
+				end
+				return more
+			end
+		elseif name == 'move_parked' then
+			function lib.move_parked(jid, parked, score)
+				local name = string.match(parked, '^%S* (.+)$')
+				if name and try('zadd', lib.limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
+					lib.limit_freed(name)
+				end
+			end
+		elseif name == 'named_twice' then
+			function lib.named_twice(jid)
+				return lib.new_problem('invalid', jid, 'is named twice')
+			end
+		elseif name == 'new_problem' then
+			function lib.new_problem(code, jid, text)
+				return {code = code, jid = jid, text = text}
+			end
+		elseif name == 'not_running' then
+			function lib.not_running(area, jid, state)
+				if not state then
+					return lib.no_job(jid)
+				end
+				local text = 'not currently running: ' .. state
+				local bare = area == 'Fail' or area == 'Heartbeat'
+				return lib.new_problem('not_running', jid, bare and lib.is(text) or 'is ' .. text)
+			end
+		elseif name == 'note_filled' then
+			function lib.note_filled(queue, known)
+				var.has_filled = true
+				if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+					call('expire', prefix .. 'x:filled', 1)
+				end
+			end
+		elseif name == 'note_looked' then
+			function lib.note_looked(ask)
+				local ms = math.floor(math.min(1000, 100 * ask.poll))
+				if ms > 0 then
+					try('set', lib.looked_key(ask), lib.later(ask.poll), 'PX', string.format('%d', ms))
+				end
+			end
+		elseif name == 'note_starts' then
+			function lib.note_starts(limit, n)
+				local times = {}
+				for i = 1, n do
+					times[i] = stamp
+				end
+				if n > 0 then
+					try('lpush', limit.list, unpack(times))
+					try('ltrim', limit.list, 0, limit.rate - 1)
+					try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
+				end
+				limit.started, limit.from = 0, nil
+			end
+		elseif name == 'number_json' then
+			function lib.number_json(n)
+				return string.format('%.17g', n)
+			end
+		elseif name == 'open_safely' then
+			function lib.open_safely(ask, i, wanted, direct)
+				if not ask.known then
+					return lib.open_one(ask, i, wanted, direct)
+				end
+				local fine, expired, more = pcall(lib.open_one, ask, i, wanted, direct)
+				if fine then
+					return expired, more
+				end
+				return var.none, 0
+			end
+		elseif name == 'others_idle' then
 			function lib.others_idle(ask)
 				if #ask.queues > 100 then
 					return true
@@ -4428,101 +4179,29 @@ local function library(stamp, now)
 				end
 				return false
 			end
-		else
-			function lib.read_holder(item, before, claims, unheld)
-				local given = item.given
-				local claim, earlier, holder, state, held = given.claim, claims[given.claim.k], nil, nil, nil
-				if not unheld then
-					holder, state, held = lib.holder_of(claim.k)
-				end
-				local known = given.replace and lib.known_as(item, earlier, holder, held)
-				if earlier and not earlier.left then
-					holder, held = earlier.jid, earlier.given.claim or earlier.claim
-					state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
-				end
-				if known then
-					item.left, item.holder = 'replaced', known
-				elseif not holder or holder == item.jid then
-					item.claim = claim
-				elseif not given.replace or not held or held.m == 'for' then
-					item.left, item.holder = state, holder
-				elseif earlier then
-					lib.take_over(item, earlier)
-				elseif state == 'running' then
-					lib.follow(item, holder)
-				else
-					if before[holder] then
-						lib.raise('Put', lib.named_twice(holder))
-					end
-					lib.replace_job(item, holder, held)
-				end
-				if known or not item.left then
-					claims[claim.k] = item
-				end
-				if item.replaces or item.follows then
-					item.more = lib.more_fields(given.backoff, item.options)
-				end
+		elseif name == 'parse_limit' then
+			function lib.parse_limit(text)
+				local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+				max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
+				return max, per > 0 and rate or 0, per
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 105 then
-		if byte < 102 then
-		if name == 'is_near_end' then
-			function lib.is_near_end(jid)
-				return var.near_end[jid]
+		elseif name == 'popped_json' then
+			function lib.popped_json(jid, job, tracked, worker, expires, more)
+				job[10], job[11] = job[10] or false, job[11] or false
+				job[12], job[13] = false, jid
+				job[14], job[15], job[16] = 'running', worker, expires
+				local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
+				return lib.job_json(job, tracked, more, newest)
 			end
-		else
-		if name == 'leave_queue' then
-			function lib.leave_queue(queue, jid)
-				try('zrem', lib.queue_key(queue, 'work'), jid)
-				try('zrem', lib.queue_key(queue, 'locks'), jid)
-				try('zrem', lib.queue_key(queue, 'scheduled'), jid)
-				try('zrem', lib.queue_key(queue, 'depends'), jid)
+		elseif name == 'priority_of' then
+			function lib.priority_of(jid)
+				local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
+				if job[1] then
+					return job[1], job[2]
+				end
+				return not job.err and call('exists', lib.job_key(jid)) == 1 and '0', job[2]
 			end
-		else
-		if name == 'limit_freed' then
-			function lib.limit_freed(name)
-				if try('exists', lib.limit_key(name, 'wait')) == 1 then
-					return lib.return_parked(lib.read_limit(name, 1))
-				end
-				return 0
-			end
-		else
-		if name == 'limit_opens' then
-			function lib.limit_opens(limit, jid)
-				local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit)
-				if opens then
-					return opens
-				elseif limit.room <= 0 and not limit.healed then
-					lib.heal_limit(limit)
-				end
-				if limit.room > 0 then
-					return
-				end
-				local held = lib.limit_key(limit.name, 'held')
-				if jid and type(try('zscore', held, jid)) == 'string' then
-					return
-				end
-				limit.ends = limit.ends or lib.finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
-				return math.max(limit.ends, now + 1)
-			end
-		else
-		if name == 'open_safely' then
-			function lib.open_safely(ask, i, wanted, direct)
-				if not ask.known then
-					return lib.open_one(ask, i, wanted, direct)
-				end
-				local fine, expired, more = pcall(lib.open_one, ask, i, wanted, direct)
-				if fine then
-					return expired, more
-				end
-				return var.none, 0
-			end
-		else
-		if name == 'publish_end' then
+		elseif name == 'publish_end' then
 			function lib.publish_end(jid, state, forgotten)
 				local message = (state == 'complete' or state == 'failed') and lib.read_end(try, jid)
 				if not message then
@@ -4532,373 +4211,13 @@ local function library(stamp, now)
 				end
 				lib.publish('x:done:' .. jid, message)
 			end
-		else
-		if name == 'settle_rest' then
-			function lib.settle_rest()
-				local rest, settled = prefix .. 'x:rest', 0
-				var.releasable = math.min(var.releasable, 250)
-				while var.releasable > 0 and var.tellable > 0 do
-					local jid = try('zrange', rest, 0, 0)[1]
-					if not jid then
-						return settled, false
-					end
-					local cursor = try('get', lib.rest_key(jid))
-					local fails = type(cursor) == 'string'
-					settled = settled + (fails and lib.tell_more(jid, cursor) or lib.release_more(jid))
-				end
-				return settled, try('exists', rest) == 1
-			end
-		else
-			function lib.to_complete(items)
-				local found = {}
-				for i = 1, #items do
-					if not items[i].action then
-						found[#found + 1] = items[i]
-					end
-				end
-				return found
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-			function lib.waiting_for(jid, changes)
-				local list, seen, at = {jid}, {[jid] = true}, 1
-				while list[at] and var.followable > 0 do
-					local stored = try('srandmember', lib.job_key(list[at]) .. '-dependents', var.followable)
-					local waiting = {}
-					for i = 1, #stored do
-						waiting[stored[i]] = true
-					end
-					for other, waits in pairs(changes[list[at]] or var.none) do
-						waiting[other] = waits
-					end
-					for other, waits in pairs(waiting) do
-						if waits and not seen[other] then
-							list[#list + 1], seen[other] = other, true
-						end
-					end
-					var.followable, at = var.followable - math.max(1, #stored), at + 1
-				end
-				return seen
-			end
-		end
-		else
-		if byte < 106 then
-		if name == 'add_waiting' then
-			function lib.add_waiting(bands, queue)
-				local work, from = lib.queue_key(queue, 'work'), '+inf'
-				for _ = 0, 16 do
-					local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
-					local score = lib.finite(head)
-					if not head or not score and string.sub(head, 1, 1) == '-' then
-						return false
-					elseif #bands >= 16 then
-						return true
-					elseif not score then
-						lib.add_some(bands, work, '+inf', '+inf', '8')
-						from = lib.exact(var.LARGEST)
-					else
-						local priority = math.ceil(score)
-						lib.add_band(bands, work, priority, score)
-						from = lib.exact(priority - 1)
-					end
-				end
-				return true
-			end
-		else
-		if name == 'admit_alike' then
-			function lib.admit_alike(count, jobs, most)
-				local text, found = jobs[1][9], nil
-				local alike = text ~= false
-				for i = 1, count do
-					alike = alike and jobs[i][9] == text and jobs[i][1]
-				end
-				if alike then
-					found = lib.limits_named(text, most)
-				end
-				for i = 1, alike and #found or 0 do
-					local limit = found[i]
-					if limit.hold or limit.room < count or limit.rate > 0 and not lib.rate_allows(limit, count) then
-						alike = false
-					end
-				end
-				for i = 1, alike and #found or 0 do
-					found[i].started, found[i].room = found[i].started + count, found[i].room - count
-				end
-				return alike and found or nil
-			end
-		else
-		if name == 'end_of_life' then
-			function lib.end_of_life(jid, stored, state, since)
-				local _, values = lib.split_options(stored)
-				local ends = lib.end_in_state(values, state, since)
-				if ends and ends <= now and (values.s or values.t) and not lib.is_last_put(jid, values.put) then
-					values.s, values.t = nil, nil
-					ends = lib.end_in_state(values, state, since)
-				end
-				return ends
-			end
-		else
-		if name == 'named_twice' then
-			function lib.named_twice(jid)
-				return lib.new_problem('invalid', jid, 'is named twice')
-			end
-		else
-		if name == 'not_running' then
-			function lib.not_running(area, jid, state)
-				if not state then
-					return lib.no_job(jid)
-				end
-				local text = 'not currently running: ' .. state
-				local bare = area == 'Fail' or area == 'Heartbeat'
-				return lib.new_problem('not_running', jid, bare and lib.is(text) or 'is ' .. text)
-			end
-		else
-		if name == 'read_limits' then
-			function lib.read_limits(area, text)
-				if not lib.has_option(text, 'c') then
-					return
-				end
-				local _, values = lib.split_options(text)
-				local found = lib.limits_of(text)
-				for i = 1, #found do
-					lib.check_limit_name(area, found[i])
-				end
-				if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
-					lib.reject(area, 'Arg "o" does not have 1 to ' .. 8 .. ' limits: ' .. string.sub(text, 1, 200))
-				end
-			end
-		else
-			function lib.read_policy(area, text)
-				if not text or not lib.has_option(text, 'f') then
-					return false
-				end
-				local _, values = lib.split_options(text)
-				local policy = type(values.f) == 'table' and values.f['do']
-				if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
-					lib.reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
-				end
-				return true
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 107 then
-			function lib.replace_job(item, jid, held)
-				local put_as, key = item.jid, lib.job_key(jid)
-				local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
-				item.jid, item.key, item.replaces = jid, key, true
-				item.old = {tags = lib.names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5], grace = job[6], ended = var.none, limits = job[7] and lib.has_option(job[7], 'c') and job[7], priority = job[9], stored = job[7]}
-				item.tags = item.tags or var.none
-				item.waits = call('scard', key .. '-dependencies') > 0
-				item.watches = lib.has_option(job[7], 'f')
-				local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
-				if last ~= job[8] then
-					first = job[8]
-				end
-				lib.set_options(item, job[7], lib.finite(first, now), put_as)
-				local due, turn = now + item.delay, false
-				if item.given.replace == 'due' and job[2] then
-					due, turn = lib.due_of(item, jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8], parked = job[12], stored = job[7]})
-				end
-				lib.set_due(item, due)
-				item.turn = turn
-				item.score = turn or item.score
-			end
-		else
-		if name == 'move_parked' then
-			function lib.move_parked(jid, parked, score)
-				local name = string.match(parked, '^%S* (.+)$')
-				if name and try('zadd', lib.limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
-					lib.limit_freed(name)
-				end
-			end
-		else
-		if name == 'note_looked' then
-			function lib.note_looked(ask)
-				local ms = math.floor(math.min(1000, 100 * ask.poll))
-				if ms > 0 then
-					try('set', lib.looked_key(ask), lib.later(ask.poll), 'PX', string.format('%d', ms))
-				end
-			end
-		else
-		if name == 'waiters_key' then
-			function lib.waiters_key(name)
-				return prefix .. 'x:list:' .. name
-			end
-		else
-			function lib.waiting_key(queue)
-				return prefix .. 'x:idle:' .. queue
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 114 then
-		if byte < 111 then
-		if byte < 109 then
-		if name == 'more_fields' then
-			function lib.more_fields(backoff, text)
-				local more = {}
-				if backoff then
-					more[1], more[2] = 'backoff', backoff
-				end
-				if text and text ~= '' then
-					more[#more + 1] = 'x:o'
-					more[#more + 1] = text
-				end
-				return more
-			end
-		else
-		if name == 'new_problem' then
-			function lib.new_problem(code, jid, text)
-				return {code = code, jid = jid, text = text}
-			end
-		else
-		if name == 'note_filled' then
-			function lib.note_filled(queue, known)
-				var.has_filled = true
-				if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-					call('expire', prefix .. 'x:filled', 1)
-				end
-			end
-		else
-			function lib.read_failed(jid, queue)
-				local job = try('hmget', lib.job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state')
-				if job[1] then
-					return {jid = jid, from = job[1], to = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
-				end
-			end
-		end
-		end
-		end
-		else
-		if byte < 110 then
-			function lib.parse_limit(text)
-				local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-				max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
-				return max, per > 0 and rate or 0, per
-			end
-		else
-			function lib.read_change(area, given)
-				if given.priority or given.retries or given.tags or given.o or given.drop then
-					return lib.read_changes(area, given)
-				end
-			end
-		end
-		end
-		else
-		if byte < 112 then
-		if name == 'clear_group' then
-			function lib.clear_group(group, keep, limit)
-				local key, deleted = prefix .. 'f:' .. group, 0
-				local last = try('lrange', key, -limit, -1)
-				local excess = keep.count >= 0 and lib.finite(try('llen', key), 0) - keep.count or 0
-				for i = #last, 1, -1 do
-					local failure = lib.list_of(try('hget', lib.job_key(last[i]), 'failure'))
-					local is_old = keep.seconds >= 0 and lib.finite(failure.when, now) + 1 <= now - keep.seconds
-					if excess <= 0 and not is_old then
-						return deleted
-					end
-					local outcome = lib.delete_failed(last[i])
-					if outcome == 'deleted' then
-						lib.unfile_failures({last[i]})
-					elseif outcome == 'moved' then
-						lib.leave_group(last[i], {group = group}, -1)
-					end
-					excess = excess - (outcome == 'kept' and 0 or 1)
-					deleted = deleted + (outcome == 'deleted' and 1 or 0)
-				end
-				return deleted
-			end
-		else
-		if name == 'expire_lock' then
-			function lib.expire_lock(queue, jid, settings)
-				local job = try('hmget', lib.job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts')
-				local worker, grace = job[1] or '', settings.grace
-				local ends = job[2] and lib.finite(try('zscore', lib.queue_key(queue, 'locks'), jid))
-				local warned = lib.in_grace(job[2], job[11], ends)
-				if not job[1] and not job[6] then
-					call('zrem', lib.queue_key(queue, 'locks'), jid)
-					return nil
-				end
-				lib.adopt_history(jid, job[4])
-				if job[9] and lib.is_over(jid, job[9], 'running') and lib.drop_expired(jid, 'running') then
-					return nil
-				end
-				try('zrem', lib.worker_key(worker), jid)
-				local sudden = grace <= 0 or not warned and lib.is_sudden(job[2], job[9])
-				if sudden or not warned then
-					lib.warn(queue, jid, worker, grace, settings.cap)
-				end
-				if sudden or warned then
-					return lib.give_again(queue, jid, job, worker, settings)
-				end
-			end
-		else
-		if name == 'keep_record' then
-			function lib.keep_record(jid, stored, state, forgotten)
-				if state ~= 'failed' then
-					lib.note_life(jid)
-				elseif forgotten and lib.delete_failed(jid, true) == 'kept' then
-					lib.note_life(jid, now)
-				elseif not forgotten and lib.has_option(stored, 'K') then
-					local _, values = lib.split_options(stored)
-					lib.note_life(jid, lib.end_in_state(values, state, now))
-				end
-			end
-		else
-		if name == 'kept_before' then
-			function lib.kept_before(name, stored)
-				local claim = lib.claim_of(stored)
-				local other
-				if claim and claim.k == name then
-					other = claim.a
-				else
-					other = try('get', lib.before_key(name))
-				end
-				if type(other) == 'string' then
-					local jid, state, theirs = lib.kept_by(name, other)
-					return jid and theirs.m ~= 'for' and jid or nil, state, theirs
-				end
-			end
-		else
-		if name == 'leave_group' then
-			function lib.leave_group(jid, failure, count)
-				local group = failure.group
-				if type(group) == 'string' and not var.left_groups[jid] then
-					local key = prefix .. 'f:' .. group
-					count = count or var.near_end[jid] and -1
-					local length = count and 0 or lib.finite(try('llen', key), 0)
-					if length >= 10000 then
-						count = lib.count_from(group, failure, length)
-					end
-					try('lrem', key, count or 0, jid)
-					lib.drop_empty_group(group)
-				end
-			end
-		else
-		if name == 'rate_allows' then
+		elseif name == 'rate_allows' then
 			function lib.rate_allows(limit, n)
 				local place = limit.rate - limit.started - n
 				local time = place >= 0 and lib.noted_time(try('lrange', limit.list, place, place)[1])
 				return place >= 0 and not (time and time + limit.per > now)
 			end
-		else
-		if name == 'read_before' then
+		elseif name == 'read_before' then
 			function lib.read_before(puts, item, before, claims, fresh, unheld)
 				if not fresh and call('exists', item.key) == 1 then
 					local new = item.checked == 'new' or item.given.replace
@@ -4940,80 +4259,94 @@ local function library(stamp, now)
 					item.watches = false
 				end
 			end
-		else
-		if name == 'set_options' then
-			function lib.set_options(item, old, first, jid)
-				local letters, values = lib.split_options(item.given.o)
-				local _, before = lib.split_options(old)
-				for letter in string.gmatch('bdfw', '%a') do
-					if lib.has_option(old, letter) and not lib.has_option(letters, letter) then
-						letters, values[letter] = letters .. letter, before[letter]
+		elseif name == 'read_change' then
+			function lib.read_change(area, given)
+				if given.priority or given.retries or given.tags or given.o or given.drop then
+					return lib.read_changes(area, given)
+				end
+			end
+		elseif name == 'read_failed' then
+			function lib.read_failed(jid, queue)
+				local job = try('hmget', lib.job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state')
+				if job[1] then
+					return {jid = jid, from = job[1], to = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
+				end
+			end
+		elseif name == 'read_holder' then
+			function lib.read_holder(item, before, claims, unheld)
+				local given = item.given
+				local claim, earlier, holder, state, held = given.claim, claims[given.claim.k], nil, nil, nil
+				if not unheld then
+					holder, state, held = lib.holder_of(claim.k)
+				end
+				local known = given.replace and lib.known_as(item, earlier, holder, held)
+				if earlier and not earlier.left then
+					holder, held = earlier.jid, earlier.given.claim or earlier.claim
+					state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
+				end
+				if known then
+					item.left, item.holder = 'replaced', known
+				elseif not holder or holder == item.jid then
+					item.claim = claim
+				elseif not given.replace or not held or held.m == 'for' then
+					item.left, item.holder = state, holder
+				elseif earlier then
+					lib.take_over(item, earlier)
+				elseif state == 'running' then
+					lib.follow(item, holder)
+				else
+					if before[holder] then
+						lib.raise('Put', lib.named_twice(holder))
+					end
+					lib.replace_job(item, holder, held)
+				end
+				if known or not item.left then
+					claims[claim.k] = item
+				end
+				if item.replaces or item.follows then
+					item.more = lib.more_fields(given.backoff, item.options)
+				end
+			end
+		elseif name == 'read_limits' then
+			function lib.read_limits(area, text)
+				if not lib.has_option(text, 'c') then
+					return
+				end
+				local _, values = lib.split_options(text)
+				local found = lib.limits_of(text)
+				for i = 1, #found do
+					lib.check_limit_name(area, found[i])
+				end
+				if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
+					lib.reject(area, 'Arg "o" does not have 1 to ' .. 8 .. ' limits: ' .. string.sub(text, 1, 200))
+				end
+			end
+		elseif name == 'read_listed' then
+			function lib.read_listed(name)
+				local fields = try('hgetall', lib.listed_key(name))
+				local lapses, absent = 0, {}
+				for i = 1, #fields, 2 do
+					if fields[i] == '' then
+						lapses = lib.finite(fields[i + 1], 0)
+					else
+						absent[#absent + 1] = fields[i]
 					end
 				end
-				values.u.a = type(before.u) == 'table' and before.u.a or nil
-				values.u.j, values.u.s = jid, lib.exact(first) .. ' ' .. stamp
-				item.put_as, item.first = jid, first
-				item.options = lib.join_options(letters, values)
+				return lapses, absent
 			end
-		else
-			function lib.unlink_some(jid)
-				local others = call('spop', lib.job_key(jid) .. '-dependencies', lib.max_unlinked())
-				for i = 1, #others do
-					try('srem', lib.job_key(others[i]) .. '-dependents', jid)
+		elseif name == 'read_policy' then
+			function lib.read_policy(area, text)
+				if not text or not lib.has_option(text, 'f') then
+					return false
 				end
-				lib.link(jid, {'x:open'}, {})
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-			function lib.is_last_put(jid, at)
-				local entries = try('lrange', lib.job_key(jid) .. '-history', 0, -1)
-				for i = #entries, 1, -1 do
-					local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
-					if when then
-						return tonumber(when) <= lib.finite(at, 0)
-					end
+				local _, values = lib.split_options(text)
+				local policy = type(values.f) == 'table' and values.f['do']
+				if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
+					lib.reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
 				end
 				return true
 			end
-		end
-		end
-		else
-		if byte < 116 then
-		if byte < 115 then
-		if name == 'leave_turns' then
-			function lib.leave_turns(queue, priority)
-				priority = lib.finite(priority, 0)
-				local first, damaged = lib.first_turn(queue, priority)
-				local key = lib.turns_key(queue, priority)
-				if first then
-					try('expire', key, 604800)
-				elseif not damaged then
-					try('unlink', key)
-				end
-			end
-		else
-		if name == 'note_starts' then
-			function lib.note_starts(limit, n)
-				local times = {}
-				for i = 1, n do
-					times[i] = stamp
-				end
-				if n > 0 then
-					try('lpush', limit.list, unpack(times))
-					try('ltrim', limit.list, 0, limit.rate - 1)
-					try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
-				end
-				limit.started, limit.from = 0, nil
-			end
-		else
-		if name == 'read_scores' then
+		elseif name == 'read_scores' then
 			function lib.read_scores(queue, jids, count, jobs, settings, run)
 				local refused = {}
 				for i = 1, count do
@@ -5034,7 +4367,170 @@ local function library(stamp, now)
 					jobs[refused[i]].score = call('zscore', lib.queue_key(queue, 'work'), jids[refused[i]])
 				end
 			end
-		else
+		elseif name == 'remove_tags' then
+			function lib.remove_tags(jid, tags, first)
+				for i = first, #tags do
+					lib.remove_tag(jid, tags[i])
+				end
+			end
+		elseif name == 'replace_job' then
+			function lib.replace_job(item, jid, held)
+				local put_as, key = item.jid, lib.job_key(jid)
+				local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
+				item.jid, item.key, item.replaces = jid, key, true
+				item.old = {tags = lib.names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5], grace = job[6], ended = var.none, limits = job[7] and lib.has_option(job[7], 'c') and job[7], priority = job[9], stored = job[7]}
+				item.tags = item.tags or var.none
+				item.waits = call('scard', key .. '-dependencies') > 0
+				item.watches = lib.has_option(job[7], 'f')
+				local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+				if last ~= job[8] then
+					first = job[8]
+				end
+				lib.set_options(item, job[7], lib.finite(first, now), put_as)
+				local due, turn = now + item.delay, false
+				if item.given.replace == 'due' and job[2] then
+					due, turn = lib.due_of(item, jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8], parked = job[12], stored = job[7]})
+				end
+				lib.set_due(item, due)
+				item.turn = turn
+				item.score = turn or item.score
+			end
+		elseif name == 'scan_cursor' then
+			function lib.scan_cursor(area, cursor)
+				if cursor == '' then
+					return '0'
+				elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
+					lib.reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+				end
+				return cursor
+			end
+		elseif name == 'set_options' then
+			function lib.set_options(item, old, first, jid)
+				local letters, values = lib.split_options(item.given.o)
+				local _, before = lib.split_options(old)
+				for letter in string.gmatch('bdfw', '%a') do
+					if lib.has_option(old, letter) and not lib.has_option(letters, letter) then
+						letters, values[letter] = letters .. letter, before[letter]
+					end
+				end
+				values.u.a = type(before.u) == 'table' and before.u.a or nil
+				values.u.j, values.u.s = jid, lib.exact(first) .. ' ' .. stamp
+				item.put_as, item.first = jid, first
+				item.options = lib.join_options(letters, values)
+			end
+		elseif name == 'settle_rest' then
+			function lib.settle_rest()
+				local rest, settled = prefix .. 'x:rest', 0
+				var.releasable = math.min(var.releasable, 250)
+				while var.releasable > 0 and var.tellable > 0 do
+					local jid = try('zrange', rest, 0, 0)[1]
+					if not jid then
+						return settled, false
+					end
+					local cursor = try('get', lib.rest_key(jid))
+					local fails = type(cursor) == 'string'
+					settled = settled + (fails and lib.tell_more(jid, cursor) or lib.release_more(jid))
+				end
+				return settled, try('exists', rest) == 1
+			end
+		elseif name == 'strict_json' then
+			function lib.strict_json(area, name, text)
+				local value = lib.json(area, name, text)
+				if lib.is_strict(text) then
+					return text
+				end
+				local ok, again = pcall(cjson.encode, value)
+				if not ok or not again then
+					lib.reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
+				end
+				return again
+			end
+		elseif name == 'take_passed' then
+			function lib.take_passed(ask, more, passed, n)
+				for at = 1, #passed do
+					local i = passed[at]
+					ask.settings[i].stopped = nil
+					if n >= ask.count then
+						more[i] = 0
+					else
+						ask.limit = ask.count
+					end
+				end
+			end
+		elseif name == 'to_complete' then
+			function lib.to_complete(items)
+				local found = {}
+				for i = 1, #items do
+					if not items[i].action then
+						found[#found + 1] = items[i]
+					end
+				end
+				return found
+			end
+		elseif name == 'unlink_some' then
+			function lib.unlink_some(jid)
+				local others = call('spop', lib.job_key(jid) .. '-dependencies', lib.max_unlinked())
+				for i = 1, #others do
+					try('srem', lib.job_key(others[i]) .. '-dependents', jid)
+				end
+				lib.link(jid, {'x:open'}, {})
+			end
+		elseif name == 'waiters_key' then
+			function lib.waiters_key(name)
+				return prefix .. 'x:list:' .. name
+			end
+		elseif name == 'waiting_for' then
+			function lib.waiting_for(jid, changes)
+				local list, seen, at = {jid}, {[jid] = true}, 1
+				while list[at] and var.followable > 0 do
+					local stored = try('srandmember', lib.job_key(list[at]) .. '-dependents', var.followable)
+					local waiting = {}
+					for i = 1, #stored do
+						waiting[stored[i]] = true
+					end
+					for other, waits in pairs(changes[list[at]] or var.none) do
+						waiting[other] = waits
+					end
+					for other, waits in pairs(waiting) do
+						if waits and not seen[other] then
+							list[#list + 1], seen[other] = other, true
+						end
+					end
+					var.followable, at = var.followable - math.max(1, #stored), at + 1
+				end
+				return seen
+			end
+		elseif name == 'waiting_key' then
+			function lib.waiting_key(queue)
+				return prefix .. 'x:idle:' .. queue
+			end
+		elseif name == 'with_letter' then
+			function lib.with_letter(text, letter)
+				if not string.find(text or '', '^%a+|') then
+					return letter .. '|{}'
+				end
+				return lib.has_option(text, letter) and text or letter .. text
+			end
+		elseif name == 'write_claim' then
+			function lib.write_claim(jid, claim)
+				local key, seconds = lib.unique_key(claim.k), lib.finite(claim.d)
+				if claim.m == 'for' and seconds then
+					call('set', key, lib.exact(now + seconds) .. ' ' .. jid, 'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+				else
+					call('set', key, '0 ' .. jid)
+				end
+				if claim.a then
+					call('set', lib.before_key(claim.k), claim.a, 'EX', '604800')
+				end
+			end
+		elseif name == 'write_later' then
+			function lib.write_later(known)
+				for _, turns in ipairs(known.later) do
+					lib.write_turns(turns)
+				end
+				known.later = {}
+			end
+		elseif name == 'write_turns' then
 			function lib.write_turns(turns)
 				local key, ends, passed, n = turns.key, {}, {}, 0
 				for tenant, at in pairs(turns.ends) do
@@ -5057,222 +4553,7 @@ local function library(stamp, now)
 				turns.passed = var.none
 			end
 		end
-		end
-		end
 		else
-		if name == 'drop_lapsed' then
-			function lib.drop_lapsed(waiting)
-				local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
-				if #gone == 0 then
-					return
-				end
-				call('zrem', waiting, unpack(gone))
-				local channels, dead = {}, {}
-				for n = 1, #gone do
-					channels[n] = prefix .. 'x:wake:' .. gone[n]
-				end
-				local counts = call('pubsub', 'numsub', unpack(channels))
-				for n = 1, #gone do
-					if counts[2 * n] == 0 then
-						dead[#dead + 1] = gone[n]
-					end
-				end
-				if #dead > 0 then
-					try('srem', lib.idle_key(), unpack(dead))
-				end
-			end
-		else
-		if name == 'number_json' then
-			function lib.number_json(n)
-				return string.format('%.17g', n)
-			end
-		else
-		if name == 'popped_json' then
-			function lib.popped_json(jid, job, tracked, worker, expires, more)
-				job[10], job[11] = job[10] or false, job[11] or false
-				job[12], job[13] = false, jid
-				job[14], job[15], job[16] = 'running', worker, expires
-				local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
-				return lib.job_json(job, tracked, more, newest)
-			end
-		else
-		if name == 'scan_cursor' then
-			function lib.scan_cursor(area, cursor)
-				if cursor == '' then
-					return '0'
-				elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
-					lib.reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
-				end
-				return cursor
-			end
-		else
-		if name == 'strict_json' then
-			function lib.strict_json(area, name, text)
-				local value = lib.json(area, name, text)
-				if lib.is_strict(text) then
-					return text
-				end
-				local ok, again = pcall(cjson.encode, value)
-				if not ok or not again then
-					lib.reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
-				end
-				return again
-			end
-		else
-			function lib.take_passed(ask, more, passed, n)
-				for at = 1, #passed do
-					local i = passed[at]
-					ask.settings[i].stopped = nil
-					if n >= ask.count then
-						more[i] = 0
-					else
-						ask.limit = ask.count
-					end
-				end
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 117 then
-		if name == 'is_selected' then
-			function lib.is_selected(list, filters, jid)
-				local key = list.kind == 'recurring' and lib.recur_key(jid) or lib.job_key(jid)
-				for i = 1, #filters do
-					if not lib.matches(filters[i], key, jid) then
-						return false
-					end
-				end
-				return list.kind ~= 'worker' or lib.is_held(list.name, jid)
-			end
-		else
-		if name == 'leave_later' then
-			function lib.leave_later(jids)
-				for _, its in pairs(var.places) do
-					for i = 1, #jids do
-						var.left_groups[jids[i]] = var.left_groups[jids[i]] or its[jids[i]]
-					end
-				end
-			end
-		else
-		if name == 'read_listed' then
-			function lib.read_listed(name)
-				local fields = try('hgetall', lib.listed_key(name))
-				local lapses, absent = 0, {}
-				for i = 1, #fields, 2 do
-					if fields[i] == '' then
-						lapses = lib.finite(fields[i + 1], 0)
-					else
-						absent[#absent + 1] = fields[i]
-					end
-				end
-				return lapses, absent
-			end
-		else
-		if name == 'with_letter' then
-			function lib.with_letter(text, letter)
-				if not string.find(text or '', '^%a+|') then
-					return letter .. '|{}'
-				end
-				return lib.has_option(text, letter) and text or letter .. text
-			end
-		else
-			function lib.write_later(known)
-				for _, turns in ipairs(known.later) do
-					lib.write_turns(turns)
-				end
-				known.later = {}
-			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 118 then
-		if name == 'add_failure' then
-			function lib.add_failure(jid, group)
-				local reply = try('lpush', prefix .. 'f:' .. group, jid)
-				if type(reply) == 'table' then
-					lib.must_write()
-					reply = try('lpush', prefix .. 'f:' .. group, jid)
-				end
-				if type(reply) == 'table' then
-					return reply
-				end
-				try('sadd', prefix .. 'failures', group)
-			end
-		else
-		if name == 'keep_result' then
-			function lib.keep_result(key, state)
-				local job = call('hmget', key, 'time', 'x:result', 'x:o')
-				local belongs, stored = lib.result_field(state, job[1], ''), job[2] or ''
-				local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-				if result and string.sub(stored, 1, #belongs) ~= belongs then
-					call('hset', key, 'x:result', belongs .. result)
-				end
-				local left = lib.without_letter(job[3], 'r')
-				if left == '' then
-					call('hdel', key, 'x:o')
-				else
-					call('hset', key, 'x:o', left)
-				end
-			end
-		else
-			function lib.mark_result(key)
-				call('hset', key, 'x:o', lib.with_letter(call('hget', key, 'x:o'), 'r'))
-			end
-		end
-		end
-		else
-		if byte < 119 then
-			function lib.enter_lives(items)
-				local entries, ended = {}, 0
-				local before, ends
-				for i = 1, #items do
-					local item = items[i]
-					local text = item.text or item.given and item.given.o
-					if text and lib.has_lifetime(text) then
-						if text ~= before then
-							local _, values = lib.split_options(text)
-							ends, before = lib.end_in_state(values, 'waiting'), text
-							ends = ends and lib.exact(ends)
-						end
-						if ends then
-							entries[#entries + 1], entries[#entries + 2] = ends, item.jid
-						end
-						ended = ended + 1
-					end
-				end
-				lib.each_slice(try, 'zadd', prefix .. 'x:until', entries)
-				lib.end_lives(math.min(2 * ended, 100))
-			end
-		else
-			function lib.is_followed(id, digest)
-				local followers = try('hgetall', lib.follow_key(id))
-				for i = 2, #followers, 2 do
-					local _, seen, its = lib.read_follower(followers[i])
-					if seen and seen > now - 180 and (not digest or its == digest) then
-						return true
-					end
-				end
-				return false
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if length < 13 then
-		byte = string.byte(name, 6)
-		if byte < 109 then
-		if byte < 100 then
-		if byte < 96 then
 		if name == 'adopt_before' then
 			function lib.adopt_before(jid, text, recorded, cap)
 				if type(text) == 'string' then
@@ -5281,8 +4562,7 @@ local function library(stamp, now)
 					lib.record(lib.job_key(jid), recorded, cap)
 				end
 			end
-		else
-		if name == 'after_cursor' then
+		elseif name == 'after_cursor' then
 			function lib.after_cursor(area, list, cursor)
 				if cursor == '' then
 					return 0
@@ -5302,8 +4582,48 @@ local function library(stamp, now)
 				end
 				return math.max(rank + (found and 1 or 0) - list.from, 0)
 			end
-		else
-		if name == 'entry_object' then
+		elseif name == 'best_of_work' then
+			function lib.best_of_work(run, queue, limit)
+				return run('zrevrange', lib.queue_key(queue, 'work'), '0', limit == 1 and '0' or string.format('%d', (limit < 500 and limit or 500) - 1))
+			end
+		elseif name == 'change_claim' then
+			function lib.change_claim(item)
+				local before = item.claimed and lib.claim_of(item.claimed)
+				if before and before.k ~= item.claim.k then
+					lib.release_claim(item.jid, item.claimed, 'canceled')
+				end
+			end
+		elseif name == 'drop_expired' then
+			function lib.drop_expired(jid, state)
+				if not lib.end_life(jid, state) then
+					return false
+				end
+				var.droppable, var.dropped = var.droppable - 1, var.dropped + 1
+				return true
+			end
+		elseif name == 'end_in_state' then
+			function lib.end_in_state(values, state, since)
+				local gone, done, failed = lib.finite(values.t), lib.finite(values.k), lib.finite(values.K)
+				if state == 'complete' then
+					return lib.sooner(gone, done and since + done)
+				elseif state == 'failed' and failed then
+					return failed >= 0 and since + failed or nil
+				elseif state ~= 'failed' and state ~= 'running' then
+					return lib.sooner(gone, lib.finite(values.s))
+				end
+				return gone
+			end
+		elseif name == 'end_receipts' then
+			function lib.end_receipts(jids)
+				local receipts = {}
+				for i = 1, #jids do
+					receipts[2 * i - 1], receipts[2 * i] = lib.exact(now + 60), jids[i]
+				end
+				for from = 1, #receipts, 1000 do
+					call('zadd', prefix .. 'x:outbox:put', 'XX', unpack(receipts, from, math.min(from + 999, #receipts)))
+				end
+			end
+		elseif name == 'entry_object' then
 			function lib.entry_object(text)
 				local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
 				if when then
@@ -5315,230 +4635,12 @@ local function library(stamp, now)
 				end
 				return lib.unusual_entry(text)
 			end
-		else
-		if name == 'leave_limits' then
-			function lib.leave_limits(jid, stored)
-				try('hdel', lib.job_key(jid), 'x:parked')
-				for _, name in ipairs(lib.limits_of(stored)) do
-					try('zrem', lib.limit_key(name, 'held'), jid)
-					try('zrem', lib.limit_key(name, 'wait'), jid)
-					lib.limit_freed(name)
-				end
-			end
-		else
-		if name == 'leave_untold' then
-			function lib.leave_untold(jid, cursor)
-				local reply = try('set', lib.rest_key(jid), cursor, 'NX')
-				if reply and not reply.err then
-					try('zadd', prefix .. 'x:rest', stamp, jid)
-				end
-			end
-		else
-		if name == 'score_before' then
-			function lib.score_before(jid)
-				local key = lib.job_key(jid)
-				local job = try('hmget', key, 'time', 'x:parked')
-				local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
-				if not name then
-					return
-				end
-				local wait = lib.limit_key(name, 'wait')
-				local score = time == (job[1] or '') and try('zscore', wait, jid)
-				try('zrem', wait, jid)
-				try('hdel', key, 'x:parked')
-				return type(score) == 'string' and score or nil, name
-			end
-		else
-		if name == 'still_wanted' then
-			function lib.still_wanted(ask, n)
-				return math.max(0, ask.limit - n), math.max(0, ask.count - n)
-			end
-		else
-		if name == 'write_change' then
-			function lib.write_change(item, change)
-				call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
-				if change.tags then
-					lib.remove_tags(item.jid, lib.difference(change.old_tags, change.tags, 1), 1)
-					lib.add_tags(item.jid, change.tags, 1)
-					call('hset', item.key, 'tags', lib.array(change.tags))
-				end
-				if change.o or change.drop then
-					lib.write_options(item.key, call('hget', item.key, 'x:o'), change)
-				end
-			end
-		else
-			function lib.write_claims(items)
-				local set = {}
-				for i = 1, #items do
-					local jid, claim = items[i].jid, items[i].claim
-					if claim and not claim.a and claim.m ~= 'for' then
-						local n = #set
-						set[n + 1], set[n + 2] = lib.unique_key(claim.k), '0 ' .. jid
-					elseif claim then
-						lib.write_claim(jid, claim)
-					end
-				end
-				if #set > 0 then
-					call('mset', unpack(set))
-				end
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 98 then
-			function lib.with_attempt(before, what, began, attempt)
-				attempt.what, attempt.began = what, began or nil
-				attempt.ended = attempt.ended or stamp
-				attempt.message = attempt.message and lib.first_line(attempt.message)
-				attempt.delay = attempt.delay and attempt.delay > 0 and lib.exact(attempt.delay) or nil
-				local text = (before and before .. ',\009' or '') .. cjson.encode(attempt)
-				local _, others = string.gsub(text, '\009', '')
-				for _ = 25, others do
-					text = string.match(text, '\009(.*)$')
-				end
-				return text
-			end
-		else
-		if byte < 99 then
-		if name == 'grow_batches' then
-			function lib.grow_batches(batches)
-				for jid, batch in pairs(batches) do
-					if #batch.members > 0 then
-						local letters, values = lib.split_options(batch.stored)
-						local own = type(values.b) == 'table' and values.b or {}
-						own.n = lib.finite(own.n, 0) + batch.count
-						values.b = own
-						call('hset', lib.job_key(jid), 'x:o', lib.join_options(letters, values))
-					end
-				end
-			end
-		else
-		if name == 'heartbeat_of' then
-			function lib.heartbeat_of(queue)
-				local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-				return lib.lock_time(config[1], config[2])
-			end
-		else
-			function lib.read_batches(area, batches, items)
-				for _, item in ipairs(items) do
-					local jid = item.given.batch
-					if jid then
-						local batch = batches[jid]
-						batch.stored = batch.stored or lib.read_batch(area, jid)
-						if item.old or #item.depends > 0 then
-							batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
-						end
-						if batch.waiting and batch.waiting[item.jid] then
-							lib.raise(area, lib.new_problem('invalid', item.jid, 'would wait for its own batch'))
-						end
-						batch.members[#batch.members + 1] = item.jid
-					end
-					if batches[item.jid] then
-						lib.raise(area, lib.new_problem('invalid', item.jid, 'is put together with its members'))
-					end
-				end
-			end
-		end
-		end
-		else
-		if name == 'read_changes' then
-			function lib.read_changes(area, given)
-				lib.read_policy(area, given.o)
-				return {priority = given.priority and lib.number(area, 'priority', given.priority), retries = given.retries and lib.number(area, 'retries', given.retries), tags = given.tags and lib.names(area, 'tags', given.tags), o = given.o and lib.read_options(area, given.o), drop = given.drop}
-			end
-		else
-			function lib.untrack_gone(limit)
-				local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
-				local from, gone = lib.finite(try('hget', sweep, 'tracked'), 0), {}
-				local jids = try('zrange', tracked, from, from + limit - 1)
-				for i = 1, #jids do
-					if call('exists', lib.job_key(jids[i])) == 0 then
-						gone[#gone + 1] = jids[i]
-					end
-				end
-				lib.each_slice(try, 'zrem', tracked, gone)
-				if #jids == limit then
-					try('hset', sweep, 'tracked', from + limit - #gone)
-				elseif from > 0 then
-					try('hdel', sweep, 'tracked')
-				end
-			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 102 then
-		if byte < 101 then
-		if name == 'read_details' then
-			function lib.read_details(item, action, first, last)
-				local given = lib.options('Finish', first, last)
-				item.action, item.since, item.result = action ~= 'complete' and action or nil, given.since, given.result
-				item.delay = lib.number('Finish', 'delay', given.delay or 0)
-				if action == 'complete' then
-					item.next, item.checked = given.next, true
-					item.depends, item.change = lib.read_dependencies('Finish', given.depends), lib.read_change('Finish', given)
-				elseif action == 'fail' then
-					item.group, item.message = lib.required('Finish', 'group', given.group), given.message or ''
-				elseif action == 'retry' then
-					item.group, item.message = given.group, given.message
-				elseif action == 'release' then
-					item.place = lib.whole('Finish', 'place', given.place or 0)
-					item.throttled = given.throttled and lib.names('Finish', 'throttled', given.throttled)
-				else
-					lib.reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
-				end
-				if item.result then
-					lib.json('Finish', 'result', item.result)
-				end
-			end
-		else
-			function lib.stored_claim(name)
-				local text = try('get', lib.unique_key(name))
-				return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-			end
-		end
-		else
-		if name == 'change_claim' then
-			function lib.change_claim(item)
-				local before = item.claimed and lib.claim_of(item.claimed)
-				if before and before.k ~= item.claim.k then
-					lib.release_claim(item.jid, item.claimed, 'canceled')
-				end
-			end
-		else
-		if name == 'drop_expired' then
-			function lib.drop_expired(jid, state)
-				if not lib.end_life(jid, state) then
-					return false
-				end
-				var.droppable, var.dropped = var.droppable - 1, var.dropped + 1
-				return true
-			end
-		else
-		if name == 'end_receipts' then
-			function lib.end_receipts(jids)
-				local receipts = {}
-				for i = 1, #jids do
-					receipts[2 * i - 1], receipts[2 * i] = lib.exact(now + 60), jids[i]
-				end
-				for from = 1, #receipts, 1000 do
-					call('zadd', prefix .. 'x:outbox:put', 'XX', unpack(receipts, from, math.min(from + 999, #receipts)))
-				end
-			end
-		else
-		if name == 'expire_stats' then
+		elseif name == 'expire_stats' then
 			function lib.expire_stats(key, day)
 				local keep = day + 86400 * (1 + lib.days_kept('stats-history', 30)) - now
 				try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 			end
-		else
+		elseif name == 'fail_expired' then
 			function lib.fail_expired(jid, job)
 				local queue, worker = job[2], job[4] or ''
 				if not queue then
@@ -5557,15 +4659,29 @@ local function library(stamp, now)
 				end
 				return true
 			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 105 then
-		if byte < 103 then
-		if name == 'file_failure' then
+		elseif name == 'fail_unasked' then
+			function lib.fail_unasked(jid, queue, group, message, stored, ended)
+				local key = lib.job_key(jid)
+				lib.leave_queue(queue, jid)
+				if lib.has_option(stored, 'g') then
+					lib.leave_turns(queue, try('hget', key, 'priority'))
+				end
+				for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+					lib.undepend(jid, other)
+				end
+				local cap, keep = lib.read_failing()
+				lib.mark_exhausted(jid, queue, group, lib.failure_json(group, message, math.floor(now), ''), cap)
+				lib.publish('log', cjson.encode({jid = jid, event = 'failed', worker = '', group = group, message = message}))
+				ended(jid, stored, 'failed')
+				if keep then
+					lib.file_failure(jid, group, keep, stored)
+				end
+			end
+		elseif name == 'failure_json' then
+			function lib.failure_json(group, message, when, worker)
+				return cjson.encode({group = group, message = message, when = when, worker = worker})
+			end
+		elseif name == 'file_failure' then
 			function lib.file_failure(jid, group, keep, stored)
 				local left = 100
 				if keep.seconds >= 0 then
@@ -5578,191 +4694,23 @@ local function library(stamp, now)
 					lib.clear_group(group, keep, math.min(left, 10))
 				end
 			end
-		else
-		if name == 'read_failing' then
-			function lib.read_failing()
-				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-				return lib.history_cap(values[1]), lib.retention(values[2], values[3])
-			end
-		else
-			function lib.read_filters(area, first, last)
-				local filters = {}
-				if (last - first + 1) % 5 ~= 0 or last > #ARGV then
-					lib.reject(area, 'Odd number of filter args')
-				end
-				for i = first, last, 5 do
-					local data = lib.not_empty(ARGV[i + 3])
-					filters[#filters + 1] = {klass = lib.not_empty(ARGV[i]), tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = data, escaped = data and lib.escaped(data), batch = lib.not_empty(ARGV[i + 4])}
-				end
-				return filters
-			end
-		end
-		end
-		else
-		if name == 'move_history' then
-			function lib.move_history(jid, text)
-				local key = lib.job_key(jid) .. '-history'
-				if not lib.may_write(key) then
-					return
-				end
-				call('hdel', lib.job_key(jid), 'history')
-				for _, stage in ipairs(lib.list_of(text)) do
-					if type(stage) == 'table' then
-						lib.move_stage(key, stage)
+		elseif name == 'grow_batches' then
+			function lib.grow_batches(batches)
+				for jid, batch in pairs(batches) do
+					if #batch.members > 0 then
+						local letters, values = lib.split_options(batch.stored)
+						local own = type(values.b) == 'table' and values.b or {}
+						own.n = lib.finite(own.n, 0) + batch.count
+						values.b = own
+						call('hset', lib.job_key(jid), 'x:o', lib.join_options(letters, values))
 					end
 				end
 			end
-		else
-			function lib.trim_history(key, length, cap)
-				cap = cap or lib.history_cap(try('hget', prefix .. 'config', 'max-job-history'))
-				if cap > 0 and length > cap then
-					local first = call('lindex', key, 0)
-					call('ltrim', key, -math.max(cap - 1, 1), -1)
-					call('lpush', key, first)
-				end
-			end
-		end
-		end
-		else
-		if byte < 106 then
-		if name == 'has_lifetime' then
+		elseif name == 'has_lifetime' then
 			function lib.has_lifetime(text)
 				return lib.has_any(text, 'stkK')
 			end
-		else
-		if name == 'of_this_life' then
-			function lib.of_this_life(others, dependents)
-				if try('exists', dependents) == 0 then
-					return others
-				end
-				local found = {}
-				for i = 1, #others do
-					if try('sismember', dependents, others[i]) == 0 then
-						found[#found + 1] = others[i]
-					end
-				end
-				return found
-			end
-		else
-			function lib.wait_in_list(ask, again)
-				local name = lib.list_name(ask.list)
-				local key, listed, short = lib.waiters_key(name), lib.listed_key(name), 3 * ask.poll
-				if try('zadd', key, lib.lapse(ask), ask.worker) == 1 then
-					lib.unlist(key)
-				end
-				local lapses, absent = lib.read_listed(name)
-				if lapses < now + 1800 + short then
-					lapses = now + 3600 + short
-					lib.enter_list(name, lapses, ask.queues)
-					call('del', listed)
-					call('hset', listed, '', lib.exact(lapses))
-					local day = string.format('%d', 86400 + 2 * short)
-					call('expire', listed, day)
-					try('expire', key, day)
-				elseif #absent > 0 then
-					lib.enter_list(name, lapses, absent)
-					call('hdel', listed, unpack(absent))
-				end
-				if again then
-					lib.drop_lapsed(key)
-				end
-			end
-		end
-		end
-		else
-		if name == 'stop_limited' then
-			function lib.stop_limited(jid, stored)
-				lib.stop_all_limited({{jid = jid, stored = stored}})
-			end
-		else
-			function lib.unfail_group(group, count, queue, given)
-				if count == 0 then
-					return 0
-				end
-				local key = prefix .. 'f:' .. group
-				local jids, jobs = call('lrange', key, -count, -1), {}
-				for i = 1, #jids do
-					jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
-				end
-				lib.unfail(jobs, given)
-				call('ltrim', key, 0, -count - 1)
-				lib.drop_empty_group(group)
-				return #jids
-			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 114 then
-		if byte < 111 then
-		if byte < 110 then
-		if name == 'link_members' then
-			function lib.link_members(jid, members, added)
-				local dependencies = lib.job_key(jid) .. '-dependencies'
-				local before = call('scard', dependencies)
-				lib.must_link(jid, members, added)
-				return call('scard', dependencies) - before
-			end
-		else
-			function lib.note_missing(name, queue)
-				local key = lib.listed_key(name)
-				if try('exists', key) == 1 then
-					try('hset', key, queue, '1')
-				end
-			end
-		end
-		else
-		if name == 'end_in_state' then
-			function lib.end_in_state(values, state, since)
-				local gone, done, failed = lib.finite(values.t), lib.finite(values.k), lib.finite(values.K)
-				if state == 'complete' then
-					return lib.sooner(gone, done and since + done)
-				elseif state == 'failed' and failed then
-					return failed >= 0 and since + failed or nil
-				elseif state ~= 'failed' and state ~= 'running' then
-					return lib.sooner(gone, lib.finite(values.s))
-				end
-				return gone
-			end
-		else
-		if name == 'max_unlinked' then
-			function lib.max_unlinked()
-				return classic and 1000000000 or 1000
-			end
-		else
-			function lib.within_reach(jids, most)
-				local left, count, passed = 300000, math.min(#jids, most or #jids), {}
-				for i = 1, count do
-					local job = var.near_end[jids[i]] and var.none or try('hmget', lib.job_key(jids[i]), 'state', 'failure')
-					local failure = job[1] == 'failed' and lib.list_of(job[2]) or {}
-					local group, cost = failure.group, 0
-					if type(group) == 'string' then
-						cost = lib.finite(try('llen', prefix .. 'f:' .. group), 0)
-						if cost >= 10000 and lib.find_place(group, jids[i], failure, cost) then
-							cost, passed[group] = passed[group] and 0 or cost, true
-						end
-					end
-					if cost > left and i > 1 and cost > 0 then
-						count = i - 1
-						break
-					end
-					left = left - cost
-				end
-				return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
-			end
-		end
-		end
-		end
-		else
-		if byte < 112 then
-		if name == 'best_of_work' then
-			function lib.best_of_work(run, queue, limit)
-				return run('zrevrange', lib.queue_key(queue, 'work'), '0', limit == 1 and '0' or string.format('%d', (limit < 500 and limit or 500) - 1))
-			end
-		else
-		if name == 'has_more_due' then
+		elseif name == 'has_more_due' then
 			function lib.has_more_due(ask)
 				for i = 1, #ask.queues do
 					local queue, its = ask.queues[i], ask.settings[i]
@@ -5772,14 +4720,36 @@ local function library(stamp, now)
 				end
 				return false
 			end
-		else
-		if name == 'join_options' then
+		elseif name == 'heartbeat_of' then
+			function lib.heartbeat_of(queue)
+				local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
+				return lib.lock_time(config[1], config[2])
+			end
+		elseif name == 'history_json' then
+			function lib.history_json(jid, newest)
+				local list = try('lrange', lib.job_key(jid) .. '-history', '0', '-1')
+				local n = #list
+				if newest and n > 0 then
+					list[n] = newest
+					n = n - 1
+				end
+				for i = 1, n do
+					local object = lib.entry_object(list[i])
+					list[i] = object
+				end
+				return lib.joined(list)
+			end
+		elseif name == 'is_forgotten' then
+			function lib.is_forgotten(stored)
+				local _, values = lib.split_options(stored)
+				return lib.finite(values.K) == 0
+			end
+		elseif name == 'join_options' then
 			function lib.join_options(letters, values)
 				local ok, body = pcall(cjson.encode, values)
 				return letters .. '|' .. (ok and body or cjson.encode(lib.finite_values(values)))
 			end
-		else
-		if name == 'keep_options' then
+		elseif name == 'keep_options' then
 			function lib.keep_options(puts, item, old, state)
 				local ended = state == 'complete' or state == 'failed'
 				local over = not ended and lib.is_over(item.jid, old, 'waiting')
@@ -5813,8 +4783,95 @@ local function library(stamp, now)
 				item.share = lib.has_option(text or old, 'g') and (text or old)
 				puts.turns = puts.turns or item.share and {later = {}}
 			end
-		else
-		if name == 'note_options' then
+		elseif name == 'leave_limits' then
+			function lib.leave_limits(jid, stored)
+				try('hdel', lib.job_key(jid), 'x:parked')
+				for _, name in ipairs(lib.limits_of(stored)) do
+					try('zrem', lib.limit_key(name, 'held'), jid)
+					try('zrem', lib.limit_key(name, 'wait'), jid)
+					lib.limit_freed(name)
+				end
+			end
+		elseif name == 'leave_untold' then
+			function lib.leave_untold(jid, cursor)
+				local reply = try('set', lib.rest_key(jid), cursor, 'NX')
+				if reply and not reply.err then
+					try('zadd', prefix .. 'x:rest', stamp, jid)
+				end
+			end
+		elseif name == 'limits_named' then
+			function lib.limits_named(text, most)
+				var.met_limits, var.met_texts = var.met_limits or {}, var.met_texts or {}
+				local found = var.met_texts[text]
+				if found then
+					return found
+				end
+				found = lib.limits_of(text)
+				for i = 1, #found do
+					local name = found[i]
+					local limit = var.met_limits[name]
+					if not limit then
+						limit = lib.read_limit(name, most)
+						var.met_limits[name], var.met_limits[#var.met_limits + 1] = limit, limit
+					end
+					found[i] = limit
+				end
+				var.met_texts[text] = found
+				return found
+			end
+		elseif name == 'link_members' then
+			function lib.link_members(jid, members, added)
+				local dependencies = lib.job_key(jid) .. '-dependencies'
+				local before = call('scard', dependencies)
+				lib.must_link(jid, members, added)
+				return call('scard', dependencies) - before
+			end
+		elseif name == 'lock_special' then
+			function lib.lock_special(key, job, worker, settings)
+				local stored, seconds, more = job[9] or '', settings.lock_time, {}
+				if seconds then
+					more = {'grace', '1.0'}
+				end
+				if lib.has_option(stored, 'q') then
+					more[#more + 1] = 'x:place'
+					more[#more + 1] = job[8] or stamp
+				end
+				local ends = now + (seconds or lib.own_lock_time(stored) or settings.heartbeat)
+				var.first_own_end = math.min(var.first_own_end, ends)
+				call('hset', key, 'state', 'running', 'worker', worker, 'expires', lib.exact(ends), 'time', stamp, unpack(more))
+				return lib.exact(ends)
+			end
+		elseif name == 'max_unlinked' then
+			function lib.max_unlinked()
+				return classic and 1000000000 or 1000
+			end
+		elseif name == 'move_history' then
+			function lib.move_history(jid, text)
+				local key = lib.job_key(jid) .. '-history'
+				if not lib.may_write(key) then
+					return
+				end
+				call('hdel', lib.job_key(jid), 'history')
+				for _, stage in ipairs(lib.list_of(text)) do
+					if type(stage) == 'table' then
+						lib.move_stage(key, stage)
+					end
+				end
+			end
+		elseif name == 'must_publish' then
+			function lib.must_publish()
+				if may_run and not may_run('publish', prefix .. 'log', '') then
+					error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+				end
+			end
+		elseif name == 'note_missing' then
+			function lib.note_missing(name, queue)
+				local key = lib.listed_key(name)
+				if try('exists', key) == 1 then
+					try('hset', key, queue, '1')
+				end
+			end
+		elseif name == 'note_options' then
 			function lib.note_options(puts, item, delay, first, last)
 				if item.given.claim or item.given.at then
 					return
@@ -5824,80 +4881,7 @@ local function library(stamp, now)
 					puts.like, puts.delay, puts.first, puts.last = item, delay, first, last
 				end
 			end
-		else
-		if name == 'read_options' then
-			function lib.read_options(area, text, checked)
-				local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
-				if given and not checked then
-					letters, values = lib.split_options(text)
-					given = letters ~= '' and pcall(cjson.encode, values)
-				end
-				if not given then
-					lib.reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
-				end
-				return (checked or lib.is_strict(string.match(text, '{.*'))) and text or lib.join_options(letters, values)
-			end
-		else
-			function lib.take_ordered(ask, out)
-				local known, giving = ask.known, 0
-				local i = string.find(known.marks, known.chosen, 1, true)
-				while i do
-					local before = #out
-					if ask.paused[i] ~= 1 and not lib.is_empty(ask, i) then
-						local wanted, direct = lib.still_wanted(ask, before)
-						lib.take_from(ask, i, wanted, direct, out)
-					end
-					giving = #out > before and giving + 1 or giving
-					ask.left = ask.left or giving >= 60
-					if lib.still_wanted(ask, #out) == 0 or var.droppable <= 0 or ask.left then
-						return
-					end
-					i = string.find(known.marks, known.chosen, i + 1, true)
-				end
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-			function lib.must_publish()
-				if may_run and not may_run('publish', prefix .. 'log', '') then
-					error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-				end
-			end
-		end
-		end
-		else
-		if byte < 115 then
-		if name == 'failure_json' then
-			function lib.failure_json(group, message, when, worker)
-				return cjson.encode({group = group, message = message, when = when, worker = worker})
-			end
-		else
-		if name == 'history_json' then
-			function lib.history_json(jid, newest)
-				local list = try('lrange', lib.job_key(jid) .. '-history', '0', '-1')
-				local n = #list
-				if newest and n > 0 then
-					list[n] = newest
-					n = n - 1
-				end
-				for i = 1, n do
-					local object = lib.entry_object(list[i])
-					list[i] = object
-				end
-				return lib.joined(list)
-			end
-		else
-		if name == 'is_forgotten' then
-			function lib.is_forgotten(stored)
-				local _, values = lib.split_options(stored)
-				return lib.finite(values.K) == 0
-			end
-		else
-		if name == 'note_refused' then
+		elseif name == 'note_refused' then
 			function lib.note_refused(jid)
 				local key = prefix .. 'x:refused'
 				if try('zadd', key, stamp, jid) == 1 then
@@ -5905,8 +4889,20 @@ local function library(stamp, now)
 					try('expire', key, '86400')
 				end
 			end
-		else
-		if name == 'prepare_next' then
+		elseif name == 'of_this_life' then
+			function lib.of_this_life(others, dependents)
+				if try('exists', dependents) == 0 then
+					return others
+				end
+				local found = {}
+				for i = 1, #others do
+					if try('sismember', dependents, others[i]) == 0 then
+						found[#found + 1] = others[i]
+					end
+				end
+				return found
+			end
+		elseif name == 'prepare_next' then
 			function lib.prepare_next(item)
 				local others, problem = lib.needed(item.jid, item.depends, 1, {})
 				problem = problem or item.checked and lib.circle_of(item.jid, others)
@@ -5933,90 +4929,11 @@ local function library(stamp, now)
 					return lib.link(item.jid, others, {})
 				end
 			end
-		else
-		if name == 'read_replace' then
-			function lib.read_replace(area, given)
-				local how, claim = given.replace, given.claim
-				if how ~= 'delay' and how ~= 'due' then
-					lib.reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
-				elseif not claim or claim.m == 'for' or given.depends or given['if'] then
-					lib.reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
-				end
-				given.within = given.within and lib.number(area, 'within', given.within)
-			end
-		else
-		if name == 'read_running' then
-			function lib.read_running(run, jid)
-				return run('hmget', lib.job_key(jid), 'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts')
-			end
-		else
-			function lib.set_priority(run, jid, job, priority)
-				local queue, score = job[1], job[3] and lib.score_by_options(job, priority) or priority
-				if queue == '' then
-					lib.must_write()
-				else
-					local moved = run('zadd', lib.queue_key(queue, 'work'), 'XX', score, jid)
-					if type(moved) == 'table' then
-						return moved.err
-					end
-				end
-				try('hset', lib.job_key(jid), 'priority', priority)
-				if job[3] then
-					lib.follow_priority(jid, job, score)
-				end
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 116 then
-		if name == 'limits_named' then
-			function lib.limits_named(text, most)
-				var.met_limits, var.met_texts = var.met_limits or {}, var.met_texts or {}
-				local found = var.met_texts[text]
-				if found then
-					return found
-				end
-				found = lib.limits_of(text)
-				for i = 1, #found do
-					local name = found[i]
-					local limit = var.met_limits[name]
-					if not limit then
-						limit = lib.read_limit(name, most)
-						var.met_limits[name], var.met_limits[#var.met_limits + 1] = limit, limit
-					end
-					found[i] = limit
-				end
-				var.met_texts[text] = found
-				return found
-			end
-		else
-		if name == 'lock_special' then
-			function lib.lock_special(key, job, worker, settings)
-				local stored, seconds, more = job[9] or '', settings.lock_time, {}
-				if seconds then
-					more = {'grace', '1.0'}
-				end
-				if lib.has_option(stored, 'q') then
-					more[#more + 1] = 'x:place'
-					more[#more + 1] = job[8] or stamp
-				end
-				local ends = now + (seconds or lib.own_lock_time(stored) or settings.heartbeat)
-				var.first_own_end = math.min(var.first_own_end, ends)
-				call('hset', key, 'state', 'running', 'worker', worker, 'expires', lib.exact(ends), 'time', stamp, unpack(more))
-				return lib.exact(ends)
-			end
-		else
-		if name == 'publish_more' then
+		elseif name == 'publish_more' then
 			function lib.publish_more(event)
 				lib.publish_ours('x:log', cjson.encode(event))
 			end
-		else
-		if name == 'publish_ours' then
+		elseif name == 'publish_ours' then
 			function lib.publish_ours(channel, message)
 				if classic then
 					local heard = try('pubsub', 'numsub', prefix .. channel)
@@ -6026,99 +4943,97 @@ local function library(stamp, now)
 				end
 				lib.publish(channel, message)
 			end
-		else
-		if name == 'release_more' then
-			function lib.release_more(jid)
-				local dependents = lib.job_key(jid) .. '-dependents'
-				local others = try('spop', lib.rest_key(jid), var.releasable)
-				var.releasable = var.releasable - #others
-				lib.release_some(jid, lib.of_this_life(others, dependents), dependents)
-				if #others == 0 or try('exists', lib.rest_key(jid)) == 0 then
-					call('zrem', prefix .. 'x:rest', jid)
-				end
-				return #others
-			end
-		else
-		if name == 'release_some' then
-			function lib.release_some(jid, others, dependents)
-				local stuck = {}
-				for i = 1, #others do
-					local other = others[i]
-					local dependencies = lib.job_key(other) .. '-dependencies'
-					local ended = try('srem', dependencies, jid)
-					if type(ended) == 'table' then
-						stuck[#stuck + 1] = other
-					elseif ended == 1 and call('scard', dependencies) == 0 and lib.free(other, true) then
-						call('sadd', dependencies, jid)
-						stuck[#stuck + 1] = other
+		elseif name == 'read_batches' then
+			function lib.read_batches(area, batches, items)
+				for _, item in ipairs(items) do
+					local jid = item.given.batch
+					if jid then
+						local batch = batches[jid]
+						batch.stored = batch.stored or lib.read_batch(area, jid)
+						if item.old or #item.depends > 0 then
+							batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
+						end
+						if batch.waiting and batch.waiting[item.jid] then
+							lib.raise(area, lib.new_problem('invalid', item.jid, 'would wait for its own batch'))
+						end
+						batch.members[#batch.members + 1] = item.jid
 					end
-				end
-				lib.each_slice(call, 'sadd', dependents, stuck)
-			end
-		else
-			function lib.wake_several(queue, delay, n)
-				if delay >= 3600 then
-					return
-				end
-				for _ = 1, math.min(16, math.ceil(n / 10)) do
-					if not lib.wake(queue) then
-						return
+					if batches[item.jid] then
+						lib.raise(area, lib.new_problem('invalid', item.jid, 'is put together with its members'))
 					end
 				end
 			end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 117 then
-		if name == 'registration' then
-			function lib.registration(worker)
-				local text = try('get', lib.registry_key(worker))
-				local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
-				if seen then
-					return text, seen <= now - 150
+		elseif name == 'read_changes' then
+			function lib.read_changes(area, given)
+				lib.read_policy(area, given.o)
+				return {priority = given.priority and lib.number(area, 'priority', given.priority), retries = given.retries and lib.number(area, 'retries', given.retries), tags = given.tags and lib.names(area, 'tags', given.tags), o = given.o and lib.read_options(area, given.o), drop = given.drop}
+			end
+		elseif name == 'read_failing' then
+			function lib.read_failing()
+				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
+				return lib.history_cap(values[1]), lib.retention(values[2], values[3])
+			end
+		elseif name == 'read_filters' then
+			function lib.read_filters(area, first, last)
+				local filters = {}
+				if (last - first + 1) % 5 ~= 0 or last > #ARGV then
+					lib.reject(area, 'Odd number of filter args')
+				end
+				for i = first, last, 5 do
+					local data = lib.not_empty(ARGV[i + 3])
+					filters[#filters + 1] = {klass = lib.not_empty(ARGV[i]), tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = data, escaped = data and lib.escaped(data), batch = lib.not_empty(ARGV[i + 4])}
+				end
+				return filters
+			end
+		elseif name == 'read_options' then
+			function lib.read_options(area, text, checked)
+				local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
+				if given and not checked then
+					letters, values = lib.split_options(text)
+					given = letters ~= '' and pcall(cjson.encode, values)
+				end
+				if not given then
+					lib.reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+				end
+				return (checked or lib.is_strict(string.match(text, '{.*'))) and text or lib.join_options(letters, values)
+			end
+		elseif name == 'read_outcome' then
+			function lib.read_outcome(item, action, first, last)
+				local given = lib.options('Finish', first, last)
+				item.action, item.since, item.result = action ~= 'complete' and action or nil, given.since, given.result
+				item.delay = lib.number('Finish', 'delay', given.delay or 0)
+				if action == 'complete' then
+					item.next, item.checked = given.next, true
+					item.depends, item.change = lib.read_dependencies('Finish', given.depends), lib.read_change('Finish', given)
+				elseif action == 'fail' then
+					item.group, item.message = lib.required('Finish', 'group', given.group), given.message or ''
+				elseif action == 'retry' then
+					item.group, item.message = given.group, given.message
+				elseif action == 'release' then
+					item.place = lib.whole('Finish', 'place', given.place or 0)
+					item.throttled = given.throttled and lib.names('Finish', 'throttled', given.throttled)
+				else
+					lib.reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
+				end
+				if item.result then
+					lib.json('Finish', 'result', item.result)
 				end
 			end
-		else
-		if name == 'registry_key' then
-			function lib.registry_key(worker)
-				return prefix .. 'x:worker:' .. worker
-			end
-		else
-			function lib.result_field(state, time, result)
-				return state .. '|' .. (time or '') .. '|' .. result
-			end
-		end
-		end
-		else
-		if byte < 118 then
-		if name == 'fail_unasked' then
-			function lib.fail_unasked(jid, queue, group, message, stored, ended)
-				local key = lib.job_key(jid)
-				lib.leave_queue(queue, jid)
-				if lib.has_option(stored, 'g') then
-					lib.leave_turns(queue, try('hget', key, 'priority'))
+		elseif name == 'read_replace' then
+			function lib.read_replace(area, given)
+				local how, claim = given.replace, given.claim
+				if how ~= 'delay' and how ~= 'due' then
+					lib.reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
+				elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+					lib.reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
 				end
-				for _, other in ipairs(try('smembers', key .. '-dependencies')) do
-					lib.undepend(jid, other)
-				end
-				local cap, keep = lib.read_failing()
-				lib.mark_exhausted(jid, queue, group, lib.failure_json(group, message, math.floor(now), ''), cap)
-				lib.publish('log', cjson.encode({jid = jid, event = 'failed', worker = '', group = group, message = message}))
-				ended(jid, stored, 'failed')
-				if keep then
-					lib.file_failure(jid, group, keep, stored)
-				end
+				given.within = given.within and lib.number(area, 'within', given.within)
 			end
-		else
-			function lib.schedule_key(id)
-				return prefix .. 'x:schedule:' .. id
+		elseif name == 'read_running' then
+			function lib.read_running(run, jid)
+				return run('hmget', lib.job_key(jid), 'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts')
 			end
-		end
-		else
+		elseif name == 'read_weights' then
 			function lib.read_weights(text, count)
 				local ok, sums = pcall(cjson.decode, '[' .. string.gsub(text, ' ', ',') .. ']')
 				if not ok or string.find(text, '[^%d. ]') then
@@ -6140,278 +5055,263 @@ local function library(stamp, now)
 				end
 				return sums
 			end
-		end
-		end
-		end
-		end
+		elseif name == 'registration' then
+			function lib.registration(worker)
+				local text = try('get', lib.registry_key(worker))
+				local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
+				if seen then
+					return text, seen <= now - 150
+				end
+			end
+		elseif name == 'registry_key' then
+			function lib.registry_key(worker)
+				return prefix .. 'x:worker:' .. worker
+			end
+		elseif name == 'release_more' then
+			function lib.release_more(jid)
+				local dependents = lib.job_key(jid) .. '-dependents'
+				local others = try('spop', lib.rest_key(jid), var.releasable)
+				var.releasable = var.releasable - #others
+				lib.release_some(jid, lib.of_this_life(others, dependents), dependents)
+				if #others == 0 or try('exists', lib.rest_key(jid)) == 0 then
+					call('zrem', prefix .. 'x:rest', jid)
+				end
+				return #others
+			end
+		elseif name == 'release_some' then
+			function lib.release_some(jid, others, dependents)
+				local stuck = {}
+				for i = 1, #others do
+					local other = others[i]
+					local dependencies = lib.job_key(other) .. '-dependencies'
+					local ended = try('srem', dependencies, jid)
+					if type(ended) == 'table' then
+						stuck[#stuck + 1] = other
+					elseif ended == 1 and call('scard', dependencies) == 0 and lib.free(other, true) then
+						call('sadd', dependencies, jid)
+						stuck[#stuck + 1] = other
+					end
+				end
+				lib.each_slice(call, 'sadd', dependents, stuck)
+			end
+		elseif name == 'result_field' then
+			function lib.result_field(state, time, result)
+				return state .. '|' .. (time or '') .. '|' .. result
+			end
+		elseif name == 'schedule_key' then
+			function lib.schedule_key(id)
+				return prefix .. 'x:schedule:' .. id
+			end
+		elseif name == 'score_before' then
+			function lib.score_before(jid)
+				local key = lib.job_key(jid)
+				local job = try('hmget', key, 'time', 'x:parked')
+				local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+				if not name then
+					return
+				end
+				local wait = lib.limit_key(name, 'wait')
+				local score = time == (job[1] or '') and try('zscore', wait, jid)
+				try('zrem', wait, jid)
+				try('hdel', key, 'x:parked')
+				return type(score) == 'string' and score or nil, name
+			end
+		elseif name == 'set_priority' then
+			function lib.set_priority(run, jid, job, priority)
+				local queue, score = job[1], job[3] and lib.score_by_options(job, priority) or priority
+				if queue == '' then
+					lib.must_write()
+				else
+					local moved = run('zadd', lib.queue_key(queue, 'work'), 'XX', score, jid)
+					if type(moved) == 'table' then
+						return moved.err
+					end
+				end
+				try('hset', lib.job_key(jid), 'priority', priority)
+				if job[3] then
+					lib.follow_priority(jid, job, score)
+				end
+			end
+		elseif name == 'still_wanted' then
+			function lib.still_wanted(ask, n)
+				return math.max(0, ask.limit - n), math.max(0, ask.count - n)
+			end
+		elseif name == 'stop_limited' then
+			function lib.stop_limited(jid, stored)
+				lib.stop_all_limited({{jid = jid, stored = stored}})
+			end
+		elseif name == 'stored_claim' then
+			function lib.stored_claim(name)
+				local text = try('get', lib.unique_key(name))
+				return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+			end
+		elseif name == 'take_ordered' then
+			function lib.take_ordered(ask, out)
+				local known, giving = ask.known, 0
+				local i = string.find(known.marks, known.chosen, 1, true)
+				while i do
+					local before = #out
+					if ask.paused[i] ~= 1 and not lib.is_empty(ask, i) then
+						local wanted, direct = lib.still_wanted(ask, before)
+						lib.take_from(ask, i, wanted, direct, out)
+					end
+					giving = #out > before and giving + 1 or giving
+					ask.left = ask.left or giving >= 60
+					if lib.still_wanted(ask, #out) == 0 or var.droppable <= 0 or ask.left then
+						return
+					end
+					i = string.find(known.marks, known.chosen, i + 1, true)
+				end
+			end
+		elseif name == 'trim_history' then
+			function lib.trim_history(key, length, cap)
+				cap = cap or lib.history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+				if cap > 0 and length > cap then
+					local first = call('lindex', key, 0)
+					call('ltrim', key, -math.max(cap - 1, 1), -1)
+					call('lpush', key, first)
+				end
+			end
+		elseif name == 'unfail_group' then
+			function lib.unfail_group(group, count, queue, given)
+				if count == 0 then
+					return 0
+				end
+				local key = prefix .. 'f:' .. group
+				local jids, jobs = call('lrange', key, -count, -1), {}
+				for i = 1, #jids do
+					jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
+				end
+				lib.unfail(jobs, given)
+				call('ltrim', key, 0, -count - 1)
+				lib.drop_empty_group(group)
+				return #jids
+			end
+		elseif name == 'untrack_gone' then
+			function lib.untrack_gone(limit)
+				local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
+				local from, gone = lib.finite(try('hget', sweep, 'tracked'), 0), {}
+				local jids = try('zrange', tracked, from, from + limit - 1)
+				for i = 1, #jids do
+					if call('exists', lib.job_key(jids[i])) == 0 then
+						gone[#gone + 1] = jids[i]
+					end
+				end
+				lib.each_slice(try, 'zrem', tracked, gone)
+				if #jids == limit then
+					try('hset', sweep, 'tracked', from + limit - #gone)
+				elseif from > 0 then
+					try('hdel', sweep, 'tracked')
+				end
+			end
+		elseif name == 'wait_in_list' then
+			function lib.wait_in_list(ask, again)
+				local name = lib.list_name(ask.list)
+				local key, listed, short = lib.waiters_key(name), lib.listed_key(name), 3 * ask.poll
+				if try('zadd', key, lib.lapse(ask), ask.worker) == 1 then
+					lib.unlist(key)
+				end
+				local lapses, absent = lib.read_listed(name)
+				if lapses < now + 1800 + short then
+					lapses = now + 3600 + short
+					lib.enter_list(name, lapses, ask.queues)
+					call('del', listed)
+					call('hset', listed, '', lib.exact(lapses))
+					local day = string.format('%d', 86400 + 2 * short)
+					call('expire', listed, day)
+					try('expire', key, day)
+				elseif #absent > 0 then
+					lib.enter_list(name, lapses, absent)
+					call('hdel', listed, unpack(absent))
+				end
+				if again then
+					lib.drop_lapsed(key)
+				end
+			end
+		elseif name == 'wake_several' then
+			function lib.wake_several(queue, delay, n)
+				if delay >= 3600 then
+					return
+				end
+				for _ = 1, math.min(16, math.ceil(n / 10)) do
+					if not lib.wake(queue) then
+						return
+					end
+				end
+			end
+		elseif name == 'with_attempt' then
+			function lib.with_attempt(before, what, began, attempt)
+				attempt.what, attempt.began = what, began or nil
+				attempt.ended = attempt.ended or stamp
+				attempt.message = attempt.message and lib.first_line(attempt.message)
+				attempt.delay = attempt.delay and attempt.delay > 0 and lib.exact(attempt.delay) or nil
+				local text = (before and before .. ',\009' or '') .. cjson.encode(attempt)
+				local _, others = string.gsub(text, '\009', '')
+				for _ = 25, others do
+					text = string.match(text, '\009(.*)$')
+				end
+				return text
+			end
+		elseif name == 'within_reach' then
+			function lib.within_reach(jids, most)
+				local left, count, passed = 300000, math.min(#jids, most or #jids), {}
+				for i = 1, count do
+					local job = var.near_end[jids[i]] and var.none or try('hmget', lib.job_key(jids[i]), 'state', 'failure')
+					local failure = job[1] == 'failed' and lib.list_of(job[2]) or {}
+					local group, cost = failure.group, 0
+					if type(group) == 'string' then
+						cost = lib.finite(try('llen', prefix .. 'f:' .. group), 0)
+						if cost >= 10000 and lib.find_place(group, jids[i], failure, cost) then
+							cost, passed[group] = passed[group] and 0 or cost, true
+						end
+					end
+					if cost > left and i > 1 and cost > 0 then
+						count = i - 1
+						break
+					end
+					left = left - cost
+				end
+				return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
+			end
+		elseif name == 'write_change' then
+			function lib.write_change(item, change)
+				call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
+				if change.tags then
+					lib.remove_tags(item.jid, lib.difference(change.old_tags, change.tags, 1), 1)
+					lib.add_tags(item.jid, change.tags, 1)
+					call('hset', item.key, 'tags', lib.array(change.tags))
+				end
+				if change.o or change.drop then
+					lib.write_options(item.key, call('hget', item.key, 'x:o'), change)
+				end
+			end
+		elseif name == 'write_claims' then
+			function lib.write_claims(items)
+				local set = {}
+				for i = 1, #items do
+					local jid, claim = items[i].jid, items[i].claim
+					if claim and not claim.a and claim.m ~= 'for' then
+						local n = #set
+						set[n + 1], set[n + 2] = lib.unique_key(claim.k), '0 ' .. jid
+					elseif claim then
+						lib.write_claim(jid, claim)
+					end
+				end
+				if #set > 0 then
+					call('mset', unpack(set))
+				end
+			end
 		end
 		end
 		else
 		if length < 14 then
-		byte = string.byte(name, 8)
-		if byte < 110 then
-		if byte < 101 then
-		if byte < 96 then
-		if name == 'backoff_delay' then
-			function lib.backoff_delay(text, retries, remaining, settings)
-				local own = lib.list_of(text)
-				local initial = lib.finite(own.initial_delay, lib.finite(settings.initial_delay, 0))
-				if initial == 0 then
-					return nil
-				end
-				local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
-				return lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
-			end
-		else
-		if name == 'is_left_alone' then
-			function lib.is_left_alone(condition, state)
-				if condition == 'finished' then
-					return state ~= 'complete' and state ~= 'failed'
-				elseif condition == 'idle' then
-					return state == 'running'
-				end
-				return true
-			end
-		else
-		if name == 'publish_queue' then
-			function lib.publish_queue(queue)
-				lib.publish_ours('x:queues', queue)
-			end
-		else
-		if name == 'release_claim' then
-			function lib.release_claim(jid, stored, state)
-				local claim = lib.claim_of(stored)
-				if not claim then
-					return
-				end
-				local ends, holder = lib.stored_claim(claim.k)
-				if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
-					return
-				end
-				local other, _, theirs = lib.kept_before(claim.k, stored)
-				if other then
-					lib.write_claim(other, theirs)
-				else
-					call('del', lib.unique_key(claim.k), lib.before_key(claim.k))
-				end
-			end
-		else
-			function lib.unusual_entry(text)
-				local item = lib.list_of(text)
-				local object = item[3]
-				if type(object) ~= 'table' then
-					object = {data = object}
-				end
-				object.when = item[1]
-				object.what = item[2]
-				local ok, encoded = pcall(cjson.encode, object)
-				return ok and encoded or '{}'
-			end
-		end
-		end
-		end
-		end
-		else
-		if name == 'find_near_end' then
-			function lib.find_near_end(key, jids)
-				for i = 1, #jids do
-					var.near_end[jids[i]] = call('lpos', key, jids[i], 'RANK', -1, 'MAXLEN', 1000)
-				end
-			end
-		else
-			function lib.tally_failure(queue)
-				lib.tally(lib.day_of(now), queue, 'failures', 1)
-				lib.tally(lib.day_of(now), queue, 'failed', 1)
-			end
-		end
-		end
-		else
-		if byte < 105 then
-		if byte < 102 then
-		if name == 'due_elsewhere' then
-			function lib.due_elsewhere(jid, queue, state, scheduled, undelayed)
-				if state == 'scheduled' and queue then
-					local due = try('zscore', lib.queue_key(queue, 'scheduled'), jid)
-					return type(due) == 'string' and due or nil
-				end
-				return state == 'depends' and not undelayed and scheduled or nil
-			end
-		else
-		if name == 'extra_members' then
-			function lib.extra_members(jid, stored, state, time)
-				return lib.options_member(stored) .. lib.progress_member(jid, stored) .. lib.parked_member(jid, stored, state, time)
-			end
-		else
-		if name == 'lifetime_name' then
-			function lib.lifetime_name(letter)
-				return letter == 's' and 'StartBy' or 'TTL'
-			end
-		else
-		if name == 'not_depending' then
-			function lib.not_depending(jid, state)
-				if not state and not classic then
-					return lib.no_job(jid)
-				end
-				return lib.new_problem('not_depending', jid, lib.is('not in the depends state: ' .. tostring(state)))
-			end
-		else
-			function lib.unrelayed_key()
-				return prefix .. 'x:unrelayed'
-			end
-		end
-		end
-		end
-		end
-		else
-			function lib.delete_failed(jid, forced)
-				local key = lib.job_key(jid)
-				local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
-				local stored = job[5] or ''
-				if job[1] ~= 'failed' then
-					return 'moved'
-				elseif not forced and lib.has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
-					return 'kept'
-				end
-				local details = lib.list_of(job[3])
-				lib.leave_group(jid, details, -1)
-				lib.uncount_failure(job[2], details)
-				lib.remove_tags(jid, lib.names_of(job[4]), 1)
-				call('del', key, key .. '-history')
-				if lib.has_lifetime(stored) then
-					lib.note_life(jid)
-				end
-				return 'deleted'
-			end
-		end
-		else
-		if byte < 108 then
-		if byte < 106 then
 		if name == 'adopt_history' then
 			function lib.adopt_history(jid, text)
 				if text then
 					lib.move_history(jid, text)
 				end
 			end
-		else
-			function lib.take_weighted(ask, out)
-				local urn = lib.new_urn(ask)
-				while lib.still_wanted(ask, #out) > 0 and urn.left > 0 and var.droppable > 0 and not ask.left do
-					local turns, shares = lib.deal_drawn(ask, urn, lib.still_wanted(ask, #out), 60 - urn.giving)
-					lib.take_drawn(ask, urn, turns, shares, out)
-					if #ask.owed > 0 then
-						ask.limit = ask.count
-					end
-					ask.left = ask.left or urn.giving >= 60
-				end
-			end
-		end
-		else
-			function lib.own_lock_time(text)
-				local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
-				local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
-				return seconds > 0 and seconds < math.huge and seconds or nil
-			end
-		end
-		else
-		if byte < 109 then
-		if name == 'keep_followed' then
-			function lib.keep_followed(given, old)
-				local claim = given.claim
-				if claim and old and old.a and old.k == claim.k then
-					claim.a = old.a
-					given.o = lib.with_value(given.o, 'u', claim)
-				end
-			end
-		else
-		if name == 'know_unlisted' then
-			function lib.know_unlisted(queue)
-				local listed = try('zscore', prefix .. 'queues', queue)
-				if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-					lib.publish_queue(queue)
-				end
-			end
-		else
-		if name == 'read_follower' then
-			function lib.read_follower(text)
-				if type(text) ~= 'string' then
-					return nil
-				end
-				local since, seen, digest = string.match(text, '^(%S+) (%S+) (%S+)$')
-				return lib.finite(since) and since, lib.finite(seen), digest
-			end
-		else
-			function lib.settle_limits()
-				local kept = false
-				for _, limit in ipairs(var.met_limits or var.none) do
-					if #limit.held > 500 then
-						lib.each_slice(try, 'zadd', lib.limit_key(limit.name, 'held'), limit.held)
-					elseif limit.held[1] then
-						try('zadd', lib.limit_key(limit.name, 'held'), unpack(limit.held))
-					end
-					if limit.rate > 0 then
-						lib.note_starts(limit, limit.noted)
-					end
-					if limit.passed then
-						try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
-					end
-					if (limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0) and try('exists', lib.limit_key(limit.name, 'wait')) == 1 then
-						lib.return_parked(limit)
-					end
-					kept = kept or limit.kept
-				end
-				var.met_limits = nil
-				return kept
-			end
-		end
-		end
-		end
-		else
-			function lib.parked_member(jid, stored, state, time)
-				if state ~= 'scheduled' or not lib.has_option(stored, 'c') then
-					return ''
-				end
-				local name = lib.parked_by(state, time, try('hget', lib.job_key(jid), 'x:parked'))
-				return name and ',"parked":' .. cjson.encode(name) or ''
-			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 114 then
-		if byte < 112 then
-		if byte < 111 then
-		if name == 'reject_number' then
-			function lib.reject_number(area, name, text)
-				local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-				lib.reject(area, 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text))
-			end
-		else
-		if name == 'renew_entries' then
-			function lib.renew_entries(ask)
-				if #ask.queues <= 16 then
-					for i = 1, #ask.queues do
-						try('zadd', lib.waiting_key(ask.queues[i]), lib.lapse(ask), ask.worker)
-					end
-					return true
-				end
-				local name = lib.list_name(ask.list)
-				return type(try('zadd', lib.waiters_key(name), lib.lapse(ask), ask.worker)) == 'number' and try('hlen', lib.listed_key(name)) == 1
-			end
-		else
-			function lib.score_in_work(jid, queue, job)
-				local limit = lib.parked_by(job.state, job.time, job.parked)
-				return call('zscore', limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work'), jid)
-			end
-		end
-		end
-		else
-			function lib.string_or_nil(value)
-				return type(value) == 'string' and value or nil
-			end
-		end
-		else
-		if name == 'all_completed' then
+		elseif name == 'all_completed' then
 			function lib.all_completed(items)
 				local lives, over, claiming, known = {}, {}, {}, {}
 				for i = 1, #items do
@@ -6444,8 +5344,138 @@ local function library(stamp, now)
 				end
 				return over[1] ~= nil
 			end
-		else
-		if name == 'merge_options' then
+		elseif name == 'backoff_delay' then
+			function lib.backoff_delay(text, retries, remaining, settings)
+				local own = lib.list_of(text)
+				local initial = lib.finite(own.initial_delay, lib.finite(settings.initial_delay, 0))
+				if initial == 0 then
+					return nil
+				end
+				local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
+				return lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
+			end
+		elseif name == 'count_buckets' then
+			function lib.count_buckets(durations)
+				local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+				for i = 1, #durations do
+					local seconds = durations[i]
+					if seconds >= 0 and seconds < 1 then
+						short = short + 1
+					else
+						local name = lib.bucket_of(seconds)
+						if not seen[name] then
+							fields[#fields + 1] = name
+						end
+						seen[name] = (seen[name] or 0) + 1
+					end
+				end
+				if short == 0 then
+					table.remove(fields, 4)
+				end
+				seen.s0 = short
+				return fields, seen
+			end
+		elseif name == 'delete_failed' then
+			function lib.delete_failed(jid, forced)
+				local key = lib.job_key(jid)
+				local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+				local stored = job[5] or ''
+				if job[1] ~= 'failed' then
+					return 'moved'
+				elseif not forced and lib.has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+					return 'kept'
+				end
+				local details = lib.list_of(job[3])
+				lib.leave_group(jid, details, -1)
+				lib.uncount_failure(job[2], details)
+				lib.remove_tags(jid, lib.names_of(job[4]), 1)
+				call('del', key, key .. '-history')
+				if lib.has_lifetime(stored) then
+					lib.note_life(jid)
+				end
+				return 'deleted'
+			end
+		elseif name == 'direct_shares' then
+			function lib.direct_shares(ask, turns, n)
+				local direct = {}
+				for turn = 1, math.min(#turns, ask.count - n) do
+					direct[turns[turn]] = (direct[turns[turn]] or 0) + 1
+				end
+				return direct
+			end
+		elseif name == 'due_elsewhere' then
+			function lib.due_elsewhere(jid, queue, state, scheduled, undelayed)
+				if state == 'scheduled' and queue then
+					local due = try('zscore', lib.queue_key(queue, 'scheduled'), jid)
+					return type(due) == 'string' and due or nil
+				end
+				return state == 'depends' and not undelayed and scheduled or nil
+			end
+		elseif name == 'end_of_record' then
+			function lib.end_of_record(stored)
+				local _, values = lib.split_options(stored)
+				local seconds = lib.finite(values.k)
+				if seconds == 0 then
+					return false, true
+				end
+				local ends = lib.end_in_state(values, 'complete', now)
+				return ends and lib.exact(ends)
+			end
+		elseif name == 'extra_members' then
+			function lib.extra_members(jid, stored, state, time)
+				return lib.options_member(stored) .. lib.progress_member(jid, stored) .. lib.parked_member(jid, stored, state, time)
+			end
+		elseif name == 'find_near_end' then
+			function lib.find_near_end(key, jids)
+				for i = 1, #jids do
+					var.near_end[jids[i]] = call('lpos', key, jids[i], 'RANK', -1, 'MAXLEN', 1000)
+				end
+			end
+		elseif name == 'finite_values' then
+			function lib.finite_values(values)
+				local found = {}
+				for key, value in pairs(values) do
+					if type(value) == 'table' then
+						value = lib.finite_values(value)
+					end
+					found[key] = (type(value) ~= 'number' or lib.finite(value)) and value
+				end
+				return found
+			end
+		elseif name == 'forget_untold' then
+			function lib.forget_untold(jid)
+				call('del', lib.rest_key(jid))
+				call('zrem', prefix .. 'x:rest', jid)
+			end
+		elseif name == 'is_left_alone' then
+			function lib.is_left_alone(condition, state)
+				if condition == 'finished' then
+					return state ~= 'complete' and state ~= 'failed'
+				elseif condition == 'idle' then
+					return state == 'running'
+				end
+				return true
+			end
+		elseif name == 'keep_followed' then
+			function lib.keep_followed(given, old)
+				local claim = given.claim
+				if claim and old and old.a and old.k == claim.k then
+					claim.a = old.a
+					given.o = lib.with_value(given.o, 'u', claim)
+				end
+			end
+		elseif name == 'know_unlisted' then
+			function lib.know_unlisted(queue)
+				local listed = try('zscore', prefix .. 'queues', queue)
+				if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+					lib.publish_queue(queue)
+				end
+			end
+		elseif name == 'lifetime_name' then
+			function lib.lifetime_name(letter)
+				return letter == 's' and 'StartBy' or 'TTL'
+			end
+		elseif name == 'merge_options' then
 			function lib.merge_options(old, given, ended)
 				local gone = (given.drop or '') .. (ended and 'strwn' or '')
 				if not given.o and gone == '' then
@@ -6470,8 +5500,103 @@ local function library(stamp, now)
 				end
 				return letters == '' and '' or lib.join_options(letters, values)
 			end
-		else
-		if name == 'return_parked' then
+		elseif name == 'not_depending' then
+			function lib.not_depending(jid, state)
+				if not state and not classic then
+					return lib.no_job(jid)
+				end
+				return lib.new_problem('not_depending', jid, lib.is('not in the depends state: ' .. tostring(state)))
+			end
+		elseif name == 'own_lock_time' then
+			function lib.own_lock_time(text)
+				local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
+				local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
+				return seconds > 0 and seconds < math.huge and seconds or nil
+			end
+		elseif name == 'own_stats_key' then
+			function lib.own_stats_key(day, queue)
+				return prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
+			end
+		elseif name == 'parked_member' then
+			function lib.parked_member(jid, stored, state, time)
+				if state ~= 'scheduled' or not lib.has_option(stored, 'c') then
+					return ''
+				end
+				local name = lib.parked_by(state, time, try('hget', lib.job_key(jid), 'x:parked'))
+				return name and ',"parked":' .. cjson.encode(name) or ''
+			end
+		elseif name == 'progress_json' then
+			function lib.progress_json(text)
+				local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+				for i = 1, 4 do
+					local n = lib.finite(values[i])
+					if not n then
+						return
+					end
+					values[i] = lib.number_json(n)
+				end
+				return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] .. ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+			end
+		elseif name == 'publish_queue' then
+			function lib.publish_queue(queue)
+				lib.publish_ours('x:queues', queue)
+			end
+		elseif name == 'read_follower' then
+			function lib.read_follower(text)
+				if type(text) ~= 'string' then
+					return nil
+				end
+				local since, seen, digest = string.match(text, '^(%S+) (%S+) (%S+)$')
+				return lib.finite(since) and since, lib.finite(seen), digest
+			end
+		elseif name == 'read_max_rate' then
+			function lib.read_max_rate(queue, text, most)
+				local rate, per = string.match(type(text) == 'string' and text or '', '^(%d+)/(%S+)$')
+				rate, per = lib.finite(rate, 0), lib.finite(per, 0)
+				if rate > 0 and per > 0 then
+					return {rate = rate, per = per, list = prefix .. 'x:rate:' .. queue, most = most, started = 0}
+				end
+			end
+		elseif name == 'read_settings' then
+			function lib.read_settings(queue)
+				local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
+				local heartbeat = lib.lock_time(values[1], values[2])
+				return {heartbeat = heartbeat, max_concurrency = lib.finite(values[3], 0), cap = lib.history_cap(values[4]), tracked = true, max_rate = values[5]}
+			end
+		elseif name == 'reject_number' then
+			function lib.reject_number(area, name, text)
+				local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+				lib.reject(area, 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text))
+			end
+		elseif name == 'release_claim' then
+			function lib.release_claim(jid, stored, state)
+				local claim = lib.claim_of(stored)
+				if not claim then
+					return
+				end
+				local ends, holder = lib.stored_claim(claim.k)
+				if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+					return
+				end
+				local other, _, theirs = lib.kept_before(claim.k, stored)
+				if other then
+					lib.write_claim(other, theirs)
+				else
+					call('del', lib.unique_key(claim.k), lib.before_key(claim.k))
+				end
+			end
+		elseif name == 'renew_entries' then
+			function lib.renew_entries(ask)
+				if #ask.queues <= 16 then
+					for i = 1, #ask.queues do
+						try('zadd', lib.waiting_key(ask.queues[i]), lib.lapse(ask), ask.worker)
+					end
+					return true
+				end
+				local name = lib.list_name(ask.list)
+				return type(try('zadd', lib.waiters_key(name), lib.lapse(ask), ask.worker)) == 'number' and try('hlen', lib.listed_key(name)) == 1
+			end
+		elseif name == 'return_parked' then
 			function lib.return_parked(limit)
 				local wait, returned, passed = lib.limit_key(limit.name, 'wait'), 0, 0
 				local given, closed = {}, {}
@@ -6504,45 +5629,35 @@ local function library(stamp, now)
 				end
 				return returned
 			end
-		else
-		if name == 'split_options' then
-			function lib.split_options(text)
-				local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-				local ok, values = pcall(cjson.decode, body or '')
-				if ok and type(values) == 'table' then
-					return letters, values
-				end
-				return '', {}
+		elseif name == 'score_in_work' then
+			function lib.score_in_work(jid, queue, job)
+				local limit = lib.parked_by(job.state, job.time, job.parked)
+				return call('zscore', limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work'), jid)
 			end
-		else
-			function lib.write_options(key, old, given)
-				local text = lib.merge_options(old, given)
-				if text == '' then
-					call('hdel', key, 'x:o')
-				elseif text then
-					call('hset', key, 'x:o', text)
+		elseif name == 'settle_limits' then
+			function lib.settle_limits()
+				local kept = false
+				for _, limit in ipairs(var.met_limits or var.none) do
+					if #limit.held > 500 then
+						lib.each_slice(try, 'zadd', lib.limit_key(limit.name, 'held'), limit.held)
+					elseif limit.held[1] then
+						try('zadd', lib.limit_key(limit.name, 'held'), unpack(limit.held))
+					end
+					if limit.rate > 0 then
+						lib.note_starts(limit, limit.noted)
+					end
+					if limit.passed then
+						try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
+					end
+					if (limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0) and try('exists', lib.limit_key(limit.name, 'wait')) == 1 then
+						lib.return_parked(limit)
+					end
+					kept = kept or limit.kept
 				end
+				var.met_limits = nil
+				return kept
 			end
-		end
-		end
-		end
-		end
-		end
-		else
-		if byte < 116 then
-		if byte < 115 then
-		if name == 'end_of_record' then
-			function lib.end_of_record(stored)
-				local _, values = lib.split_options(stored)
-				local seconds = lib.finite(values.k)
-				if seconds == 0 then
-					return false, true
-				end
-				local ends = lib.end_in_state(values, 'complete', now)
-				return ends and lib.exact(ends)
-			end
-		else
-		if name == 'settle_result' then
+		elseif name == 'settle_result' then
 			function lib.settle_result(item, state, queue)
 				local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'x:result', lib.result_field(state, stamp, item.result)}
 				if item.data ~= '' then
@@ -6551,80 +5666,76 @@ local function library(stamp, now)
 				end
 				call('hset', item.key, unpack(fields))
 			end
-		else
+		elseif name == 'split_options' then
+			function lib.split_options(text)
+				local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+				local ok, values = pcall(cjson.decode, body or '')
+				if ok and type(values) == 'table' then
+					return letters, values
+				end
+				return '', {}
+			end
+		elseif name == 'string_or_nil' then
+			function lib.string_or_nil(value)
+				return type(value) == 'string' and value or nil
+			end
+		elseif name == 'take_weighted' then
+			function lib.take_weighted(ask, out)
+				local urn = lib.new_urn(ask)
+				while lib.still_wanted(ask, #out) > 0 and urn.left > 0 and var.droppable > 0 and not ask.left do
+					local turns, shares = lib.deal_drawn(ask, urn, lib.still_wanted(ask, #out), 60 - urn.giving)
+					lib.take_drawn(ask, urn, turns, shares, out)
+					if #ask.owed > 0 then
+						ask.limit = ask.count
+					end
+					ask.left = ask.left or urn.giving >= 60
+				end
+			end
+		elseif name == 'tally_expired' then
+			function lib.tally_expired(queue)
+				local day = lib.day_of(now)
+				local key = lib.own_stats_key(day, queue)
+				if try('hincrby', key, 'expired', 1) == 1 then
+					lib.expire_stats(key, day)
+				end
+			end
+		elseif name == 'tally_failure' then
+			function lib.tally_failure(queue)
+				lib.tally(lib.day_of(now), queue, 'failures', 1)
+				lib.tally(lib.day_of(now), queue, 'failed', 1)
+			end
+		elseif name == 'unrelayed_key' then
+			function lib.unrelayed_key()
+				return prefix .. 'x:unrelayed'
+			end
+		elseif name == 'unusual_entry' then
+			function lib.unusual_entry(text)
+				local item = lib.list_of(text)
+				local object = item[3]
+				if type(object) ~= 'table' then
+					object = {data = object}
+				end
+				object.when = item[1]
+				object.what = item[2]
+				local ok, encoded = pcall(cjson.encode, object)
+				return ok and encoded or '{}'
+			end
+		elseif name == 'wake_for_slot' then
 			function lib.wake_for_slot(queue)
 				if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
 					lib.wake(queue)
 				end
 			end
-		end
-		end
-		else
-		if name == 'direct_shares' then
-			function lib.direct_shares(ask, turns, n)
-				local direct = {}
-				for turn = 1, math.min(#turns, ask.count - n) do
-					direct[turns[turn]] = (direct[turns[turn]] or 0) + 1
+		elseif name == 'write_options' then
+			function lib.write_options(key, old, given)
+				local text = lib.merge_options(old, given)
+				if text == '' then
+					call('hdel', key, 'x:o')
+				elseif text then
+					call('hset', key, 'x:o', text)
 				end
-				return direct
 			end
-		else
-			function lib.progress_json(text)
-				local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
-				for i = 1, 4 do
-					local n = lib.finite(values[i])
-					if not n then
-						return
-					end
-					values[i] = lib.number_json(n)
-				end
-				return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] .. ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
-			end
-		end
-		end
-		else
-		if byte < 117 then
-		if name == 'own_stats_key' then
-			function lib.own_stats_key(day, queue)
-				return prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
-			end
-		else
-			function lib.read_settings(queue)
-				local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-				local heartbeat = lib.lock_time(values[1], values[2])
-				return {heartbeat = heartbeat, max_concurrency = lib.finite(values[3], 0), cap = lib.history_cap(values[4]), tracked = true, max_rate = values[5]}
-			end
-		end
-		else
-		if byte < 118 then
-		if name == 'count_buckets' then
-			function lib.count_buckets(durations)
-				local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-				for i = 1, #durations do
-					local seconds = durations[i]
-					if seconds >= 0 and seconds < 1 then
-						short = short + 1
-					else
-						local name = lib.bucket_of(seconds)
-						if not seen[name] then
-							fields[#fields + 1] = name
-						end
-						seen[name] = (seen[name] or 0) + 1
-					end
-				end
-				if short == 0 then
-					table.remove(fields, 4)
-				end
-				seen.s0 = short
-				return fields, seen
-			end
-		else
-		if name == 'forget_untold' then
-			function lib.forget_untold(jid)
-				call('del', lib.rest_key(jid))
-				call('zrem', prefix .. 'x:rest', jid)
-			end
-		else
+		elseif name == 'write_summary' then
 			function lib.write_summary(key, total, mean, vk, asked, counts, values)
 				local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
 				for i = 4, #asked do
@@ -6634,112 +5745,29 @@ local function library(stamp, now)
 				try('hset', key, unpack(update))
 			end
 		end
-		end
 		else
-		if byte < 120 then
-			function lib.finite_values(values)
-				local found = {}
-				for key, value in pairs(values) do
-					if type(value) == 'table' then
-						value = lib.finite_values(value)
-					end
-					found[key] = (type(value) ~= 'number' or lib.finite(value)) and value
+		if name == 'append_waiting' then
+			function lib.append_waiting(name, others, seen)
+				if string.byte(name) ~= 1 then
+					others[#others + 1] = name
+					return
 				end
-				return found
-			end
-		else
-		if name == 'read_max_rate' then
-			function lib.read_max_rate(queue, text, most)
-				local rate, per = string.match(type(text) == 'string' and text or '', '^(%d+)/(%S+)$')
-				rate, per = lib.finite(rate, 0), lib.finite(per, 0)
-				if rate > 0 and per > 0 then
-					return {rate = rate, per = per, list = prefix .. 'x:rate:' .. queue, most = most, started = 0}
-				end
-			end
-		else
-			function lib.tally_expired(queue)
-				local day = lib.day_of(now)
-				local key = lib.own_stats_key(day, queue)
-				if try('hincrby', key, 'expired', 1) == 1 then
-					lib.expire_stats(key, day)
-				end
-			end
-		end
-		end
-		end
-		end
-		end
-		end
-		end
-		else
-		if length < 15 then
-		byte = string.byte(name, 8)
-		if byte < 104 then
-		if byte < 99 then
-		if name == 'options_member' then
-			function lib.options_member(text)
-				local letters = lib.split_options(text)
-				if letters == '' then
-					return ''
-				end
-				return ',"x":' .. string.match(text, '|(.*)$')
-			end
-		else
-		if name == 'release_claims' then
-			function lib.release_claims(items)
-				local claims, keys, jids, gone = {}, {}, {}, {}
-				for i = 1, #items do
-					local jid, stored = items[i].jid, items[i].stored
-					local claim = lib.claim_of(stored)
-					if claim and claim.a then
-						lib.release_claim(jid, stored, 'complete')
-					elseif claim and claim.m ~= 'for' then
-						local n = #keys + 1
-						claims[n], keys[n], jids[n] = claim, lib.unique_key(claim.k), jid
-					end
-				end
-				local held = #keys > 0 and try('mget', unpack(keys))
-				for n = 1, #keys do
-					if held[n] == '0 ' .. jids[n] then
-						local at = #gone
-						gone[at + 1], gone[at + 2] = keys[n], lib.before_key(claims[n].k)
-					end
-				end
-				lib.each_slice(call, 'del', prefix .. 'x:none', gone)
-			end
-		else
-			function lib.without_letter(text, letter)
-				local letters, body = string.match(text, '^(%a+)(|.*)$')
-				if not letters then
-					return ''
-				end
-				letters = string.gsub(letters, letter, '')
-				return letters == '' and '' or letters .. body
-			end
-		end
-		end
-		else
-		if byte < 101 then
-		if name == 'kept_lock_time' then
-			function lib.kept_lock_time(seconds)
-				return seconds > 0 and seconds or 60
-			end
-		else
-			function lib.refuse_circles(items)
-				local changes
-				for _, item in ipairs(items) do
-					if item.old and item.checked and item.others[1] then
-						changes = changes or lib.changes_of(items)
-						local problem = lib.circle_of(item.jid, item.others, changes)
-						if problem then
-							lib.raise('Put', problem)
-						end
+				for _, member in ipairs(try('zrange', lib.waiters_key(string.sub(name, 2)), 0, 100 + 1)) do
+					if not seen[member] then
+						seen[member] = true
+						others[#others + 1] = member
 					end
 				end
 			end
-		end
-		else
-		if byte < 102 then
+		elseif name == 'count_existing' then
+			function lib.count_existing(keys)
+				local count = 0
+				for from = 1, #keys, 1000 do
+					count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+				end
+				return count
+			end
+		elseif name == 'delete_expired' then
 			function lib.delete_expired(jid, tags)
 				local key = lib.job_key(jid)
 				try('zrem', prefix .. 'completed', jid)
@@ -6747,15 +5775,99 @@ local function library(stamp, now)
 				call('del', key, key .. '-history', key .. '-dependencies')
 				lib.note_life(jid)
 			end
-		else
-		if name == 'forget_failure' then
+		elseif name == 'forget_failure' then
 			function lib.forget_failure(jid, queue, failure, count)
 				local details = lib.list_of(failure)
 				lib.leave_group(jid, details, count)
 				lib.uncount_failure(queue, details)
 				lib.unfile_failures({jid})
 			end
-		else
+		elseif name == 'group_by_queue' then
+			function lib.group_by_queue(items)
+				local groups, found = {}, {}
+				for i = 1, #items do
+					local item = items[i]
+					local group = found[item.queue]
+					if not group then
+						group = {}
+						found[item.queue] = group
+						groups[#groups + 1] = group
+					end
+					group[#group + 1] = item
+				end
+				return groups
+			end
+		elseif name == 'kept_lock_time' then
+			function lib.kept_lock_time(seconds)
+				return seconds > 0 and seconds or 60
+			end
+		elseif name == 'leave_together' then
+			function lib.leave_together(jids)
+				lib.leave_later(jids)
+				for group, its in pairs(var.places) do
+					local key, count, last = prefix .. 'f:' .. group, 0, 0
+					for i = 1, #jids do
+						local place = its[jids[i]]
+						if place and try('lindex', key, place) == jids[i] and try('lset', key, place, 'x:gone').ok then
+							count, last = count + 1, math.max(last, place)
+						elseif place then
+							try('lrem', key, 1, jids[i])
+						end
+					end
+					if count > 0 then
+						try('lrem', key, 2 * last < lib.finite(try('llen', key), 0) and count or -count, 'x:gone')
+					end
+				end
+			end
+		elseif name == 'lost_with_room' then
+			function lib.lost_with_room(queue, wanted)
+				local jids = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, wanted)
+				local bytes = var.taken_bytes
+				for i = 1, #jids do
+					local size = lib.finite(try('hstrlen', lib.job_key(jids[i]), 'data'), 0)
+					bytes = bytes + size
+					if bytes > var.most_bytes and bytes > size then
+						return i - 1
+					end
+				end
+				return wanted
+			end
+		elseif name == 'mark_exhausted' then
+			function lib.mark_exhausted(jid, queue, group, failure, cap)
+				lib.record(lib.job_key(jid), lib.entry(now, '"failed"', cjson.encode({group = group})), cap)
+				call('hset', lib.job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+				lib.tally_failure(queue)
+				lib.publish_tracked('failed', jid)
+			end
+		elseif name == 'move_scheduled' then
+			function lib.move_scheduled(queue, limit)
+				local scheduled = lib.queue_key(queue, 'scheduled')
+				local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
+				local work, turns = {}, {}
+				for n, jid in ipairs(due) do
+					local priority, stored = lib.priority_of(jid)
+					if priority then
+						call('hset', lib.job_key(jid), 'state', 'waiting')
+						work[#work + 1] = stored and lib.has_option(stored, 'c') and lib.score_before(jid) or stored and lib.has_option(stored, 'q') and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.work_score(now, priority)
+						work[#work + 1] = jid
+					end
+				end
+				lib.each_slice(call, 'zrem', scheduled, due)
+				lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
+			end
+		elseif name == 'options_member' then
+			function lib.options_member(text)
+				local letters = lib.split_options(text)
+				if letters == '' then
+					return ''
+				end
+				return ',"x":' .. string.match(text, '|(.*)$')
+			end
+		elseif name == 'progress_field' then
+			function lib.progress_field(done, total, attempt, time, note)
+				return lib.number_json(done) .. '|' .. lib.number_json(total) .. '|' .. lib.number_json(attempt) .. '|' .. lib.number_json(time) .. '|' .. note
+			end
+		elseif name == 'read_lifetimes' then
 			function lib.read_lifetimes(area, text, delay)
 				local letters, values = lib.split_options(text)
 				if letters == '' then
@@ -6779,38 +5891,7 @@ local function library(stamp, now)
 				end
 				return lib.join_options(letters, values)
 			end
-		end
-		end
-		end
-		end
-		else
-		if byte < 111 then
-		if byte < 105 then
-		if name == 'mark_exhausted' then
-			function lib.mark_exhausted(jid, queue, group, failure, cap)
-				lib.record(lib.job_key(jid), lib.entry(now, '"failed"', cjson.encode({group = group})), cap)
-				call('hset', lib.job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-				lib.tally_failure(queue)
-				lib.publish_tracked('failed', jid)
-			end
-		else
-		if name == 'move_scheduled' then
-			function lib.move_scheduled(queue, limit)
-				local scheduled = lib.queue_key(queue, 'scheduled')
-				local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-				local work, turns = {}, {}
-				for n, jid in ipairs(due) do
-					local priority, stored = lib.priority_of(jid)
-					if priority then
-						call('hset', lib.job_key(jid), 'state', 'waiting')
-						work[#work + 1] = stored and lib.has_option(stored, 'c') and lib.score_before(jid) or stored and lib.has_option(stored, 'q') and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.work_score(now, priority)
-						work[#work + 1] = jid
-					end
-				end
-				lib.each_slice(call, 'zrem', scheduled, due)
-				lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
-			end
-		else
+		elseif name == 'read_scheduled' then
 			function lib.read_scheduled(jids)
 				local queues, jobs, ready = {}, {}, 0
 				for i = 1, #jids do
@@ -6833,10 +5914,55 @@ local function library(stamp, now)
 				end
 				return queues, jobs, ready
 			end
-		end
-		end
-		else
-		if byte < 110 then
+		elseif name == 'refuse_circles' then
+			function lib.refuse_circles(items)
+				local changes
+				for _, item in ipairs(items) do
+					if item.old and item.checked and item.others[1] then
+						changes = changes or lib.changes_of(items)
+						local problem = lib.circle_of(item.jid, item.others, changes)
+						if problem then
+							lib.raise('Put', problem)
+						end
+					end
+				end
+			end
+		elseif name == 'reject_missing' then
+			function lib.reject_missing(area, name)
+				lib.reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
+			end
+		elseif name == 'relations_json' then
+			function lib.relations_json(jid)
+				local dependents = lib.job_key(jid) .. '-dependents'
+				local dependencies = lib.job_key(jid) .. '-dependencies'
+				if call('exists', dependents, dependencies) > 0 then
+					return lib.sets_json(jid)
+				end
+				return ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+			end
+		elseif name == 'release_claims' then
+			function lib.release_claims(items)
+				local claims, keys, jids, gone = {}, {}, {}, {}
+				for i = 1, #items do
+					local jid, stored = items[i].jid, items[i].stored
+					local claim = lib.claim_of(stored)
+					if claim and claim.a then
+						lib.release_claim(jid, stored, 'complete')
+					elseif claim and claim.m ~= 'for' then
+						local n = #keys + 1
+						claims[n], keys[n], jids[n] = claim, lib.unique_key(claim.k), jid
+					end
+				end
+				local held = #keys > 0 and try('mget', unpack(keys))
+				for n = 1, #keys do
+					if held[n] == '0 ' .. jids[n] then
+						local at = #gone
+						gone[at + 1], gone[at + 2] = keys[n], lib.before_key(claims[n].k)
+					end
+				end
+				lib.each_slice(call, 'del', prefix .. 'x:none', gone)
+			end
+		elseif name == 'tell_all_apart' then
 			function lib.tell_all_apart(ask, asked)
 				local parts = {}
 				for n = 1, #asked do
@@ -6848,99 +5974,120 @@ local function library(stamp, now)
 					lib.tell_apart(ask.known, asked, parts, 1, #asked, call('exists', unpack(parts)))
 				end
 			end
-		else
-			function lib.relations_json(jid)
-				local dependents = lib.job_key(jid) .. '-dependents'
-				local dependencies = lib.job_key(jid) .. '-dependencies'
-				if call('exists', dependents, dependencies) > 0 then
-					return lib.sets_json(jid)
-				end
-				return ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
-			end
-		end
-		end
-		else
-		if byte < 116 then
-		if byte < 114 then
-			function lib.leave_together(jids)
-				lib.leave_later(jids)
-				for group, its in pairs(var.places) do
-					local key, count, last = prefix .. 'f:' .. group, 0, 0
-					for i = 1, #jids do
-						local place = its[jids[i]]
-						if place and try('lindex', key, place) == jids[i] and try('lset', key, place, 'x:gone').ok then
-							count, last = count + 1, math.max(last, place)
-						elseif place then
-							try('lrem', key, 1, jids[i])
-						end
-					end
-					if count > 0 then
-						try('lrem', key, 2 * last < lib.finite(try('llen', key), 0) and count or -count, 'x:gone')
-					end
-				end
-			end
-		else
-		if byte < 115 then
+		elseif name == 'wake_for_limit' then
 			function lib.wake_for_limit(option)
 				local queue = string.match(option, '^(.+)%-max%-concurrency$') or string.match(option, '^(.+)%-max%-rate$')
 				if queue then
 					lib.wake(queue)
 				end
 			end
-		else
-			function lib.progress_field(done, total, attempt, time, note)
-				return lib.number_json(done) .. '|' .. lib.number_json(total) .. '|' .. lib.number_json(attempt) .. '|' .. lib.number_json(time) .. '|' .. note
-			end
-		end
-		end
-		else
-		if byte < 119 then
-			function lib.lost_with_room(queue, wanted)
-				local jids = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, wanted)
-				local bytes = var.taken_bytes
-				for i = 1, #jids do
-					local size = lib.finite(try('hstrlen', lib.job_key(jids[i]), 'data'), 0)
-					bytes = bytes + size
-					if bytes > var.most_bytes and bytes > size then
-						return i - 1
-					end
+		elseif name == 'without_letter' then
+			function lib.without_letter(text, letter)
+				local letters, body = string.match(text, '^(%a+)(|.*)$')
+				if not letters then
+					return ''
 				end
-				return wanted
-			end
-		else
-		if byte < 120 then
-			function lib.append_waiting(name, others, seen)
-				if string.byte(name) ~= 1 then
-					others[#others + 1] = name
-					return
-				end
-				for _, member in ipairs(try('zrange', lib.waiters_key(string.sub(name, 2)), 0, 100 + 1)) do
-					if not seen[member] then
-						seen[member] = true
-						others[#others + 1] = member
-					end
-				end
-			end
-		else
-			function lib.count_existing(keys)
-				local count = 0
-				for from = 1, #keys, 1000 do
-					count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-				end
-				return count
+				letters = string.gsub(letters, letter, '')
+				return letters == '' and '' or letters .. body
 			end
 		end
 		end
 		end
-		end
-		end
 		else
+		if length < 17 then
 		if length < 16 then
-		byte = string.byte(name, 5)
-		if byte < 110 then
-		if byte < 105 then
-		if byte < 101 then
-		if name == 'read_all_failed' then
+		if name == 'allowed_by_rate' then
+			function lib.allowed_by_rate(queue, settings, wanted)
+				local limit = lib.read_max_rate(queue, settings.max_rate, wanted)
+				if not limit then
+					return wanted
+				end
+				settings.rate = limit
+				while limit.started < wanted and not lib.rate_opens(limit) do
+					limit.started = limit.started + 1
+				end
+				return limit.started
+			end
+		elseif name == 'attempts_member' then
+			function lib.attempts_member(text)
+				return ',"attempts":' .. (lib.readable('[' .. text .. ']') or empty_list)
+			end
+		elseif name == 'cancel_together' then
+			function lib.cancel_together(jids)
+				local order = lib.dependents_first(jids, lib.dependents_of_all(jids))
+				local some = lib.within_reach(order, 100)
+				local jobs, canceled = lib.read_first(some), 0
+				lib.must_publish()
+				if #jobs == 0 then
+					lib.unlink_some(order[1])
+				end
+				lib.leave_together({unpack(order, 1, #jobs)})
+				for i = 1, #jobs do
+					lib.cancel_job(order[i], jobs[i])
+					canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
+				end
+				return canceled, {unpack(order, #jobs + 1)}
+			end
+		elseif name == 'dependents_from' then
+			function lib.dependents_from(jid, cursor)
+				local key = lib.job_key(jid) .. '-dependents'
+				local all = cursor == '0' and try('srandmember', key, var.tellable + 1)
+				if all and #all <= var.tellable then
+					return all, '0'
+				end
+				local page = try('sscan', key, cursor, 'COUNT', var.tellable)
+				return page[2] or var.none, page[1] or '0'
+			end
+		elseif name == 'failure_summary' then
+			function lib.failure_summary(text)
+				local failure = lib.list_of(text)
+				if type(failure.group) ~= 'string' then
+					return nil
+				end
+				local message = type(failure.message) == 'string' and failure.message or ''
+				return {group = failure.group, message = string.sub(message, 1, 256), when = lib.finite(failure.when, 0), worker = type(failure.worker) == 'string' and failure.worker or nil}
+			end
+		elseif name == 'follow_priority' then
+			function lib.follow_priority(jid, job, score)
+				if job[4] then
+					lib.move_parked(jid, job[4], score)
+				elseif lib.has_option(job[3], 'g') and job[2] == 'waiting' then
+					lib.leave_turns(job[1], job[5])
+				end
+			end
+		elseif name == 'leave_all_turns' then
+			function lib.leave_all_turns(queue, jobs, count)
+				local left = {}
+				for i = 1, count do
+					local job = jobs[i]
+					local priority = job[9] and lib.has_option(job[9], 'g') and (job[3] or '0')
+					if priority and not left[priority] then
+						left[priority] = true
+						lib.leave_turns(queue, priority)
+					end
+				end
+			end
+		elseif name == 'progress_member' then
+			function lib.progress_member(jid, stored)
+				local text = lib.has_option(stored, 'p') and try('hget', lib.job_key(jid), 'x:progress')
+				local shown = type(text) == 'string' and lib.progress_json(text)
+				return shown and ',"progress":' .. shown or ''
+			end
+		elseif name == 'publish_advance' then
+			function lib.publish_advance(item, woken)
+				if woken or not classic then
+					lib.publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
+				else
+					lib.publish('log', cjson.encode({jid = item.jid, event = 'advanced', queue = item.queue, to = item.next}))
+				end
+			end
+		elseif name == 'publish_tracked' then
+			function lib.publish_tracked(channel, jid)
+				if lib.is_tracked(jid) then
+					lib.publish(channel, jid)
+				end
+			end
+		elseif name == 'read_all_failed' then
 			function lib.read_all_failed(jids)
 				local jobs = {}
 				for i = 1, #jids do
@@ -6955,7 +6102,7 @@ local function library(stamp, now)
 				end
 				return jobs
 			end
-		else
+		elseif name == 'read_cancelable' then
 			function lib.read_cancelable(jid, among, n)
 				local many = try('scard', lib.job_key(jid) .. '-dependencies')
 				if type(many) == 'number' and many > lib.max_unlinked() then
@@ -6974,97 +6121,16 @@ local function library(stamp, now)
 					return job
 				end
 			end
-		end
-		else
-		if name == 'cancel_together' then
-			function lib.cancel_together(jids)
-				local order = lib.dependents_first(jids, lib.dependents_of_all(jids))
-				local some = lib.within_reach(order, 100)
-				local jobs, canceled = lib.read_first(some), 0
-				lib.must_publish()
-				if #jobs == 0 then
-					lib.unlink_some(order[1])
+		elseif name == 'renew_lifetimes' then
+			function lib.renew_lifetimes(text)
+				local letters, values = lib.split_options(text)
+				if not lib.has_any(letters, 'st') then
+					return text
 				end
-				lib.leave_together({unpack(order, 1, #jobs)})
-				for i = 1, #jobs do
-					lib.cancel_job(order[i], jobs[i])
-					canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
-				end
-				return canceled, {unpack(order, #jobs + 1)}
+				values.put = math.floor(now)
+				return lib.join_options(letters, values)
 			end
-		else
-			function lib.leave_all_turns(queue, jobs, count)
-				local left = {}
-				for i = 1, count do
-					local job = jobs[i]
-					local priority = job[9] and lib.has_option(job[9], 'g') and (job[3] or '0')
-					if priority and not left[priority] then
-						left[priority] = true
-						lib.leave_turns(queue, priority)
-					end
-				end
-			end
-		end
-		end
-		else
-		if byte < 108 then
-		if name == 'publish_advance' then
-			function lib.publish_advance(item, woken)
-				if woken or not classic then
-					lib.publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
-				else
-					lib.publish('log', cjson.encode({jid = item.jid, event = 'advanced', queue = item.queue, to = item.next}))
-				end
-			end
-		else
-			function lib.publish_tracked(channel, jid)
-				if lib.is_tracked(jid) then
-					lib.publish(channel, jid)
-				end
-			end
-		end
-		else
-		if byte < 109 then
-			function lib.unfile_failures(jids)
-				lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
-			end
-		else
-			function lib.attempts_member(text)
-				return ',"attempts":' .. (lib.readable('[' .. text .. ']') or empty_list)
-			end
-		end
-		end
-		end
-		else
-		if byte < 117 then
-		if byte < 114 then
-		if byte < 111 then
-			function lib.dependents_from(jid, cursor)
-				local key = lib.job_key(jid) .. '-dependents'
-				local all = cursor == '0' and try('srandmember', key, var.tellable + 1)
-				if all and #all <= var.tellable then
-					return all, '0'
-				end
-				local page = try('sscan', key, cursor, 'COUNT', var.tellable)
-				return page[2] or var.none, page[1] or '0'
-			end
-		else
-			function lib.follow_priority(jid, job, score)
-				if job[4] then
-					lib.move_parked(jid, job[4], score)
-				elseif lib.has_option(job[3], 'g') and job[2] == 'waiting' then
-					lib.leave_turns(job[1], job[5])
-				end
-			end
-		end
-		else
-		if name == 'progress_member' then
-			function lib.progress_member(jid, stored)
-				local text = lib.has_option(stored, 'p') and try('hget', lib.job_key(jid), 'x:progress')
-				local shown = type(text) == 'string' and lib.progress_json(text)
-				return shown and ',"progress":' .. shown or ''
-			end
-		else
+		elseif name == 'reserved_values' then
 			function lib.reserved_values(heartbeat)
 				local started = '\001' .. stamp .. '\001'
 				return function(jid, job, _, _, ends)
@@ -7079,60 +6145,21 @@ local function library(stamp, now)
 						return jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. started .. lasts .. (stored and '\001\001\001' .. stored or '')
 					end
 					return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, lasts, job[10] or false, job[11] or false, stored or nil}
-        end
-			end
-		end
-		end
-		else
-		if byte < 119 then
-		if name == 'failure_summary' then
-			function lib.failure_summary(text)
-				local failure = lib.list_of(text)
-				if type(failure.group) ~= 'string' then
-					return nil
 				end
-				local message = type(failure.message) == 'string' and failure.message or ''
-				return {group = failure.group, message = string.sub(message, 1, 256), when = lib.finite(failure.when, 0), worker = type(failure.worker) == 'string' and failure.worker or nil}
 			end
-		else
+		elseif name == 'uncount_failure' then
 			function lib.uncount_failure(queue, failure)
 				local at = lib.finite(failure.when)
 				if at and queue then
 					lib.tally(lib.day_of(at), queue, 'failed', -1)
 				end
 			end
-		end
-		else
-		if name == 'allowed_by_rate' then
-			function lib.allowed_by_rate(queue, settings, wanted)
-				local limit = lib.read_max_rate(queue, settings.max_rate, wanted)
-				if not limit then
-					return wanted
-				end
-				settings.rate = limit
-				while limit.started < wanted and not lib.rate_opens(limit) do
-					limit.started = limit.started + 1
-				end
-				return limit.started
-			end
-		else
-			function lib.renew_lifetimes(text)
-				local letters, values = lib.split_options(text)
-				if not lib.has_any(letters, 'st') then
-					return text
-				end
-				values.put = math.floor(now)
-				return lib.join_options(letters, values)
+		elseif name == 'unfile_failures' then
+			function lib.unfile_failures(jids)
+				lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
 			end
 		end
-		end
-		end
-		end
 		else
-		if length < 17 then
-		byte = string.byte(name, 1)
-		if byte < 110 then
-		if byte < 100 then
 		if name == 'check_dependents' then
 			function lib.check_dependents(jid, among, n)
 				local dependents = lib.dependents_beyond(call, jid, among, n)
@@ -7142,17 +6169,14 @@ local function library(stamp, now)
 				end
 				return dependents
 			end
-		else
+		elseif name == 'check_limit_name' then
 			function lib.check_limit_name(area, name)
 				if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
 					lib.reject(area, 'This is no name of a limit: ' .. string.sub(tostring(name), 1, 200))
 				end
 				return name
 			end
-		end
-		else
-		if byte < 102 then
-		if name == 'dependents_first' then
+		elseif name == 'dependents_first' then
 			function lib.dependents_first(jids, dependents)
 				local order, looked = {}, {}
 				for i = 1, #jids do
@@ -7170,15 +6194,13 @@ local function library(stamp, now)
 				end
 				return order
 			end
-		else
+		elseif name == 'drop_empty_group' then
 			function lib.drop_empty_group(group)
 				if call('exists', prefix .. 'f:' .. group) == 0 then
 					try('srem', prefix .. 'failures', group)
 				end
 			end
-		end
-		else
-		if name == 'forget_completed' then
+		elseif name == 'forget_completed' then
 			function lib.forget_completed(items)
 				local keys, jids = {}, {}
 				for i = 1, #items do
@@ -7193,19 +6215,14 @@ local function library(stamp, now)
 				lib.each_slice(try, 'zrem', prefix .. 'x:until', jids)
 				lib.each_slice(call, 'del', prefix .. 'x:none', keys)
 			end
-		else
+		elseif name == 'fractional_score' then
 			function lib.fractional_score(n, priority)
 				if n == 0 then
 					return lib.work_score(now, priority)
 				end
 				return lib.work_score(now + n * lib.apart(lib.finite(priority, 0)), priority)
 			end
-		end
-		end
-		end
-		else
-		if byte < 115 then
-		if byte < 112 then
+		elseif name == 'note_all_started' then
 			function lib.note_all_started(jobs, n, locks, common)
 				local ends, score
 				for i = 1, n do
@@ -7224,8 +6241,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
-		if name == 'prune_histograms' then
+		elseif name == 'prune_histograms' then
 			function lib.prune_histograms(kind, day, queue)
 				local from = lib.days_kept('histogram-history', 7)
 				local to = math.min(lib.days_kept('stats-history', 30), from + 90)
@@ -7245,7 +6261,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		else
+		elseif name == 'publish_unfailed' then
 			function lib.publish_unfailed(jobs)
 				local queues, events = {}, {}
 				for i = 1, #jobs do
@@ -7262,17 +6278,13 @@ local function library(stamp, now)
 					lib.publish_more(events[queues[i]])
 				end
 			end
-		end
-		end
-		else
-		if byte < 116 then
-		if name == 'score_by_options' then
+		elseif name == 'score_by_options' then
 			function lib.score_by_options(job, priority)
 				if lib.has_option(job[3], 'g') and (job[2] == 'waiting' or job[4]) then
 					return lib.fair_score(job[1], priority, job[3], {})
 				end
 			end
-		else
+		elseif name == 'stop_all_limited' then
 			function lib.stop_all_limited(items)
 				local found, jids, seen = {}, {}, {}
 				for i = 1, #items do
@@ -7302,8 +6314,7 @@ local function library(stamp, now)
 					end
 				end
 			end
-		end
-		else
+		elseif name == 'take_round_robin' then
 			function lib.take_round_robin(ask, out)
 				local queues, known = ask.queues, ask.known
 				local first, opened, giving = ask.cursor, 0, 0
@@ -7338,12 +6349,42 @@ local function library(stamp, now)
 			end
 		end
 		end
-		end
 		else
 		if length < 18 then
-		byte = string.byte(name, 13)
-		if byte < 102 then
-		if byte < 101 then
+		if name == 'dependents_beyond' then
+			function lib.dependents_beyond(run, jid, among, n)
+				local key = lib.job_key(jid) .. '-dependents'
+				local found = run('srandmember', key, 10 + 1)
+				if #found <= 10 or lib.outsider(found, among) then
+					return found
+				end
+				return run('srandmember', key, n + 1)
+			end
+		elseif name == 'dependents_of_all' then
+			function lib.dependents_of_all(jids)
+				local among, dependents, count = {}, {}, 0
+				for i = 1, #jids do
+					among[jids[i]] = true
+				end
+				for i = 1, #jids do
+					dependents[jids[i]] = lib.check_dependents(jids[i], among, #jids)
+					count = count + #dependents[jids[i]]
+					if count > 20000 then
+						lib.reject('Cancel', 'The jobs have more than ' .. 20000 .. ' dependents')
+					end
+				end
+				return dependents
+			end
+		elseif name == 'read_dependencies' then
+			function lib.read_dependencies(area, text)
+				return lib.check_dependencies(area, lib.names(area, 'depends', text), 1)
+			end
+		elseif name == 'recurring_summary' then
+			function lib.recurring_summary(jid, score)
+				local job = try('hmget', lib.recur_key(jid), 'klass', 'queue', 'priority', 'tags', 'retries', 'interval')
+				return {jid = jid, klass = job[1], queue = job[2], priority = job[3], tags = lib.names_of(job[4]), retries = job[5], interval = job[6], due = score, fell_due = lib.finite(score, math.huge) <= now}
+			end
+		elseif name == 'release_scheduled' then
 			function lib.release_scheduled(queue, jobs)
 				local work, moved, due, turns = {}, {}, {}, {}
 				for i = 1, #jobs do
@@ -7365,50 +6406,28 @@ local function library(stamp, now)
 				lib.note_filled(queue)
 				lib.wake(queue)
 			end
-		else
-			function lib.dependents_beyond(run, jid, among, n)
-				local key = lib.job_key(jid) .. '-dependents'
-				local found = run('srandmember', key, 10 + 1)
-				if #found <= 10 or lib.outsider(found, among) then
-					return found
-				end
-				return run('srandmember', key, n + 1)
-			end
 		end
 		else
-		if byte < 109 then
-			function lib.dependents_of_all(jids)
-				local among, dependents, count = {}, {}, 0
-				for i = 1, #jids do
-					among[jids[i]] = true
-				end
-				for i = 1, #jids do
-					dependents[jids[i]] = lib.check_dependents(jids[i], among, #jids)
-					count = count + #dependents[jids[i]]
-					if count > 20000 then
-						lib.reject('Cancel', 'The jobs have more than ' .. 20000 .. ' dependents')
+		if length < 20 then
+		if name == 'check_dependencies' then
+			function lib.check_dependencies(area, list, first)
+				for i = first, #list do
+					if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or string.find(list[i], '%-dependencies$') then
+						lib.reject(area, 'Arg "depends" names no job: ' .. list[i])
 					end
 				end
-				return dependents
+				return list
 			end
-		else
-		if byte < 110 then
-			function lib.recurring_summary(jid, score)
-				local job = try('hmget', lib.recur_key(jid), 'klass', 'queue', 'priority', 'tags', 'retries', 'interval')
-				return {jid = jid, klass = job[1], queue = job[2], priority = job[3], tags = lib.names_of(job[4]), retries = job[5], interval = job[6], due = score, fell_due = lib.finite(score, math.huge) <= now}
+		elseif name == 'children_with_room' then
+			function lib.children_with_room(queue, wanted, bytes)
+				local largest = 1
+				local due = call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, stamp, 'LIMIT', 0, wanted)
+				for i = 1, #due do
+					largest = math.max(largest, lib.finite(try('hstrlen', lib.recur_key(due[i]), 'data'), 0))
+				end
+				return math.max(1, math.min(wanted, math.floor(bytes / largest)))
 			end
-		else
-			function lib.read_dependencies(area, text)
-				return lib.check_dependencies(area, lib.names(area, 'depends', text), 1)
-			end
-		end
-		end
-		end
-		else
-		if length < 19 then
-		byte = string.byte(name, 4)
-		if byte < 100 then
-		if byte < 99 then
+		elseif name == 'put_from_arguments' then
 			function lib.put_from_arguments(at)
 				local queue = lib.named('Queue', 'queue', ARGV[at + 1])
 				local puts = lib.new_puts(ARGV[at])
@@ -7420,19 +6439,7 @@ local function library(stamp, now)
 				end
 				return item.jid
 			end
-		else
-			function lib.check_dependencies(area, list, first)
-				for i = first, #list do
-					if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or string.find(list[i], '%-dependencies$') then
-						lib.reject(area, 'Arg "depends" names no job: ' .. list[i])
-					end
-				end
-				return list
-			end
-		end
-		else
-		if byte < 101 then
-		if name == 'read_job_to_cancel' then
+		elseif name == 'read_job_to_cancel' then
 			function lib.read_job_to_cancel(jid, most)
 				local key = lib.job_key(jid)
 				local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
@@ -7440,14 +6447,12 @@ local function library(stamp, now)
 				job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
 				return job
 			end
-		else
+		elseif name == 'read_lost_settings' then
 			function lib.read_lost_settings(cap)
 				local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history', 'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
 				return {cap = cap, grace = lib.finite(values[1], 10), keep_failed = lib.retention(values[2], values[5]), initial_delay = values[3], factor = values[4]}
 			end
-		end
-		else
-		if byte < 108 then
+		elseif name == 'release_dependents' then
 			function lib.release_dependents(jid)
 				local dependents = lib.job_key(jid) .. '-dependents'
 				local count = try('scard', dependents)
@@ -7459,17 +6464,7 @@ local function library(stamp, now)
 				call('del', dependents)
 				lib.release_some(jid, others, dependents)
 			end
-		else
-		if byte < 114 then
-			function lib.children_with_room(queue, wanted, bytes)
-				local largest = 1
-				local due = call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, stamp, 'LIMIT', 0, wanted)
-				for i = 1, #due do
-					largest = math.max(largest, lib.finite(try('hstrlen', lib.recur_key(due[i]), 'data'), 0))
-				end
-				return math.max(1, math.min(wanted, math.floor(bytes / largest)))
-			end
-		else
+		elseif name == 'spare_dependencies' then
 			function lib.spare_dependencies(jids, jobs)
 				local changed
 				repeat
@@ -7485,10 +6480,8 @@ local function library(stamp, now)
 				until not changed
 			end
 		end
-		end
-		end
-		end
 		else
+		if name == 'publish_each_tracked' then
 			function lib.publish_each_tracked(channel, jids)
 				local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
 				for i = 1, #scores do
@@ -7497,9 +6490,6 @@ local function library(stamp, now)
 					end
 				end
 			end
-		end
-		end
-		end
 		end
 		end
 		end
@@ -7515,7 +6505,7 @@ if command == 'retry' then
 	var = {}
 	local function required(area, name, text)
 		if not text then
-			library(stamp, now).reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
+			library(stamp, now).reject_missing(area, name)
 		end
 		return text
 	end
@@ -7571,25 +6561,27 @@ if command == 'retry' then
 	repeat
 		local worker = required('Retry', 'worker', ARGV[5])
 		local problem3
-		do
+		repeat
 			local key = prefix .. 'j:' .. item.jid
 			local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
 			local problem2 = job.err and job or not item.anybody and not_owned('Retry', item.jid, job[3], job[2], worker, job[8], item.since)
 			if problem2 then
 				problem3 = problem2
+				break
 			elseif not job[1] then
 				problem3 = library(stamp, now).no_queue(item.jid)
+				break
 			elseif item.here and item.queue ~= job[1] then
 				problem3 = library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. job[1]))
-			else
-				item.key, item.current, item.priority = key, job[1], job[4]
-				item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-				item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
-				if item.result then
-					item.ended = library(stamp, now).result_field('failed', job[8], item.result)
-				end
+				break
 			end
-		end
+			item.key, item.current, item.priority = key, job[1], job[4]
+			item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+			item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
+			if item.result then
+				item.ended = library(stamp, now).result_field('failed', job[8], item.result)
+			end
+		until true
 		if problem3 then
 			problem = problem3
 			break
@@ -7605,7 +6597,7 @@ if command == 'retry' then
 			break
 		end
 		local state
-		do
+		repeat
 			local score = finite(item.priority, 0) - now / 10000000000
 			local state2, part = 'waiting', 'work'
 			if item.delay > 0 then
@@ -7614,18 +6606,19 @@ if command == 'retry' then
 			local reply
 			do
 				local key, score2, member = prefix .. 'q:' .. queue .. '-' .. part, score, item.jid
-				reply = try('zadd', key, score2, member)
-				if type(reply) == 'table' then
+				local reply2 = try('zadd', key, score2, member)
+				if type(reply2) == 'table' then
 					call('del', prefix .. 'x:none')
-					reply = try('zadd', key, score2, member)
+					reply2 = try('zadd', key, score2, member)
 				end
+				reply = reply2
 			end
 			if type(reply) == 'table' then
 				state, problem3 = nil, reply
-			else
-				state, problem3 = state2
+				break
 			end
-		end
+			state, problem3 = state2
+		until true
 		if problem3 then
 			problem = problem3
 			break
@@ -7663,7 +6656,7 @@ if command == 'retry' then
 		if queue ~= item.current then
 			library(stamp, now).know_unlisted(queue)
 			var.has_filled = true
-			if call('exists', prefix .. 'x:empty') == 1 and try('sadd', prefix .. 'x:filled', queue) == 1 then
+			if (call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
 				call('expire', prefix .. 'x:filled', 1)
 			end
 		end
@@ -7686,9 +6679,13 @@ elseif command == 'reserve' then
 		return n
 	end
 	local function whole(area, name, text)
-		local amount = number(area, name, text)
-		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			library(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+		local amount
+		do
+			local value = number(area, name, text)
+			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+				library(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+			end
+			amount = value
 		end
 		if amount < 0 then
 			library(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
@@ -7699,12 +6696,11 @@ elseif command == 'reserve' then
 		do
 			local text2 = text ~= '' and text
 			if not text2 then
-				library(stamp, now).reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
+				library(stamp, now).reject_missing(area, name)
 			end
 			return text2
 		end
 	end
-	local none = var.none
 	local function count_listeners(worker)
 		local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
 		return counts[2], counts[4] > 0
@@ -7730,7 +6726,7 @@ elseif command == 'reserve' then
 			return 2
 		end
 		library(stamp, now).pass_on(ask)
-		return ask.brief and 2 or count_listeners(ask.worker)
+		return ask.brief and 2 or (count_listeners(ask.worker))
 	end
 	local function is_empty(ask, i)
 		local known = ask.known
@@ -7760,12 +6756,12 @@ elseif command == 'reserve' then
 		if lost or recur or scheduled then
 			return library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
 		end
-		return none
+		return var.none
 	end
 	local function open_one(ask, i, wanted, direct)
 		local queue = ask.queues[i]
 		if ask.first and #ask.first == 0 or ask.paused[i] == 1 or is_empty(ask, i) then
-			return none, 0
+			return var.none, 0
 		end
 		local its
 		do
@@ -7773,13 +6769,14 @@ elseif command == 'reserve' then
 			local heartbeat
 			do
 				local own, general = values[1], values[2]
-				heartbeat = own and tonumber(own)
-				if not heartbeat or heartbeat - heartbeat ~= 0 then
-					heartbeat = general and tonumber(general)
+				local seconds = own and tonumber(own)
+				if not seconds or seconds - seconds ~= 0 then
+					seconds = general and tonumber(general)
 				end
-				if not heartbeat or heartbeat - heartbeat ~= 0 then
-					heartbeat = 60
+				if not seconds or seconds - seconds ~= 0 then
+					seconds = 60
 				end
+				heartbeat = seconds
 			end
 			its = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
 		end
@@ -7788,7 +6785,7 @@ elseif command == 'reserve' then
 			ask.limit, wanted = ask.count, direct
 		end
 		local most
-		do
+		repeat
 			local wanted2 = wanted
 			if its.max_concurrency > 0 then
 				local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
@@ -7796,23 +6793,23 @@ elseif command == 'reserve' then
 			end
 			if its.max_rate and wanted2 > 0 then
 				most = library(stamp, now).allowed_by_rate(queue, its, wanted2)
-			else
-				most = wanted2
+				break
 			end
-		end
+			most = wanted2
+		until true
 		if most < wanted and not ask.kept then
 			ask.kept = finite(try('zcard', prefix .. 'q:' .. queue .. '-work'), 0) > most
 		end
 		wanted = most
 		if wanted == 0 then
-			return none, 0
+			return var.none, 0
 		end
 		if ask.known then
 			ask.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
 		end
 		its.tracked, its.most, its.lock_time = ask.tracked, wanted, ask.lock_time
 		its.heartbeat = its.heartbeat > 0 and its.heartbeat or 60
-		local expired = ask.quiet and none or open_queue(queue, its, wanted)
+		local expired = ask.quiet and var.none or open_queue(queue, its, wanted)
 		if its.handled then
 			ask.handled = true
 		end
@@ -7822,7 +6819,7 @@ elseif command == 'reserve' then
 				wanted = #expired
 			end
 		end
-		if ask.known and (expired ~= none or var.dropped > 0) then
+		if ask.known and (expired ~= var.none or var.dropped > 0) then
 			ask.known.empty, ask.known.step = {}, 1
 		end
 		return expired, wanted - #expired
@@ -7841,7 +6838,7 @@ elseif command == 'reserve' then
 				return jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. started .. lasts .. (stored and '\001\001\001' .. stored or '')
 			end
 			return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, lasts, job[10] or false, job[11] or false, stored or nil}
-    end
+		end
 	end
 	local function are_short(durations)
 		for i = 1, #durations do
@@ -7896,7 +6893,7 @@ elseif command == 'reserve' then
 						local key = prefix .. 'j:' .. some[i]
 						local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
 						local stored, size = job[9], #(job[6] or '')
-						if stored and run and its.direct and #out + i > its.direct and string.find(stored, '^%a*c') ~= nil then
+						if stored and run and its.direct and #out + i > its.direct and (string.find(stored, '^%a*c') ~= nil) then
 							count, passed = i - 1, true
 							break
 						end
@@ -7942,35 +6939,37 @@ elseif command == 'reserve' then
 								alike = alike and jobs[i][9] == text and jobs[i][1]
 							end
 							if alike then
-								var.met_limits, var.met_texts = var.met_limits or {}, var.met_texts or {}
-								local found3 = var.met_texts[text]
-								if found3 then
-									found = found3
-								else
-									do
+								repeat
+									var.met_limits, var.met_texts = var.met_limits or {}, var.met_texts or {}
+									local found3 = var.met_texts[text]
+									if found3 then
+										found = found3
+										break
+									end
+									repeat
 										local _, values3
-										do
+										repeat
 											local letters, body = string.match(text or '', '^(%a+)|(.*)$')
 											local ok, values2 = pcall(cjson.decode, body or '')
 											if ok and type(values2) == 'table' then
 												_, values3 = letters, values2
-											else
-												_, values3 = '', {}
+												break
 											end
-										end
+											_, values3 = '', {}
+										until true
 										local listed = values3.c
 										if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
 											found3 = listed
-										else
-											local found2, seen = {}, {}
-											for _, name in ipairs(type(listed) == 'table' and listed or none) do
-												if type(name) == 'string' and not seen[name] and #found2 < 8 then
-													seen[name], found2[#found2 + 1] = true, name
-												end
-											end
-											found3 = found2
+											break
 										end
-									end
+										local found2, seen = {}, {}
+										for _, name in ipairs(type(listed) == 'table' and listed or var.none) do
+											if type(name) == 'string' and not seen[name] and #found2 < 8 then
+												seen[name], found2[#found2 + 1] = true, name
+											end
+										end
+										found3 = found2
+									until true
 									for i = 1, #found3 do
 										local name = found3[i]
 										local limit = var.met_limits[name]
@@ -7998,7 +6997,7 @@ elseif command == 'reserve' then
 									end
 									var.met_texts[text] = found3
 									found = found3
-								end
+								until true
 							end
 							for i = 1, alike and #found or 0 do
 								local limit = found[i]
@@ -8036,9 +7035,13 @@ elseif command == 'reserve' then
 							library(stamp, now).put_aside(queue, jid, job, run)
 						elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 							n = n + 1
-							local entries = try('rpush', key .. '-history', popped)
-							if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
-								library(stamp, now).trim_history(key .. '-history', entries, cap)
+							local entries
+							do
+								local length = try('rpush', key .. '-history', popped)
+								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+									library(stamp, now).trim_history(key .. '-history', length, cap)
+								end
+								entries = length
 							end
 							if entries ~= 2 or string.find(jid, '-', 1, true) then
 								library(stamp, now).read_rest(jid, key, job, popped, cap)
@@ -8113,15 +7116,19 @@ elseif command == 'reserve' then
 										short = short + 1
 									else
 										local name
-										if seconds < 60 then
-											name = 's' .. math.floor(seconds)
-										elseif seconds < 3600 then
-											name = 'm' .. math.floor(seconds / 60)
-										elseif seconds < 86400 then
-											name = 'h' .. math.floor(seconds / 3600)
-										else
+										repeat
+											if seconds < 60 then
+												name = 's' .. math.floor(seconds)
+												break
+											elseif seconds < 3600 then
+												name = 'm' .. math.floor(seconds / 60)
+												break
+											elseif seconds < 86400 then
+												name = 'h' .. math.floor(seconds / 3600)
+												break
+											end
 											name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-										end
+										until true
 										if not seen[name] then
 											fields[#fields + 1] = name
 										end
@@ -8164,7 +7171,7 @@ elseif command == 'reserve' then
 							library(stamp, now).begin_day('wait', day, queue)
 						end
 					end
-					local tracked = its.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or none
+					local tracked = its.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or var.none
 					for i = 1, n do
 						if tracked[i] then
 							try('publish', prefix .. 'popped', some[i])
@@ -8204,15 +7211,16 @@ elseif command == 'reserve' then
 		local coming, horizon = {}, now + ask.poll
 		for i = 1, #ask.queues do
 			local queue = ask.queues[i]
-			for _, part in ipairs(is_open(ask, i) and {'scheduled', 'recur', 'locks'} or none) do
+			for _, part in ipairs(is_open(ask, i) and {'scheduled', 'recur', 'locks'} or var.none) do
 				local due
 				do
 					local last = part == 'scheduled' and '+inf' or string.format('%.17g', horizon)
 					local found = try('zrangebyscore', prefix .. 'q:' .. queue .. '-' .. part, '(' .. stamp, last, 'WITHSCORES', 'LIMIT', 0, 1)
-					due = tonumber(found[2])
-					if due and due > horizon then
-						due = library(stamp, now).try_parked(found[1], queue) and now
+					local due2 = tonumber(found[2])
+					if due2 and due2 > horizon then
+						due2 = library(stamp, now).try_parked(found[1], queue) and now
 					end
+					due = due2
 				end
 				if due then
 					coming[#coming + 1] = {due = due, queue = queue}
@@ -8229,9 +7237,13 @@ elseif command == 'reserve' then
 	end
 	local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
 	local NAMES_AND_MORE = ' ' .. NAMES
-	local worker = ARGV[3]
-	if not worker then
-		library(stamp, now).reject('Reserve', 'Arg "worker" missing')
+	local worker
+	do
+		local text = ARGV[3]
+		if not text then
+			library(stamp, now).reject_missing('Reserve', 'worker')
+		end
+		worker = text
 	end
 	if string.byte(worker) == 1 then
 		library(stamp, now).reject('Reserve', 'Arg "worker" begins with the byte 1, like a list of queues')
@@ -8241,31 +7253,31 @@ elseif command == 'reserve' then
 		local count, poll = whole('Reserve', 'count', ARGV[4]), number('Reserve', 'poll', ARGV[5])
 		local last = 6 + whole('Reserve', 'n', ARGV[6])
 		local given
-		do
+		repeat
 			local found = {}
 			if last < 7 then
 				given = found
-			else
-				if (last - 7) % 2 == 0 or last > #ARGV then
-					library(stamp, now).reject('Reserve', 'Odd number of additional args')
-				end
-				for i = 7, last, 2 do
-					found[ARGV[i]] = ARGV[i + 1]
-				end
-				given = found
+				break
 			end
-		end
+			if (last - 7) % 2 == 0 or last > #ARGV then
+				library(stamp, now).reject('Reserve', 'Odd number of additional args')
+			end
+			for i = 7, last, 2 do
+				found[ARGV[i]] = ARGV[i + 1]
+			end
+			given = found
+		until true
 		local queues, list
-		do
+		repeat
 			local first = last + 1
 			if first == #ARGV then
 				queues, list = {named('Reserve', 'queue', ARGV[first])}, ARGV[first]
-			else
-				queues, list = library(stamp, now).read_many(first)
+				break
 			end
-		end
+			queues, list = library(stamp, now).read_many(first)
+		until true
 		local order, seconds = given.order or 'ordered', false
-		local cursor, owed = 0, none
+		local cursor, owed = 0, var.none
 		if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' and order ~= 'weighted' then
 			library(stamp, now).reject('Reserve', 'Unknown order "' .. order .. '"')
 		end
@@ -8280,7 +7292,7 @@ elseif command == 'reserve' then
 				library(stamp, now).reject('Reserve', 'Arg "lock" is negative: ' .. given.lock)
 			end
 		end
-		ask = {worker = worker, owner = given.owner and named('Reserve', 'owner', given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, sums = order == 'weighted' and library(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false, kept = false}
+		ask = {worker = worker, owner = given.owner and named('Reserve', 'owner', given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, sums = order == 'weighted' and library(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = var.none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false, kept = false}
 	end
 	if may_run and not may_run('publish', prefix .. 'log', '') then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
@@ -8363,16 +7375,18 @@ elseif command == 'reserve' then
 		local wanted, direct = ask.limit, ask.count
 		local start = #out
 		local lost, more
-		if not ask.known then
-			lost, more = open_one(ask, 1, wanted, direct)
-		else
+		repeat
+			if not ask.known then
+				lost, more = open_one(ask, 1, wanted, direct)
+				break
+			end
 			local fine, expired, more2 = pcall(open_one, ask, 1, wanted, direct)
 			if fine then
 				lost, more = expired, more2
-			else
-				lost, more = none, 0
+				break
 			end
-		end
+			lost, more = var.none, 0
+		until true
 		if #lost > 0 then
 			more = more + library(stamp, now).take_lost(ask, 1, lost, out)
 		end
@@ -8397,16 +7411,18 @@ elseif command == 'reserve' then
 			local wanted, direct = ask.limit, ask.count
 			local start = #out
 			local lost, more
-			if not ask.known then
-				lost, more = open_one(ask, 1, wanted, direct)
-			else
+			repeat
+				if not ask.known then
+					lost, more = open_one(ask, 1, wanted, direct)
+					break
+				end
 				local fine, expired, more2 = pcall(open_one, ask, 1, wanted, direct)
 				if fine then
 					lost, more = expired, more2
-				else
-					lost, more = none, 0
+					break
 				end
-			end
+				lost, more = var.none, 0
+			until true
 			if #lost > 0 then
 				more = more + library(stamp, now).take_lost(ask, 1, lost, out)
 			end
@@ -8427,28 +7443,32 @@ elseif command == 'reserve' then
 	end
 	ask.left = ask.left or var.droppable <= 0
 	if var.met_limits then
-		local kept = false
-		for _, limit in ipairs(var.met_limits or none) do
-			if #limit.held > 500 then
-				local key, list = prefix .. 'x:limit:' .. limit.name .. ':held', limit.held
-				for from = 1, #list, 1000 do
-					try('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+		local kept
+		do
+			local kept2 = false
+			for _, limit in ipairs(var.met_limits or var.none) do
+				if #limit.held > 500 then
+					local key, list = prefix .. 'x:limit:' .. limit.name .. ':held', limit.held
+					for from = 1, #list, 1000 do
+						try('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+					end
+				elseif limit.held[1] then
+					try('zadd', prefix .. 'x:limit:' .. limit.name .. ':held', unpack(limit.held))
 				end
-			elseif limit.held[1] then
-				try('zadd', prefix .. 'x:limit:' .. limit.name .. ':held', unpack(limit.held))
+				if limit.rate > 0 then
+					library(stamp, now).note_starts(limit, limit.noted)
+				end
+				if limit.passed then
+					try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
+				end
+				if (limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0) and try('exists', prefix .. 'x:limit:' .. limit.name .. ':wait') == 1 then
+					library(stamp, now).return_parked(limit)
+				end
+				kept2 = kept2 or limit.kept
 			end
-			if limit.rate > 0 then
-				library(stamp, now).note_starts(limit, limit.noted)
-			end
-			if limit.passed then
-				try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
-			end
-			if (limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0) and try('exists', prefix .. 'x:limit:' .. limit.name .. ':wait') == 1 then
-				library(stamp, now).return_parked(limit)
-			end
-			kept = kept or limit.kept
+			var.met_limits = nil
+			kept = kept2
 		end
-		var.met_limits = nil
 		ask.kept = ask.kept or kept
 	end
 	if #out < ask.count and (var.has_filled or ask.handled and library(stamp, now).has_more_due(ask)) then
@@ -8462,38 +7482,39 @@ elseif command == 'reserve' then
 	local listeners = 2
 	if #out < ask.count and not ask.left then
 		do
-			local wait2, claimed4
+			local wait3, claimed4
 			do
-				local coming = ask.quiet and none or coming_due(ask)
-				wait2, claimed4 = ask.poll, ''
+				local coming = ask.quiet and var.none or coming_due(ask)
+				local wait2, queue = ask.poll, ''
 				for i = 1, #coming do
 					local claimed3
-					do
+					repeat
 						local queue, due, worker = coming[i].queue, coming[i].due, ask.worker
 						local claimed2
-						do
+						repeat
 							local held = try('get', prefix .. 'x:due:' .. queue)
 							if type(held) ~= 'string' then
 								claimed2 = false
-							else
-								local until_then, holder = string.match(held, '^(%S+) (.*)$')
-								local at = tonumber(until_then)
-								claimed2 = at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
+								break
 							end
-						end
+							local until_then, holder = string.match(held, '^(%S+) (.*)$')
+							local at = tonumber(until_then)
+							claimed2 = at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
+						until true
 						if claimed2 then
 							claimed3 = false
-						else
-							local ttl = math.ceil((due - now) * 1000) + 1000
-							call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
-							claimed3 = true
+							break
 						end
-					end
+						local ttl = math.ceil((due - now) * 1000) + 1000
+						call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
+						claimed3 = true
+					until true
 					if claimed3 then
-						wait2, claimed4 = math.max(coming[i].due - now, 0.001), coming[i].queue
+						wait2, queue = math.max(coming[i].due - now, 0.001), coming[i].queue
 						break
 					end
 				end
+				wait3, claimed4 = wait2, queue
 			end
 			if ask.claim ~= '' and ask.claim ~= claimed4 and library(stamp, now).drop_claim(ask) then
 				library(stamp, now).wake(ask.claim)
@@ -8529,7 +7550,7 @@ elseif command == 'reserve' then
 			if again and ask.polls then
 				library(stamp, now).note_looked(ask)
 			end
-			wait, claimed, polled = wait2, claimed4, again
+			wait, claimed, polled = wait3, claimed4, again
 		end
 		if not ask.brief then
 			listeners, listens = count_listeners(worker)
@@ -8563,7 +7584,6 @@ elseif command == 'reserve' then
 	return reply
 elseif command == 'put.many' then
 	var = {none = {}}
-	local none = var.none
 	local function options(area, first, last)
 		local found = {}
 		if last < first then
@@ -8578,12 +7598,20 @@ elseif command == 'put.many' then
 		return found
 	end
 	local function whole(area, name, text)
-		local amount = tonumber(text)
-		if not amount or amount - amount ~= 0 then
-			library(stamp, now).reject_number(area, name, text)
-		end
-		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			library(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+		local amount
+		do
+			local value
+			do
+				local n = tonumber(text)
+				if not n or n - n ~= 0 then
+					library(stamp, now).reject_number(area, name, text)
+				end
+				value = n
+			end
+			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+				library(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+			end
+			amount = value
 		end
 		if amount < 0 then
 			library(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
@@ -8605,9 +7633,13 @@ elseif command == 'put.many' then
 				plain = false
 			end
 		end
-		local existing = 0
-		for from = 1, #keys, 1000 do
-			existing = existing + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+		local existing
+		do
+			local count = 0
+			for from = 1, #keys, 1000 do
+				count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+			end
+			existing = count
 		end
 		local tracked, known_empty = false, false
 		if existing > 0 then
@@ -8639,7 +7671,7 @@ elseif command == 'put.many' then
 						first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
 					end
 					local digits = first and #group > 1 and string.sub(first, 4) + 0
-					local work, n = none, 0
+					local work, n = var.none, 0
 					for i = 1, #group do
 						local item = group[i]
 						if item.waits then
@@ -8693,7 +7725,7 @@ elseif command == 'put.many' then
 							library(stamp, now).add_tags(item.jid, item.tags, 1)
 							tags = cjson.encode(item.tags)
 						end
-						call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
+						call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
 						if item.waits then
 							library(stamp, now).keep_delay(key, item.delay, item.checked)
 						end
@@ -8739,13 +7771,16 @@ elseif command == 'put.many' then
 					end
 				end
 				if idle2 and #group == 1 and group[1].delay == 0 then
-					local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
-					if name then
+					repeat
+						local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
+						if not name then
+							break
+						end
 						local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
 						if woken == 0 or type(woken) ~= 'number' then
 							library(stamp, now).wake(queue)
 						end
-					end
+					until true
 				elseif idle2 then
 					library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
 				end
@@ -8766,12 +7801,12 @@ elseif command == 'put.many' then
 	local at, n = 5, 0
 	local function add(queue, jid, klass, data, delay, first, last)
 		local item
-		do
+		repeat
 			local checked2 = checked
 			if not klass then
 				library(stamp, now).reject('Put', 'Arg "klass" missing')
 			end
-			local given, before = none, nil
+			local given, before = var.none, nil
 			if last == first + 1 and ARGV[first] == 'new' then
 				checked2 = 'new'
 			elseif last >= first then
@@ -8796,20 +7831,20 @@ elseif command == 'put.many' then
 			do
 				local text = jid ~= '' and jid
 				if not text then
-					library(stamp, now).reject('Put', 'Arg "jid" missing')
+					library(stamp, now).reject_missing('Put', 'jid')
 				end
 			end
-			if given == none then
+			if given == var.none then
 				item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked2 or false, key = false, state = false}
-			else
-				local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked2 or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
-				if not before then
-					library(stamp, now).add_given(puts, job, given)
-					library(stamp, now).note_options(puts, job, delay, first, last)
-				end
-				item = job
+				break
 			end
-		end
+			local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked2 or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
+			if not before then
+				library(stamp, now).add_given(puts, job, given)
+				library(stamp, now).note_options(puts, job, delay, first, last)
+			end
+			item = job
+		until true
 		if seen[jid] then
 			library(stamp, now).raise('Put', library(stamp, now).named_twice(jid))
 		end
@@ -8827,7 +7862,7 @@ elseif command == 'put.many' then
 				local text = queue
 				local text2 = text ~= '' and text
 				if not text2 then
-					library(stamp, now).reject('Queue', 'no queue name provided')
+					library(stamp, now).reject_missing('Queue', 'queue')
 				end
 				queue = text2
 			end
@@ -8836,28 +7871,28 @@ elseif command == 'put.many' then
 		if agree then
 			local klass, delay, first = ARGV[at + 1], ARGV[at + 2], at + 4
 			local last
-			do
+			repeat
 				local i = at + 3
 				if ARGV[i] == '0' then
 					last = i
-				else
-					last = i + whole('Put', 'n', ARGV[i])
+					break
 				end
-			end
+				last = i + whole('Put', 'n', ARGV[i])
+			until true
 			for i = last + 1, #ARGV, 2 do
 				add(queue, ARGV[i], klass, ARGV[i + 1], delay, first, last)
 			end
 			at = #ARGV + 1
 		else
 			local last
-			do
+			repeat
 				local i = at + 5
 				if ARGV[i] == '0' then
 					last = i
-				else
-					last = i + whole('Put', 'n', ARGV[i])
+					break
 				end
-			end
+				last = i + whole('Put', 'n', ARGV[i])
+			until true
 			add(queue, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], at + 6, last)
 			at = last + 1
 		end
@@ -8866,7 +7901,7 @@ elseif command == 'put.many' then
 		library(stamp, now).reject('Put', 'More than 1000 jobs')
 	end
 	if n > 0 then
-		puts.groups = several and library(stamp, now).grouped(items) or {items}
+		puts.groups = several and library(stamp, now).group_by_queue(items) or {items}
 		local left = once and library(stamp, now).put_once(puts) or not once and put(puts)
 		if left and left[1] then
 			return left
@@ -8875,7 +7910,6 @@ elseif command == 'put.many' then
 	return
 elseif command == 'put' then
 	var = {none = {}}
-	local none = var.none
 	local function options(area, first, last)
 		local found = {}
 		if last < first then
@@ -8895,18 +7929,18 @@ elseif command == 'put' then
 			local text = ARGV[3 + 1]
 			local text2 = text ~= '' and text
 			if not text2 then
-				library(stamp, now).reject('Queue', 'no queue name provided')
+				library(stamp, now).reject_missing('Queue', 'queue')
 			end
 			queue = text2
 		end
 		local puts = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
 		local item
-		do
+		repeat
 			local jid, klass, data, delay, first, last, checked = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5], 3 + 6, #ARGV
 			if not klass then
 				library(stamp, now).reject('Put', 'Arg "klass" missing')
 			end
-			local given, before = none, nil
+			local given, before = var.none, nil
 			if last == first + 1 and ARGV[first] == 'new' then
 				checked = 'new'
 			elseif last >= first then
@@ -8931,20 +7965,20 @@ elseif command == 'put' then
 			do
 				local text = jid ~= '' and jid
 				if not text then
-					library(stamp, now).reject('Put', 'Arg "jid" missing')
+					library(stamp, now).reject_missing('Put', 'jid')
 				end
 			end
-			if given == none then
+			if given == var.none then
 				item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
-			else
-				local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
-				if not before then
-					library(stamp, now).add_given(puts, job, given)
-					library(stamp, now).note_options(puts, job, delay, first, last)
-				end
-				item = job
+				break
 			end
-		end
+			local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
+			if not before then
+				library(stamp, now).add_given(puts, job, given)
+				library(stamp, now).note_options(puts, job, delay, first, last)
+			end
+			item = job
+		until true
 		puts.items[1], puts.groups[1] = item, puts.items
 		local left
 		do
@@ -8962,9 +7996,13 @@ elseif command == 'put' then
 					plain = false
 				end
 			end
-			local existing = 0
-			for from = 1, #keys, 1000 do
-				existing = existing + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+			local existing
+			do
+				local count = 0
+				for from = 1, #keys, 1000 do
+					count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+				end
+				existing = count
 			end
 			local tracked, known_empty = false, false
 			if existing > 0 then
@@ -8975,8 +8013,9 @@ elseif command == 'put' then
 				known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
 				plain = plain and existing == (known_empty and 1 or 0)
 			end
+			local found
 			if not plain then
-				left = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
+				found = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
 			end
 			for g = 1, #groups do
 				if groups[g][1] then
@@ -8995,7 +8034,7 @@ elseif command == 'put' then
 							first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
 						end
 						local digits = first and #group > 1 and string.sub(first, 4) + 0
-						local work, n = none, 0
+						local work, n = var.none, 0
 						for i = 1, #group do
 							local item = group[i]
 							if item.waits then
@@ -9049,7 +8088,7 @@ elseif command == 'put' then
 								library(stamp, now).add_tags(item.jid, item.tags, 1)
 								tags = cjson.encode(item.tags)
 							end
-							call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or none))
+							call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
 							if item.waits then
 								library(stamp, now).keep_delay(key, item.delay, item.checked)
 							end
@@ -9095,13 +8134,16 @@ elseif command == 'put' then
 						end
 					end
 					if idle2 and #group == 1 and group[1].delay == 0 then
-						local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
-						if name then
+						repeat
+							local name = try('zrange', prefix .. 'x:idle:' .. queue, '0', '0')[1]
+							if not name then
+								break
+							end
 							local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
 							if woken == 0 or type(woken) ~= 'number' then
 								library(stamp, now).wake(queue)
 							end
-						end
+						until true
 					elseif idle2 then
 						library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
 					end
@@ -9113,6 +8155,7 @@ elseif command == 'put' then
 			if puts.mortal then
 				library(stamp, now).enter_lives(items)
 			end
+			left = found
 		end
 		if left and left[1] then
 			return {left[1][2], left[1][3]}
@@ -9172,39 +8215,38 @@ elseif command == 'pop' then
 				end
 				for i = 1, n do
 					local object
-					do
+					repeat
 						local text = list[i]
 						local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
 						if when then
 							object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-						else
-							when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-							if when then
-								object = '{"when":' .. when .. ',"what":' .. what .. '}'
-							else
-								object = library(stamp, now).unusual_entry(text)
-							end
+							break
 						end
-					end
+						when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+						if when then
+							object = '{"when":' .. when .. ',"what":' .. what .. '}'
+							break
+						end
+						object = library(stamp, now).unusual_entry(text)
+					until true
 					list[i] = object
 				end
 				history = joined(list)
 			end
 			local related_jobs
-			do
+			repeat
 				local dependents = prefix .. 'j:' .. jid .. '-dependents'
 				local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
 				if call('exists', dependents, dependencies) > 0 then
 					related_jobs = library(stamp, now).sets_json(jid)
-				else
-					related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+					break
 				end
-			end
+				related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+			until true
 			return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 		end
 	end
 	local large_text = 0
-	local none = var.none
 	local function are_short(durations)
 		for i = 1, #durations do
 			if durations[i] < 0 or durations[i] >= 1 then
@@ -9213,23 +8255,39 @@ elseif command == 'pop' then
 		end
 		return true
 	end
-	local queue = ARGV[3]
-	if not queue then
-		library(stamp, now).reject('Queue', 'no queue name provided')
+	local queue
+	do
+		local text = ARGV[3]
+		if not text then
+			library(stamp, now).reject_missing('Queue', 'queue')
+		end
+		queue = text
 	end
-	local worker = ARGV[4]
-	if not worker then
-		library(stamp, now).reject('Pop', 'Arg "worker" missing')
+	local worker
+	do
+		local text = ARGV[4]
+		if not text then
+			library(stamp, now).reject_missing('Pop', 'worker')
+		end
+		worker = text
 	end
 	local count
 	do
 		local text = ARGV[5]
-		local amount = tonumber(text)
-		if not amount or amount - amount ~= 0 then
-			library(stamp, now).reject_number('Pop', 'count', text)
-		end
-		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			library(stamp, now).reject('Pop', 'Arg "count" is not a whole number: ' .. text)
+		local amount
+		do
+			local value
+			do
+				local n = tonumber(text)
+				if not n or n - n ~= 0 then
+					library(stamp, now).reject_number('Pop', 'count', text)
+				end
+				value = n
+			end
+			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+				library(stamp, now).reject('Pop', 'Arg "count" is not a whole number: ' .. text)
+			end
+			amount = value
 		end
 		if amount < 0 then
 			library(stamp, now).reject('Pop', 'Arg "count" is negative: ' .. text)
@@ -9246,13 +8304,14 @@ elseif command == 'pop' then
 		local heartbeat
 		do
 			local own, general = values[1], values[2]
-			heartbeat = own and tonumber(own)
-			if not heartbeat or heartbeat - heartbeat ~= 0 then
-				heartbeat = general and tonumber(general)
+			local seconds = own and tonumber(own)
+			if not seconds or seconds - seconds ~= 0 then
+				seconds = general and tonumber(general)
 			end
-			if not heartbeat or heartbeat - heartbeat ~= 0 then
-				heartbeat = 60
+			if not seconds or seconds - seconds ~= 0 then
+				seconds = 60
 			end
+			heartbeat = seconds
 		end
 		settings = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
 	end
@@ -9274,7 +8333,7 @@ elseif command == 'pop' then
 		end
 		show, at_once, var.most_bytes, var.droppable = timed_json, 50, 2097152, 60
 	end
-	do
+	repeat
 		local wanted = count
 		if settings.max_concurrency > 0 then
 			local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
@@ -9282,15 +8341,15 @@ elseif command == 'pop' then
 		end
 		if settings.max_rate and wanted > 0 then
 			count = library(stamp, now).allowed_by_rate(queue, settings, wanted)
-		else
-			count = wanted
+			break
 		end
-	end
+		count = wanted
+	until true
 	if count > 0 then
 		settings.most = count
 		local run
 		local jids
-		do
+		repeat
 			local wanted = math.min(count, at_once)
 			local lost, recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0, false, false
 			if settings.tracked then
@@ -9298,11 +8357,11 @@ elseif command == 'pop' then
 			end
 			if lost or recur or scheduled then
 				jids = library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
-			else
-				jids = none
+				break
 			end
-		end
-		is_left = settings.left or jids ~= none and at_once < count
+			jids = var.none
+		until true
+		is_left = settings.left or jids ~= var.none and at_once < count
 		while jids do
 			do
 				local jids2, show2, run2 = jids, show, run
@@ -9332,7 +8391,7 @@ elseif command == 'pop' then
 							local key = prefix .. 'j:' .. some[i]
 							local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
 							local stored, size = job[9], #(job[6] or '')
-							if stored and run2 and settings.direct and #out + i > settings.direct and string.find(stored, '^%a*c') ~= nil then
+							if stored and run2 and settings.direct and #out + i > settings.direct and (string.find(stored, '^%a*c') ~= nil) then
 								count, passed = i - 1, true
 								break
 							end
@@ -9398,9 +8457,13 @@ elseif command == 'pop' then
 								library(stamp, now).put_aside(queue, jid, job, run2)
 							elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 								n = n + 1
-								local entries = try('rpush', key .. '-history', popped)
-								if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
-									library(stamp, now).trim_history(key .. '-history', entries, cap)
+								local entries
+								do
+									local length = try('rpush', key .. '-history', popped)
+									if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+										library(stamp, now).trim_history(key .. '-history', length, cap)
+									end
+									entries = length
 								end
 								if entries ~= 2 or string.find(jid, '-', 1, true) then
 									library(stamp, now).read_rest(jid, key, job, popped, cap)
@@ -9459,15 +8522,19 @@ elseif command == 'pop' then
 											short = short + 1
 										else
 											local name
-											if seconds < 60 then
-												name = 's' .. math.floor(seconds)
-											elseif seconds < 3600 then
-												name = 'm' .. math.floor(seconds / 60)
-											elseif seconds < 86400 then
-												name = 'h' .. math.floor(seconds / 3600)
-											else
+											repeat
+												if seconds < 60 then
+													name = 's' .. math.floor(seconds)
+													break
+												elseif seconds < 3600 then
+													name = 'm' .. math.floor(seconds / 60)
+													break
+												elseif seconds < 86400 then
+													name = 'h' .. math.floor(seconds / 3600)
+													break
+												end
 												name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-											end
+											until true
 											if not seen[name] then
 												fields[#fields + 1] = name
 											end
@@ -9510,7 +8577,7 @@ elseif command == 'pop' then
 								library(stamp, now).begin_day('wait', day, queue)
 							end
 						end
-						local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or none
+						local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or var.none
 						for i = 1, n do
 							if tracked[i] then
 								try('publish', prefix .. 'popped', some[i])
@@ -9554,13 +8621,21 @@ elseif command == 'pop' then
 	end
 	return joined(out)
 elseif command == 'heartbeat' then
-	local jid = ARGV[3]
-	if not jid then
-		library(stamp, now).reject('Job', 'no jid provided')
+	local jid
+	do
+		local text = ARGV[3]
+		if not text then
+			library(stamp, now).reject_missing('Job', 'jid')
+		end
+		jid = text
 	end
-	local worker = ARGV[4]
-	if not worker then
-		library(stamp, now).reject('Heartbeat', 'Arg "worker" missing')
+	local worker
+	do
+		local text = ARGV[4]
+		if not text then
+			library(stamp, now).reject_missing('Heartbeat', 'worker')
+		end
+		worker = text
 	end
 	local data = ARGV[5]
 	local since = ARGV[6] ~= '' and ARGV[6]
@@ -9590,12 +8665,13 @@ elseif command == 'heartbeat' then
 	local seconds
 	do
 		local stored = job[5]
+		local seconds3
 		if stored then
 			local ok, values = pcall(cjson.decode, string.match(stored, '^%a*l%a*|(.*)$') or '')
 			local seconds2 = ok and type(values) == 'table' and tonumber(values.l) or 0
-			seconds = seconds2 > 0 and seconds2 < math.huge and seconds2 or nil
+			seconds3 = seconds2 > 0 and seconds2 < math.huge and seconds2 or nil
 		end
-		if not seconds then
+		if not seconds3 then
 			local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
 			local own, general = config[1], config[2]
 			local seconds2 = own and tonumber(own)
@@ -9605,8 +8681,9 @@ elseif command == 'heartbeat' then
 			if not seconds2 or seconds2 - seconds2 ~= 0 then
 				seconds2 = 60
 			end
-			seconds = seconds2
+			seconds3 = seconds2
 		end
+		seconds = seconds3
 	end
 	local text
 	repeat
@@ -9639,17 +8716,25 @@ elseif command == 'finish' then
 	var = {none = {}, releasable = math.huge}
 	local function required(area, name, text)
 		if not text then
-			library(stamp, now).reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
+			library(stamp, now).reject_missing(area, name)
 		end
 		return text
 	end
 	local function whole(area, name, text)
-		local amount = tonumber(text)
-		if not amount or amount - amount ~= 0 then
-			library(stamp, now).reject_number(area, name, text)
-		end
-		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			library(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+		local amount
+		do
+			local value
+			do
+				local n = tonumber(text)
+				if not n or n - n ~= 0 then
+					library(stamp, now).reject_number(area, name, text)
+				end
+				value = n
+			end
+			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+				library(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+			end
+			amount = value
 		end
 		if amount < 0 then
 			library(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
@@ -9658,7 +8743,6 @@ elseif command == 'finish' then
 	end
 	local frees_limits
 	local has_ending
-	local none = var.none
 	local function finite(text, default)
 		local n = text and tonumber(text)
 		if n and n - n == 0 then
@@ -9739,14 +8823,15 @@ elseif command == 'finish' then
 								local text = job[7]
 								local letters = string.match(text, '^%a+') or ''
 								var.met_letters = var.met_letters or {}
-								has = var.met_letters[letters]
-								if not has then
-									has = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
+								local found = var.met_letters[letters]
+								if not found then
+									found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
 									for letter in string.gmatch(letters, '%a') do
-										has[letter] = true
+										found[letter] = true
 									end
-									var.met_letters[letters] = has
+									var.met_letters[letters] = found
 								end
+								has = found
 							end
 							item.stored, frees_limits = job[7], frees_limits or has.c
 							has_ending = has_ending or has.ending
@@ -9777,7 +8862,7 @@ elseif command == 'finish' then
 		end
 		local queues
 		do
-			local groups, found = {{queue = owned[1].queue, items = owned, jids = none, ran = none}}, nil
+			local groups, found = {{queue = owned[1].queue, items = owned, jids = var.none, ran = var.none}}, nil
 			for i = 2, #owned do
 				local queue = owned[i].queue
 				if not found and queue ~= groups[1].queue then
@@ -9798,39 +8883,42 @@ elseif command == 'finish' then
 				local jids, durations
 				do
 					local items = groups[i].items
-					jids, durations = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+					local ids, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
 					local began, time
 					for i2 = 1, #items do
 						local item = items[i2]
 						if item.began ~= began or i2 == 1 then
 							began, time = item.began, finite(item.began, now)
 						end
-						jids[i2], durations[i2] = item.jid, now - time
+						ids[i2], ran[i2] = item.jid, now - time
 					end
+					jids, durations = ids, ran
 				end
 				groups[i].jids, groups[i].ran = jids, durations
 			end
 			queues = groups
 		end
 		local config
-		if not queues[2] then
-			config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
-		else
+		repeat
+			if not queues[2] then
+				config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
+				break
+			end
 			local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
 			for i = 1, #queues do
 				fields[3 + i] = queues[i].queue .. '-max-concurrency'
 			end
 			config = try('hmget', prefix .. 'config', unpack(fields))
-		end
+		until true
 		local cap = finite(config[3], 100)
 		local special = any_dependents(owned, prefix .. 'tracked')
 		for i = 1, #queues do
 			do
 				local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
 				if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
-					for i4 = 1, #jids do
+					for i2 = 1, #jids do
 						do
-							local jid = jids[i4]
+							local jid = jids[i2]
 							try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
 							try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
 							try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
@@ -9847,21 +8935,25 @@ elseif command == 'finish' then
 				else
 					do
 						local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-						for i2 = 1, #ran do
-							local seconds = ran[i2]
+						for i3 = 1, #ran do
+							local seconds = ran[i3]
 							if seconds >= 0 and seconds < 1 then
 								short = short + 1
 							else
 								local name
-								if seconds < 60 then
-									name = 's' .. math.floor(seconds)
-								elseif seconds < 3600 then
-									name = 'm' .. math.floor(seconds / 60)
-								elseif seconds < 86400 then
-									name = 'h' .. math.floor(seconds / 3600)
-								else
+								repeat
+									if seconds < 60 then
+										name = 's' .. math.floor(seconds)
+										break
+									elseif seconds < 3600 then
+										name = 'm' .. math.floor(seconds / 60)
+										break
+									elseif seconds < 86400 then
+										name = 'h' .. math.floor(seconds / 3600)
+										break
+									end
 									name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-								end
+								until true
 								if not seen[name] then
 									fields[#fields + 1] = name
 								end
@@ -9883,8 +8975,8 @@ elseif command == 'finish' then
 				if fresh then
 					mean, vk = 0, 0
 				end
-				for i5 = 1, #ran do
-					local value, before = ran[i5], mean
+				for i4 = 1, #ran do
+					local value, before = ran[i4], mean
 					total = total + 1
 					mean = mean + (value - mean) / total
 					vk = vk + (value - mean) * (value - before)
@@ -9894,9 +8986,9 @@ elseif command == 'finish' then
 				else
 					local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
 					local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-					for i3 = 4, #asked2 do
-						update[2 * i3 - 1] = asked2[i3]
-						update[2 * i3] = string.format('%d', finite(values2[i3], 0) + counts2[asked2[i3]])
+					for i5 = 4, #asked2 do
+						update[2 * i5 - 1] = asked2[i5]
+						update[2 * i5] = string.format('%d', finite(values2[i5], 0) + counts2[asked2[i5]])
 					end
 					try('hset', key, unpack(update))
 				end
@@ -9925,10 +9017,11 @@ elseif command == 'finish' then
 			local entries
 			do
 				local key = item.key
-				entries = try('rpush', key .. '-history', done)
-				if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
-					library(stamp, now).trim_history(key .. '-history', entries, cap)
+				local length = try('rpush', key .. '-history', done)
+				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+					library(stamp, now).trim_history(key .. '-history', length, cap)
 				end
+				entries = length
 			end
 			if entries == 1 then
 				library(stamp, now).adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
@@ -9961,13 +9054,18 @@ elseif command == 'finish' then
 		if #finished > 0 then
 			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
 			if #kept > 0 then
-				local keep_seconds, keep_count = config[1], config[2]
-				local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
-				for i = 2, #kept do
-					scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
-				end
-				if type(try('zadd', completed, unpack(scored))) == 'table' then
-				elseif command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48 then
+				repeat
+					local keep_seconds, keep_count = config[1], config[2]
+					local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
+					for i = 2, #kept do
+						scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
+					end
+					if type(try('zadd', completed, unpack(scored))) == 'table' then
+						break
+					end
+					if not (command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48) then
+						break
+					end
 					local before
 					repeat
 						local seconds = -finite(keep_seconds, 604800)
@@ -9984,7 +9082,7 @@ elseif command == 'finish' then
 					if excess > 0 or call('zcount', completed, '0', before) > 0 then
 						library(stamp, now).prune(before, excess, 100 + #kept)
 					end
-				end
+				until true
 			end
 			local items = finished
 			local queue, suffix
@@ -10020,32 +9118,32 @@ elseif command == 'finish' then
 				if stored and item.anybody then
 					library(stamp, now).leave_limits(item.jid, stored)
 				elseif stored then
-					local its = seen[stored] or none
-					if its == none and string.find(stored, '^%a*c') ~= nil then
-						do
+					local its = seen[stored] or var.none
+					if its == var.none and (string.find(stored, '^%a*c') ~= nil) then
+						repeat
 							local _, values
-							do
+							repeat
 								local letters, body = string.match(stored or '', '^(%a+)|(.*)$')
 								local ok, values2 = pcall(cjson.decode, body or '')
 								if ok and type(values2) == 'table' then
 									_, values = letters, values2
-								else
-									_, values = '', {}
+									break
 								end
-							end
+								_, values = '', {}
+							until true
 							local listed = values.c
 							if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
 								its = listed
-							else
-								local found, seen = {}, {}
-								for _, name in ipairs(type(listed) == 'table' and listed or none) do
-									if type(name) == 'string' and not seen[name] and #found < 8 then
-										seen[name], found[#found + 1] = true, name
-									end
-								end
-								its = found
+								break
 							end
-						end
+							local found, seen = {}, {}
+							for _, name in ipairs(type(listed) == 'table' and listed or var.none) do
+								if type(name) == 'string' and not seen[name] and #found < 8 then
+									seen[name], found[#found + 1] = true, name
+								end
+							end
+							its = found
+						until true
 						seen[stored] = its
 					end
 					for at = 1, #its do
@@ -10066,7 +9164,6 @@ elseif command == 'finish' then
 		end
 	end
 	local worker = required('Finish', 'worker', ARGV[3])
-	var.worker = worker
 	local function read_item(at)
 		local jid = required('Finish', 'jid', ARGV[at + 1])
 		local queue = required('Finish', 'queue', ARGV[at + 2])
@@ -10083,7 +9180,7 @@ elseif command == 'finish' then
 			return item, first
 		end
 		local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-		library(stamp, now).read_details(item, ARGV[at], first, last)
+		library(stamp, now).read_outcome(item, ARGV[at], first, last)
 		return item, last + 1
 	end
 	local items, completed, brief = {}, 0, true
@@ -10116,7 +9213,7 @@ elseif command == 'finish' then
 		complete(worker, items)
 	else
 		complete(worker, library(stamp, now).to_complete(items))
-		library(stamp, now).give(items)
+		library(stamp, now).give_each(worker, items)
 	end
 	local outcomes = items[2] and {unpack(items)} or {false}
 	for i = 1, n do
@@ -10128,7 +9225,7 @@ elseif command == 'finish' then
 		end
 		brief = brief and item.state == 'complete'
 	end
-	return brief and none or outcomes
+	return brief and var.none or outcomes
 elseif command == 'fail' then
 	local function not_owned(area, jid, owner, state, worker, time, since)
 		if state ~= 'running' then
@@ -10176,17 +9273,29 @@ elseif command == 'fail' then
 	local function entry(at, what, details)
 		return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 	end
-	local jid = ARGV[3]
-	if not jid then
-		library(stamp, now).reject('Job', 'no jid provided')
+	local jid
+	do
+		local text = ARGV[3]
+		if not text then
+			library(stamp, now).reject_missing('Job', 'jid')
+		end
+		jid = text
 	end
-	local worker = ARGV[4]
-	if not worker then
-		library(stamp, now).reject('Fail', 'Arg "worker" missing')
+	local worker
+	do
+		local text = ARGV[4]
+		if not text then
+			library(stamp, now).reject_missing('Fail', 'worker')
+		end
+		worker = text
 	end
-	local group = ARGV[5]
-	if not group then
-		library(stamp, now).reject('Fail', 'Arg "group" missing')
+	local group
+	do
+		local text = ARGV[5]
+		if not text then
+			library(stamp, now).reject_missing('Fail', 'group')
+		end
+		group = text
 	end
 	local message, data = ARGV[6], ARGV[7]
 	if not message then
@@ -10209,90 +9318,90 @@ elseif command == 'fail' then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
 	local problem
-	do
+	repeat
 		local problem2 = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
 		if problem2 then
 			problem = problem2
-		else
-			local jid, group, message = item.jid, item.group, item.message
-			try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
-			if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
-				try('publish', prefix .. 'failed', jid)
-			end
-			local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
-			if item.ended then
-				library(stamp, now).add_result(item, fields)
-			end
+			break
+		end
+		local jid, group, message = item.jid, item.group, item.message
+		try('publish', prefix .. 'log', (cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message})))
+		if type(try('zscore', prefix .. 'tracked', jid)) == 'string' then
+			try('publish', prefix .. 'failed', jid)
+		end
+		local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
+		if item.ended then
+			library(stamp, now).add_result(item, fields)
+		end
+		do
+			try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+			try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
 			do
-				try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-				try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-				do
-					local jid, text = item.jid, item.history
-					if text then
-						library(stamp, now).move_history(jid, text)
-					end
-				end
-				if item.grace then
-					call('hdel', item.key, 'grace')
-				end
-				if item.data ~= '' then
-					fields[#fields + 1] = 'data'
-					fields[#fields + 1] = item.data
-				end
-				if item.began then
-					fields[#fields + 1] = 'x:attempts'
-					fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
-				end
-				call('hset', item.key, unpack(fields))
-				local queue = item.current
-				if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-					library(stamp, now).wake(queue)
+				local jid, text = item.jid, item.history
+				if text then
+					library(stamp, now).move_history(jid, text)
 				end
 			end
-			do
-				local queue = item.current
-				try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-				try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+			if item.grace then
+				call('hdel', item.key, 'grace')
 			end
-			local cap, keep
-			do
-				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-				cap, keep = finite(values[1], 100), (values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)}
+			if item.data ~= '' then
+				fields[#fields + 1] = 'data'
+				fields[#fields + 1] = item.data
 			end
-			do
-				local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
-				local length = try('rpush', key .. '-history', text)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-					library(stamp, now).trim_history(key .. '-history', length, cap)
-				end
+			if item.began then
+				fields[#fields + 1] = 'x:attempts'
+				fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
 			end
+			call('hset', item.key, unpack(fields))
+			local queue = item.current
+			if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+				library(stamp, now).wake(queue)
+			end
+		end
+		do
+			local queue = item.current
+			try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+			try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+			try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+			try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+		end
+		local cap, keep
+		do
+			local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
+			cap, keep = finite(values[1], 100), (values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)}
+		end
+		do
+			local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
+			local length = try('rpush', key .. '-history', text)
+			if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+				library(stamp, now).trim_history(key .. '-history', length, cap)
+			end
+		end
+		do
+			local queue = item.current
 			do
-				local queue = item.current
-				do
-					local day = now - now % 86400
-					local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-					if try('hincrby', key, 'failures', 1) == 1 then
-						local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-						try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-					end
-				end
 				local day = now - now % 86400
 				local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-				if try('hincrby', key, 'failed', 1) == 1 then
+				if try('hincrby', key, 'failures', 1) == 1 then
 					local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
 					try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 				end
 			end
-			if item.stored then
-				library(stamp, now).job_ended(jid, item.stored, 'failed')
-			end
-			if keep then
-				library(stamp, now).file_failure(jid, group, keep, item.stored)
+			local day = now - now % 86400
+			local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+			if try('hincrby', key, 'failed', 1) == 1 then
+				local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+				try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 			end
 		end
-	end
+		if item.stored then
+			library(stamp, now).job_ended(jid, item.stored, 'failed')
+		end
+		if keep then
+			library(stamp, now).file_failure(jid, group, keep, item.stored)
+		end
+	until true
 	if problem then
 		library(stamp, now).raise('Fail', problem)
 	end
@@ -10306,7 +9415,6 @@ elseif command == 'end' then
 		end
 		return default
 	end
-	local none = var.none
 	local frees_limits
 	local has_ending
 	local function count_existing(keys)
@@ -10334,20 +9442,32 @@ elseif command == 'end' then
 		end
 		return true
 	end
-	local jid = ARGV[3]
-	if not jid then
-		library(stamp, now).reject('Job', 'no jid provided')
+	local jid
+	do
+		local text = ARGV[3]
+		if not text then
+			library(stamp, now).reject_missing('Job', 'jid')
+		end
+		jid = text
 	end
 	local as, group, message = ARGV[4], ARGV[5] or '', ARGV[6] or ''
 	local tries
 	do
 		local text = ARGV[7]
-		local amount = tonumber(text)
-		if not amount or amount - amount ~= 0 then
-			library(stamp, now).reject_number('End', 'tries', text)
-		end
-		if amount % 1 ~= 0 or math.abs(amount) > 2147483647 then
-			library(stamp, now).reject('End', 'Arg "tries" is not a whole number: ' .. text)
+		local amount
+		do
+			local value
+			do
+				local n = tonumber(text)
+				if not n or n - n ~= 0 then
+					library(stamp, now).reject_number('End', 'tries', text)
+				end
+				value = n
+			end
+			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+				library(stamp, now).reject('End', 'Arg "tries" is not a whole number: ' .. text)
+			end
+			amount = value
 		end
 		if amount < 0 then
 			library(stamp, now).reject('End', 'Arg "tries" is negative: ' .. text)
@@ -10361,7 +9481,7 @@ elseif command == 'end' then
 	if as == 'failed' then
 		local text = group ~= '' and group
 		if not text then
-			library(stamp, now).reject('End', 'Arg "group" missing')
+			library(stamp, now).reject_missing('End', 'group')
 		end
 	end
 	if result then
@@ -10378,16 +9498,16 @@ elseif command == 'end' then
 		library(stamp, now).raise('End', library(stamp, now).no_queue(jid))
 	end
 	local _, values
-	do
+	repeat
 		local text = job[7]
 		local letters, body = string.match(text or '', '^(%a+)|(.*)$')
 		local ok, values2 = pcall(cjson.decode, body or '')
 		if ok and type(values2) == 'table' then
 			_, values = letters, values2
-		else
-			_, values = '', {}
+			break
 		end
-	end
+		_, values = '', {}
+	until true
 	local calls = finite(values.n, 0) + 1
 	local held = state == 'running' or state == 'stalled'
 	if may_run and not may_run('publish', prefix .. 'log', '') then
@@ -10403,8 +9523,8 @@ elseif command == 'end' then
 		local item = {jid = jid, queue = queue, data = '', anybody = true, result = result}
 		local problem
 		if as == 'complete' then
-			item.delay, item.depends = 0, none
-			do
+			item.delay, item.depends = 0, var.none
+			repeat
 				local items = {item}
 				local owned
 				do
@@ -10453,14 +9573,15 @@ elseif command == 'end' then
 										local text = job[7]
 										local letters = string.match(text, '^%a+') or ''
 										var.met_letters = var.met_letters or {}
-										has = var.met_letters[letters]
-										if not has then
-											has = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
+										local found = var.met_letters[letters]
+										if not found then
+											found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
 											for letter in string.gmatch(letters, '%a') do
-												has[letter] = true
+												found[letter] = true
 											end
-											var.met_letters[letters] = has
+											var.met_letters[letters] = found
 										end
+										has = found
 									end
 									item2.stored, frees_limits = job[7], frees_limits or has.c
 									has_ending = has_ending or has.ending
@@ -10486,249 +9607,263 @@ elseif command == 'end' then
 					end
 					owned = mine
 				end
-				if #owned ~= 0 then
-					local queues
-					do
-						local groups, found = {{queue = owned[1].queue, items = owned, jids = none, ran = none}}, nil
-						for i = 2, #owned do
-							local queue = owned[i].queue
-							if not found and queue ~= groups[1].queue then
-								groups[1].items = {unpack(owned, 1, i - 1)}
-								found = {[groups[1].queue] = groups[1]}
-							end
-							if found then
-								local its = found[queue]
-								if not its then
-									its = {queue = queue, items = {}}
-									found[queue] = its
-									groups[#groups + 1] = its
-								end
-								its.items[#its.items + 1] = owned[i]
-							end
+				if #owned == 0 then
+					break
+				end
+				local queues
+				do
+					local groups, found = {{queue = owned[1].queue, items = owned, jids = var.none, ran = var.none}}, nil
+					for i = 2, #owned do
+						local queue = owned[i].queue
+						if not found and queue ~= groups[1].queue then
+							groups[1].items = {unpack(owned, 1, i - 1)}
+							found = {[groups[1].queue] = groups[1]}
 						end
-						for i = 1, #groups do
-							local jids, durations
-							do
-								local items = groups[i].items
-								jids, durations = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
-								local began, time
-								for i2 = 1, #items do
-									local item3 = items[i2]
-									if item3.began ~= began or i2 == 1 then
-										began, time = item3.began, finite(item3.began, now)
-									end
-									jids[i2], durations[i2] = item3.jid, now - time
-								end
+						if found then
+							local its = found[queue]
+							if not its then
+								its = {queue = queue, items = {}}
+								found[queue] = its
+								groups[#groups + 1] = its
 							end
-							groups[i].jids, groups[i].ran = jids, durations
+							its.items[#its.items + 1] = owned[i]
 						end
-						queues = groups
 					end
-					local config
+					for i = 1, #groups do
+						local jids, durations
+						do
+							local items = groups[i].items
+							local ids, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+							local began, time
+							for i2 = 1, #items do
+								local item3 = items[i2]
+								if item3.began ~= began or i2 == 1 then
+									began, time = item3.began, finite(item3.began, now)
+								end
+								ids[i2], ran[i2] = item3.jid, now - time
+							end
+							jids, durations = ids, ran
+						end
+						groups[i].jids, groups[i].ran = jids, durations
+					end
+					queues = groups
+				end
+				local config
+				repeat
 					if not queues[2] then
 						config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
-					else
-						local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
-						for i = 1, #queues do
-							fields[3 + i] = queues[i].queue .. '-max-concurrency'
-						end
-						config = try('hmget', prefix .. 'config', unpack(fields))
+						break
 					end
-					local cap = finite(config[3], 100)
-					local special = any_dependents(owned, prefix .. 'tracked')
+					local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
 					for i = 1, #queues do
-						do
-							local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
-							if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
-								for i4 = 1, #jids do
-									do
-										local jid = jids[i4]
-										try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-										try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-										try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-										try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-									end
+						fields[3 + i] = queues[i].queue .. '-max-concurrency'
+					end
+					config = try('hmget', prefix .. 'config', unpack(fields))
+				until true
+				local cap = finite(config[3], 100)
+				local special = any_dependents(owned, prefix .. 'tracked')
+				for i = 1, #queues do
+					do
+						local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
+						if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
+							for i2 = 1, #jids do
+								do
+									local jid = jids[i2]
+									try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+									try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+									try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+									try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 								end
 							end
-							try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
-							local day = now - now % 86400
-							local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
-							local values, asked, counts
-							if short then
-								values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-							else
-								do
-									local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-									for i2 = 1, #ran do
-										local seconds = ran[i2]
-										if seconds >= 0 and seconds < 1 then
-											short = short + 1
-										else
-											local name
+						end
+						try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
+						local day = now - now % 86400
+						local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
+						local values, asked, counts
+						if short then
+							values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+						else
+							do
+								local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+								for i3 = 1, #ran do
+									local seconds = ran[i3]
+									if seconds >= 0 and seconds < 1 then
+										short = short + 1
+									else
+										local name
+										repeat
 											if seconds < 60 then
 												name = 's' .. math.floor(seconds)
+												break
 											elseif seconds < 3600 then
 												name = 'm' .. math.floor(seconds / 60)
+												break
 											elseif seconds < 86400 then
 												name = 'h' .. math.floor(seconds / 3600)
-											else
-												name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+												break
 											end
-											if not seen[name] then
-												fields[#fields + 1] = name
-											end
-											seen[name] = (seen[name] or 0) + 1
+											name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+										until true
+										if not seen[name] then
+											fields[#fields + 1] = name
 										end
+										seen[name] = (seen[name] or 0) + 1
 									end
-									if short == 0 then
-										table.remove(fields, 4)
-									end
-									seen.s0 = short
-									asked, counts = fields, seen
 								end
-								values = try('hmget', key, unpack(asked))
-							end
-							local total = finite(values[1], 0)
-							local mean = finite(values[2], 0)
-							local vk = finite(values[3], 0)
-							local fresh = total == 0
-							if fresh then
-								mean, vk = 0, 0
-							end
-							for i5 = 1, #ran do
-								local value, before = ran[i5], mean
-								total = total + 1
-								mean = mean + (value - mean) / total
-								vk = vk + (value - mean) * (value - before)
-							end
-							if short then
-								try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
-							else
-								local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
-								local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-								for i3 = 4, #asked2 do
-									update[2 * i3 - 1] = asked2[i3]
-									update[2 * i3] = string.format('%d', finite(values2[i3], 0) + counts2[asked2[i3]])
+								if short == 0 then
+									table.remove(fields, 4)
 								end
-								try('hset', key, unpack(update))
+								seen.s0 = short
+								asked, counts = fields, seen
 							end
-							if fresh then
-								library(stamp, now).begin_day('run', day, queue)
-							end
+							values = try('hmget', key, unpack(asked))
 						end
-					end
-					for i = 1, special and #queues or 0 do
-						do
-							local jids = queues[i].jids
-							local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-							for i2 = 1, #scores do
-								if scores[i2] then
-									try('publish', prefix .. 'completed', jids[i2])
-								end
-							end
+						local total = finite(values[1], 0)
+						local mean = finite(values[2], 0)
+						local vk = finite(values[3], 0)
+						local fresh = total == 0
+						if fresh then
+							mean, vk = 0, 0
 						end
-					end
-					local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, {}
-					for i = 1, #owned do
-						local item5 = owned[i]
-						if item5.grace then
-							call('hdel', item5.key, 'grace')
+						for i4 = 1, #ran do
+							local value, before = ran[i4], mean
+							total = total + 1
+							mean = mean + (value - mean) / total
+							vk = vk + (value - mean) * (value - before)
 						end
-						local entries
-						do
-							local key = item5.key
-							entries = try('rpush', key .. '-history', done)
-							if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
-								library(stamp, now).trim_history(key .. '-history', entries, cap)
-							end
-						end
-						if entries == 1 then
-							library(stamp, now).adopt_before(item5.jid, try('hget', item5.key, 'history'), done, cap)
-						end
-						if item5.next then
-							item5.state = library(stamp, now).advance(item5, cap)
-							if finished == owned then
-								finished = {unpack(owned, 1, i - 1)}
-							end
+						if short then
+							try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
 						else
-							item5.state = 'complete'
-							do
-								local key = item5.key
-								if item5.result then
-									library(stamp, now).settle_result(item5, 'complete', '')
-								elseif item5.data ~= '' then
-									call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries, 'data', item5.data)
-								else
-									call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries)
-								end
+							local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+							local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+							for i5 = 4, #asked2 do
+								update[2 * i5 - 1] = asked2[i5]
+								update[2 * i5] = string.format('%d', finite(values2[i5], 0) + counts2[asked2[i5]])
 							end
-							if has_ending and item5.stored and library(stamp, now).has_any(item5.stored, 'kruw') then
-								ending[#ending + 1] = item5
-							end
-							if finished ~= owned then
-								finished[#finished + 1] = item5
+							try('hset', key, unpack(update))
+						end
+						if fresh then
+							library(stamp, now).begin_day('run', day, queue)
+						end
+					end
+				end
+				for i = 1, special and #queues or 0 do
+					do
+						local jids = queues[i].jids
+						local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+						for i2 = 1, #scores do
+							if scores[i2] then
+								try('publish', prefix .. 'completed', jids[i2])
 							end
 						end
 					end
-					if #finished > 0 then
-						local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
-						if #kept > 0 then
+				end
+				local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, {}
+				for i = 1, #owned do
+					local item4 = owned[i]
+					if item4.grace then
+						call('hdel', item4.key, 'grace')
+					end
+					local entries
+					do
+						local key = item4.key
+						local length = try('rpush', key .. '-history', done)
+						if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+							library(stamp, now).trim_history(key .. '-history', length, cap)
+						end
+						entries = length
+					end
+					if entries == 1 then
+						library(stamp, now).adopt_before(item4.jid, try('hget', item4.key, 'history'), done, cap)
+					end
+					if item4.next then
+						item4.state = library(stamp, now).advance(item4, cap)
+						if finished == owned then
+							finished = {unpack(owned, 1, i - 1)}
+						end
+					else
+						item4.state = 'complete'
+						do
+							local key = item4.key
+							if item4.result then
+								library(stamp, now).settle_result(item4, 'complete', '')
+							elseif item4.data ~= '' then
+								call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries, 'data', item4.data)
+							else
+								call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries)
+							end
+						end
+						if has_ending and item4.stored and library(stamp, now).has_any(item4.stored, 'kruw') then
+							ending[#ending + 1] = item4
+						end
+						if finished ~= owned then
+							finished[#finished + 1] = item4
+						end
+					end
+				end
+				if #finished > 0 then
+					local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
+					if #kept > 0 then
+						repeat
 							local keep_seconds, keep_count = config[1], config[2]
 							local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
 							for i = 2, #kept do
 								scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
 							end
 							if type(try('zadd', completed, unpack(scored))) == 'table' then
-							elseif command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48 then
-								local before
-								repeat
-									local seconds = -finite(keep_seconds, 604800)
-									if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-										local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-										if #digits == 10 and decimals ~= '.000000' then
-											before = digits .. decimals
-											break
-										end
+								break
+							end
+							if not (command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48) then
+								break
+							end
+							local before
+							repeat
+								local seconds = -finite(keep_seconds, 604800)
+								if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+									local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+									if #digits == 10 and decimals ~= '.000000' then
+										before = digits .. decimals
+										break
 									end
-									before = string.format('%.17g', now + seconds)
-								until true
-								local excess = call('zcard', completed) - finite(keep_count, 50000)
-								if excess > 0 or call('zcount', completed, '0', before) > 0 then
-									library(stamp, now).prune(before, excess, 100 + #kept)
 								end
+								before = string.format('%.17g', now + seconds)
+							until true
+							local excess = call('zcard', completed) - finite(keep_count, 50000)
+							if excess > 0 or call('zcount', completed, '0', before) > 0 then
+								library(stamp, now).prune(before, excess, 100 + #kept)
 							end
-						end
-						local items = finished
-						local queue, suffix
-						for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
-							local item4 = items[i]
-							if item4.queue ~= queue then
-								queue = item4.queue
-								suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
-							end
-							try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item4.jid) .. suffix)
-						end
-						if special and any_dependents(items, prefix .. 'x:none') then
-							for i = 1, #items do
-								library(stamp, now).release_dependents(items[i].jid)
-							end
-							local some = var.releasable < math.huge
-							local _, more = library(stamp, now).settle_rest()
-							if some and more then
-								items[#items].state = 'complete+'
-							end
-						end
+						until true
 					end
-					for i = 1, #queues do
-						if finite(config[3 + i], 0) > 0 then
-							library(stamp, now).wake(queues[i].queue)
+					local items = finished
+					local queue, suffix
+					for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
+						local item5 = items[i]
+						if item5.queue ~= queue then
+							queue = item5.queue
+							suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
 						end
+						try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item5.jid) .. suffix)
 					end
-					if frees_limits then
-						library(stamp, now).stop_all_limited(owned)
+					if special and any_dependents(items, prefix .. 'x:none') then
+						for i = 1, #items do
+							library(stamp, now).release_dependents(items[i].jid)
+						end
+						local some = var.releasable < math.huge
+						local _, more = library(stamp, now).settle_rest()
+						if some and more then
+							items[#items].state = 'complete+'
+						end
 					end
 				end
-			end
+				for i = 1, #queues do
+					if finite(config[3 + i], 0) > 0 then
+						library(stamp, now).wake(queues[i].queue)
+					end
+				end
+				if frees_limits then
+					library(stamp, now).stop_all_limited(owned)
+				end
+			until true
 			problem, as = item.problem, item.state
 		else
 			item.group, item.message = group, message
@@ -10746,7 +9881,7 @@ elseif command == 'end' then
 		local item = {jid = jid, key = key, current = queue, history = job[5], grace = job[6], data = '', delay = 0, began = state == 'running' and job[9], attempts = job[10]}
 		local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(job[4], 0)
 		if job[8] then
-			score = finite(job[4], 0) - finite(job[8], now) / 10000000000
+			score = finite(job[4], 0) - (finite(job[8], now)) / 10000000000
 			fields[7], fields[8] = 'time', job[8]
 		end
 		local _, problem = library(stamp, now).enqueue(item, queue, score)
@@ -10762,7 +9897,7 @@ elseif command == 'end' then
 	else
 		call('del', prefix .. 'x:none')
 	end
-	if state ~= 'waiting' and job[1] == 'waiting' and job[7] and string.find(job[7], '^%a*g') ~= nil then
+	if state ~= 'waiting' and job[1] == 'waiting' and job[7] and (string.find(job[7], '^%a*g') ~= nil) then
 		library(stamp, now).leave_turns(queue, job[4])
 	end
 	if tries > 0 and call('exists', key) == 1 then
@@ -10774,7 +9909,6 @@ elseif command == 'end' then
 	return state
 elseif command == 'complete' then
 	var = {none = {}, releasable = math.huge}
-	local none = var.none
 	local frees_limits
 	local has_ending
 	local function finite(text, default)
@@ -10809,35 +9943,47 @@ elseif command == 'complete' then
 		end
 		return true
 	end
-	local jid = ARGV[3]
-	if not jid then
-		library(stamp, now).reject('Job', 'no jid provided')
+	local jid
+	do
+		local text = ARGV[3]
+		if not text then
+			library(stamp, now).reject_missing('Job', 'jid')
+		end
+		jid = text
 	end
-	local worker = ARGV[4]
-	if not worker then
-		library(stamp, now).reject('Complete', 'Arg "worker" missing')
+	local worker
+	do
+		local text = ARGV[4]
+		if not text then
+			library(stamp, now).reject_missing('Complete', 'worker')
+		end
+		worker = text
 	end
-	local queue = ARGV[5]
-	if not queue then
-		library(stamp, now).reject('Complete', 'Arg "queue" missing')
+	local queue
+	do
+		local text = ARGV[5]
+		if not text then
+			library(stamp, now).reject_missing('Complete', 'queue')
+		end
+		queue = text
 	end
 	local data = ARGV[6]
 	local given
-	do
+	repeat
 		local last = #ARGV
 		local found = {}
 		if last < 7 then
 			given = found
-		else
-			if (last - 7) % 2 == 0 or last > #ARGV then
-				library(stamp, now).reject('Complete', 'Odd number of additional args')
-			end
-			for i = 7, last, 2 do
-				found[ARGV[i]] = ARGV[i + 1]
-			end
-			given = found
+			break
 		end
-	end
+		if (last - 7) % 2 == 0 or last > #ARGV then
+			library(stamp, now).reject('Complete', 'Odd number of additional args')
+		end
+		for i = 7, last, 2 do
+			found[ARGV[i]] = ARGV[i + 1]
+		end
+		given = found
+	until true
 	if not given.checked then
 		do
 			local ok, value, problem = pcall(cjson.decode, data)
@@ -10860,7 +10006,7 @@ elseif command == 'complete' then
 	if change and not given.next then
 		library(stamp, now).reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 	end
-	local depends, delay = none, 0
+	local depends, delay = var.none, 0
 	if given.depends then
 		depends = library(stamp, now).read_dependencies('Complete', given.depends)
 	end
@@ -10882,7 +10028,7 @@ elseif command == 'complete' then
 	if given.checked then
 		var.releasable = 250
 	end
-	do
+	repeat
 		local items = {item}
 		local owned
 		do
@@ -10931,14 +10077,15 @@ elseif command == 'complete' then
 								local text = job[7]
 								local letters = string.match(text, '^%a+') or ''
 								var.met_letters = var.met_letters or {}
-								has = var.met_letters[letters]
-								if not has then
-									has = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
+								local found = var.met_letters[letters]
+								if not found then
+									found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
 									for letter in string.gmatch(letters, '%a') do
-										has[letter] = true
+										found[letter] = true
 									end
-									var.met_letters[letters] = has
+									var.met_letters[letters] = found
 								end
+								has = found
 							end
 							item2.stored, frees_limits = job[7], frees_limits or has.c
 							has_ending = has_ending or has.ending
@@ -10964,249 +10111,263 @@ elseif command == 'complete' then
 			end
 			owned = mine
 		end
-		if #owned ~= 0 then
-			local queues
-			do
-				local groups, found = {{queue = owned[1].queue, items = owned, jids = none, ran = none}}, nil
-				for i = 2, #owned do
-					local queue = owned[i].queue
-					if not found and queue ~= groups[1].queue then
-						groups[1].items = {unpack(owned, 1, i - 1)}
-						found = {[groups[1].queue] = groups[1]}
-					end
-					if found then
-						local its = found[queue]
-						if not its then
-							its = {queue = queue, items = {}}
-							found[queue] = its
-							groups[#groups + 1] = its
-						end
-						its.items[#its.items + 1] = owned[i]
-					end
+		if #owned == 0 then
+			break
+		end
+		local queues
+		do
+			local groups, found = {{queue = owned[1].queue, items = owned, jids = var.none, ran = var.none}}, nil
+			for i = 2, #owned do
+				local queue = owned[i].queue
+				if not found and queue ~= groups[1].queue then
+					groups[1].items = {unpack(owned, 1, i - 1)}
+					found = {[groups[1].queue] = groups[1]}
 				end
-				for i = 1, #groups do
-					local jids, durations
-					do
-						local items = groups[i].items
-						jids, durations = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
-						local began, time
-						for i2 = 1, #items do
-							local item3 = items[i2]
-							if item3.began ~= began or i2 == 1 then
-								began, time = item3.began, finite(item3.began, now)
-							end
-							jids[i2], durations[i2] = item3.jid, now - time
-						end
+				if found then
+					local its = found[queue]
+					if not its then
+						its = {queue = queue, items = {}}
+						found[queue] = its
+						groups[#groups + 1] = its
 					end
-					groups[i].jids, groups[i].ran = jids, durations
+					its.items[#its.items + 1] = owned[i]
 				end
-				queues = groups
 			end
-			local config
+			for i = 1, #groups do
+				local jids, durations
+				do
+					local items = groups[i].items
+					local ids, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+					local began, time
+					for i2 = 1, #items do
+						local item3 = items[i2]
+						if item3.began ~= began or i2 == 1 then
+							began, time = item3.began, finite(item3.began, now)
+						end
+						ids[i2], ran[i2] = item3.jid, now - time
+					end
+					jids, durations = ids, ran
+				end
+				groups[i].jids, groups[i].ran = jids, durations
+			end
+			queues = groups
+		end
+		local config
+		repeat
 			if not queues[2] then
 				config = try('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', queues[1].queue .. '-max-concurrency')
-			else
-				local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
-				for i = 1, #queues do
-					fields[3 + i] = queues[i].queue .. '-max-concurrency'
-				end
-				config = try('hmget', prefix .. 'config', unpack(fields))
+				break
 			end
-			local cap = finite(config[3], 100)
-			local special = any_dependents(owned, prefix .. 'tracked')
+			local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
 			for i = 1, #queues do
-				do
-					local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
-					if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
-						for i4 = 1, #jids do
-							do
-								local jid = jids[i4]
-								try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-								try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-								try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-								try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-							end
+				fields[3 + i] = queues[i].queue .. '-max-concurrency'
+			end
+			config = try('hmget', prefix .. 'config', unpack(fields))
+		until true
+		local cap = finite(config[3], 100)
+		local special = any_dependents(owned, prefix .. 'tracked')
+		for i = 1, #queues do
+			do
+				local queue, jids, ran = queues[i].queue, queues[i].jids, queues[i].ran
+				if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
+					for i2 = 1, #jids do
+						do
+							local jid = jids[i2]
+							try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+							try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+							try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+							try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 						end
 					end
-					try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
-					local day = now - now % 86400
-					local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
-					local values, asked, counts
-					if short then
-						values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-					else
-						do
-							local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-							for i2 = 1, #ran do
-								local seconds = ran[i2]
-								if seconds >= 0 and seconds < 1 then
-									short = short + 1
-								else
-									local name
+				end
+				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
+				local day = now - now % 86400
+				local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
+				local values, asked, counts
+				if short then
+					values = try('hmget', key, 'total', 'mean', 'vk', 's0')
+				else
+					do
+						local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+						for i3 = 1, #ran do
+							local seconds = ran[i3]
+							if seconds >= 0 and seconds < 1 then
+								short = short + 1
+							else
+								local name
+								repeat
 									if seconds < 60 then
 										name = 's' .. math.floor(seconds)
+										break
 									elseif seconds < 3600 then
 										name = 'm' .. math.floor(seconds / 60)
+										break
 									elseif seconds < 86400 then
 										name = 'h' .. math.floor(seconds / 3600)
-									else
-										name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+										break
 									end
-									if not seen[name] then
-										fields[#fields + 1] = name
-									end
-									seen[name] = (seen[name] or 0) + 1
+									name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+								until true
+								if not seen[name] then
+									fields[#fields + 1] = name
 								end
+								seen[name] = (seen[name] or 0) + 1
 							end
-							if short == 0 then
-								table.remove(fields, 4)
-							end
-							seen.s0 = short
-							asked, counts = fields, seen
 						end
-						values = try('hmget', key, unpack(asked))
-					end
-					local total = finite(values[1], 0)
-					local mean = finite(values[2], 0)
-					local vk = finite(values[3], 0)
-					local fresh = total == 0
-					if fresh then
-						mean, vk = 0, 0
-					end
-					for i5 = 1, #ran do
-						local value, before = ran[i5], mean
-						total = total + 1
-						mean = mean + (value - mean) / total
-						vk = vk + (value - mean) * (value - before)
-					end
-					if short then
-						try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
-					else
-						local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
-						local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
-						for i3 = 4, #asked2 do
-							update[2 * i3 - 1] = asked2[i3]
-							update[2 * i3] = string.format('%d', finite(values2[i3], 0) + counts2[asked2[i3]])
+						if short == 0 then
+							table.remove(fields, 4)
 						end
-						try('hset', key, unpack(update))
+						seen.s0 = short
+						asked, counts = fields, seen
 					end
-					if fresh then
-						library(stamp, now).begin_day('run', day, queue)
-					end
+					values = try('hmget', key, unpack(asked))
 				end
-			end
-			for i = 1, special and #queues or 0 do
-				do
-					local jids = queues[i].jids
-					local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-					for i2 = 1, #scores do
-						if scores[i2] then
-							try('publish', prefix .. 'completed', jids[i2])
-						end
-					end
+				local total = finite(values[1], 0)
+				local mean = finite(values[2], 0)
+				local vk = finite(values[3], 0)
+				local fresh = total == 0
+				if fresh then
+					mean, vk = 0, 0
 				end
-			end
-			local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, {}
-			for i = 1, #owned do
-				local item5 = owned[i]
-				if item5.grace then
-					call('hdel', item5.key, 'grace')
+				for i4 = 1, #ran do
+					local value, before = ran[i4], mean
+					total = total + 1
+					mean = mean + (value - mean) / total
+					vk = vk + (value - mean) * (value - before)
 				end
-				local entries
-				do
-					local key = item5.key
-					entries = try('rpush', key .. '-history', done)
-					if entries ~= 1 and entries ~= 2 and type(entries) == 'number' and (not cap or entries > cap) then
-						library(stamp, now).trim_history(key .. '-history', entries, cap)
-					end
-				end
-				if entries == 1 then
-					library(stamp, now).adopt_before(item5.jid, try('hget', item5.key, 'history'), done, cap)
-				end
-				if item5.next then
-					item5.state = library(stamp, now).advance(item5, cap)
-					if finished == owned then
-						finished = {unpack(owned, 1, i - 1)}
-					end
+				if short then
+					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
 				else
-					item5.state = 'complete'
-					do
-						local key = item5.key
-						if item5.result then
-							library(stamp, now).settle_result(item5, 'complete', '')
-						elseif item5.data ~= '' then
-							call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries, 'data', item5.data)
-						else
-							call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item5.retries)
-						end
+					local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+					local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
+					for i5 = 4, #asked2 do
+						update[2 * i5 - 1] = asked2[i5]
+						update[2 * i5] = string.format('%d', finite(values2[i5], 0) + counts2[asked2[i5]])
 					end
-					if has_ending and item5.stored and library(stamp, now).has_any(item5.stored, 'kruw') then
-						ending[#ending + 1] = item5
-					end
-					if finished ~= owned then
-						finished[#finished + 1] = item5
+					try('hset', key, unpack(update))
+				end
+				if fresh then
+					library(stamp, now).begin_day('run', day, queue)
+				end
+			end
+		end
+		for i = 1, special and #queues or 0 do
+			do
+				local jids = queues[i].jids
+				local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+				for i2 = 1, #scores do
+					if scores[i2] then
+						try('publish', prefix .. 'completed', jids[i2])
 					end
 				end
 			end
-			if #finished > 0 then
-				local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
-				if #kept > 0 then
+		end
+		local done, finished, ending = '[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']', owned, {}
+		for i = 1, #owned do
+			local item4 = owned[i]
+			if item4.grace then
+				call('hdel', item4.key, 'grace')
+			end
+			local entries
+			do
+				local key = item4.key
+				local length = try('rpush', key .. '-history', done)
+				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+					library(stamp, now).trim_history(key .. '-history', length, cap)
+				end
+				entries = length
+			end
+			if entries == 1 then
+				library(stamp, now).adopt_before(item4.jid, try('hget', item4.key, 'history'), done, cap)
+			end
+			if item4.next then
+				item4.state = library(stamp, now).advance(item4, cap)
+				if finished == owned then
+					finished = {unpack(owned, 1, i - 1)}
+				end
+			else
+				item4.state = 'complete'
+				do
+					local key = item4.key
+					if item4.result then
+						library(stamp, now).settle_result(item4, 'complete', '')
+					elseif item4.data ~= '' then
+						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries, 'data', item4.data)
+					else
+						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries)
+					end
+				end
+				if has_ending and item4.stored and library(stamp, now).has_any(item4.stored, 'kruw') then
+					ending[#ending + 1] = item4
+				end
+				if finished ~= owned then
+					finished[#finished + 1] = item4
+				end
+			end
+		end
+		if #finished > 0 then
+			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
+			if #kept > 0 then
+				repeat
 					local keep_seconds, keep_count = config[1], config[2]
 					local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
 					for i = 2, #kept do
 						scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
 					end
 					if type(try('zadd', completed, unpack(scored))) == 'table' then
-					elseif command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48 then
-						local before
-						repeat
-							local seconds = -finite(keep_seconds, 604800)
-							if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-								local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-								if #digits == 10 and decimals ~= '.000000' then
-									before = digits .. decimals
-									break
-								end
+						break
+					end
+					if not (command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48) then
+						break
+					end
+					local before
+					repeat
+						local seconds = -finite(keep_seconds, 604800)
+						if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+							local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+							if #digits == 10 and decimals ~= '.000000' then
+								before = digits .. decimals
+								break
 							end
-							before = string.format('%.17g', now + seconds)
-						until true
-						local excess = call('zcard', completed) - finite(keep_count, 50000)
-						if excess > 0 or call('zcount', completed, '0', before) > 0 then
-							library(stamp, now).prune(before, excess, 100 + #kept)
 						end
+						before = string.format('%.17g', now + seconds)
+					until true
+					local excess = call('zcard', completed) - finite(keep_count, 50000)
+					if excess > 0 or call('zcount', completed, '0', before) > 0 then
+						library(stamp, now).prune(before, excess, 100 + #kept)
 					end
-				end
-				local items = finished
-				local queue, suffix
-				for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
-					local item4 = items[i]
-					if item4.queue ~= queue then
-						queue = item4.queue
-						suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
-					end
-					try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item4.jid) .. suffix)
-				end
-				if special and any_dependents(items, prefix .. 'x:none') then
-					for i = 1, #items do
-						library(stamp, now).release_dependents(items[i].jid)
-					end
-					local some = var.releasable < math.huge
-					local _, more = library(stamp, now).settle_rest()
-					if some and more then
-						items[#items].state = 'complete+'
-					end
-				end
+				until true
 			end
-			for i = 1, #queues do
-				if finite(config[3 + i], 0) > 0 then
-					library(stamp, now).wake(queues[i].queue)
+			local items = finished
+			local queue, suffix
+			for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
+				local item5 = items[i]
+				if item5.queue ~= queue then
+					queue = item5.queue
+					suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
 				end
+				try('publish', prefix .. 'log', '{"jid":' .. cjson.encode(item5.jid) .. suffix)
 			end
-			if frees_limits then
-				library(stamp, now).stop_all_limited(owned)
+			if special and any_dependents(items, prefix .. 'x:none') then
+				for i = 1, #items do
+					library(stamp, now).release_dependents(items[i].jid)
+				end
+				local some = var.releasable < math.huge
+				local _, more = library(stamp, now).settle_rest()
+				if some and more then
+					items[#items].state = 'complete+'
+				end
 			end
 		end
-	end
+		for i = 1, #queues do
+			if finite(config[3 + i], 0) > 0 then
+				library(stamp, now).wake(queues[i].queue)
+			end
+		end
+		if frees_limits then
+			library(stamp, now).stop_all_limited(owned)
+		end
+	until true
 	if item.problem then
 		library(stamp, now).raise('Complete', item.problem)
 	end
@@ -11214,7 +10375,10 @@ elseif command == 'complete' then
 end
 
 -- The commands that seldom run.
-if #command == 3 then
+local length = #command
+if length < 10 then
+if length < 6 then
+if length < 4 then
 if command == 'get' then
 	var = {large_bytes = 0, none = {}}
 	library(stamp, now)
@@ -11274,7 +10438,8 @@ elseif command == 'tag' then
 	lib.reject('Tag', 'First argument must be "add", "remove", "get" or "top"')
 	return
 end
-elseif #command == 4 then
+else
+if length < 5 then
 if command == 'find' then
 	var = {SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0}
 	library(stamp, now)
@@ -11528,7 +10693,7 @@ elseif command == 'wake' then
 	end
 	return
 end
-elseif #command == 5 then
+else
 if command == 'await' then
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
@@ -11893,7 +11058,11 @@ elseif command == 'track' then
 	lib.reject('Track', 'Unknown action "' .. ARGV[3] .. '"')
 	return
 end
-elseif #command == 6 then
+end
+end
+else
+if length < 8 then
+if length < 7 then
 if command == 'cancel' then
 	var = {left_groups = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
@@ -12066,7 +11235,7 @@ elseif command == 'queues' then
 		local found = {}
 		local next_cursor = lib.each_queue('Queues', cursor, 200, function(queue)
 			found[#found + 1] = counts(queue)
-    end)
+		end)
 		return found, next_cursor
 	end
 	if ARGV[4] == 'from' then
@@ -12201,20 +11370,20 @@ elseif command == 'repair' then
 				return broken.err
 			end
 			lib.time_out(jid, lib.read_running(call, jid))
-    end)
+		end)
 	end
 	local function set_priorities(jids)
 		local priority = lib.number('Repair', 'priority', value)
 		lib.must_write()
 		return each_job(jids, var.PRIORITY_FIELDS, function(jid, job)
 			return lib.set_priority(try, jid, job, priority)
-    end)
+		end)
 	end
 	local function tag_all(jids)
 		local tags = lib.names('Repair', 'tags', value)
 		return each_job(jids, {'tags'}, function(jid, job)
 			call('hset', lib.job_key(jid), 'tags', lib.change_tags(jid, job[1], action == 'tag', tags, 1))
-    end)
+		end)
 	end
 	local function track_all(jids)
 		lib.must_publish()
@@ -12223,7 +11392,7 @@ elseif command == 'repair' then
 		local done = each_job(jids, {'state'}, function(jid)
 			call('zadd', tracked, stamp, jid)
 			lib.publish('track', jid)
-    end)
+		end)
 		lib.untrack_gone(#jids)
 		return done
 	end
@@ -12271,7 +11440,7 @@ elseif command == 'unfail' then
 	local count = lib.whole('Unfail', 'count', ARGV[5] or 25)
 	return lib.unfail_group(group, count, queue, lib.read_gift('Unfail', 6, #ARGV))
 end
-elseif #command == 7 then
+else
 if command == 'depends' then
 	var = {followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
@@ -12359,7 +11528,7 @@ elseif command == 'latency' then
 		local scheduled, recur = add_due(bands, queue, 'scheduled'), add_due(bands, queue, 'recur')
 		table.sort(bands, function(a, b)
 			return a.priority > b.priority
-    end)
+		end)
 		for i = 1, #bands do
 			bands[i] = '{"priority":' .. lib.number_json(bands[i].priority) .. ',"waited":' .. lib.number_json(bands[i].waited) .. '}'
 		end
@@ -12513,7 +11682,9 @@ elseif command == 'workers' then
 	end
 	return lib.joined(all)
 end
-elseif #command == 8 then
+end
+else
+if length < 9 then
 if command == 'failures' then
 	var = {none = {}}
 	library(stamp, now)
@@ -12888,14 +12059,14 @@ elseif command == 'withdraw' then
 	end
 	return state
 end
-elseif #command == 9 then
+else
 if command == 'limit.set' then
 	var = {unheard = 0}
 	library(stamp, now)
 	local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
 	local max = lib.whole('Limit', 'concurrency', ARGV[4])
 	local rate, per = lib.whole('Limit', 'rate', ARGV[5]), lib.number('Limit', 'per', ARGV[6])
-	if rate > 0 ~= (per > 0) or per < 0 then
+	if (rate > 0) ~= (per > 0) or per < 0 then
 		lib.reject('Limit', 'Arg "rate" and "per" go together: ' .. ARGV[5] .. ' and ' .. ARGV[6])
 	elseif max == 0 and rate == 0 then
 		lib.reject('Limit', 'Arg "concurrency" or "rate" must be more than 0')
@@ -13047,7 +12218,12 @@ elseif command == 'schedules' then
 	end
 	return '{"now":' .. stamp .. ',"total":' .. total .. ',"items":' .. lib.joined(items) .. '}'
 end
-elseif #command == 10 then
+end
+end
+end
+else
+if length < 13 then
+if length < 11 then
 if command == 'cancel.all' then
 	var = {halved = 0, left_groups = {}, met_lives = {}, near_end = {}, none = {}, places = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
@@ -13206,7 +12382,8 @@ elseif command == 'workerJobs' then
 	end
 	return lib.array(call('zrangebyscore', lib.worker_key(worker), ARGV[4] or '-inf', '+inf'))
 end
-elseif #command == 11 then
+else
+if length < 12 then
 if command == 'put.settled' then
 	library(stamp, now)
 	lib.required('Put', 'jid', ARGV[3])
@@ -13223,7 +12400,7 @@ elseif command == 'recur.untag' then
 	call('hset', lib.recur_key(jid), 'tags', lib.array(tags))
 	return lib.array(tags)
 end
-elseif #command == 12 then
+else
 if command == 'batch.commit' then
 	var = {none = {}, unheard = 0}
 	library(stamp, now)
@@ -13429,7 +12606,11 @@ elseif command == 'subscription' then
 elseif command == 'workersCount' then
 	return call('zcard', prefix .. 'workers')
 end
-elseif #command == 13 then
+end
+end
+else
+if length < 15 then
+if length < 14 then
 if command == 'schedule.last' then
 	library(stamp, now)
 	local function note_follower(id, worker, digest)
@@ -13462,7 +12643,7 @@ if command == 'schedule.last' then
 	end
 	return {lib.exact(math.min(last, now)), stamp, worker and note_follower(id, worker, digest) or ''}
 end
-elseif #command == 14 then
+else
 if command == 'queue.settings' then
 	library(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
@@ -13478,7 +12659,9 @@ elseif command == 'schedule.leave' then
 	end
 	return
 end
-elseif #command == 15 then
+end
+else
+if length < 17 then
 if command == 'schedule.forget' then
 	library(stamp, now)
 	local id = lib.required('Schedule.forget', 'id', ARGV[3])
@@ -13513,7 +12696,7 @@ elseif command == 'worker.register' then
 	end
 	return
 end
-elseif #command == 17 then
+else
 if command == 'schedule.register' then
 	library(stamp, now)
 	local id = lib.named('Schedule.register', 'id', ARGV[3])
@@ -13537,6 +12720,9 @@ elseif command == 'worker.deregister' then
 		call('del', lib.registry_key(ARGV[i]))
 	end
 	return
+end
+end
+end
 end
 end
 error('Unknown command ' .. tostring(command))

@@ -10,7 +10,7 @@ type symbol struct {
 	isParam  bool      // of a function
 	assigned bool      // given another value after its declaration
 	fn       *function // if it was declared as a function
-	value    expr      // the initial value of a variable at the top of a file; nil for nil
+	value    expr      // the initial value of a variable; nil for nil
 }
 
 // symbolKind is the place where a symbol is declared.
@@ -18,7 +18,6 @@ type symbolKind int
 
 const (
 	inBlock symbolKind = iota
-	atTop              // of a file
 	inPrologue
 	inLibrary
 )
@@ -49,7 +48,6 @@ type (
 		params   []*symbol
 		variadic bool
 		body     []stat
-		line     int
 		cold     bool // it seldom runs
 	}
 
@@ -91,7 +89,7 @@ type (
 		fn  *function
 	}
 	assign struct{ targets, values []expr }
-	run    struct{ call *call }
+	run    struct{ call expr }
 	block  struct{ body []stat }
 	while  struct {
 		cond expr
@@ -106,7 +104,11 @@ type (
 		cond expr
 		body []stat
 	}
-	choice  struct{ branches []branch }
+	// A flat choice is printed without indenting its bodies.
+	choice struct {
+		branches []branch
+		flat     bool
+	}
 	forStep struct {
 		sym            *symbol
 		from, to, step expr

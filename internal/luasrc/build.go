@@ -1,10 +1,11 @@
 package luasrc
 
 import (
-	"fmt"
 	"io/fs"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -12,7 +13,6 @@ import (
 const (
 	libName   = "lib"
 	stateName = "var"
-	makerName = "library" // the function that makes the first one
 )
 
 // handed are the values passed to the library by the branch that first needs it. The library looks
@@ -20,154 +20,114 @@ const (
 // calls need none of the library.
 var handed = []string{"stamp", "now"}
 
-var makerCall = makerName + "(" + strings.Join(handed, ", ") + ")"
+// makerCall makes the first one of these, unless it is there.
+var makerCall = "library(" + strings.Join(handed, ", ") + ")"
 
 // Build returns the script: the prologue of every call, the hot commands, each with all of its code
 // in its branch, the library, which makes a function when it is first called, and the other
 // commands.
 func Build(sources fs.FS) (string, error) {
-	t, err := read(sources)
+	t, err := read(sources, nil)
 	if err != nil {
 		return "", err
 	}
-	if err := t.check(); err != nil {
-		return "", err
-	}
-	return newBuilder(t, scriptHeader+namesOf(t.names)).build()
+	return t.script(scriptHeader + namesOf(t.names)), nil
 }
 
 // BuildClassic returns the script with only the commands that clients in other languages send, and
 // the parts of the library that these need.
 func BuildClassic(sources fs.FS) (string, error) {
-	t, err := read(sources)
+	t, err := read(sources, nil)
 	if err != nil {
 		return "", err
 	}
 	t.names = slices.DeleteFunc(t.names, func(command string) bool {
-		return headerFields(t.commands[command].header)["For"] == "Go"
+		return t.commands[command].says("For", "Go")
 	})
-	return newBuilder(t, classicHeader+namesOf(t.names)).build()
+	return t.script(classicHeader + namesOf(t.names)), nil
 }
 
 // BuildDoctor returns the script of the doctor, whose commands and library are in own. They use the
 // prologue and the library of sources, of which the script has only the parts that they need. Only
 // the doctor calls them, so their headers have no facts.
 func BuildDoctor(sources, own fs.FS) (string, error) {
-	t, err := readAll(sources, own)
+	t, err := read(sources, own)
 	if err != nil {
 		return "", err
 	}
-	return newBuilder(t, doctorHeader).build()
+	return t.script(doctorHeader), nil
 }
 
-func newBuilder(t *tree, header string) *builder {
-	return &builder{
-		tree: t, header: header,
-		lib: map[*symbol]bool{}, made: map[string]*symbol{}, late: map[*symbol]bool{},
-	}
-}
-
-// A builder writes the script.
-type builder struct {
-	*tree
-	header string // the beginning of the script
-
-	lib  map[*symbol]bool   // the symbols in the library of the script
-	made map[string]*symbol // the same by name
-	late map[*symbol]bool   // the variables that the library sets, as a branch may not have done so
-}
-
-func (b *builder) build() (string, error) {
-	b.inlineConstants()
-	var hot, cold []string
-	for _, command := range b.names {
-		if b.isHot(command) {
-			hot = append(hot, command)
-		} else {
-			cold = append(cold, command)
-		}
-	}
+// script returns the script, which begins with a header.
+func (t *tree) script(header string) string {
+	t.inlineConstants()
+	b := &builder{t, map[*symbol]bool{}, map[*symbol]bool{}}
+	var alone, others []branch // the hot commands; alone need nothing of the library
+	cold := map[string][]stat{}
 	// Only the first 256 constants of the script cost nothing to use. They belong in the commands for
 	// many jobs, put.many and reserve.
-	slices.Reverse(hot)
-	var alone, others []branch // alone need nothing of the library, and come before it
-	for _, command := range hot {
-		body, needs, err := b.hotBranch(command)
-		if err != nil {
-			return "", err
+	for _, command := range slices.Backward(t.names) {
+		src := t.commands[command]
+		if !strings.Contains(src.header+"\n", "\n-- Hot\n") {
+			cold[command] = b.coldBranch(src)
+			continue
 		}
-		made := branch{b.isCommand(command), body}
+		body, needs := b.hotBranch(src)
+		made := branch{equal("command", command), body}
 		if needs {
 			others = append(others, made)
 		} else {
 			alone = append(alone, made)
 		}
 	}
-	rest := map[int][]branch{} // by the lengths of their names, because there are many
-	for _, command := range cold {
-		n := len(command)
-		rest[n] = append(rest[n], branch{b.isCommand(command), b.coldBranch(command)})
-	}
-	p := &printer{named: b.named}
-	p.b.WriteString(b.header)
-	p.stats(b.prologue.body)
-	p.named = b.namedHot
-	if len(alone) > 0 {
-		p.stat(&choice{alone})
-	}
-	p.named = b.named
+	p := &printer{library: makerCall}
+	p.b.WriteString(header)
+	p.stats(t.prologue.body)
+	p.choice(&choice{branches: alone})
 	p.line("local " + stateName)
 	p.line("")
+	p.library = libName
 	b.printLibrary(p)
 	p.line("")
-	p.named = b.namedHot
-	if len(others) > 0 {
-		p.stat(&choice{others})
-	}
-	p.named = b.named
+	p.library = makerCall
+	p.choice(&choice{branches: others})
 	p.line("")
 	p.line("-- The commands that seldom run.")
-	keyword := "if"
-	for _, size := range slices.Sorted(maps.Keys(rest)) {
-		p.line(fmt.Sprintf("%s #command == %d then", keyword, size))
-		p.stat(&choice{rest[size]})
-		keyword = "elseif"
-	}
-	if len(rest) > 0 {
-		p.line("end")
-	}
+	p.library = libName
+	p.stats(switched("command", cold))
 	p.line("error('Unknown command ' .. tostring(command))")
-	return p.b.String(), nil
+	return p.b.String()
 }
 
-// version is the version of the script.
-const version = "0.1.0-dev"
+// A builder makes the parts of the script.
+type builder struct {
+	*tree
+	lib  map[*symbol]bool // the symbols in the library of the script
+	late map[*symbol]bool // the variables that the library sets, as a branch may not have done so
+}
 
-// widest is the maximum width of the header's lines.
-const widest = 100
+const (
+	// version is the version of the script.
+	version = "0.1.0-dev"
 
-// generated marks a generated file.
-const generated = "-- Code generated by internal/cmd/luabundle. DO NOT EDIT.\n"
+	// widest is the maximum width of the header's lines.
+	widest = 100
 
-// doctorHeader is the beginning of the script of the doctor.
-const doctorHeader = generated + "-- Checks and repairs keys of a namespace: see doctor/lua.\n\n"
-
-// scriptHeader is the beginning of the script, which describes it.
-const scriptHeader = generated + `-- qless for Redis, version ` + version +
-	`: a job queue in one script, which clients of any language can
+	// The beginnings of the scripts describe them.
+	generated    = "-- Code generated by internal/cmd/luabundle. DO NOT EDIT.\n"
+	doctorHeader = generated + "-- Checks and repairs keys of a namespace: see doctor/lua.\n\n"
+	queueHeader  = generated + "-- qless for Redis, version " + version + ": a job queue in one script, "
+	calledHeader = `
+--   EVALSHA sha 0 COMMAND NOW ARG...
+-- See docs/sharing.md and lua/commands/ in github.com/qless/qless-go:
+`
+	scriptHeader = queueHeader + `which clients of any language can
 -- load in place of their own. NOW is the time in seconds. From Go, and from others:
---   EVALSHA sha 1 PREFIX COMMAND NOW ARG...
---   EVALSHA sha 0 COMMAND NOW ARG...
--- See docs/sharing.md and lua/commands/ in github.com/qless/qless-go:
-`
-
-// classicHeader is the same for clients in other languages alone.
-const classicHeader = generated + `-- qless for Redis, version ` + version +
-	`: a job queue in one script, which clients in Ruby, Python and PHP
--- can load in place of their own. It has the commands that they send. NOW is the time in seconds:
---   EVALSHA sha 0 COMMAND NOW ARG...
--- See docs/sharing.md and lua/commands/ in github.com/qless/qless-go:
-`
+--   EVALSHA sha 1 PREFIX COMMAND NOW ARG...` + calledHeader
+	classicHeader = queueHeader + `which clients in Ruby, Python and PHP
+-- can load in place of their own. It has the commands that they send. NOW is the time in seconds:` +
+		calledHeader
+)
 
 // namesOf returns the rest of the beginning: the names of the commands.
 func namesOf(commands []string) string {
@@ -182,90 +142,71 @@ func namesOf(commands []string) string {
 	return text + line + "\n\n"
 }
 
-func (b *builder) isCommand(command string) expr {
-	return &binary{"==", &name{text: "command"}, &text{command}}
+// equal returns the condition that a variable has a text.
+func equal(variable, value string) expr {
+	return &binary{"==", &name{text: variable}, &text{value}}
 }
 
-// calledBy returns the names of functions that a hot command calls in the library.
-func (b *builder) calledBy(command string) []string {
-	return strings.Fields(headerFields(b.commands[command].header)["Library"])
-}
-
-// isHot reports whether the header of a command has the line "-- Hot".
-func (b *builder) isHot(command string) bool {
-	facts, _ := factsOf(b.commands[command].header)
-	return facts.Hot
-}
-
-// named returns how a name is written in the script.
-func (b *builder) named(n *name) string {
-	if n.sym == nil || n.sym.kind != inLibrary {
-		return nameOf(n)
+// switched returns code that runs the statements of the text that a variable has. It finds them by
+// the length of the text first, by halves, because there are many.
+func switched(variable string, cases map[string][]stat) []stat {
+	if len(cases) == 0 {
+		return nil
 	}
-	if n.sym.fn != nil {
-		return libName + "." + n.sym.name
+	bySize := map[int][]branch{}
+	for _, value := range slices.Sorted(maps.Keys(cases)) {
+		n := len(value)
+		bySize[n] = append(bySize[n], branch{equal(variable, value), cases[value]})
 	}
-	return stateName + "." + n.sym.name
+	length := &local{[]*symbol{{name: "length"}}, []expr{&unary{"#", &name{text: variable}}}}
+	return []stat{length, halved(slices.Sorted(maps.Keys(bySize)), bySize)}
 }
 
-// namedHot returns the same in the branch of a command that runs often, for which there may be no
-// library so far.
-func (b *builder) namedHot(n *name) string {
-	if n.sym != nil && n.sym.kind == inLibrary && n.sym.fn != nil {
-		return makerCall + "." + n.sym.name
+// halved returns the choice of the branches for a length.
+func halved(sizes []int, bySize map[int][]branch) stat {
+	half := len(sizes) / 2
+	if half == 0 {
+		return &choice{branches: bySize[sizes[0]]}
 	}
-	return b.named(n)
+	isLess := &binary{"<", &name{text: "length"}, &literal{strconv.Itoa(sizes[half])}}
+	return &choice{flat: true, branches: []branch{
+		{isLess, []stat{halved(sizes[:half], bySize)}}, {nil, []stat{halved(sizes[half:], bySize)}},
+	}}
 }
 
 // isConstant reports whether a symbol stands for a text or a number that never changes.
 func isConstant(sym *symbol) bool {
-	if sym.assigned || sym.value == nil || sym.name != strings.ToUpper(sym.name) {
-		return false
+	value := sym.value
+	if negative, ok := value.(*unary); ok {
+		value = negative.x
 	}
-	switch x := sym.value.(type) {
-	case *text, *literal:
-		return true
-	case *unary:
-		_, ok := x.x.(*literal)
-		return ok
-	}
-	return false
+	_, isLiteral := value.(*literal)
+	return !sym.assigned && sym.name == strings.ToUpper(sym.name) && (isLiteral || isText(value))
 }
 
 // inlineConstants puts the values of constants in place of their names.
-func (b *builder) inlineConstants() {
-	sources := b.all()
+func (t *tree) inlineConstants() {
+	sources := t.all()
 	for _, src := range sources {
 		edit(src.body, func(x expr) expr {
-			if n, ok := x.(*name); ok && n.sym != nil && n.sym.kind != inBlock && isConstant(n.sym) {
-				return n.sym.value
+			if n, ok := x.(*name); ok && n.sym != nil && isConstant(n.sym) {
+				return operand(n.sym.value)
 			}
 			return x
 		})
 	}
 	for _, src := range sources {
-		src.body = replace(src.body, withoutConstants)
+		src.body = replace(src.body, func(s stat) []stat {
+			if l, ok := s.(*local); ok && !slices.ContainsFunc(l.syms, isVariable) {
+				return nil
+			}
+			return []stat{s}
+		})
 		edit(src.body, folded)
 	}
 }
 
-// withoutConstants leaves out the declarations of constants.
-func withoutConstants(s stat) []stat {
-	l, ok := s.(*local)
-	if !ok || len(l.values) != len(l.syms) {
-		return []stat{s}
-	}
-	var kept local
-	for i, sym := range l.syms {
-		if sym.kind == inBlock || !isConstant(sym) {
-			kept.syms, kept.values = append(kept.syms, sym), append(kept.values, l.values[i])
-		}
-	}
-	if len(kept.syms) == 0 {
-		return nil
-	}
-	return []stat{&kept}
-}
+func isVariable(sym *symbol) bool { return !isConstant(sym) }
 
 // tidied returns statements without the remains of inlining: variables that are texts, and blocks
 // that declare nothing, or after which nothing follows.
@@ -274,8 +215,8 @@ func tidied(body []stat) []stat {
 	body = replace(body, func(s stat) []stat {
 		switch s := s.(type) {
 		case *local:
-			if value, ok := onlyText(s); ok {
-				texts[s.syms[0]] = value
+			if len(s.syms) == 1 && len(s.values) == 1 && !s.syms[0].assigned && isText(s.values[0]) {
+				texts[s.syms[0]] = s.values[0]
 				return nil
 			}
 		case *block:
@@ -301,22 +242,12 @@ func tidied(body []stat) []stat {
 
 // withoutLastBlock replaces the block at the end of a body by its statements.
 func withoutLastBlock(body []stat) []stat {
-	if len(body) == 0 {
-		return body
-	}
-	if last, ok := body[len(body)-1].(*block); ok {
-		return append(body[:len(body)-1:len(body)-1], last.body...)
+	if n := len(body) - 1; n >= 0 {
+		if last, ok := body[n].(*block); ok {
+			return append(slices.Clone(body[:n]), last.body...)
+		}
 	}
 	return body
-}
-
-// onlyText returns the text of a variable that has no other value.
-func onlyText(s *local) (expr, bool) {
-	if len(s.syms) != 1 || len(s.values) != 1 || s.syms[0].assigned {
-		return nil, false
-	}
-	value, ok := s.values[0].(*text)
-	return value, ok
 }
 
 // needsBlock reports whether a statement declares something, or has to be the last one of a block.
@@ -328,245 +259,149 @@ func needsBlock(s stat) bool {
 	return false
 }
 
-// folded returns the value of an expression if it is known: the value of a key in a constructor,
-// one of two alternatives, or a text.
+func isText(x expr) bool { _, ok := x.(*text); return ok }
+
+// folded returns the value of an expression if it is known: one of two alternatives, or a text.
 func folded(x expr) expr {
 	switch x := x.(type) {
-	case *index:
-		if p, ok := x.x.(*paren); ok {
-			return ofConstructor(x, p.x, x.key)
-		}
 	case *binary:
-		switch a := x.a.(type) {
-		case *literal:
-			if x.op == "or" && a.text == "nil" {
-				return x.b
-			}
-		case *text:
-			if x.op == "or" {
-				return a
-			}
+		a, isLiteral := x.a.(*literal)
+		switch {
+		case x.op == "or" && isLiteral && a.text == "nil":
+			return x.b
+		case x.op == "or" && isText(x.a):
+			return x.a
+		case x.op == "..":
+			return joined(operands(x))
 		}
-		return joinTexts(x)
 	case *paren:
-		if t, ok := x.x.(*text); ok {
-			return t
+		if isText(x.x) {
+			return x.x
 		}
 	}
 	return x
 }
 
-// ofConstructor returns the value of a key in the constructor of a table that has only texts;
-// otherwise x.
-func ofConstructor(x, constructor, key expr) expr {
-	t, ok := constructor.(*table)
-	if !ok {
-		return x
+// joined returns the concatenation of operands, and makes one text of those beside each other.
+func joined(parts []expr) expr {
+	if len(parts) == 1 {
+		return parts[0]
 	}
-	k, ok := key.(*text)
-	if !ok {
-		return x
+	a, isText := parts[0].(*text)
+	b, areTexts := parts[1].(*text)
+	if isText && areTexts {
+		return joined(append([]expr{&text{a.value + b.value}}, parts[2:]...))
 	}
-	var found expr = &literal{"nil"}
-	for _, it := range t.items {
-		name, ok := it.key.(*text)
-		if _, isText := it.value.(*text); !ok || !isText {
-			return x
-		}
-		if name.value == k.value {
-			found = it.value
-		}
-	}
-	return found
-}
-
-// joinTexts makes one text of two that are concatenated.
-func joinTexts(x expr) expr {
-	c, ok := x.(*binary)
-	if !ok || c.op != ".." {
-		return x
-	}
-	parts := operands(c)
-	var joined []expr
-	for _, part := range parts {
-		last := len(joined) - 1
-		next, isText := part.(*text)
-		if isText && last >= 0 {
-			if before, ok := joined[last].(*text); ok {
-				joined[last] = &text{before.value + next.value}
-				continue
-			}
-		}
-		joined = append(joined, part)
-	}
-	x = joined[len(joined)-1]
-	for i := len(joined) - 2; i >= 0; i-- {
-		x = &binary{"..", joined[i], x}
-	}
-	return x
+	return &binary{"..", parts[0], joined(parts[1:])}
 }
 
 // operands returns the operands of a concatenation.
 func operands(x expr) []expr {
+	in := x
 	if p, ok := x.(*paren); ok {
-		if c, ok := p.x.(*binary); ok && c.op == ".." {
-			x = c
-		}
+		in = p.x
 	}
-	if c, ok := x.(*binary); ok && c.op == ".." {
+	if c, ok := in.(*binary); ok && c.op == ".." {
 		return append(operands(c.a), operands(c.b)...)
 	}
 	return []expr{x}
 }
 
-// collect adds the symbols of the library that code needs.
-func (b *builder) collect(code any, found map[*symbol]bool) {
-	walk(code, func(x any) bool {
-		sym := libraryName(x)
-		if sym == nil || found[sym] {
-			return true
-		}
-		found[sym] = true
-		if sym.fn != nil {
-			b.collect(sym.fn.body, found)
-		} else {
-			b.collect(sym.value, found)
-		}
-		return true
-	})
-}
-
-// libraryName returns the symbol of the library that an expression names, or nil.
-func libraryName(x any) *symbol {
-	if n, ok := x.(*name); ok && n.sym != nil && n.sym.kind == inLibrary {
-		return n.sym
-	}
-	return nil
-}
-
-// content returns the initial value of a symbol: a function, a value, or nothing.
-func (s *symbol) content() any {
-	if s.fn != nil {
-		return s.fn
-	}
-	return s.value
-}
-
 // A hotPart is the part of the library that a hot command needs.
 type hotPart struct {
-	called []string // the names of functions that it calls in the library, as if they were cold
+	called string // names of functions that it calls in the library, as if they were cold
 
 	own   []*symbol        // the symbols in its branch, each after the ones that it needs
-	cold  map[*symbol]bool // the functions that it calls in the library
-	there map[*symbol]bool // these, and all that they need
-	seen  map[*symbol]bool
-}
-
-// hotPartOf returns the part of the library that code needs. called names the functions that it
-// calls in the library.
-func (b *builder) hotPartOf(code []stat, called []string) *hotPart {
-	h := &hotPart{
-		called: called,
-		cold:   map[*symbol]bool{}, there: map[*symbol]bool{}, seen: map[*symbol]bool{},
-	}
-	h.add(code)
-	for sym := range h.cold {
-		h.there[sym] = true
-		b.collect(sym.fn.body, h.there)
-	}
-	return h
+	seen  map[*symbol]bool // these
+	there map[*symbol]bool // the functions that it calls in the library, and all that they need
 }
 
 func (h *hotPart) add(code any) {
 	walk(code, func(x any) bool {
-		if sym := libraryName(x); sym != nil {
-			h.addSymbol(sym)
+		switch sym := libraryName(x); {
+		case sym == nil || h.seen[sym]:
+		case sym.fn != nil && (sym.fn.cold || strings.Contains(h.called, " "+sym.name+" ")):
+			h.there[sym] = true
+			collect(sym.fn, h.there)
+		default:
+			h.seen[sym] = true
+			h.add(sym.content())
+			h.own = append(h.own, sym)
 		}
 		return true
 	})
 }
 
-func (h *hotPart) addSymbol(sym *symbol) {
-	switch {
-	case h.seen[sym] || h.cold[sym]:
-	case sym.fn != nil && (sym.fn.cold || slices.Contains(h.called, sym.name)):
-		h.cold[sym] = true
-	default:
-		h.seen[sym] = true
-		h.add(sym.content())
-		h.own = append(h.own, sym)
+// declared returns declarations of the part's symbols in the branch, as symbols of its own.
+// Variables that the library uses, too, stay in its table.
+func (h *hotPart) declared(c *copier) []stat {
+	var all []stat
+	for _, sym := range h.own {
+		var s stat = &local{syms: []*symbol{sym}}
+		if sym.fn != nil {
+			s = &localFunction{sym, sym.fn}
+		} else if h.there[sym] {
+			continue
+		} else if sym.value != nil {
+			s = &local{[]*symbol{sym}, []expr{sym.value}}
+		}
+		all = append(all, c.copied(s))
+		c.syms[sym].kind = inBlock
 	}
+	return all
+}
+
+var calledLine = regexp.MustCompile(`\n-- Library +(.*)`)
+
+// hotBranch returns the branch of a hot command. It contains the library's functions that are not
+// cold, many of them inlined. It also reports whether the branch needs the library.
+func (b *builder) hotBranch(src *source) ([]stat, bool) {
+	part := &hotPart{seen: map[*symbol]bool{}, there: map[*symbol]bool{}}
+	if m := calledLine.FindStringSubmatch(src.header); m != nil {
+		part.called = " " + m[1] + " "
+	}
+	part.add(src.body)
+	c := newCopier()
+	body := tidied(inlineAll(append(part.declared(c), c.stats(src.body)...)))
+	variables, functions := b.needed(body)
+	var own []*symbol
+	for _, sym := range variables {
+		if uses(body, sym) > 0 {
+			own = append(own, sym)
+		} else if sym.value != nil {
+			b.late[sym] = true
+		}
+	}
+	return finished(own, body), functions || len(variables) > 0
+}
+
+// coldBranch returns the branch of a command that seldom runs. It makes the variables that it
+// needs, and the library if it needs that.
+func (b *builder) coldBranch(src *source) []stat {
+	variables, functions := b.needed(src.body)
+	if !functions {
+		return finished(variables, src.body)
+	}
+	maker := &run{&name{text: makerCall}}
+	return finished(variables, append([]stat{maker}, src.body...))
+}
+
+// needed adds the symbols of the library that code needs to the library. It returns those that are
+// variables, by name, and whether there are functions.
+func (b *builder) needed(body []stat) (variables []*symbol, functions bool) {
+	found := map[*symbol]bool{}
+	collect(body, found)
+	maps.Copy(b.lib, found)
+	variables = variablesOf(found)
+	return variables, len(variables) < len(found)
 }
 
 // variablesOf returns the symbols that are variables, by name.
 func variablesOf(syms map[*symbol]bool) []*symbol {
-	var all []*symbol
-	for sym := range syms {
-		if sym.fn == nil {
-			all = append(all, sym)
-		}
-	}
-	slices.SortFunc(all, byName)
-	return all
-}
-
-func byName(x, y *symbol) int { return strings.Compare(x.name, y.name) }
-
-// declared returns declarations of the part's symbols in the branch, as symbols of its own.
-func (h *hotPart) declared(c *copier) []stat {
-	var all []stat
-	for _, sym := range h.own {
-		if sym.fn != nil {
-			copied := c.declared(sym)
-			copied.kind, copied.fn = inBlock, c.expr(sym.fn).(*function)
-			all = append(all, &localFunction{copied, copied.fn})
-			continue
-		}
-		var values []expr
-		switch {
-		case h.there[sym] && (sym.assigned || sym.value == nil):
-			continue // it stays in the table
-		case h.there[sym]:
-			values = []expr{&name{text: sym.name, sym: sym}}
-		case sym.value != nil:
-			values = []expr{c.expr(sym.value)}
-		}
-		copied := c.declared(sym)
-		copied.kind = inBlock
-		all = append(all, &local{[]*symbol{copied}, values})
-	}
-	return all
-}
-
-// hotBranch returns the branch of a hot command. It contains the library's functions that are not
-// cold, many of them inlined. It also reports whether the branch needs the library.
-func (b *builder) hotBranch(command string) ([]stat, bool, error) {
-	src := b.commands[command]
-	if err := b.lift(src); err != nil {
-		return nil, false, err
-	}
-	c := &copier{syms: map[*symbol]*symbol{}}
-	part := b.hotPartOf(src.body, b.calledBy(command))
-	body := tidied(inlineAll(append(part.declared(c), c.stats(src.body)...)))
-	needed := b.needed(body)
-	var own []*symbol
-	for _, sym := range variablesOf(needed) {
-		if mentions(body, sym) {
-			own = append(own, sym)
-		} else {
-			b.late[sym] = true
-		}
-	}
-	return finished(own, body), len(needed) > 0, nil
-}
-
-// needed returns the symbols of the library that the body of a branch needs, and adds them to the
-// library.
-func (b *builder) needed(body []stat) map[*symbol]bool {
-	found := map[*symbol]bool{}
-	b.collect(body, found)
-	maps.Copy(b.lib, found)
-	return found
+	all := slices.SortedFunc(maps.Keys(syms), func(x, y *symbol) int {
+		return strings.Compare(x.name, y.name)
+	})
+	return slices.DeleteFunc(all, func(sym *symbol) bool { return sym.fn != nil })
 }
 
 // finished returns the body of a branch that makes some variables at its beginning, and ends with a
@@ -575,284 +410,56 @@ func finished(variables []*symbol, body []stat) []stat {
 	if !endsAlways(body) {
 		body = append(body, &ret{})
 	}
-	if len(variables) > 0 {
-		body = append([]stat{variableTable(variables)}, body...)
+	if len(variables) == 0 {
+		return body
 	}
-	return body
-}
-
-// coldBranch returns the branch of a command that seldom runs. It makes the variables that it
-// needs, and the library if it needs that.
-func (b *builder) coldBranch(command string) []stat {
-	body := b.commands[command].body
-	variables, needs := variablesOf(b.needed(body)), false
-	walkAll(body, func(x any) bool {
-		sym := libraryName(x)
-		needs = needs || sym != nil && sym.fn != nil
-		return !needs
-	})
-	if needs {
-		maker := &call{fn: &name{text: makerName}}
-		for _, text := range handed {
-			maker.args = append(maker.args, &name{text: text})
-		}
-		body = append([]stat{&run{maker}}, body...)
-	}
-	return finished(variables, body)
-}
-
-// variableTable returns the statement that makes the table of variables.
-func variableTable(variables []*symbol) stat {
 	t := &table{}
 	for _, sym := range variables {
 		if sym.value != nil {
 			t.items = append(t.items, item{&text{sym.name}, sym.value})
 		}
 	}
-	return &assign{[]expr{&name{text: stateName}}, []expr{t}}
-}
-
-// lift moves the cold functions of a command into the library. Copies of the command's other
-// functions, and its variables, are there too if they use them.
-func (b *builder) lift(src *source) error {
-	twins := map[*symbol]*symbol{}
-	var add func(code any)
-	lift := func(sym *symbol) {
-		if sym.kind == atTop && twins[sym] == nil {
-			twin := *sym
-			twin.kind = inLibrary
-			twins[sym] = &twin
-			if sym.fn != nil {
-				add(sym.fn)
-			} else {
-				twin.value = nil
-			}
-		}
-	}
-	add = func(code any) {
-		walk(code, func(x any) bool {
-			if n, ok := x.(*name); ok && n.sym != nil {
-				lift(n.sym)
-			}
-			return true
-		})
-	}
-	for _, sym := range src.syms {
-		if sym.fn != nil && sym.fn.cold {
-			lift(sym)
-		}
-	}
-	c := copier{syms: maps.Clone(twins)}
-	for _, sym := range src.syms {
-		twin := twins[sym]
-		if twin == nil || sym.fn == nil {
-			continue
-		}
-		if other := b.made[sym.name]; other != nil {
-			return repeated(sym, other)
-		}
-		b.made[sym.name] = sym
-		twin.fn = c.expr(sym.fn).(*function)
-	}
-	edit(src.body, func(x expr) expr {
-		if n, ok := x.(*name); ok && twins[n.sym] != nil && !staysLocal(n.sym) {
-			return &name{text: n.text, sym: twins[n.sym], line: n.line, set: n.set}
-		}
-		return x
-	})
-	src.body = replace(src.body, func(s stat) []stat {
-		switch s := s.(type) {
-		case *localFunction:
-			if twins[s.sym] != nil && s.fn.cold {
-				return nil
-			}
-		case *local:
-			return withTwins(s, twins)
-		}
-		return []stat{s}
-	})
-	return nil
-}
-
-// staysLocal reports whether a symbol that is in the library, too, is still used in its command: a
-// variable that never changes, or a function that often runs.
-func staysLocal(sym *symbol) bool {
-	if sym.fn != nil {
-		return !sym.fn.cold
-	}
-	return !sym.assigned
-}
-
-// withTwins returns a declaration whose variables are in the library, too, or only there.
-func withTwins(s *local, twins map[*symbol]*symbol) []stat {
-	var kept []*symbol
-	var targets, copied, originals []expr
-	for _, sym := range s.syms {
-		own := &name{text: sym.name, sym: sym, set: true}
-		twin := &name{text: sym.name, sym: twins[sym], set: true}
-		switch {
-		case twin.sym == nil:
-			kept, targets = append(kept, sym), append(targets, own)
-		case staysLocal(sym):
-			kept, targets = append(kept, sym), append(targets, own)
-			copied, originals = append(copied, twin), append(originals, own)
-		default:
-			targets = append(targets, twin)
-		}
-	}
-	values := s.values
-	if len(values) == 0 {
-		values = []expr{&literal{"nil"}}
-	}
-	var all []stat
-	switch {
-	case len(kept) == len(s.syms):
-		all = []stat{s}
-	case len(kept) > 0:
-		all = []stat{&local{syms: kept}, &assign{targets, values}}
-	default:
-		all = []stat{&assign{targets, values}}
-	}
-	if len(copied) > 0 {
-		all = append(all, &assign{copied, originals})
-	}
-	return all
+	return append([]stat{&assign{[]expr{&name{text: stateName}}, []expr{t}}}, body...)
 }
 
 // printLibrary writes the table of functions, each of which is made when it is first called.
 func (b *builder) printLibrary(p *printer) {
+	makers := map[string][]stat{}
+	used := map[*symbol]bool{}
+	for sym := range b.lib {
+		if sym.fn != nil {
+			place := &name{text: sym.name, sym: sym}
+			makers[sym.name] = []stat{&assign{[]expr{place}, []expr{sym.fn}}}
+			walk(sym.fn, func(x any) bool {
+				if n, ok := x.(*name); ok && n.sym != nil {
+					used[n.sym] = true
+				}
+				return true
+			})
+		}
+	}
 	p.line("-- The functions of the library: each is made when it is first called. " +
 		"They are found by the lengths")
-	p.line("-- of their names, and then by a byte of these, each by halves, all at one level.")
+	p.line("-- of their names, by halves, and then by these, all at one level.")
 	p.line("local " + libName)
 	p.line("local function " + makerCall)
 	p.indent++
-	p.line("if " + libName + " then")
-	p.line("\treturn " + libName)
-	p.line("end")
-	b.printLate(p)
-	b.printFound(p)
-	p.line(libName + " = setmetatable({}, {__index = function(_, name)")
-	p.indent++
-	p.line("local length, byte = #name, nil")
-	var functions []*symbol
-	for sym := range b.lib {
-		if sym.fn != nil {
-			functions = append(functions, sym)
-		}
-	}
-	slices.SortFunc(functions, byName)
-	printHalves(p, "length", functions, lengthOf, func(syms []*symbol) {
-		if len(syms) == 1 {
-			b.printMakers(p, syms)
-			return
-		}
-		place := tellingPlace(syms)
-		p.line(fmt.Sprintf("byte = string.byte(name, %d)", place+1))
-		printHalves(p, "byte", syms, byteAt(place), func(syms []*symbol) {
-			b.printMakers(p, syms)
-		})
-	})
-	p.line("return " + libName + "[name]")
-	p.indent--
-	p.line("end})")
-	p.line("return " + libName)
-	p.indent--
-	p.line("end")
-}
-
-// printLate writes the code that sets the variables that a branch may not have set.
-func (b *builder) printLate(p *printer) {
+	p.block("if "+libName+" then", []stat{&ret{[]expr{&name{text: libName}}}}, "end")
 	p.line(stateName + " = " + stateName + " or {}")
 	for _, sym := range variablesOf(b.late) {
-		if sym.value != nil {
-			n := &name{text: sym.name, sym: sym}
-			p.stat(&assign{[]expr{n}, []expr{&binary{"or", n, sym.value}}})
-		}
-	}
-}
-
-// printFound writes the parts of the prologue that the library needs and is not handed.
-func (b *builder) printFound(p *printer) {
-	used := map[*symbol]bool{}
-	for sym := range b.lib {
-		if sym.fn == nil {
-			continue
-		}
-		walkAll(sym.fn.body, func(x any) bool {
-			if n, ok := x.(*name); ok && n.sym != nil && n.sym.kind == inPrologue {
-				used[n.sym] = true
-			}
-			return true
-		})
+		n := &name{text: sym.name, sym: sym}
+		p.stat(&assign{[]expr{n}, []expr{&binary{"or", n, sym.value}}})
 	}
 	for _, sym := range b.prologue.syms {
 		if used[sym] && !slices.Contains(handed, sym.name) {
 			p.stat(&local{[]*symbol{sym}, []expr{sym.value}})
 		}
 	}
-}
-
-// printHalves writes the choice between groups of symbols by a key, the value of a variable.
-func printHalves(
-	p *printer, variable string, syms []*symbol, key func(*symbol) int, printGroup func([]*symbol),
-) {
-	if len(syms) == 0 {
-		return
-	}
-	syms = slices.Clone(syms)
-	slices.SortStableFunc(syms, func(x, y *symbol) int { return key(x) - key(y) })
-	if key(syms[0]) == key(syms[len(syms)-1]) {
-		printGroup(syms)
-		return
-	}
-	middle := max(key(syms[len(syms)/2]), key(syms[0])+1)
-	at := slices.IndexFunc(syms, func(sym *symbol) bool { return key(sym) >= middle })
-	p.line(fmt.Sprintf("if %s < %d then", variable, middle))
-	printHalves(p, variable, syms[:at], key, printGroup)
-	p.line("else")
-	printHalves(p, variable, syms[at:], key, printGroup)
+	p.line(libName + " = setmetatable({}, {__index = function(_, name)")
+	p.inner(switched("name", makers))
+	p.line("\treturn " + libName + "[name]")
+	p.line("end})")
+	p.line("return " + libName)
+	p.indent--
 	p.line("end")
-}
-
-func lengthOf(sym *symbol) int { return len(sym.name) }
-
-func byteAt(place int) func(*symbol) int {
-	return func(sym *symbol) int { return int(sym.name[place]) }
-}
-
-// tellingPlace returns the place of the byte that names of one length share least often.
-func tellingPlace(syms []*symbol) int {
-	best, fewest := 0, len(syms)+1
-	for place := range len(syms[0].name) {
-		most, counts := 0, map[byte]int{}
-		for _, sym := range syms {
-			counts[sym.name[place]]++
-			most = max(most, counts[sym.name[place]])
-		}
-		if most < fewest {
-			best, fewest = place, most
-		}
-	}
-	return best
-}
-
-// printMakers writes the code that makes one of some functions.
-func (b *builder) printMakers(p *printer, syms []*symbol) {
-	for i, sym := range syms {
-		if i < len(syms)-1 {
-			p.line("if name == " + quoted(sym.name) + " then")
-		}
-		p.indent++
-		p.line("function " + libName + "." + sym.name + p.params(sym.fn))
-		p.inner(sym.fn.body)
-		p.line("end")
-		p.indent--
-		if i < len(syms)-1 {
-			p.line("else")
-		}
-	}
-	for range len(syms) - 1 {
-		p.line("end")
-	}
 }

@@ -3,12 +3,13 @@ package luasrc
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// Facts are what a command tells: the machine-readable lines of its header, and what it calls.
+// Facts are what a command tells: these lines of its header, and what it calls.
 //
 //	-- For      classic, PHP or Go
 //	-- Repeat   safe, or once, or once, unless new
@@ -16,126 +17,78 @@ import (
 //	-- Hot
 //	-- Library  cancel_job ...
 //
-// The lines Waits, Hot and Library are optional; the last names the functions that a hot command
-// calls in the library. For is the callers of the command: all clients (classic),
-// those of qless-php, or those of this module.
+// For names the callers: all clients (classic), those of qless-php, or those of this module. The
+// others are optional; Library names the functions that a hot command calls in the library.
 type Facts struct {
-	// Repeatable means that the command may be sent again if the connection breaks before its
-	// reply: it is idempotent.
-	Repeatable bool
-
-	// RepeatableNew means the same for calls that are marked to put only new jobs.
-	RepeatableNew bool
-
-	// Replicated means that clients that wait for replicas wait for them after the command.
-	Replicated bool
-
-	// Hot means that the command runs often: all of its code is in its branch of the script.
-	Hot bool
+	Repeatable    bool // it may be sent again if the connection breaks before its reply
+	RepeatableNew bool // the same for calls that are marked to put only new jobs
+	Replicated    bool // clients that wait for replicas wait for them after it
 
 	// Needs lists the Redis commands that the command may call for Go, sorted, as ACL rules name
-	// them; it comes from the code. A user that needs publish also needs the channels of the
-	// namespace.
+	// them. A user that needs publish also needs the channels of the namespace.
 	Needs []string
 }
 
 // FactsOf returns the facts about all commands, by name.
 func FactsOf(sources fs.FS) (map[string]Facts, error) {
-	t, err := read(sources)
+	t, err := read(sources, nil)
 	if err != nil {
 		return nil, err
 	}
 	all := map[string]Facts{}
 	for _, command := range t.names {
 		src := t.commands[command]
-		facts, problem := factsOf(src.header)
-		if problem != "" {
-			return nil, &Problem{src.file, 1, problem}
-		}
-		facts.Needs = t.calls(src)
-		all[command] = facts
+		src.facts.Needs = t.calls(src)
+		all[command] = src.facts
 	}
 	return all, nil
 }
 
-// factsOf returns the facts in a header, or its problem.
-func factsOf(header string) (facts Facts, problem string) {
-	fields := headerFields(header)
-	facts.Hot = strings.Contains(header+"\n", "\n-- Hot\n")
-	switch fields["Repeat"] {
-	case "safe":
-		facts.Repeatable = true
-	case "once, unless new":
-		facts.RepeatableNew = true
-	case "once":
-	default:
-		return facts, `the header lacks "Repeat safe" or "Repeat once"`
-	}
-	if !slices.Contains([]string{"classic", "PHP", "Go"}, fields["For"]) {
-		return facts, `the header lacks "For classic", "For PHP" or "For Go"`
-	}
-	if waits, ok := fields["Waits"]; ok {
-		if waits != "for replicas" {
-			return facts, fmt.Sprintf(`the header has "Waits %s", not "Waits for replicas"`, waits)
-		}
-		facts.Replicated = true
-	}
-	if !strings.Contains(header, "\n-- KEYS[1]  the namespace prefix\n-- ARGV     ") {
-		return facts, `the header does not say what KEYS[1] and ARGV are`
-	}
-	if len(fields["Cost"]) > mostCost {
-		return facts, `the header says more about the Cost than fits on a line`
-	}
-	return facts, ""
+// required are patterns of lines in each header, and the problems of one that lacks them.
+var required = []struct{ pattern, problem string }{
+	{`\n-- Repeat   (safe|once|once, unless new)\n`, `the header lacks "Repeat safe" or "Repeat once"`},
+	{`\n-- For      (classic|PHP|Go)\n`, `the header lacks "For classic", "For PHP" or "For Go"`},
+	{`\n-- KEYS\[1\]  the namespace prefix\n-- ARGV     `,
+		`the header does not say what KEYS[1] and ARGV are`},
 }
 
-// mostCost is the maximum length of what a header says about the cost of a command.
-const mostCost = 90
+// wordy matches a header that says more about the Cost than fits on a line.
+var wordy = regexp.MustCompile(`\n-- Cost (.{95}|.*\n--  )`)
 
-// check refuses wrong headers.
-func (t *tree) check() error {
-	for _, command := range t.names {
-		src := t.commands[command]
-		if _, problem := factsOf(src.header); problem != "" {
-			return &Problem{src.file, 1, problem}
+// readFacts reads the facts in the header of a command.
+func (s *source) readFacts() error {
+	header := s.header + "\n"
+	for _, line := range required {
+		if !regexp.MustCompile(line.pattern).MatchString(header) {
+			return &Problem{s.file, 1, line.problem}
 		}
+	}
+	if wordy.MatchString(header) {
+		return &Problem{s.file, 1, "the header says more about the Cost than fits on a line"}
+	}
+	s.facts = Facts{
+		Repeatable:    s.says("Repeat", "safe"),
+		RepeatableNew: s.says("Repeat", "once, unless new"),
+		Replicated:    s.says("Waits", "for replicas"),
 	}
 	return nil
 }
 
-var (
-	fieldLine     = regexp.MustCompile(`^-- ([A-Z][a-z]+) +(\S.*)$`)
-	continuedLine = regexp.MustCompile(`^-- {6,}(\S.*)$`)
-)
-
-// headerFields returns the fields of a header, each with its continued lines.
-func headerFields(header string) map[string]string {
-	fields := map[string]string{}
-	var name string
-	for _, line := range strings.Split(header, "\n") {
-		if m := fieldLine.FindStringSubmatch(line); m != nil {
-			name = m[1]
-			fields[name] = m[2]
-		} else if m := continuedLine.FindStringSubmatch(line); m != nil && name != "" {
-			fields[name] += " " + m[1]
-		} else {
-			name = ""
-		}
-	}
-	return fields
+// says reports whether the header has a line with a field and its value.
+func (s *source) says(field, value string) bool {
+	return strings.Contains(s.header+"\n", fmt.Sprintf("\n-- %-8s %s\n", field, value))
 }
 
 // calls returns the Redis commands that a command may call for Go, sorted, as ACL rules name them.
 func (t *tree) calls(src *source) []string {
-	found := map[string]bool{}
-	seen := map[*symbol]bool{}
+	found, seen := map[string]bool{}, map[*symbol]bool{}
 	var visit func(any) bool
 	visit = func(x any) bool {
 		switch x := x.(type) {
 		case *choice:
 			if n, ok := x.branches[0].cond.(*name); ok && n.text == "classic" {
 				for _, b := range x.branches[1:] {
-					walkAll(b.body, visit)
+					walk(b.body, visit)
 				}
 				return false
 			}
@@ -144,25 +97,16 @@ func (t *tree) calls(src *source) []string {
 				found[name] = true
 			}
 		case *name:
-			if x.sym != nil && x.sym.kind == inLibrary && !seen[x.sym] {
-				seen[x.sym] = true
-				if x.sym.fn != nil {
-					walk(x.sym.fn, visit)
-				} else {
-					walk(x.sym.value, visit)
-				}
+			if sym := libraryName(x); sym != nil && !seen[sym] {
+				seen[sym] = true
+				walk(sym.content(), visit)
 			}
 		}
 		return true
 	}
-	walkAll(t.prologue.body, visit)
-	walkAll(src.body, visit)
-	var names []string
-	for name := range found {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	walk(t.prologue.body, visit)
+	walk(src.body, visit)
+	return slices.Sorted(maps.Keys(found))
 }
 
 // callers are the functions that are passed the name of a Redis command, either first or after

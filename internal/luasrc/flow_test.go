@@ -14,7 +14,7 @@ import (
 // It follows each way through a command, also if its conditions rule it out, and takes loops to run
 // at least once. A write counts as done after a check of its reply that fails for an error.
 func unproven(sources fs.FS, writes func(string) bool) (map[string][]string, error) {
-	t, err := read(sources)
+	t, err := read(sources, nil)
 	if err != nil {
 		return nil, err
 	}

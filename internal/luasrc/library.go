@@ -28,53 +28,50 @@ var globals = map[string]bool{
 	"tonumber": true, "tostring": true, "type": true, "unpack": true,
 }
 
-// read reads all sources, and finds the meaning of each name in them.
-func read(sources fs.FS) (*tree, error) { return readAll(sources, nil) }
-
-// readAll does so for commands that are in own, with a library of their own, unless own is nil.
-func readAll(sources, own fs.FS) (*tree, error) {
+// read reads all sources, and finds the meaning of each name in them. The commands are in own, with
+// a library of their own, unless own is nil.
+func read(sources, own fs.FS) (*tree, error) {
 	t := &tree{commands: map[string]*source{}, shared: map[string]*symbol{}}
 	var err error
 	if t.prologue, err = readFile(sources, "prologue.lua"); err != nil {
 		return nil, err
 	}
-	if t.library, err = readLibrary(sources); err != nil {
+	if err := t.readLibrary(sources); err != nil {
 		return nil, err
 	}
+	commands := sources
 	if own != nil {
-		t.lent, sources = len(t.library), own
-		more, err := readLibrary(own)
-		if err != nil {
+		t.lent, commands = len(t.library), own
+		if err := t.readLibrary(own); err != nil {
 			return nil, err
 		}
-		t.library = append(t.library, more...)
 	}
-	if t.names, err = Commands(sources); err != nil {
+	if t.names, err = Commands(commands); err != nil {
 		return nil, err
 	}
 	for _, command := range t.names {
-		file := path.Join("commands", command+".lua")
-		if t.commands[command], err = readFile(sources, file); err != nil {
+		src, err := readFile(commands, path.Join("commands", command+".lua"))
+		if err == nil && own == nil {
+			err = src.readFacts()
+		}
+		if err != nil {
 			return nil, err
 		}
+		t.commands[command] = src
 	}
 	return t, t.resolve()
 }
 
-func readLibrary(sources fs.FS) ([]*source, error) {
+func (t *tree) readLibrary(sources fs.FS) error {
 	files, err := fs.Glob(sources, "lib/*.lua")
-	if err != nil {
-		return nil, err
-	}
-	var all []*source
 	for _, file := range files {
 		src, err := readFile(sources, file)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, src)
+		t.library = append(t.library, src)
 	}
-	return all, nil
+	return err
 }
 
 func readFile(sources fs.FS, file string) (*source, error) {
@@ -119,10 +116,7 @@ func (t *tree) resolve() error {
 	for _, src := range append([]*source{t.prologue}, t.library...) {
 		for _, sym := range src.syms {
 			if other := t.shared[sym.name]; other != nil {
-				return repeated(sym, other)
-			}
-			if globals[sym.name] || sym.name == libName || sym.name == stateName {
-				return &Problem{sym.file, sym.line, "the name " + sym.name + " is taken"}
+				return hides(sym, other)
 			}
 			sym.kind = inLibrary
 			if src == t.prologue {
@@ -165,29 +159,46 @@ func (t *tree) resolveIn(src *source) error {
 		}
 	}
 	var problem error
-	declares(src.body, func(sym *symbol) {
-		other := t.shared[sym.name]
-		if problem == nil && other != nil && other != sym {
-			text := fmt.Sprintf("%s hides that of %s:%d", sym.name, other.file, other.line)
-			problem = &Problem{src.file, sym.line, text}
+	walk(src.body, func(x any) bool {
+		for _, sym := range declares(x) {
+			if err := t.refused(sym); err != nil && problem == nil {
+				problem = err
+			}
 		}
-		if problem == nil && sym.kind == inBlock && sym.name != "_" && !sym.isParam && !sym.used {
-			problem = &Problem{src.file, sym.line, "nothing uses " + sym.name}
-		}
-		if problem == nil && (globals[sym.name] || sym.name == libName || sym.name == stateName) {
-			problem = &Problem{src.file, sym.line, sym.name + " hides another name"}
-		}
+		return problem == nil
 	})
 	return problem
 }
 
-// checkUse refuses symbols that no command needs.
+// refused returns the problem of a symbol that hides another one, is cold although it is in no
+// library, or that nothing uses.
+func (t *tree) refused(sym *symbol) error {
+	switch other := t.shared[sym.name]; {
+	case other != nil && other != sym:
+		return hides(sym, other)
+	case globals[sym.name] || sym.name == libName || sym.name == stateName:
+		return &Problem{sym.file, sym.line, sym.name + " hides another name"}
+	case sym.kind != inLibrary && sym.fn != nil && sym.fn.cold:
+		return &Problem{sym.file, sym.line, sym.name + " is cold, so it belongs in lib"}
+	case sym.kind == inBlock && sym.name != "_" && !sym.isParam && !sym.used:
+		return &Problem{sym.file, sym.line, "nothing uses " + sym.name}
+	}
+	return nil
+}
+
+// hides returns the problem of a symbol that hides another one.
+func hides(sym, other *symbol) error {
+	text := fmt.Sprintf("%s hides that of %s:%d", sym.name, other.file, other.line)
+	return &Problem{sym.file, sym.line, text}
+}
+
+// checkUse refuses symbols of the library that no command needs.
 func (t *tree) checkUse() error {
 	used := map[*symbol]bool{}
+	collect(t.prologue.body, used)
 	for _, command := range t.names {
-		t.reach(t.commands[command].body, used)
+		collect(t.commands[command].body, used)
 	}
-	t.reach(t.prologue.body, used)
 	for _, src := range t.library[t.lent:] {
 		for _, sym := range src.syms {
 			if !used[sym] {
@@ -195,73 +206,57 @@ func (t *tree) checkUse() error {
 			}
 		}
 	}
-	for _, command := range t.names {
-		src := t.commands[command]
-		for _, sym := range src.syms {
-			if sym.fn != nil && !mentions(src.body, sym) {
-				return &Problem{sym.file, sym.line, "nothing calls " + sym.name}
-			}
+	return nil
+}
+
+// collect adds the symbols of the library that code needs.
+func collect(code any, found map[*symbol]bool) {
+	walk(code, func(x any) bool {
+		if sym := libraryName(x); sym != nil && !found[sym] {
+			found[sym] = true
+			collect(sym.content(), found)
 		}
+		return true
+	})
+}
+
+// libraryName returns the symbol of the library that an expression names, or nil.
+func libraryName(x any) *symbol {
+	if n, ok := x.(*name); ok && n.sym != nil && n.sym.kind == inLibrary {
+		return n.sym
 	}
 	return nil
 }
 
-// reach adds the symbols of the library that code needs.
-func (t *tree) reach(code any, used map[*symbol]bool) {
-	visit := func(x any) bool {
+// content returns the initial value of a symbol: a function, a value, or nothing.
+func (s *symbol) content() any {
+	if s.fn != nil {
+		return s.fn
+	}
+	return s.value
+}
+
+// uses counts the mentions of a symbol in code.
+func uses(code any, sym *symbol) int {
+	return count(code, func(x any) bool {
 		n, ok := x.(*name)
-		if !ok || n.sym == nil || n.sym.kind != inLibrary || used[n.sym] {
-			return true
-		}
-		used[n.sym] = true
-		if n.sym.fn != nil {
-			t.reach(n.sym.fn, used)
-		} else if n.sym.value != nil {
-			t.reach(n.sym.value, used)
-		}
-		return true
-	}
-	walk(code, visit)
-}
-
-// mentions reports whether some code uses a symbol.
-func mentions(code any, sym *symbol) bool {
-	found := false
-	walk(code, func(x any) bool {
-		if n, ok := x.(*name); ok && n.sym == sym {
-			found = true
-		}
-		return !found
+		return ok && n.sym == sym
 	})
-	return found
 }
 
-// repeated returns the problem of a name that is defined twice.
-func repeated(sym, other *symbol) *Problem {
-	text := fmt.Sprintf("%s is in %s:%d, too", sym.name, other.file, other.line)
-	return &Problem{sym.file, sym.line, text}
-}
-
-// declares calls visit for each symbol that some code declares.
-func declares(code any, visit func(*symbol)) {
-	each := func(syms []*symbol) {
-		for _, sym := range syms {
-			visit(sym)
-		}
+// declares returns the symbols that an expression or a statement declares.
+func declares(x any) []*symbol {
+	switch x := x.(type) {
+	case *function:
+		return x.params
+	case *local:
+		return x.syms
+	case *localFunction:
+		return append([]*symbol{x.sym}, x.fn.params...)
+	case *forStep:
+		return []*symbol{x.sym}
+	case *forEach:
+		return x.syms
 	}
-	walk(code, func(x any) bool {
-		switch x := x.(type) {
-		case *function:
-			each(x.params)
-		case *local:
-			each(x.syms)
-		case *localFunction:
-			visit(x.sym)
-		case *forStep:
-			visit(x.sym)
-		case *forEach:
-			each(x.syms)
-		}
-		return true
-	})
+	return nil
 }

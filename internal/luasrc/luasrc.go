@@ -6,16 +6,12 @@
 // hide another one, and each has to be used.
 //
 // Every function costs a closure on each call that makes it. So the script makes a function of the
-// library when it is first called. The commands that often run, which have the line "-- Hot" in
-// their headers, have the functions that they need in their branches, and the bodies of many of
-// these in the place of their calls; only functions that seldom run, which are marked on their
-// first line,
+// library when it is first called. The branch of a command with the line "-- Hot" in its header has
+// copies of the functions that it needs, most of them in the place of their calls; only functions
+// of the library that seldom run, which are marked on their first line,
 //
 //	local function free(jid) -- cold
 //
-// are in the library. Constants in capitals, such as
-//
-//	local LIMIT = 1000
-//
-// are replaced by their values.
+// stay there. Constants in capitals are replaced by their values.
+// Luacheck finds what is wrong within a file; this package, what is wrong between files.
 package luasrc

@@ -104,8 +104,8 @@ func TestBuild(t *testing.T) {
 		"hot: a value by several ways": {
 			"local function find(n)\n  if n == 1 then\n    return 'one'\n  end\n  for i = 1, n do\n    call('get', i)\n  end\nend\n",
 			header("-- Hot") + "local found = find(#ARGV)\nreturn found\n",
-			"  local found\n  do\n    local n = #ARGV\n    if n == 1 then\n      found = 'one'\n    else\n" +
-				"      for i = 1, n do\n        call('get', i)\n      end\n    end\n  end\n  return found",
+			"  local found\n  repeat\n    local n = #ARGV\n    if n == 1 then\n      found = 'one'\n      break\n    end\n" +
+				"    for i = 1, n do\n      call('get', i)\n    end\n  until true\n  return found",
 		},
 		"hot: a value, or one from later": {
 			"local function find(n)\n  if n == 1 then\n    local one = call('get', 1)\n    if one then\n      return one\n    end\n  end\n" +
@@ -117,13 +117,13 @@ func TestBuild(t *testing.T) {
 		"hot: nothing unless": {
 			"local function see(n)\n  if n ~= 1 then\n    return\n  end\n  call('get', n)\nend\n",
 			header("-- Hot") + "local n = #ARGV\nsee(n)\nreturn n\n",
-			"  local n = #ARGV\n  if n == 1 then\n    call('get', n)\n  end\n  return n",
+			"  local n = #ARGV\n  repeat\n    if n ~= 1 then\n      break\n    end\n    call('get', n)\n  until true\n  return n",
 		},
-		"hot: a variable of the function is the result": {
+		"hot: variables of the function are the results": {
 			"local function need(text)\n  if not text then\n    error('x')\n  end\n  return text\nend\n" +
 				"local function count(n)\n  local from, sum = n, 0\n  for i = from, n do\n    sum = sum + call('get', i)\n  end\n  return sum\nend\n",
 			header("-- Hot") + "local jid = need(ARGV[2])\nlocal all = count(jid)\nreturn all\n",
-			"  local jid = ARGV[2]\n  if not jid then\n    error('x')\n  end\n  local all\n  do\n    local from, sum = jid, 0\n" +
+			"  local jid\n  do\n    local text = ARGV[2]\n    if not text then\n      error('x')\n    end\n    jid = text\n  end\n  local all\n  do\n    local from, sum = jid, 0\n" +
 				"    for i = from, jid do\n      sum = sum + call('get', i)\n    end\n    all = sum\n  end\n  return all",
 		},
 		"hot: arguments that are left out": {
@@ -135,7 +135,8 @@ func TestBuild(t *testing.T) {
 		"hot: two variables are the results": {
 			"local function split(n)\n  local a, b = n, call('get', n)\n  if b then\n    a = b + n\n  end\n  return b, a\nend\n",
 			header("-- Hot") + "local x, y = split(#ARGV)\nx, y = split(x)\nreturn x + y\n",
-			"  local x, y\n  do\n    local n = #ARGV\n    y, x = n, call('get', n)\n    if x then\n      y = x + n\n    end\n  end\n" +
+			"  local x, y\n  do\n    local n = #ARGV\n    local a, b = n, call('get', n)\n    if b then\n      a = b + n\n    end\n" +
+				"    x, y = b, a\n  end\n" +
 				"  do\n    local n = x\n    local a, b = n, call('get', n)\n    if b then\n      a = b + n\n    end\n    x, y = b, a\n  end\n" +
 				"  return x + y",
 		},
@@ -155,23 +156,21 @@ func TestBuild(t *testing.T) {
 			header("-- Hot") + "if call('get', 'x') then\n  see()\nend\nreturn seen\n",
 			"  var = {seen = 0}\n  if call('get', 'x') then\n    library(stamp, now).see()\n  end\n  return var.seen",
 		},
-		"hot: a cold function of its own": {
-			"local function key_of(jid)\n  return prefix .. jid\nend\n",
-			header("-- Hot") + "local jid, n = ARGV[2], 0\nlocal function see() -- cold\n  n = n + 1\n" +
-				"  call('get', key_of(jid))\nend\nsee()\nreturn n\n",
-			"  var = {}\n  local jid\n  jid, var.n = ARGV[2], 0\n  var.jid = jid\n  library(stamp, now).see()\n  return var.n",
-		},
 		"hot: a variable of the library alone": {
 			"local seen = 0\nlocal function see() -- cold\n  seen = seen + 1\n  call('get', seen)\nend\n",
 			header("-- Hot") + "if call('get', 'x') then\n  see()\nend\n",
 			"  if call('get', 'x') then\n    library(stamp, now).see()\n  end\n  return",
 		},
-		"hot: a text that an argument chooses": {
-			"local function check(area, text)\n  if not text then\n" +
-				"    error(area .. ': ' .. (({a = 'no jid'})[area] or 'nothing'))\n  end\nend\n",
-			header("-- Hot") + "check('a', call('get', 'x'))\ncheck('b', call('get', 'y'))\n",
-			"  do\n    local text = call('get', 'x')\n    if not text then\n      error('a: no jid')\n    end\n  end\n" +
-				"  do\n    local text = call('get', 'y')\n    if not text then\n      error('b: nothing')\n    end\n  end\n  return",
+		"hot: all values of another function": {
+			"local function each(x)\n  local n = x + 1\n  return n, x\nend\nlocal function both(x)\n  return each(x)\nend\n",
+			header("-- Hot") + "local a, b = both(#ARGV)\nreturn a + b + each(both(1))\n",
+			"  local function each(x)\n    local n = x + 1\n    return n, x\n  end\n" +
+				"  local a, b = each(#ARGV)\n  return a + b + each(each(1))",
+		},
+		"hot: an operator in an argument and in a value": {
+			"local function half(x)\n  return x / 2\nend\n",
+			header("-- Hot") + "return half(ARGV[2] + 1) * half(half(now))\n",
+			"  return ((ARGV[2] + 1) / 2) * (((now / 2)) / 2)",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,24 +207,23 @@ func TestBuildRefuses(t *testing.T) {
 	_, err := Build(tiny(library, get))
 	require.NoError(t, err)
 	for want, c := range map[string]struct{ library, command string }{
-		"lib/base.lua:6: get_key hides that of line 3": {library + library, get},
+		"lib/base.lua:6: get_key hides that of lib/base.lua:3": {library + library, get},
 		"commands/a.lua:1: the header says more about the Cost than fits on a line": {library,
 			strings.Replace(get, "-- For ", "-- Cost     1 command\n--          "+strings.Repeat("more ", 20)+"\n-- For ", 1)},
-		"commands/a.lua:8: get_keys is not defined":                               {library, header() + "return call('get', get_keys())\n"},
-		"commands/a.lua:8: get_key hides that of lib/base.lua:3":                  {library, header() + "local get_key = 1\nreturn call('get', get_key)\n"},
-		"commands/a.lua:9: x hides that of line 8":                                {library, header() + "local x = get_key()\nfor x = 1, 2 do call('get', x) end\n"},
-		"lib/base.lua:6: no command needs spare":                                  {library + "local function spare()\n  return 1\nend\n", get},
-		"commands/a.lua:8: nothing calls spare":                                   {library, header() + "local function spare() end\nreturn call('get', get_key())\n"},
-		"commands/a.lua:9: nothing uses spare":                                    {library, header() + "do\n  local spare = 1\nend\nreturn call('get', get_key())\n"},
-		"commands/a.lua:8: prefix belongs to every call":                          {library, header() + "prefix = get_key()\nreturn call('get', 'x')\n"},
-		"commands/a.lua:8: redis is a global variable":                            {library, header() + "redis = get_key()\nreturn call('get', 'x')\n"},
-		"lib/base.lua:1: a statement outside of a function":                       {library + "call('get', 'x')\n", get},
-		`commands/a.lua:1: the header lacks "Repeat safe" or "Repeat once"`:       {library, strings.Replace(get, "Repeat   safe", "Repeat   twice", 1)},
-		`commands/a.lua:1: the header lacks "For classic", "For PHP" or "For Go"`: {library, strings.Replace(get, "For      Go", "For      all", 1)},
-		"commands/a.lua:1: the header does not say what KEYS[1] and ARGV are":     {library, strings.Replace(get, "ARGV     COMMAND", "Args     COMMAND", 1)},
-		`commands/a.lua:8: "then" in the place of "do"`:                           {library, header() + "while true then end\n"},
-		"commands/a.lua:8: a global function":                                     {library, header() + "function x() end\n"},
-		"commands/a.lua:8: a string without an end":                               {library, header() + "return 'x\n"},
+		"commands/a.lua:8: get_keys is not defined":                                    {library, header() + "return call('get', get_keys())\n"},
+		"commands/a.lua:8: get_key hides that of lib/base.lua:3":                       {library, header() + "local get_key = 1\nreturn call('get', get_key)\n"},
+		"lib/base.lua:6: no command needs spare":                                       {library + "local function spare()\n  return 1\nend\n", get},
+		"commands/a.lua:8: see is cold, so it belongs in lib":                          {library, header() + "local function see() -- cold\nend\nsee(get_key())\n"},
+		"commands/a.lua:9: nothing uses spare":                                         {library, header() + "do\n  local spare = 1\nend\nreturn call('get', get_key())\n"},
+		"commands/a.lua:8: prefix belongs to every call":                               {library, header() + "prefix = get_key()\nreturn call('get', 'x')\n"},
+		"commands/a.lua:8: redis is a global variable":                                 {library, header() + "redis = get_key()\nreturn call('get', 'x')\n"},
+		"lib/base.lua:1: a statement outside of a function":                            {library + "call('get', 'x')\n", get},
+		`commands/a.lua:1: the header lacks "Repeat safe" or "Repeat once"`:            {library, strings.Replace(get, "Repeat   safe", "Repeat   twice", 1)},
+		`commands/a.lua:1: the header lacks "For classic", "For PHP" or "For Go"`:      {library, strings.Replace(get, "For      Go", "For      all", 1)},
+		"commands/a.lua:1: the header does not say what KEYS[1] and ARGV are":          {library, strings.Replace(get, "ARGV     COMMAND", "Args     COMMAND", 1)},
+		`commands/a.lua:8: "then" in the place of "do"`:                                {library, header() + "while true then end\n"},
+		`commands/a.lua:8: "function" in the place of a name`:                          {library, header() + "function x() end\n"},
+		"commands/a.lua:8: '\\'' is no part of Lua, or begins a string without an end": {library, header() + "return 'x\n"},
 	} {
 		t.Run(want, func(t *testing.T) {
 			_, err := Build(tiny(c.library, c.command))
@@ -258,7 +256,7 @@ func TestBuildDoctor(t *testing.T) {
 	for want, c := range map[string]struct{ library, command string }{
 		"commands/see.lua:1: sea is not defined":                  {own, "return sea(ARGV[3])\n"},
 		"lib/own.lua:4: no command needs unused":                  {own + "local function unused() end\n", "return see(ARGV[3])\n"},
-		"lib/own.lua:1: spare is in lib/base.lua:7, too":          {"local function spare() end\n", "spare()\n"},
+		"lib/own.lua:1: spare hides that of lib/base.lua:7":       {"local function spare() end\n", "spare()\n"},
 		"commands/see.lua:1: key_of hides that of lib/base.lua:3": {own, "local key_of = see\nkey_of(ARGV[3])\n"},
 	} {
 		_, err := build(c.library, c.command)

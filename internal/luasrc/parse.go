@@ -1,11 +1,15 @@
 package luasrc
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A source is a parsed file.
 type source struct {
 	file   string
 	header string
+	facts  Facts // of a command
 	body   []stat
 	syms   []*symbol // the symbols of its top, in order
 	free   []*name   // names that it does not declare
@@ -21,8 +25,6 @@ type parser struct {
 	at     int
 	scopes []map[string]*symbol
 	depth  int
-	loops  int
-	vararg bool
 }
 
 // parse reads a file.
@@ -65,7 +67,7 @@ func (p *parser) take() token {
 // is reports whether a keyword or a sign is ahead.
 func (p *parser) is(text string) bool {
 	t := p.ahead()
-	return t.text == text && (t.kind == wordToken || t.kind == signToken)
+	return t.text == text && t.kind == wordToken
 }
 
 // has takes a keyword or a sign if it is ahead.
@@ -98,38 +100,25 @@ func (p *parser) deeper() func() {
 	return func() { p.depth-- }
 }
 
-// declare makes a symbol that is seen from here on. A name may not hide another one of the file.
+// declare makes a symbol that is seen from here on.
 func (p *parser) declare(t token) *symbol {
-	for _, scope := range p.scopes {
-		if other := scope[t.text]; other != nil && t.text != "_" {
-			panic(&Problem{p.src.file, t.line, fmt.Sprintf("%s hides that of line %d", t.text, other.line)})
-		}
-	}
 	sym := &symbol{name: t.text, file: p.src.file, line: t.line}
 	p.scopes[len(p.scopes)-1][t.text] = sym
 	if len(p.scopes) == 1 {
-		sym.kind = atTop
 		p.src.syms = append(p.src.syms, sym)
 	}
 	return sym
 }
 
-func (p *parser) find(text string) *symbol {
-	for i := len(p.scopes) - 1; i >= 0; i-- {
-		if sym := p.scopes[i][text]; sym != nil {
-			return sym
+func (p *parser) use(t token) *name {
+	n := &name{text: t.text, line: t.line}
+	for _, scope := range slices.Backward(p.scopes) {
+		if n.sym = scope[t.text]; n.sym != nil {
+			n.sym.used = true
+			return n
 		}
 	}
-	return nil
-}
-
-func (p *parser) use(t token) *name {
-	n := &name{text: t.text, sym: p.find(t.text), line: t.line}
-	if n.sym == nil {
-		p.src.free = append(p.src.free, n)
-	} else {
-		n.sym.used = true
-	}
+	p.src.free = append(p.src.free, n)
 	return n
 }
 
@@ -172,66 +161,55 @@ func (p *parser) statement() stat {
 	switch {
 	case p.has("local"):
 		if p.has("function") {
-			return p.localFunction()
+			sym := p.declare(p.name())
+			sym.fn = p.function()
+			return &localFunction{sym, sym.fn}
 		}
 		return p.local()
 	case p.has("if"):
 		return p.choice()
 	case p.has("while"):
-		cond := p.expr()
-		p.want("do")
-		body := p.loop()
-		p.want("end")
-		return &while{cond, body}
+		return &while{p.expr(), p.loop()}
 	case p.has("repeat"):
 		p.open()
 		defer p.close()
-		p.loops++
 		body := p.statements()
-		p.loops--
 		p.want("until")
 		return &repeat{body, p.expr()}
 	case p.has("for"):
 		return p.forLoop()
-	case p.has("do"):
-		body := p.block()
-		p.want("end")
-		return &block{body}
+	case p.is("do"):
+		return &block{p.loop()}
 	case p.has("return"):
 		if p.atEnd() || p.is(";") {
 			return &ret{}
 		}
 		return &ret{p.exprs()}
-	case p.is("break"):
-		if p.loops == 0 {
-			p.fail("break outside of a loop")
-		}
-		p.take()
+	case p.has("break"):
 		return &leave{}
-	case p.is("function"):
-		p.fail("a global function")
 	}
 	return p.assignment()
 }
 
+// loop reads a block between do and end.
 func (p *parser) loop() []stat {
-	p.loops++
-	defer func() { p.loops-- }()
-	return p.block()
+	p.want("do")
+	body := p.block()
+	p.want("end")
+	return body
 }
 
-func (p *parser) localFunction() stat {
-	sym := p.declare(p.name())
-	sym.fn = p.function()
-	sym.fn.line = sym.line
-	return &localFunction{sym, sym.fn}
-}
-
-func (p *parser) local() stat {
+// names reads names with commas between them.
+func (p *parser) names() []token {
 	names := []token{p.name()}
 	for p.has(",") {
 		names = append(names, p.name())
 	}
+	return names
+}
+
+func (p *parser) local() stat {
+	names := p.names()
 	l := &local{}
 	if p.has("=") {
 		l.values = p.exprs()
@@ -264,10 +242,9 @@ func (p *parser) choice() stat {
 }
 
 func (p *parser) forLoop() stat {
-	names := []token{p.name()}
-	for p.has(",") {
-		names = append(names, p.name())
-	}
+	names := p.names()
+	p.open()
+	defer p.close()
 	if len(names) == 1 && p.has("=") {
 		f := &forStep{from: p.expr()}
 		p.want(",")
@@ -275,24 +252,16 @@ func (p *parser) forLoop() stat {
 		if p.has(",") {
 			f.step = p.expr()
 		}
-		p.open()
-		defer p.close()
 		f.sym = p.declare(names[0])
-		p.want("do")
 		f.body = p.loop()
-		p.want("end")
 		return f
 	}
 	p.want("in")
 	f := &forEach{values: p.exprs()}
-	p.open()
-	defer p.close()
 	for _, t := range names {
 		f.syms = append(f.syms, p.declare(t))
 	}
-	p.want("do")
 	f.body = p.loop()
-	p.want("end")
 	return f
 }
 
@@ -309,15 +278,11 @@ func (p *parser) assignment() stat {
 		a.targets = append(a.targets, p.suffixed())
 	}
 	for _, target := range a.targets {
-		switch target := target.(type) {
-		case *name:
-			target.set = true
-			if target.sym != nil {
-				target.sym.assigned = true
+		if n, ok := target.(*name); ok {
+			n.set = true
+			if n.sym != nil {
+				n.sym.assigned = true
 			}
-		case *index:
-		default:
-			p.fail("a value that can't be assigned to")
 		}
 	}
 	p.want("=")
@@ -358,7 +323,7 @@ func (p *parser) operation(limit int) expr {
 	for {
 		t := p.ahead()
 		bind, ok := powers[t.text]
-		if !ok || t.kind != wordToken && t.kind != signToken || bind.left <= limit {
+		if !ok || t.kind != wordToken || bind.left <= limit {
 			return x
 		}
 		p.take()
@@ -369,22 +334,11 @@ func (p *parser) operation(limit int) expr {
 func (p *parser) simple() expr {
 	t := p.ahead()
 	switch {
-	case t.kind == numberToken:
-		p.take()
-		return &literal{t.text}
 	case t.kind == stringToken:
-		p.take()
-		return &text{t.text}
-	case p.is("nil") || p.is("true") || p.is("false"):
-		p.take()
-		return &literal{t.text}
-	case p.is("..."):
-		if !p.vararg {
-			p.fail("... outside of a function that has it")
-		}
-		p.take()
-		return &literal{"..."}
-	case p.is("{"):
+		return &text{p.take().text}
+	case t.kind == numberToken, p.is("nil"), p.is("true"), p.is("false"), p.is("..."):
+		return &literal{p.take().text}
+	case p.has("{"):
 		return p.table()
 	case p.has("function"):
 		return p.function()
@@ -393,7 +347,6 @@ func (p *parser) simple() expr {
 }
 
 func (p *parser) suffixed() expr {
-	defer p.deeper()()
 	var x expr
 	if p.has("(") {
 		x = &paren{p.expr()}
@@ -424,44 +377,34 @@ func (p *parser) suffixed() expr {
 }
 
 func (p *parser) table() expr {
-	defer p.deeper()()
-	p.want("{")
 	t := &table{}
-	for !p.is("}") {
-		switch {
-		case p.has("["):
-			key := p.expr()
+	for !p.has("}") {
+		var it item
+		if next := p.tokens[min(p.at+1, len(p.tokens)-1)]; p.has("[") {
+			it.key = p.expr()
 			p.want("]")
 			p.want("=")
-			t.items = append(t.items, item{key, p.expr()})
-		case p.ahead().kind == nameToken &&
-			p.tokens[p.at+1].text == "=" && p.tokens[p.at+1].kind == signToken:
-			key := &text{p.take().text}
-			p.take()
-			t.items = append(t.items, item{key, p.expr()})
-		default:
-			t.items = append(t.items, item{nil, p.expr()})
+		} else if p.ahead().kind == nameToken && next.text == "=" && next.kind == wordToken {
+			it.key = &text{p.take().text}
+			p.want("=")
 		}
-		if !p.has(",") && !p.has(";") {
-			break
+		it.value = p.expr()
+		t.items = append(t.items, it)
+		if !p.has(",") && !p.has(";") && !p.is("}") {
+			p.want("}")
 		}
 	}
-	p.want("}")
 	return t
 }
 
 // function reads the parameters and the body of a function.
 func (p *parser) function() *function {
-	loops, vararg := p.loops, p.vararg
-	defer func() { p.loops, p.vararg = loops, vararg }()
-	p.loops, p.vararg = 0, false
-	f := &function{line: p.ahead().line}
+	f := &function{}
 	p.open()
 	defer p.close()
 	p.want("(")
 	for !p.is(")") {
-		if p.has("...") {
-			f.variadic, p.vararg = true, true
+		if f.variadic = p.has("..."); f.variadic {
 			break
 		}
 		param := p.declare(p.name())
@@ -471,10 +414,8 @@ func (p *parser) function() *function {
 			break
 		}
 	}
-	if !p.is(")") {
-		p.want(")")
-	}
-	f.cold = p.take().comment == "cold"
+	f.cold = p.ahead().comment == "cold"
+	p.want(")")
 	f.body = p.block()
 	p.want("end")
 	return f

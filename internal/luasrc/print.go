@@ -2,14 +2,16 @@ package luasrc
 
 import (
 	"fmt"
+	"math"
+	"regexp"
 	"strings"
 )
 
 // A printer writes statements as text.
 type printer struct {
-	b      strings.Builder
-	indent int
-	named  func(*name) string // returns the form in which a name is written
+	b       strings.Builder
+	indent  int
+	library string // an expression for the library
 }
 
 func (p *printer) line(s string) {
@@ -30,73 +32,73 @@ func (p *printer) stats(body []stat) {
 	}
 }
 
+// block writes statements between two lines.
+func (p *printer) block(first string, body []stat, last string) {
+	p.line(first)
+	p.inner(body)
+	p.line(last)
+}
+
 func (p *printer) stat(s stat) {
 	switch s := s.(type) {
 	case *local:
 		line := "local " + symNames(s.syms)
 		if len(s.values) > 0 {
-			line += " = " + p.values(len(s.syms), s.values)
+			line += " = " + p.list(len(s.syms), s.values)
 		}
 		p.line(line)
 	case *localFunction:
-		p.line("local function " + s.sym.name + p.params(s.fn))
-		p.inner(s.fn.body)
-		p.line("end")
+		p.block("local function "+s.sym.name+params(s.fn), s.fn.body, "end")
 	case *assign:
-		if len(s.targets) == 1 && len(s.values) == 1 {
-			if f, ok := s.values[0].(*function); ok {
-				p.line("function " + p.expr(s.targets[0], 0) + p.params(f))
-				p.inner(f.body)
-				p.line("end")
-				return
-			}
+		if f, ok := s.values[0].(*function); ok && len(s.targets) == 1 && len(s.values) == 1 {
+			p.block("function "+p.expr(s.targets[0])+params(f), f.body, "end")
+			return
 		}
-		p.line(p.list(s.targets) + " = " + p.values(len(s.targets), s.values))
+		p.line(p.list(math.MaxInt, s.targets) + " = " + p.list(len(s.targets), s.values))
 	case *run:
-		p.line(p.expr(s.call, 0))
+		p.line(p.expr(s.call))
 	case *block:
-		p.line("do")
-		p.inner(s.body)
-		p.line("end")
+		p.block("do", s.body, "end")
 	case *while:
-		p.line("while " + p.expr(s.cond, singleValue) + " do")
-		p.inner(s.body)
-		p.line("end")
+		p.block("while "+p.single(s.cond)+" do", s.body, "end")
 	case *repeat:
-		p.line("repeat")
-		p.inner(s.body)
-		p.line("until " + p.expr(s.cond, singleValue))
+		p.block("repeat", s.body, "until "+p.single(s.cond))
 	case *choice:
-		for i, b := range s.branches {
-			switch {
-			case b.cond == nil:
-				p.line("else")
-			case i == 0:
-				p.line("if " + p.expr(b.cond, singleValue) + " then")
-			default:
-				p.line("elseif " + p.expr(b.cond, singleValue) + " then")
-			}
-			p.inner(b.body)
-		}
-		p.line("end")
+		p.choice(s)
 	case *forStep:
-		line := "for " + s.sym.name + " = " + p.expr(s.from, 0) + ", " + p.expr(s.to, 0)
+		line := "for " + s.sym.name + " = " + p.single(s.from) + ", " + p.single(s.to)
 		if s.step != nil {
-			line += ", " + p.expr(s.step, 0)
+			line += ", " + p.single(s.step)
 		}
-		p.line(line + " do")
-		p.inner(s.body)
-		p.line("end")
+		p.block(line+" do", s.body, "end")
 	case *forEach:
-		p.line("for " + symNames(s.syms) + " in " + p.list(s.values) + " do")
-		p.inner(s.body)
-		p.line("end")
+		p.block("for "+symNames(s.syms)+" in "+p.list(math.MaxInt, s.values)+" do", s.body, "end")
 	case *ret:
-		p.line(strings.TrimRight("return "+p.list(s.values), " "))
+		p.line(strings.TrimRight("return "+p.list(math.MaxInt, s.values), " "))
 	case *leave:
 		p.line("break")
 	default:
 		panic(fmt.Sprintf("a statement of type %T", s))
+	}
+}
+
+func (p *printer) choice(c *choice) {
+	keyword := "if "
+	for _, b := range c.branches {
+		if b.cond != nil {
+			p.line(keyword + p.single(b.cond) + " then")
+		} else {
+			p.line("else")
+		}
+		if c.flat {
+			p.stats(b.body)
+		} else {
+			p.inner(b.body)
+		}
+		keyword = "elseif "
+	}
+	if len(c.branches) > 0 {
+		p.line("end")
 	}
 }
 
@@ -108,7 +110,7 @@ func symNames(syms []*symbol) string {
 	return strings.Join(names, ", ")
 }
 
-func (p *printer) params(f *function) string {
+func params(f *function) string {
 	params := symNames(f.params)
 	if f.variadic {
 		params = strings.TrimPrefix(params+", ...", ", ")
@@ -116,85 +118,57 @@ func (p *printer) params(f *function) string {
 	return "(" + params + ")"
 }
 
-// values returns the text of values that are assigned to a number of names.
-func (p *printer) values(names int, all []expr) string {
-	if len(all) > 0 && len(all) >= names {
-		last := p.expr(all[len(all)-1], singleValue)
-		return strings.TrimPrefix(strings.TrimSuffix(p.list(all[:len(all)-1]), ", ")+", "+last, ", ")
-	}
-	return p.list(all)
-}
-
-func (p *printer) list(all []expr) string {
+// list returns the text of values that are assigned to a number of names. An expression needs no
+// brackets in a list, unless it has several values there.
+func (p *printer) list(names int, all []expr) string {
 	texts := make([]string, len(all))
 	for i, x := range all {
-		limit := 0
-		if i < len(all)-1 {
-			limit = singleValue
+		for in, ok := x.(*paren); ok; in, ok = x.(*paren) {
+			if isMany(in.x) && i == len(all)-1 && len(all) < names {
+				break
+			}
+			x = in.x
 		}
-		texts[i] = p.expr(x, limit)
+		texts[i] = p.expr(x)
 	}
 	return strings.Join(texts, ", ")
 }
 
-// singleValue is the limit where an expression has one value anyway, so that it needs no brackets
-// for that.
-const singleValue = 1
+// single returns the text of an expression in a place for one value.
+func (p *printer) single(x expr) string { return p.list(1, []expr{x}) }
 
-// expr returns the text of an expression, in brackets if it binds less tightly than the limit.
-func (p *printer) expr(x expr, limit int) string {
+// expr returns the text of an expression, with the brackets that the code has.
+func (p *printer) expr(x expr) string {
 	switch x := x.(type) {
 	case *name:
-		if p.named != nil {
-			return p.named(x)
-		}
-		return nameOf(x)
+		return p.name(x)
 	case *literal:
 		return x.text
 	case *text:
 		return quoted(x.value)
 	case *function:
-		return p.functionValue(x)
+		inner := printer{indent: p.indent, library: p.library}
+		inner.inner(x.body)
+		return "function" + params(x) + "\n" + inner.b.String() + strings.Repeat("\t", p.indent) + "end"
 	case *binary:
-		bind := powers[x.op]
-		left, right := bind.left, bind.right
-		if left == right { // it groups to the left
-			right++
-		} else {
-			left, right = left+1, left
-		}
-		if x.op == ".." { // in any order
-			left, right = bind.left, bind.left
-		}
-		s := p.expr(x.a, left) + " " + x.op + " " + p.expr(x.b, right)
-		if bind.left < limit {
-			return "(" + s + ")"
-		}
-		return s
+		return p.expr(x.a) + " " + x.op + " " + p.expr(x.b)
 	case *unary:
-		op := x.op
-		inner := p.expr(x.x, unaryPower)
-		if op == "not" || op == "-" && strings.HasPrefix(inner, "-") {
-			op += " "
+		inner := p.expr(x.x)
+		if x.op == "not" || strings.HasPrefix(inner, "-") {
+			return x.op + " " + inner
 		}
-		if unaryPower < limit {
-			return "(" + op + inner + ")"
-		}
-		return op + inner
+		return x.op + inner
 	case *index:
 		if key, ok := x.key.(*text); ok && isName(key.value) {
 			return p.prefix(x.x) + "." + key.value
 		}
-		return p.prefix(x.x) + "[" + p.expr(x.key, singleValue) + "]"
+		return p.prefix(x.x) + "[" + p.single(x.key) + "]"
 	case *call:
-		return p.prefix(x.fn) + "(" + p.list(x.args) + ")"
+		return p.prefix(x.fn) + "(" + p.list(math.MaxInt, x.args) + ")"
 	case *table:
 		return p.table(x)
 	case *paren:
-		if isMany(x.x) && limit == 0 {
-			return "(" + p.expr(x.x, 0) + ")"
-		}
-		return p.expr(x.x, limit)
+		return "(" + p.expr(x.x) + ")"
 	}
 	panic(fmt.Sprintf("an expression of type %T", x))
 }
@@ -203,11 +177,39 @@ func (p *printer) expr(x expr, limit int) string {
 func (p *printer) prefix(x expr) string {
 	switch x := x.(type) {
 	case *name, *index, *call:
-		return p.expr(x, 0)
+		return p.expr(x)
 	case *paren:
 		return p.prefix(x.x)
 	}
-	return "(" + p.expr(x, 0) + ")"
+	return "(" + p.expr(x) + ")"
+}
+
+func (p *printer) table(t *table) string {
+	parts := make([]string, len(t.items))
+	for i, it := range t.items {
+		names := 1
+		if it.key == nil && i == len(t.items)-1 {
+			names = math.MaxInt
+		}
+		parts[i] = p.list(names, []expr{it.value})
+		if key, ok := it.key.(*text); ok && isName(key.value) {
+			parts[i] = key.value + " = " + parts[i]
+		} else if it.key != nil {
+			parts[i] = "[" + p.single(it.key) + "] = " + parts[i]
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// name returns how a name is written.
+func (p *printer) name(n *name) string {
+	switch {
+	case n.sym == nil || n.sym.kind != inLibrary:
+		return nameOf(n)
+	case n.sym.fn != nil:
+		return p.library + "." + n.sym.name
+	}
+	return stateName + "." + n.sym.name
 }
 
 func nameOf(n *name) string {
@@ -217,40 +219,9 @@ func nameOf(n *name) string {
 	return n.text
 }
 
-func (p *printer) functionValue(f *function) string {
-	inner := printer{indent: p.indent + 1, named: p.named}
-	inner.stats(f.body)
-	return "function" + p.params(f) + "\n" + inner.b.String() + strings.Repeat("  ", p.indent) + "end"
-}
+var namePattern = regexp.MustCompile(`^[A-Za-z_]\w*$`)
 
-func (p *printer) table(t *table) string {
-	parts := make([]string, len(t.items))
-	for i, it := range t.items {
-		limit := 0
-		if it.key != nil || i < len(t.items)-1 {
-			limit = singleValue
-		}
-		parts[i] = p.expr(it.value, limit)
-		if key, ok := it.key.(*text); ok && isName(key.value) {
-			parts[i] = key.value + " = " + parts[i]
-		} else if it.key != nil {
-			parts[i] = "[" + p.expr(it.key, 0) + "] = " + parts[i]
-		}
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
-}
-
-func isName(s string) bool {
-	if s == "" || !isLetter(s[0]) || keywords[s] {
-		return false
-	}
-	for i := range len(s) {
-		if !isLetter(s[i]) && !isDigit(s[i]) {
-			return false
-		}
-	}
-	return true
-}
+func isName(s string) bool { return namePattern.MatchString(s) && !keywords[s] }
 
 // quoted returns a string as a literal in ASCII, so that any client can read the script as text.
 func quoted(s string) string {

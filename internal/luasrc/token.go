@@ -2,6 +2,7 @@ package luasrc
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -21,10 +22,9 @@ type kind int
 const (
 	endToken kind = iota
 	nameToken
-	wordToken // a keyword
 	numberToken
 	stringToken
-	signToken
+	wordToken // a keyword or a sign
 )
 
 // A token is a piece of the text. comment is the comment behind it on its line, without the dashes.
@@ -42,189 +42,68 @@ var keywords = map[string]bool{
 	"while": true,
 }
 
-// signs are the signs of Lua, longer ones first.
-var signs = []string{
-	"...", "..", "==", "~=", "<=", ">=", "+", "-", "*", "/", "%", "^", "#", "<", ">", "=", "(", ")",
-	"{", "}", "[", "]", ";", ":", ",", ".",
-}
+const escape = `\\(?:[ntr\\"']|25[0-5]|2[0-4][0-9]|[01]?[0-9]{1,2})`
 
-// A scanner cuts a text into tokens.
-type scanner struct {
-	file string
-	text string
-	at   int
-	line int
-}
-
-func (s *scanner) fail(format string, args ...any) error {
-	return &Problem{s.file, s.line, fmt.Sprintf(format, args...)}
-}
+// tokenPattern matches white space, a comment, or one of the tokens, of which it has one group each.
+var tokenPattern = regexp.MustCompile(`^(?:(\s+)|--([^\n]*)|([A-Za-z_]\w*)` +
+	`|((?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)` +
+	`|("(?:[^"\\\n]|` + escape + `)*"|'(?:[^'\\\n]|` + escape + `)*')` +
+	`|(\.\.\.?|[=~<>]=|[-+*/%^#<>=(){}\[\];:,.]))`)
 
 // tokens returns all tokens of a text in ASCII; the last one is its end.
 func tokens(file, text string) ([]token, error) {
-	s := &scanner{file: file, text: text, line: 1}
-	if at := strings.IndexFunc(text, func(r rune) bool { return r > 0x7f }); at >= 0 {
-		s.line += strings.Count(text[:at], "\n")
-		return nil, s.fail("a byte above 127, for which a text has an escape such as \\%d", text[at])
+	all, line := []token{}, 1
+	fail := func(format string, args ...any) ([]token, error) {
+		return nil, &Problem{file, line, fmt.Sprintf(format, args...)}
 	}
-	var all []token
-	for {
-		comment, err := s.skip()
-		if err != nil {
-			return nil, err
+	if at := strings.IndexFunc(text, func(r rune) bool { return r > 0x7f }); at >= 0 {
+		line += strings.Count(text[:at], "\n")
+		return fail("a byte above 127, for which a text has an escape such as \\%d", text[at])
+	}
+	for text != "" {
+		m := tokenPattern.FindStringSubmatch(text)
+		if m == nil {
+			return fail("%q is no part of Lua, or begins a string without an end", text[0])
 		}
-		if n := len(all); n > 0 && comment != "" && all[n-1].comment == "" {
-			all[n-1].comment = comment
-		}
-		t, err := s.next()
-		if err != nil {
-			return nil, err
+		text = text[len(m[0]):]
+		t := token{line: line}
+		switch {
+		case m[1] != "":
+			line += strings.Count(m[1], "\n")
+			continue
+		case m[3] != "":
+			t.kind, t.text = nameToken, m[3]
+			if keywords[t.text] {
+				t.kind = wordToken
+			}
+		case m[4] != "":
+			t.kind, t.text = numberToken, m[4]
+		case m[5] != "":
+			t.kind, t.text = stringToken, unescaped(m[5][1:len(m[5])-1])
+		case m[6] != "":
+			t.kind, t.text = wordToken, m[6]
+		case strings.HasPrefix(m[2], "[[") || strings.HasPrefix(m[2], "[="):
+			return fail("a long comment")
+		default:
+			if n := len(all); n > 0 && all[n-1].line == line {
+				all[n-1].comment = strings.TrimSpace(m[2])
+			}
+			continue
 		}
 		all = append(all, t)
-		if t.kind == endToken {
-			return all, nil
-		}
 	}
+	return append(all, token{line: line}), nil
 }
 
-// skip passes over white space and comments. It returns the comment that is on the same line.
-func (s *scanner) skip() (comment string, err error) {
-	first := s.line
-	for s.at < len(s.text) {
-		rest := s.text[s.at:]
-		switch {
-		case rest[0] == '\n':
-			s.line++
-			s.at++
-		case strings.IndexByte(" \t\r\f\v", rest[0]) >= 0:
-			s.at++
-		case strings.HasPrefix(rest, "--[[") || strings.HasPrefix(rest, "--[="):
-			return "", s.fail("a long comment")
-		case strings.HasPrefix(rest, "--"):
-			line, _, _ := strings.Cut(rest, "\n")
-			s.at += len(line)
-			if s.line == first {
-				comment = strings.TrimSpace(line[2:])
-			}
-		default:
-			return comment, nil
+var escapePattern = regexp.MustCompile(escape)
+
+// unescaped returns the value of a string.
+func unescaped(s string) string {
+	return escapePattern.ReplaceAllStringFunc(s, func(escape string) string {
+		if n, err := strconv.Atoi(escape[1:]); err == nil {
+			return string([]byte{byte(n)})
 		}
-	}
-	return comment, nil
-}
-
-func (s *scanner) next() (token, error) {
-	t := token{line: s.line}
-	if s.at == len(s.text) {
-		return t, nil
-	}
-	rest := s.text[s.at:]
-	switch c := rest[0]; {
-	case isLetter(c):
-		t.kind, t.text = nameToken, s.while(func(c byte) bool { return isLetter(c) || isDigit(c) })
-		if keywords[t.text] {
-			t.kind = wordToken
-		}
-		return t, nil
-	case isDigit(c) || c == '.' && len(rest) > 1 && isDigit(rest[1]):
-		return s.number(t)
-	case c == '\'' || c == '"':
-		return s.quoted(t)
-	case strings.HasPrefix(rest, "[[") || strings.HasPrefix(rest, "[="):
-		return t, s.fail("a long string")
-	}
-	for _, sign := range signs {
-		if strings.HasPrefix(rest, sign) {
-			s.at += len(sign)
-			t.kind, t.text = signToken, sign
-			return t, nil
-		}
-	}
-	return t, s.fail("%q is no part of Lua", rest[0])
-}
-
-func isLetter(c byte) bool { return c == '_' || c|' ' >= 'a' && c|' ' <= 'z' }
-
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-// while returns the characters ahead up to the first that is not right.
-func (s *scanner) while(right func(byte) bool) string {
-	from := s.at
-	for s.at < len(s.text) && right(s.text[s.at]) {
-		s.at++
-	}
-	return s.text[from:s.at]
-}
-
-// number reads decimal numbers, the only ones that sources need.
-func (s *scanner) number(t token) (token, error) {
-	from := s.at
-	s.while(isDigit)
-	if s.at < len(s.text) && s.text[s.at] == '.' {
-		s.at++
-		s.while(isDigit)
-	}
-	if s.at < len(s.text) && s.text[s.at]|' ' == 'e' {
-		s.at++
-		if s.at < len(s.text) && (s.text[s.at] == '+' || s.text[s.at] == '-') {
-			s.at++
-		}
-		if s.while(isDigit) == "" {
-			return t, s.fail("a number without an exponent")
-		}
-	}
-	if s.at < len(s.text) && (isLetter(s.text[s.at]) || s.text[s.at] == '.') {
-		return t, s.fail("a number that goes on as a name")
-	}
-	t.kind, t.text = numberToken, s.text[from:s.at]
-	return t, nil
-}
-
-// escapes are the characters that a backslash stands before.
-var escapes = map[byte]byte{'n': '\n', 't': '\t', 'r': '\r', '\\': '\\', '"': '"', '\'': '\''}
-
-func (s *scanner) quoted(t token) (token, error) {
-	quote := s.text[s.at]
-	s.at++
-	var b strings.Builder
-	for {
-		if s.at == len(s.text) || s.text[s.at] == '\n' {
-			return t, s.fail("a string without an end")
-		}
-		c := s.text[s.at]
-		s.at++
-		switch c {
-		case quote:
-			t.kind, t.text = stringToken, b.String()
-			return t, nil
-		case '\\':
-			if s.at == len(s.text) {
-				return t, s.fail("a string without an end")
-			}
-			escaped, err := s.escape()
-			if err != nil {
-				return t, err
-			}
-			b.WriteByte(escaped)
-		default:
-			b.WriteByte(c)
-		}
-	}
-}
-
-// escape reads the part of an escape after the backslash: a character, or its number.
-func (s *scanner) escape() (byte, error) {
-	if escaped, ok := escapes[s.text[s.at]]; ok {
-		s.at++
-		return escaped, nil
-	}
-	from := s.at
-	for s.at < len(s.text) && s.at < from+3 && isDigit(s.text[s.at]) {
-		s.at++
-	}
-	n, err := strconv.ParseUint(s.text[from:s.at], 10, 8)
-	if err != nil {
-		return 0, s.fail("the escape \\%c", s.text[from])
-	}
-	return byte(n), nil
+		return map[string]string{"n": "\n", "t": "\t", "r": "\r"}[escape[1:]] +
+			strings.Trim(escape[1:], "ntr")
+	})
 }

@@ -30,7 +30,7 @@ local defaults = {
 }
 
 -- Some of the settings that are set, from a cursor on.
-local function settings_from(cursor) -- cold
+local function settings_from(cursor)
   local found = call('hscan', prefix .. 'config', scan_cursor('Config.get', cursor),
     'COUNT', SCANNED)
   local set, some = {}, found[2]

@@ -27,7 +27,7 @@ end
 
 -- Removes the worker from its list of queues. Returns the list's entry in each queue if it was the
 -- last one.
-local function leave_list(list) -- cold
+local function leave_list(list)
   try('zrem', waiters_key(list), worker)
   if call('exists', waiters_key(list)) == 1 then
     return nil

@@ -26,7 +26,7 @@ local function page(first)
 end
 
 -- Whether such a queue exists or existed.
-local function is_queue(name) -- cold
+local function is_queue(name)
   return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
 end
 

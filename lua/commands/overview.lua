@@ -211,7 +211,7 @@ local function workers_seen()
 end
 
 -- The items of a scan, as many as wanted, or all; or false if the key is damaged.
-local function scanned(scan, key, wanted) -- cold
+local function scanned(scan, key, wanted)
   local found, cursor = {}, '0'
   repeat
     local reply = sound(scan(key, cursor, wanted), key)

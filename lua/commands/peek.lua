@@ -119,7 +119,7 @@ end
 -- Shows some jobs from a cursor on: a letter, l for lost jobs, d for due jobs, of which only as
 -- many are moved as wanted, or w for work, and the progress of the earlier calls with these.
 -- Returns the next cursor.
-local function peek_from(cursor) -- cold
+local function peek_from(cursor)
   local part, place = string.match(cursor, '^([ldw])(.*)$')
   if not part and cursor ~= '' then
     reject('Peek', 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))

@@ -17,22 +17,6 @@
 -- Waits    for replicas
 -- Hot
 
--- Groups jobs by queue.
-local function grouped(items) -- cold
-  local groups, found = {}, {}
-  for i = 1, #items do
-    local item = items[i]
-    local group = found[item.queue]
-    if not group then
-      group = {}
-      found[item.queue] = group
-      groups[#groups + 1] = group
-    end
-    group[#group + 1] = item
-  end
-  return groups
-end
-
 local puts, seen = new_puts(ARGV[3]), {}
 local items = puts.items
 local once = ARGV[4] == 'once'
@@ -84,7 +68,7 @@ if n > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
 if n > 0 then
-  puts.groups = several and grouped(items) or {items}
+  puts.groups = several and group_by_queue(items) or {items}
   local left = once and put_once(puts) or not once and put(puts)
   if left and left[1] then
     return left

@@ -27,7 +27,7 @@ end
 
 -- Moves due jobs, unless the queue, one of several, is damaged. Returns the number of due jobs that
 -- remain.
-local function move_due(queue, due) -- cold
+local function move_due(queue, due)
   pcall(bring_due, queue, false, true, math.min(due, budget.due))
   local left = count_until_now(queue, 'scheduled')
   budget.due = budget.due - (due - left)
@@ -53,7 +53,7 @@ local function counts(queue)
 end
 
 -- Some of all queues from a cursor on, and the next cursor.
-local function counts_from(cursor) -- cold
+local function counts_from(cursor)
   call('zcard', prefix .. 'queues') -- a list of another type is an error, and not empty
   local found = {}
   local next_cursor = each_queue('Queues', cursor, MAX_QUEUES, function(queue)

@@ -46,7 +46,7 @@ local strays = {}
 
 -- The jobs that have failed in the group of the list. Leaves out the ones that are there by
 -- mistake, and passes over the ones that have left it.
-local function without_strays(jids) -- cold
+local function without_strays(jids)
   local failed = {}
   for i = 1, #jids do
     local job = try('hmget', job_key(jids[i]), 'state', 'failure')
@@ -83,7 +83,7 @@ local function each_job(jids, fields, do_it)
   return done
 end
 
-local function reversed(jids) -- cold
+local function reversed(jids)
   local all = {}
   for i = #jids, 1, -1 do
     all[#all + 1] = jids[i]

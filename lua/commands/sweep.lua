@@ -93,7 +93,7 @@ local function count_due(queue, part)
 end
 
 -- Puts jobs whose locks have expired before all others of their queue.
-local function hand_back_lost(queue, jids) -- cold
+local function hand_back_lost(queue, jids)
   for i = 1, #jids do
     call('zadd', queue_key(queue, 'work'), '+inf', jids[i])
     call('zrem', queue_key(queue, 'locks'), jids[i])
@@ -103,7 +103,7 @@ local function hand_back_lost(queue, jids) -- cold
 end
 
 -- Moves the due jobs of a queue. Returns their number.
-local function move_due(queue, lost, recur, scheduled) -- cold
+local function move_due(queue, lost, recur, scheduled)
   call('zrem', queue_key(queue, 'work'), '') -- fails if jobs could not be added later
   if lost > 0 then
     local cap = read_failing()
@@ -127,7 +127,7 @@ local function sweep_queue(queue)
 end
 
 -- The known queues whose turn it is.
-local function next_queues() -- cold
+local function next_queues()
   local at = finite(try('hget', prefix .. 'x:sweep', 'at'), 0)
   local queues = try('zrange', prefix .. 'queues', at, at + MAX_QUEUES - 1)
   if #queues < MAX_QUEUES then

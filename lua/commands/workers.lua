@@ -25,7 +25,7 @@ local REGISTERS = 70
 -- Later than any lock ends: 100 days from now.
 local far = exact(now + 8640000)
 
-local function forget(old) -- cold
+local function forget(old)
   if may_write(prefix .. 'workers') then
     for _, worker in ipairs(old) do
       call('del', worker_key(worker))
@@ -54,7 +54,7 @@ end
 
 -- Whether a registered worker has died: it is not subscribed, and its locks have expired, or it was
 -- last seen too long ago.
-local function has_died(worker, seen) -- cold
+local function has_died(worker, seen)
   if finite(seen, 0) > now - REGISTERS and (worker.jobs > 0 or worker.stalled == 0) then
     return false
   end
@@ -63,7 +63,7 @@ end
 
 -- Some of the workers from a cursor on, beginning with the ones not seen for longest. A worker that
 -- is seen meanwhile comes again, so that none is missed.
-local function counts_from(cursor) -- cold
+local function counts_from(cursor)
   local key = prefix .. 'workers'
   local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
   local offset, next_cursor = after_cursor('Workers', list, cursor), ''

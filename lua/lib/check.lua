@@ -41,11 +41,15 @@ local function reject(area, message) -- cold
   raise(area, new_problem('invalid', nil, message))
 end
 
+local function reject_missing(area, name) -- cold
+  reject(area, ({
+    Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+  })[area] or 'Arg "' .. name .. '" missing')
+end
+
 local function required(area, name, text)
   if not text then
-    reject(area, ({
-      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-    })[area] or 'Arg "' .. name .. '" missing')
+    reject_missing(area, name)
   end
   return text
 end
