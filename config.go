@@ -58,7 +58,7 @@ func (c *Config) Get(ctx context.Context, name string) (string, error) {
 	return "", unexpected("config.get", reply)
 }
 
-// All returns every setting with a value or a default, reading about 500 at a time.
+// All returns every setting with a value or a default.
 func (c *Config) All(ctx context.Context) (map[string]string, error) {
 	all := settings.Defaults()
 	for cursor := ""; ; {

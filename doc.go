@@ -107,8 +107,9 @@
 //
 // # Errors
 //
-// Calls for many or large jobs run several scripts, each in bounded time. If a later script fails,
-// the results of the others are returned with the error, unless noted otherwise.
+// Calls for many jobs run several scripts, each for up to 500 jobs, or fewer if they cost more. A
+// script does all or nothing. If a later script fails, the results of the others are returned with
+// the error, unless noted otherwise.
 //
 // Every error is an [*Error]; compare it with a [Code] using [errors.Is]. Commands that are not
 // safe to run twice are never sent twice: if the connection breaks before the reply, or the

@@ -298,7 +298,7 @@ func (j *Job) data(op string) (string, error) {
 }
 
 // Complete marks the job complete and saves the data. Jobs waiting only for this one can then be
-// popped, 250 at a time. If ctx ends meanwhile, workers release the others.
+// popped. If ctx ends before all are released, workers release the others.
 //
 // Completed jobs are kept for a time (jobs-history, [KeepFor]) and up to a number
 // (jobs-history-count).

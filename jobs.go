@@ -89,8 +89,8 @@ const changeBatchSize = 500
 // 20,000 dependencies among several jobs are [ErrInvalid]: cancel the dependents first. Package
 // inspect cancels any number.
 //
-// Each script cancels at most 100 jobs. After an error, cancel all jobs again: some may be gone,
-// and one that waited for many others may wait for fewer, forever.
+// After an error, cancel all jobs again: some may be gone, and one that waited for many others may
+// wait for fewer, forever.
 func (c *Client) Cancel(ctx context.Context, jids ...string) error {
 	const op = "cancel"
 	jids = wire.Distinct(jids)

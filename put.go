@@ -161,7 +161,7 @@ func countTogether(puts []*put) int {
 }
 
 // PutMany puts jobs into the queue as [Queue.Put] does, at a fraction of the cost, and returns
-// their jids in order. Each script puts up to 500 jobs, all or none of them.
+// their jids in order. Each script puts all or none of its jobs.
 //
 // Jobs refused because of an [If] or [Unique] do not stop the others. The error is then
 // [ErrExists], with the Indices of the refused jobs, and the result has the jids of the existing

@@ -157,8 +157,7 @@ func (q *Queue) Counts(ctx context.Context) (QueueCounts, error) {
 	return counts.counts(), err
 }
 
-// Queues returns the counts of every known queue, in the order of their first jobs, reading 200
-// queues at a time.
+// Queues returns the counts of every known queue, in the order of their first jobs.
 func (c *Client) Queues(ctx context.Context) ([]QueueCounts, error) {
 	counts := []QueueCounts{}
 	for cursor := ""; ; {

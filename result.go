@@ -253,9 +253,8 @@ func (c *Client) joinAndWait(
 }
 
 // WaitAll waits for several jobs as [Client.Wait] does, and returns their results in the order of
-// the jids. Jobs that have already ended are read 500 at a time, in a round trip each. A wait that
-// fails has an empty result, and the error is the first in the order of the jids. Without jids,
-// there are no results.
+// the jids. A wait that fails has an empty result, and the error is the first in the order of the
+// jids. Without jids, there are no results.
 func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) {
 	if err := checkJobNames("wait", jids); err != nil {
 		return nil, err

@@ -15,10 +15,9 @@ import (
 // [qless.Job.Complete]. Their data stays as it is.
 //
 // It returns an error for each jid, in order: nil if the job is complete, and otherwise an error as
-// from Job.Complete. A refused job does not affect the others. Each script completes up to 200
-// jobs, perhaps with jobs of other goroutines (see Unbatched in [qless.ClientConfig]), and is sent
-// once. If the connection breaks before the reply, its jobs have the error [qless.ErrUnavailable]
-// and may be complete.
+// from Job.Complete. A refused job does not affect the others. Jobs may share a script with jobs of
+// other goroutines (see Unbatched in [qless.ClientConfig]). If the connection breaks before the
+// reply, its jobs have the error [qless.ErrUnavailable] and may be complete.
 func (t *Taker) Complete(ctx context.Context, queue string, jids ...string) []error {
 	const op = "complete"
 	problem := checkName(op, "queue name", queue)
