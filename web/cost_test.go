@@ -193,7 +193,7 @@ func TestCostOfPages(t *testing.T) {
 		{"/recurring", 1650, 40_000},
 		{"/recurring/tick-1", 25, 10_000},
 		{"/schedules", 10, 10_000},
-		{"/limits", 10, 10_000},
+		{"/limits", 25, 10_000},
 		{"/tracked", 10, 10_000},
 		{"/completed", 10, 10_000},
 		{"/tags", 60, 20_000},
@@ -253,7 +253,7 @@ func TestCostOfLimitsThatJobsWaitFor(t *testing.T) {
 		require.NoError(t, err)
 	}
 	rdb := d.server.Client(t)
-	d.requireCost(rdb, "/limits", 250, 110_000)
+	d.requireCost(rdb, "/limits", 270, 110_000)
 	d.requireCost(rdb, "/limits/shop-0", 120, 22_000)
 }
 

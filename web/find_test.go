@@ -124,3 +124,13 @@ func TestFindGoesOnUntilAllIsFound(t *testing.T) {
 	}
 	require.Equal(t, want, got)
 }
+
+func TestASearchInTheDataGoesOnByItself(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.putMany("mail", "Send", 2500)
+	_, err := d.Queue("mail").Put(t.Context(), "Send", map[string]string{"to": "rare"}, qless.JID("last"))
+	d.do(err)
+	for _, path := range []string{"/find?in=data&q=rare", "/queues/mail?data=rare"} {
+		require.Equal(t, []string{"last"}, found(d.page(path)), path)
+	}
+}

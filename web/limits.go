@@ -1,18 +1,25 @@
 package web
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A limitsData holds a page of the defined limits.
 type limitsData struct {
 	Total  int                 `json:"total"`
 	Limits []inspect.LimitInfo `json:"limits"`
+	Keys   *keysData           `json:"keys"`
 	Rows   rows                `json:"-"`
 }
 
@@ -36,18 +43,31 @@ func (s *site) limits(ctx context.Context, q query) (*view, error) {
 		return nil, err
 	}
 	data := &limitsData{
-		Total: page.Total, Limits: []inspect.LimitInfo{},
-		Rows: rows{q.from(), len(page.Items), page.Total, limitsShown},
+		Total: page.Total, Rows: rows{q.from(), len(page.Items), page.Total, limitsShown},
 	}
+	var names []string
 	for _, limit := range page.Items {
-		info, err := s.in.Limit(ctx, limit.Name)
+		names = append(names, limit.Name)
+	}
+	if data.Limits, err = s.readLimits(ctx, names); err != nil {
+		return nil, err
+	}
+	by := limitOrders.sortWhole(data.Limits, data.Rows, q)
+	data.Keys, err = s.readKeys(ctx, "")
+	return &view{Title: "Limits", Data: data, order: by, isPart: err == nil && data.Keys.HasMore}, err
+}
+
+// readLimits returns some limits.
+func (s *site) readLimits(ctx context.Context, names []string) ([]inspect.LimitInfo, error) {
+	limits := []inspect.LimitInfo{}
+	for _, name := range names {
+		info, err := s.in.Limit(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		data.Limits = append(data.Limits, info)
+		limits = append(limits, info)
 	}
-	by := limitOrders.sortWhole(data.Limits, data.Rows, q)
-	return &view{Title: "Limits", Data: data, order: by}, nil
+	return limits, nil
 }
 
 // A limitData is a limit with some of its jobs.
@@ -55,6 +75,7 @@ type limitData struct {
 	inspect.LimitInfo
 	Family string        `json:"family,omitempty"` // the limit whose definition applies
 	Jobs   []inspect.Row `json:"jobs"`             // some that run, and then the next that wait
+	Keys   *keysData     `json:"keys,omitempty"`
 }
 
 // IsSet reports whether the limit, or its family, has a definition.
@@ -77,10 +98,122 @@ func (s *site) limit(ctx context.Context, q query) (*view, error) {
 		return nil, err
 	}
 	data := &limitData{LimitInfo: info}
-	if family, _, isKey := strings.Cut(q.name, "/"); isKey && !info.Own && data.IsSet() {
+	family, _, isKey := strings.Cut(q.name, "/")
+	if isKey && !info.Own && data.IsSet() {
 		data.Family = family
+	} else if !isKey {
+		if data.Keys, err = s.readKeys(ctx, q.name); err != nil {
+			return nil, err
+		}
 	}
 	data.Jobs, err = s.rowsOf(ctx, slices.Concat(
 		part(info.Running, 0, limitJobsShown), part(info.Waiting, 0, limitJobsShown)))
 	return &view{Title: q.name, Data: data}, err
+}
+
+// keysData has the keys of one or all families that jobs hold or wait for: those with the most
+// waiting jobs first, then those with the most that run.
+type keysData struct {
+	Total   int                 `json:"total"` // of the keys that are known
+	Shown   []inspect.LimitInfo `json:"shown"`
+	HasMore bool                `json:"has_more,omitzero"` // the others are still looked for
+	NoRedis bool                `json:"no_redis,omitempty"`
+}
+
+// readKeys returns the keys of a family, or of all of them if it is empty.
+func (s *site) readKeys(ctx context.Context, family string) (*keysData, error) {
+	if s.Redis == nil {
+		return &keysData{Shown: []inspect.LimitInfo{}, NoRedis: true}, nil
+	}
+	sizes, err := sampled(ctx, &s.samples, "limit keys", s.scanKeys)
+	if err != nil {
+		return nil, err
+	}
+	names := busiest(sizes, family)
+	keys := &keysData{Total: len(names), HasMore: s.keys.isFirst()}
+	keys.Shown, err = s.readLimits(ctx, part(names, 0, limitsShown))
+	return keys, err
+}
+
+// busiest returns the keys of a family, from the sizes of their sets.
+func busiest(sizes map[string]int64, family string) []string {
+	var names []string
+	for set := range sizes {
+		name := set[:strings.LastIndex(set, ":")]
+		if of, _, _ := strings.Cut(name, "/"); family == "" || of == family {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	slices.SortStableFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(sizes[b+":wait"], sizes[a+":wait"]),
+			cmp.Compare(sizes[b+":held"], sizes[a+":held"]))
+	})
+	return names
+}
+
+// A keyScan looks for the sets of keys in use, some of them with each view.
+type keyScan struct {
+	mu     sync.Mutex
+	cursor uint64
+	found  map[string]int64 // their sizes, in this pass over the database
+	known  map[string]int64 // at the end of the last pass, or nil if this is the first one
+}
+
+// isFirst reports whether the first pass is not over.
+func (k *keyScan) isFirst() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.known == nil
+}
+
+// keySteps is the number of steps of a scan with each view.
+const keySteps = 40
+
+// scanKeys looks for further sets, and returns the sizes of the known ones.
+func (s *site) scanKeys(ctx context.Context) (map[string]int64, error) {
+	k, begin := &s.keys, s.Client.Namespace()+"x:limit:"
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	server, err := redisx.ServerOf(ctx, s.Redis, begin)
+	if err != nil {
+		return nil, err
+	}
+	steps := 0
+	sets, next, err := scan(ctx, server, literal(begin)+"*/*", k.cursor, func(int) bool {
+		steps++
+		return steps < keySteps
+	})
+	if err != nil {
+		return nil, err
+	}
+	if k.found == nil {
+		k.found = map[string]int64{}
+	}
+	measure(ctx, server, begin, sets, k.found)
+	all := map[string]int64{}
+	maps.Copy(all, k.known)
+	maps.Copy(all, k.found)
+	if k.cursor = next; next == 0 {
+		all, k.known, k.found = k.found, k.found, nil
+	}
+	return all, nil
+}
+
+// measure adds the sizes of the sets of jobs that hold a key or wait for it. The size of a damaged
+// one is 0.
+func measure(
+	ctx context.Context, server redis.Cmdable, begin string, sets []string, sizes map[string]int64,
+) {
+	pipe, counts := server.Pipeline(), map[string]*redis.IntCmd{}
+	for _, set := range sets {
+		if strings.HasSuffix(set, ":held") || strings.HasSuffix(set, ":wait") {
+			counts[strings.TrimPrefix(set, begin)] = pipe.ZCard(ctx, set)
+		}
+	}
+	_, _ = pipe.Exec(ctx)
+	for name, count := range counts {
+		sizes[name] = count.Val()
+	}
 }

@@ -72,3 +72,23 @@ func TestManyLimitsArePaged(t *testing.T) {
 	require.Equal(t, 20, strings.Count(page, `href="/limits/l-`))
 	require.Equal(t, 5, strings.Count(d.page(d.linkTo(page, "/limits?from=20")), `href="/limits/l-`))
 }
+
+func TestTheKeysOfAFamilyAreShown(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	ctx := t.Context()
+	d.do(d.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1}))
+	for _, key := range []string{"api/quiet", "api/1", "api/1", "other/1"} {
+		d.put("mail", "Send", qless.Limits{key})
+	}
+	_, err := d.Queue("mail").Pop(ctx, 4)
+	d.do(err)
+	for _, path := range []string{"/limits", "/limits/api"} {
+		page := d.page(path)
+		require.Contains(t, page, "2 of 2 keys", path)
+		require.Regexp(t, `(?s)Keys in use.*<a href="/limits/api%2F1">.*1 of 1.*data-l="Waiting">1<.*`+
+			`<a href="/limits/api%2Fquiet">`, page, path)
+	}
+	require.NotContains(t, d.page("/limits/api%2F1"), "Keys in use")
+	require.Contains(t, d.at(web.New(web.Options{}, web.Source{Client: d.Client})).page("/limits"),
+		"was given no connection")
+}

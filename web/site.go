@@ -37,6 +37,7 @@ type site struct {
 	days    days
 	runs    gradual[string, workerRun]
 	exams   exams
+	keys    keyScan
 	last    atomic.Pointer[doctor.Status] // the last status that was read
 }
 

@@ -7,8 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/web/internal/find"
 )
 
 // A uniqueData has the holder of a unique key, or some claimed keys.
@@ -30,9 +33,8 @@ type claimRow struct {
 	Until time.Time   `json:"until,omitzero"` // the end of the claim, if it does not end with the job
 }
 
-// The number of steps in which a page looks for keys, and the number of keys of the database per
-// step.
-const uniqueSteps, uniqueStep = 10, 500
+// scanStep is the number of keys of the database that a step of a scan reads.
+const scanStep = 500
 
 // unique shows the holder of a unique key, or lists some keys.
 func (s *site) unique(ctx context.Context, q query) (*view, error) {
@@ -64,7 +66,7 @@ func (s *site) readHolder(ctx context.Context, data *uniqueData) error {
 	return err
 }
 
-// scanClaims looks for keys from a cursor on.
+// scanClaims looks for keys from a cursor on, until a page is full or the time of a search is over.
 func (s *site) scanClaims(ctx context.Context, after string, data *uniqueData) error {
 	prefix := s.Client.Namespace() + "x:unique:"
 	server, err := redisx.ServerOf(ctx, s.Redis, prefix)
@@ -72,17 +74,13 @@ func (s *site) scanClaims(ctx context.Context, after string, data *uniqueData) e
 		return err
 	}
 	cursor, _ := strconv.ParseUint(after, 10, 64)
-	var keys []string
-	for range uniqueSteps {
-		var found []string
-		found, cursor, err = server.Scan(ctx, cursor, literal(prefix)+"*", uniqueStep).Result()
-		if err != nil {
-			return err
-		}
-		data.Examined += uniqueStep
-		if keys = append(keys, found...); cursor == 0 || len(keys) >= pageSize {
-			break
-		}
+	end := time.Now().Add(find.MaxTime)
+	keys, cursor, err := scan(ctx, server, literal(prefix)+"*", cursor, func(found int) bool {
+		data.Examined += scanStep
+		return found < pageSize && time.Now().Before(end)
+	})
+	if err != nil {
+		return err
 	}
 	if cursor != 0 {
 		data.Next = strconv.FormatUint(cursor, 10)
@@ -98,6 +96,21 @@ func (s *site) scanClaims(ctx context.Context, after string, data *uniqueData) e
 		}
 	}
 	return nil
+}
+
+// scan returns the keys that match a pattern, step by step from a cursor on, while more are wanted.
+func scan(
+	ctx context.Context, server redis.Cmdable, pattern string, cursor uint64,
+	isWanted func(found int) bool,
+) (keys []string, next uint64, err error) {
+	for {
+		var found []string
+		found, cursor, err = server.Scan(ctx, cursor, pattern, scanStep).Result()
+		keys = append(keys, found...)
+		if err != nil || !isWanted(len(keys)) || cursor == 0 {
+			return keys, cursor, err
+		}
+	}
 }
 
 // literal returns a pattern that matches only text.

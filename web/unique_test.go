@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -30,4 +31,15 @@ func TestUniqueKeysHaveTheirHolders(t *testing.T) {
 	d.do(d.Cancel(t.Context(), jid))
 	d = d.on(web.Options{})
 	require.NotContains(t, d.page("/unique"), "/jobs/"+jid)
+}
+
+func TestARareUniqueKeyIsFoundAtOnce(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	jid := d.put("mail", "Sync", qless.Unique("sync"))
+	var others []any
+	for i := range 20_000 {
+		others = append(others, "other:"+strconv.Itoa(i), "")
+	}
+	d.do(d.server.Client(t).MSet(t.Context(), others...).Err())
+	require.Contains(t, d.page("/unique"), "/jobs/"+jid)
 }

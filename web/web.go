@@ -28,7 +28,7 @@ type Source struct {
 	Client *qless.Client
 
 	// Redis is the connection that the page about the server uses. Without it, that page has only the
-	// client's figures.
+	// client's figures, and neither unique keys nor those of limits are listed.
 	Redis redis.UniversalClient
 }
 

@@ -4,6 +4,7 @@ package find
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/url"
 	"time"
 
@@ -11,13 +12,12 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// The maximum numbers of lists and jobs that a request reads, of jobs whose data is read, and its
-// maximum time.
+// The maximum numbers of lists and jobs that a request reads, and its maximum time. A search in the
+// data has only a maximum time.
 const (
-	MaxLists          = 70
-	MaxExamined       = 10_000
-	maxLookedWithData = 1_000
-	maxTime           = 2 * time.Second
+	MaxLists    = 70
+	MaxExamined = 10_000
+	MaxTime     = 2 * time.Second
 )
 
 // A List is a list of jobs to be searched.
@@ -72,7 +72,7 @@ type Report struct {
 func New(bounds Bounds, redact func([]inspect.Row)) *Search {
 	return &Search{
 		Items: []inspect.Row{}, Examined: []Report{}, redact: redact, bounds: bounds,
-		until: time.Now().Add(maxTime),
+		until: time.Now().Add(MaxTime),
 	}
 }
 
@@ -108,7 +108,7 @@ func (s *Search) Scan(
 	ctx context.Context, l *List, after inspect.Cursor,
 ) (rest inspect.Cursor, err error) {
 	if l.Filter.Data != "" {
-		s.bounds.Jobs = min(s.bounds.Jobs, maxLookedWithData)
+		s.bounds.Jobs = math.MaxInt
 	}
 	report := Report{List: l.Name}
 	for {
