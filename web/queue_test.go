@@ -266,3 +266,13 @@ func TestTheBannerIsAsGraveAsTheWorstCause(t *testing.T) {
 	require.Regexp(t, `<p class="note bad"><span class="sev urgent">Urgent</span>\s*`+
 		`<span>The queue is paused`, d.page("/queues/mail"))
 }
+
+func TestSumsOfATimeThatIsStillReadSaySo(t *testing.T) {
+	web.LimitLooks(t, 0)
+	d := newDesk(t, web.Options{})
+	d.put("mail", "Send")
+	page := d.page("/queues/mail?over=3d")
+	require.Regexp(t, `<p class="key">.*<b>only from .* ago on: the rest is being read</b></p>`, page)
+	require.Regexp(t, `<dt>Done, since .* ago</dt>`, page)
+	require.NotContains(t, page, "Done, last")
+}

@@ -271,7 +271,7 @@ func (k *Known) Curves(
 // note says which rates are still to be read.
 func (k *Known) note() string {
 	if k.HasMore {
-		return "read so far: from " + words.Ago(k.Since) + " on"
+		return "only from " + words.Ago(k.Since) + " on: the rest is being read"
 	}
 	return ""
 }
