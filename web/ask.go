@@ -232,7 +232,8 @@ type button struct {
 }
 
 // Button returns a button for an action, for the template "button", or nil if the viewer may not do
-// it. The pairs are the values of its form, such as "queue", "mail".
+// it. The pairs are the values of its form, such as "queue", "mail". It leads back to the page
+// itself, or to the path "back".
 func (f *frame) Button(action string, pairs ...string) *button {
 	if !f.May(action) {
 		return nil
@@ -240,6 +241,10 @@ func (f *frame) Button(action string, pairs ...string) *button {
 	info := actions.All[action]
 	b := &button{Info: info, URL: f.Site.Base + "/actions/" + info.Name, Back: f.Here()}
 	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i] == "back" {
+			b.Back = pairs[i+1]
+			continue
+		}
 		b.Inputs = append(b.Inputs, actions.Hide(pairs[i], pairs[i+1]))
 	}
 	return b

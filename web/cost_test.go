@@ -254,7 +254,7 @@ func TestCostOfLimitsThatJobsWaitFor(t *testing.T) {
 	}
 	rdb := d.server.Client(t)
 	d.requireCost(rdb, "/limits", 270, 110_000)
-	d.requireCost(rdb, "/limits/shop-0", 120, 22_000)
+	d.requireCost(rdb, "/limits/shop-0", 150, 22_000)
 }
 
 // fresh returns a desk with a new dashboard.

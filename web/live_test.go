@@ -110,6 +110,22 @@ func TestAPageOfAServerThatHangs(t *testing.T) {
 	require.NotContains(t, got.body, "Internal Server Error")
 }
 
+func TestAPageOfAServerThatHangsHasItsLastFigures(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	jid := d.put("mail", "Send")
+	d.page("/queues/mail")
+	web.EndTurn(d.handler.(*web.Handler))
+	d.server.Suspend()
+	defer d.server.Resume()
+	page := d.refused(http.StatusServiceUnavailable, "/queues/mail")
+	require.Contains(t, page, jid)
+	require.Contains(t, page, "Redis does not answer. This page was read <time")
+	require.Contains(t, d.refused(http.StatusServiceUnavailable, "/queues"), "the server does not answer")
+	got := d.ask(http.MethodGet, "/queues/mail?format=json", "")
+	require.Equal(t, http.StatusServiceUnavailable, got.StatusCode)
+	require.NotContains(t, got.body, jid)
+}
+
 func TestAPageThatLoadedBeforeARunEndedHasTheEnd(t *testing.T) {
 	d := newDesk(t, web.Options{Interval: 10 * time.Millisecond})
 	d.putMany("mail", "Send", 501)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"html/template"
+	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -103,12 +104,11 @@ func (s *site) queue(ctx context.Context, q query) (*view, error) {
 	if data.Why, err = s.readWhy(ctx, q.name); err != nil {
 		return nil, err
 	}
-	data.Settings, err = sampledFor(ctx, &s.samples, settingsAge, "queue settings "+q.name,
-		func(ctx context.Context) (qless.QueueSettings, error) {
-			return s.Client.Queue(q.name).Settings(ctx)
-		})
-	if err != nil {
+	if data.Settings, err = s.readSettings(ctx, q.name); err != nil {
 		return nil, err
+	}
+	if data.isUnknown() {
+		return unknownQueue(data), nil
 	}
 	asked := inspect.RateQuery{Queue: q.name}
 	if data.Rates, err = s.rateHistory(ctx, q, asked, "klass"); err != nil {
@@ -121,6 +121,30 @@ func (s *site) queue(ctx context.Context, q query) (*view, error) {
 		Title: q.name, Data: data, isStill: data.Search != nil, isPart: data.Rates.HasMore,
 		order: data.order,
 	}, nil
+}
+
+// readSettings returns recent settings of a queue.
+func (s *site) readSettings(ctx context.Context, queue string) (qless.QueueSettings, error) {
+	return sampledFor(ctx, &s.samples, settingsAge, "queue settings "+queue,
+		func(ctx context.Context) (qless.QueueSettings, error) {
+			return s.Client.Queue(queue).Settings(ctx)
+		})
+}
+
+// isUnknown reports whether the queue neither exists nor has any setting.
+func (q *queueData) isUnknown() bool {
+	hasJobs := slices.ContainsFunc(q.Tabs(), func(list counted) bool { return list.Jobs > 0 })
+	isSet := q.Paused || q.Settings.MaxConcurrency > 0 || q.Settings.MaxRate > 0
+	return q.Cause().Code == doctor.ReasonUnknown && !hasJobs && !isSet
+}
+
+// unknownQueue says that a queue does not exist. Its first job can be put there.
+func unknownQueue(data *queueData) *view {
+	return &view{
+		template: "noqueue", status: http.StatusNotFound, Title: data.Name, Data: errorData{
+			Status: http.StatusNotFound, Code: qless.ErrNotFound, Message: data.Cause().Sentence,
+		},
+	}
 }
 
 // The maximum ages of readings of a queue, except for its jobs.

@@ -119,7 +119,22 @@ func TestAQueueShowsItsLists(t *testing.T) {
 	require.Contains(t, data, "statistics")
 	d.refused(http.StatusBadRequest, "/queues/mail?list=odd")
 	d.refused(http.StatusBadRequest, "/queues/mail?day=yesterday")
-	require.Contains(t, d.page("/queues/unheard-of"), "No queue")
+}
+
+func TestAQueueThatDoesNotExistIsNotFound(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.put("mail", "Send")
+	page := d.refused(http.StatusNotFound, "/queues/mial")
+	require.Contains(t, page, "Did you mean mail?")
+	require.Contains(t, page, `action="/actions/job.put"`)
+	require.NotContains(t, page, "queue.pause")
+	require.Equal(t, http.StatusNotFound,
+		d.ask(http.MethodGet, "/queues/mial?format=json", "").StatusCode)
+	d.put("mial", "Send")
+	d = d.again(web.Options{})
+	require.Contains(t, d.page("/queues/mial"), "queue.pause")
+	d.do(d.Queue("later").Pause(t.Context()))
+	require.Contains(t, d.page("/queues/later"), "queue.resume")
 }
 
 func TestAQueueIsPaged(t *testing.T) {
@@ -172,10 +187,11 @@ func TestAQueueIsSearched(t *testing.T) {
 func TestAQueueShowsWhatWorkersHaveRun(t *testing.T) {
 	web.LimitLooks(t, time.Hour)
 	d := newDesk(t, web.Options{})
+	d.put("mail", "Send")
 	page := d.page("/queues/mail")
 	require.Contains(t, page, "No Go worker has run jobs")
 	require.Contains(t, page, "Nothing was counted that day.")
-	for range 3 {
+	for range 2 {
 		d.put("mail", "Send")
 	}
 	ctx, stop := context.WithTimeout(t.Context(), testkit.Patience)

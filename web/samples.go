@@ -2,7 +2,11 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -116,4 +120,84 @@ func (s *samples) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = nil
+}
+
+// errHung is the error of a reading for which nobody waits, because the server does not answer.
+var errHung = &qless.Error{
+	Code: qless.ErrUnavailable, Op: "web.read", Message: "the server does not answer",
+}
+
+// patience is the time after which a page asks whether the server answers, and that for the answer.
+const patience = 900 * time.Millisecond
+
+// patiently reads a page. If that takes long, it asks the server for something small, and gives up
+// if there is no answer.
+func (s *site) patiently(
+	r *http.Request, read func(*http.Request) (*view, error),
+) (*view, error) {
+	ctx, stop := context.WithCancelCause(r.Context())
+	defer stop(nil)
+	look := time.AfterFunc(patience, func() {
+		if !s.answers(ctx) {
+			stop(errHung)
+		}
+	})
+	defer look.Stop()
+	v, err := read(r.WithContext(ctx))
+	if err != nil && errors.Is(context.Cause(ctx), errHung) {
+		err = errHung
+	}
+	return v, err
+}
+
+// answers reports whether the server answers soon, be it with an error.
+func (s *site) answers(ctx context.Context) bool {
+	answer := make(chan struct{})
+	go func() {
+		defer close(answer)
+		_, _ = s.Client.Do(context.WithoutCancel(ctx), "config.get", "heartbeat")
+	}()
+	select {
+	case <-answer:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
+
+// lastViews keeps the last readings of pages, for a time when the server does not answer. The zero
+// value is ready to use.
+type lastViews struct {
+	mu  sync.Mutex
+	all map[string]reading[*view]
+}
+
+// viewsKept is the maximum number of pages whose last readings are kept.
+const viewsKept = 20
+
+func (l *lastViews) keep(page string, v *view) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all == nil {
+		l.all = map[string]reading[*view]{}
+	}
+	l.all[page] = reading[*view]{v, time.Now()}
+	if len(l.all) > viewsKept {
+		delete(l.all, slices.MinFunc(slices.Collect(maps.Keys(l.all)), func(a, b string) int {
+			return l.all[a].at.Compare(l.all[b].at)
+		}))
+	}
+}
+
+// get returns the last reading of a page with its time, or nil.
+func (l *lastViews) get(page string) *view {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last, isKept := l.all[page]
+	if !isKept {
+		return nil
+	}
+	old := *last.value
+	old.Old, old.status = last.at, http.StatusServiceUnavailable
+	return &old
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -38,6 +39,7 @@ type site struct {
 	runs    gradual[string, workerRun]
 	exams   exams
 	keys    keyScan
+	views   lastViews
 	last    atomic.Pointer[doctor.Status] // the last status that was read
 }
 
@@ -122,17 +124,29 @@ func (s *site) handle(pattern string, read func(*http.Request) (*view, error)) {
 // page serves a page.
 func (s *site) page(read func(*http.Request) (*view, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v, err := read(r)
+		v, err := s.patiently(r, read)
 		if to, isLive := w.(*recorder); isLive {
 			to.isPage, to.isStill = true, err == nil && (v.isStill || v.goTo != "")
 			to.isDown = err != nil && statusOf(err) == http.StatusServiceUnavailable
 		}
 		if err != nil {
-			s.fail(w, r, err)
+			s.failPage(w, r, err)
 			return
 		}
+		s.views.keep(r.URL.RequestURI(), v)
 		s.show(w, r, v)
 	}
+}
+
+// failPage answers a request for a page with an error, or with the last reading of the page if the
+// server does not answer.
+func (s *site) failPage(w http.ResponseWriter, r *http.Request, err error) {
+	last := s.views.get(r.URL.RequestURI())
+	if last == nil || statusOf(err) != http.StatusServiceUnavailable || prefersJSON(r) {
+		s.fail(w, r, err)
+		return
+	}
+	s.show(w, r, last)
 }
 
 // sample returns a recent reading of a page.
@@ -147,7 +161,7 @@ func (s *site) sample(r *http.Request, page page) (*view, error) {
 	return sampled(r.Context(), &s.samples, key, func(ctx context.Context) (*view, error) {
 		v, err := page.read(s, ctx, q)
 		if err == nil {
-			v.template, v.Section = page.template, page.section
+			v.template, v.Section = cmp.Or(v.template, page.template), page.section
 		}
 		return v, err
 	})

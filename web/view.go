@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"html/template"
@@ -24,15 +25,17 @@ import (
 // A view is the content of a page.
 type view struct {
 	template string // the name of its template, without .html
+	status   int    // of the response, or 0 for 200
 	Title    string
-	Section  string // its section of the navigation
-	Data     any    // the data of the template, and of the JSON
-	isStill  bool   // it is not updated while it is open
-	isOver   bool   // it is no longer updated, but pages opened before are
-	isPart   bool   // there is more to read: it is reloaded even without JavaScript
-	refresh  int    // the seconds after which it is reloaded without JavaScript, or 0
-	goTo     string // the page to show in its place, or ""
-	order    order  // of the rows of its table
+	Section  string    // its section of the navigation
+	Data     any       // the data of the template, and of the JSON
+	isStill  bool      // it is not updated while it is open
+	isOver   bool      // it is no longer updated, but pages opened before are
+	isPart   bool      // there is more to read: it is reloaded even without JavaScript
+	refresh  int       // the seconds after which it is reloaded without JavaScript, or 0
+	goTo     string    // the page to show in its place, or ""
+	order    order     // of the rows of its table
+	Old      time.Time // when it was read, if the server has not answered since
 }
 
 // A frame is the argument of a template.
@@ -127,11 +130,12 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, v *view) {
 		http.Redirect(w, r, v.goTo, http.StatusSeeOther)
 		return
 	}
+	status := cmp.Or(v.status, http.StatusOK)
 	if prefersJSON(r) {
-		writeJSON(w, http.StatusOK, v.Data)
+		writeJSON(w, status, v.Data)
 		return
 	}
-	s.write(w, r, http.StatusOK, v)
+	s.write(w, r, status, v)
 }
 
 func (s *site) write(w http.ResponseWriter, r *http.Request, status int, v *view) {
