@@ -105,11 +105,11 @@ qlessotel                                      1050     8   308    38     5     
 qlessprom                                      1650     9   328    39     6       22
 qlesstest                                       550     6   170    17     1       18
 shards                                          550     3   283    27     1       26
-web                                            5600    32   388    40    27       48
+web                                            5900    32   388    39    28       48
 web/browsertest                                  50     1     6     0     0        0
 web/internal/actions                           2650    13   408   104    12       67
 web/internal/charts                            1050     4   370    41     1       18
-web/internal/find                               450     2   256    31     1       23
+web/internal/find                               450     2   256    31     1       24
 web/internal/rates                              550     2   296    31     1       25
 web/internal/words                              350     3   144    31     1       15
 `
