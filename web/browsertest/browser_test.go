@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -93,6 +94,24 @@ func newTab(t *testing.T, base string) *tab {
 	}
 	ctx, cancel := chromedp.NewContext(chromium.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
+	return startTab(t, ctx, base)
+}
+
+// beside opens another tab that shares the cookies and connections of a tab. It has not the focus,
+// which the browser gives to all tabs, because it has no windows.
+func (p *tab) beside() *tab {
+	p.t.Helper()
+	ctx, cancel := chromedp.NewContext(p.ctx)
+	p.t.Cleanup(cancel)
+	other := startTab(p.t, ctx, p.base)
+	_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument,
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: "document.hasFocus = () => false"})
+	require.NoError(p.t, err)
+	return other
+}
+
+func startTab(t *testing.T, ctx context.Context, base string) *tab {
+	t.Helper()
 	p := &tab{t: t, ctx: ctx, base: base}
 	require.NoError(t, chromedp.Do(ctx))
 	require.NoError(t, chromedp.Listen(ctx, p.hear))

@@ -7,6 +7,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/web"
 )
 
@@ -113,13 +114,51 @@ func TestASelectionHoldsTheList(t *testing.T) {
 	p.until(`document.querySelector("#live-button.on")`)
 	p.do(chromedp.Click(chromedp.CSS("form.jobs tbody input")))
 	jid := b.put("mail", "Send")
-	p.until(`document.getElementById("live-state").textContent.startsWith("Newer")`)
+	p.point(0, 0)
+	p.until(`document.getElementById("live-state").textContent.startsWith("1 new: ")`)
 	require.False(t, value[bool](p, "Boolean("+row(jid)+")"))
 	require.Equal(t, 1, value[int](p, `document.querySelectorAll("form.jobs tbody input:checked").length`))
 	p.do(chromedp.Click(chromedp.CSS("form.jobs tbody input")))
+	p.point(0, 0)
 	p.until(row(jid))
 	require.Empty(t, value[string](p, `document.getElementById("live-state").textContent`))
 	p.faultless()
+}
+
+func TestARowUnderThePointerStays(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t, web.Options{})
+	first := b.put("mail", "Send", qless.Priority(1))
+	p := newTab(t, b.url)
+	p.open("/queues/mail")
+	p.until(`document.querySelector("#live-button.on")`)
+	box := value[map[string]float64](p, row(first)+`.getBoundingClientRect().toJSON()`)
+	p.point(box["x"]+box["width"]/2, box["y"]+box["height"]/2)
+	above := b.put("mail", "Send", qless.Priority(2))
+	p.until(`document.getElementById("live-state").textContent.startsWith("1 new: ")`)
+	require.Equal(t, box, value[map[string]float64](p, row(first)+`.getBoundingClientRect().toJSON()`))
+	p.point(0, 0)
+	p.until(row(above))
+	require.Empty(t, value[string](p, `document.getElementById("live-state").textContent`))
+	p.faultless()
+}
+
+func TestMorePagesAreLiveThanABrowserHasConnections(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t, web.Options{})
+	b.put("mail", "Send")
+	tabs := []*tab{newTab(t, b.url)}
+	for range 7 {
+		tabs = append(tabs, tabs[0].beside())
+	}
+	for _, p := range tabs {
+		p.open("/queues/mail")
+	}
+	jid := b.put("mail", "Send")
+	for _, p := range tabs {
+		p.until(row(jid))
+		p.faultless()
+	}
 }
 
 func TestAServerThatHangsIsToldBesideItsLastFigures(t *testing.T) {

@@ -84,6 +84,12 @@ func (p *tab) press(keys string, options ...chromedp.KeyOption) {
 	p.do(chromedp.KeyEvent(keys, options...))
 }
 
+// point moves the pointer.
+func (p *tab) point(x, y float64) {
+	p.t.Helper()
+	p.do(chromedp.MouseEvent(chromedp.MouseMoved, x, y))
+}
+
 // size sets the size of the window.
 func (p *tab) size(width, height int64) {
 	p.t.Helper()

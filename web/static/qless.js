@@ -87,29 +87,45 @@
     else (goal(rows()[Math.min(at, rows().length - 1)]) || main).focus({ preventScroll: true });
   };
 
-  let next = null; // the HTML that is to be shown
+  let next = null; // the body that is to be shown
   let isPressed = false;
   const isReading = () => {
     const selection = getSelection();
     return isPressed || !selection.isCollapsed && content.contains(selection.anchorNode);
   };
-  const held = "Newer: shown when no row is selected";
+  // Rows do not move while one of them is selected or under the pointer.
+  let isMouse = false; // a finger leaves nothing where it was
+  const held = ": shown when no row is selected or under the pointer";
+  const isHeld = () => content.querySelector("tbody input[name=job]:checked") ||
+    isMouse && content.querySelector("tbody tr:hover");
+  const keysOf = (inside) => all("tbody tr", inside).map(keyOf).filter(Boolean);
+  const hold = () => {
+    const [old, now] = [keysOf(content), keysOf(next)];
+    if (old.join("\n") === now.join("\n")) return false;
+    const fresh = now.filter((key) => !old.includes(key)).length;
+    say((fresh ? `${fresh} new` : "Newer") + held);
+    return true;
+  };
   const show = () => {
-    if (next === null || isReading()) return;
-    if (boxes().some((box) => box.checked)) return say(held);
-    if (status.textContent === held) say("");
-    const now = new DOMParser().parseFromString(next, "text/html").body;
+    if (next === null || isReading() || isHeld() && hold()) return;
+    if (status.textContent.endsWith(held)) say("");
+    const now = next;
     next = null;
     keepFocus(() => updateChildren(content, now));
     furnish();
   };
+  document.addEventListener("pointerover", (event) => {
+    isMouse = event.pointerType === "mouse";
+    show();
+  });
   document.addEventListener("pointerdown", () => { isPressed = true; });
   for (const end of ["pointerup", "pointercancel", "dragend"]) {
     document.addEventListener(end, () => { isPressed = false; setTimeout(show, 300); });
   }
   document.addEventListener("selectionchange", show);
 
-  // ---- The connection is there while somebody looks, so that an open tab costs nothing.
+  // ---- The connection is there while somebody looks, so that an open tab costs nothing. A browser
+  // has six for a server: a page that is seen, but has not the focus, opens one now and then.
 
   let source = null;
   const isPaused = () => sessionStorage.getItem("qless-paused") === "1";
@@ -119,28 +135,36 @@
     source = null;
     button.classList.remove("on");
   };
+  const again = (mine, delay) => setTimeout(() => { if (mine === source) connect(); }, delay);
+  const rest = (mine) => {
+    if (document.hasFocus()) return;
+    mine.close();
+    again(mine, 2000);
+  };
   const connect = () => {
     button.textContent = isPaused() ? "Resume updates" : "Pause updates";
-    disconnect();
+    source?.close();
     if (isPaused()) say("Paused");
-    if (isPaused() || document.hidden) return;
+    if (isPaused() || document.hidden) return disconnect();
     const mine = source = new EventSource(main.dataset.live);
     mine.addEventListener("content", (event) => {
-      next = JSON.parse(event.data);
+      next = new DOMParser().parseFromString(JSON.parse(event.data), "text/html").body;
       button.classList.add("on");
-      if (status.textContent !== held) say("");
+      if (!status.textContent.endsWith(held)) say("");
       show();
+      rest(mine);
     });
     mine.addEventListener("late", (event) => {
       button.classList.remove("on");
       const at = event.data && `: this was at ${new Date(event.data).toLocaleTimeString()}`;
       say(`Redis does not answer${at}`);
+      rest(mine);
     });
     mine.addEventListener("error", () => {
       if (mine !== source) return;
       button.classList.remove("on");
       say("Interrupted: the page may be out of date");
-      if (mine.readyState === EventSource.CLOSED) setTimeout(() => { if (mine === source) connect(); }, 5000);
+      if (mine.readyState === EventSource.CLOSED) again(mine, 5000);
     });
   };
   const toggle = () => {
@@ -303,6 +327,7 @@
     button.hidden = false;
     button.addEventListener("click", toggle);
     document.addEventListener("visibilitychange", connect);
+    for (const change of ["focus", "blur"]) addEventListener(change, connect);
     addEventListener("pagehide", disconnect);
     addEventListener("pageshow", (event) => { if (event.persisted) connect(); });
     connect();
