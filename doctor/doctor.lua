@@ -42,512 +42,512 @@ local function library(stamp, now)
 	local try = redis.pcall
 	local prefix = KEYS[1] or 'ql:'
 	lib = setmetatable({}, {__index = function(_, name)
-		local length = #name
-		if length < 9 then
-		if length < 6 then
-		if length < 5 then
-		if name == 'each' then
-			function lib.each(check)
-				for i = 4, #ARGV, 2 do
-					check(ARGV[i], ARGV[i + 1], prefix .. ARGV[i])
-				end
-				return var.problems
-			end
-		elseif name == 'fits' then
-			function lib.fits(key, typ)
-				local found = call('type', key).ok
-				return found == typ or found == 'none'
+local length = #name
+if length < 9 then
+if length < 6 then
+if length < 5 then
+if name == 'each' then
+	function lib.each(check)
+		for i = 4, #ARGV, 2 do
+			check(ARGV[i], ARGV[i + 1], prefix .. ARGV[i])
+		end
+		return var.problems
+	end
+elseif name == 'fits' then
+	function lib.fits(key, typ)
+		local found = call('type', key).ok
+		return found == typ or found == 'none'
+	end
+end
+else
+if name == 'exact' then
+	function lib.exact(n)
+		return string.format('%.17g', n)
+	end
+elseif name == 'go_on' then
+	function lib.go_on(job)
+		local due = not job['x:undelayed'] and lib.finite(job.scheduled)
+		job.state = due and 'scheduled' or 'waiting'
+		call('zadd', lib.place_of(job), due and lib.exact(due) or lib.waiting_score(job), job.id)
+		call('zrem', lib.queue_key(job.queue, 'depends'), job.id)
+		call('hset', lib.job_key(job.id), 'state', job.state)
+		call('hdel', lib.job_key(job.id), 'scheduled', 'x:undelayed')
+	end
+elseif name == 'is_at' then
+	function lib.is_at(key, jid)
+		if lib.group_in(key) then
+			return type(try('lpos', key, jid)) == 'number'
+		end
+		return lib.score_at(key, jid) ~= nil
+	end
+elseif name == 'is_in' then
+	function lib.is_in(key, member)
+		return try('sismember', key, member) == 1
+	end
+end
+end
+else
+if length < 7 then
+if name == 'finite' then
+	function lib.finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+elseif name == 'sooner' then
+	function lib.sooner(a, b)
+		return a and b and math.min(a, b) or a or b
+	end
+end
+else
+if length < 8 then
+if name == 'add_tag' then
+	function lib.add_tag(jid, tag)
+		if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+			try('zincrby', prefix .. 'tags', 1, tag)
+		end
+	end
+elseif name == 'between' then
+	function lib.between(text, first, last)
+		if #text >= #first + #last and string.sub(text, 1, #first) == first and (last == '' or string.sub(text, -#last) == last) then
+			return string.sub(text, #first + 1, -#last - 1)
+		end
+	end
+elseif name == 'has_any' then
+	function lib.has_any(text, letters)
+		return string.find(text, '^%a*[' .. letters .. ']') ~= nil
+	end
+elseif name == 'is_over' then
+	function lib.is_over(jid, stored, state)
+		if not lib.has_lifetime(stored) then
+			return false
+		end
+		if not var.met_lives[stored] then
+			local _, values = lib.split_options(stored)
+			var.met_lives[stored] = lib.end_in_state(values, 'waiting') or math.huge
+		end
+		local may_be = var.met_lives[stored] <= now or state == 'complete' or state == 'failed'
+		return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
+	end
+elseif name == 'job_key' then
+	function lib.job_key(jid)
+		return prefix .. 'j:' .. jid
+	end
+elseif name == 'kept_by' then
+	function lib.kept_by(name, jid)
+		local job = try('hmget', lib.job_key(jid), 'state', 'x:o')
+		local claim = lib.claim_on(name, job[1], job[2])
+		if claim and not lib.is_over(jid, job[2], job[1]) then
+			return jid, job[1], claim
+		end
+		return nil, job[1], job[2]
+	end
+elseif name == 'list_of' then
+	function lib.list_of(text)
+		if not text then
+			return {}
+		end
+		local ok, list = pcall(cjson.decode, text)
+		if ok and type(list) == 'table' then
+			return list
+		end
+		return {}
+	end
+end
+else
+if name == 'claim_of' then
+	function lib.claim_of(text)
+		local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
+		if key then
+			return {k = key}
+		end
+		local _, values = lib.split_options(text)
+		local claim = values.u
+		if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+			return claim
+		end
+	end
+elseif name == 'claim_on' then
+	function lib.claim_on(name, state, stored)
+		local claim = lib.claim_of(stored)
+		if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed' or claim.m == 'start' and state == 'running' then
+			return
+		end
+		return claim
+	end
+elseif name == 'diagnose' then
+	function lib.diagnose(kind, key, member, details, repair, ...)
+		local written = {...}
+		for i = 1, #written, 2 do
+			repair = lib.fits(written[i], written[i + 1]) and repair
+		end
+		if var.to_repair == '' or var.to_repair == kind and repair then
+			var.problems[#var.problems + 1] = {kind, string.sub(key, #prefix + 1), member, details, repair and '1' or '0'}
+		end
+		if var.to_repair == kind and repair then
+			repair()
+		end
+	end
+elseif name == 'group_in' then
+	function lib.group_in(key)
+		return lib.between(key, lib.group_key(''), '')
+	end
+elseif name == 'idle_key' then
+	function lib.idle_key()
+		return prefix .. 'x:idle'
+	end
+elseif name == 'in_grace' then
+	function lib.in_grace(grace, expires, ends)
+		return tonumber(grace) == 1 and ends ~= lib.finite(expires)
+	end
+elseif name == 'is_there' then
+	function lib.is_there(key)
+		return call('exists', key) == 1
+	end
+elseif name == 'limit_of' then
+	function lib.limit_of(job)
+		return lib.parked_by(job.state, job.time, job['x:parked'])
+	end
+elseif name == 'place_of' then
+	function lib.place_of(job)
+		if var.PARTS[job.state] then
+			return job.queue and job.queue ~= '' and lib.queue_key(job.queue, var.PARTS[job.state]) or nil
+		elseif job.state == 'complete' then
+			return prefix .. 'completed'
+		elseif job.state == 'failed' then
+			local group = lib.list_of(job.failure).group
+			return type(group) == 'string' and lib.group_key(group) or nil
+		end
+	end
+elseif name == 'rest_key' then
+	function lib.rest_key(jid)
+		return prefix .. 'x:rest:' .. jid
+	end
+elseif name == 'score_at' then
+	function lib.score_at(key, member)
+		local score = try('zscore', key, member)
+		return type(score) == 'string' and tonumber(score) or nil
+	end
+elseif name == 'slot_end' then
+	function lib.slot_end(ends)
+		return string.format('%.0f', math.ceil(ends))
+	end
+elseif name == 'state_of' then
+	function lib.state_of(jid)
+		local state = try('hget', lib.job_key(jid), 'state')
+		return type(state) == 'string' and state or lib.is_there(lib.job_key(jid)) and 'unknown' or nil
+	end
+elseif name == 'take_out' then
+	function lib.take_out(key, member)
+		local group = lib.group_in(key)
+		if not group then
+			call('zrem', key, member)
+			return
+		end
+		call('lrem', key, 0, member)
+		if not lib.is_there(key) then
+			call('srem', prefix .. 'failures', group)
+		end
+	end
+elseif name == 'undepend' then
+	function lib.undepend(jid, other)
+		try('srem', lib.job_key(other) .. '-dependents', jid)
+		try('srem', lib.job_key(jid) .. '-dependencies', other)
+	end
+end
+end
+end
+end
+else
+if length < 12 then
+if length < 10 then
+if name == 'fields_of' then
+	function lib.fields_of(jid)
+		local values = try('hmget', lib.job_key(jid), unpack(var.FIELDS))
+		local job, any = {id = jid}, false
+		for i = 1, values.err and 0 or #var.FIELDS do
+			if values[i] then
+				job[var.FIELDS[i]], any = values[i], true
 			end
 		end
+		return (any or lib.is_there(lib.job_key(jid))) and job or nil
+	end
+elseif name == 'group_key' then
+	function lib.group_key(group)
+		return prefix .. 'f:' .. group
+	end
+elseif name == 'holder_of' then
+	function lib.holder_of(name)
+		local ends, jid = lib.stored_claim(name)
+		if not jid then
+			return
+		elseif ends ~= '0' then
+			return lib.finite(ends, 0) > now and jid or nil, try('hmget', lib.job_key(jid), 'state')[1] or ''
+		end
+		local holder, state, claim = lib.kept_by(name, jid)
+		if holder then
+			return holder, state, claim
+		end
+		return lib.kept_before(name, claim)
+	end
+elseif name == 'is_graced' then
+	function lib.is_graced(job)
+		local ends = job.grace and job.queue and lib.score_at(lib.queue_key(job.queue, 'locks'), job.id)
+		return lib.is_possible_end(ends) and lib.in_grace(job.grace, job.expires, ends)
+	end
+elseif name == 'limit_key' then
+	function lib.limit_key(name, part)
+		return prefix .. 'x:limit:' .. name .. ':' .. part
+	end
+elseif name == 'limits_of' then
+	function lib.limits_of(text)
+		local _, values = lib.split_options(text)
+		local listed = values.c
+		if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
+			return listed
+		end
+		local found, seen = {}, {}
+		for _, name in ipairs(type(listed) == 'table' and listed or var.none) do
+			if type(name) == 'string' and not seen[name] and #found < 8 then
+				seen[name], found[#found + 1] = true, name
+			end
+		end
+		return found
+	end
+elseif name == 'parked_by' then
+	function lib.parked_by(state, time, parked)
+		local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+		return state == 'scheduled' and since == (time or '') and name or nil
+	end
+elseif name == 'queue_key' then
+	function lib.queue_key(queue, part)
+		return prefix .. 'q:' .. queue .. '-' .. part
+	end
+elseif name == 'recur_key' then
+	function lib.recur_key(jid)
+		return prefix .. 'r:' .. jid
+	end
+elseif name == 'retention' then
+	function lib.retention(seconds, count)
+		return (seconds or count) and {seconds = lib.finite(seconds, -1), count = lib.finite(count, -1)}
+	end
+end
+else
+if length < 11 then
+if name == 'before_key' then
+	function lib.before_key(name)
+		return prefix .. 'x:before:' .. name
+	end
+elseif name == 'has_option' then
+	function lib.has_option(text, letter)
+		return string.find(text, '^%a*' .. letter) ~= nil
+	end
+elseif name == 'listed_key' then
+	function lib.listed_key(name)
+		return prefix .. 'x:listed:' .. name
+	end
+elseif name == 'place_type' then
+	function lib.place_type(state)
+		return state == 'failed' and 'list' or 'zset'
+	end
+elseif name == 'read_limit' then
+	function lib.read_limit(name, most)
+		local family = string.match(name, '^([^/]+)/.') or name
+		local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+		local max, rate, per = lib.parse_limit(stored[1] or stored[3])
+		local hold = lib.finite(stored[2], 0)
+		local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {}}
+		if max > 0 then
+			limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
+		end
+		return limit
+	end
+elseif name == 'remove_tag' then
+	function lib.remove_tag(jid, tag)
+		if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+			if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+				call('zrem', prefix .. 'tags', tag)
+			end
+		end
+	end
+elseif name == 'unique_key' then
+	function lib.unique_key(name)
+		return prefix .. 'x:unique:' .. name
+	end
+elseif name == 'work_score' then
+	function lib.work_score(at, priority)
+		return lib.finite(priority, 0) - at / 10000000000
+	end
+elseif name == 'worker_key' then
+	function lib.worker_key(worker)
+		return prefix .. 'w:' .. worker .. ':jobs'
+	end
+end
+else
+if name == 'end_of_life' then
+	function lib.end_of_life(jid, stored, state, since)
+		local _, values = lib.split_options(stored)
+		local ends = lib.end_in_state(values, state, since)
+		if ends and ends <= now and (values.s or values.t) and not lib.is_last_put(jid, values.put) then
+			values.s, values.t = nil, nil
+			ends = lib.end_in_state(values, state, since)
+		end
+		return ends
+	end
+elseif name == 'history_cap' then
+	function lib.history_cap(text)
+		return lib.finite(text, 100)
+	end
+elseif name == 'is_last_put' then
+	function lib.is_last_put(jid, at)
+		local entries = try('lrange', lib.job_key(jid) .. '-history', 0, -1)
+		for i = #entries, 1, -1 do
+			local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+			if when then
+				return tonumber(when) <= lib.finite(at, 0)
+			end
+		end
+		return true
+	end
+elseif name == 'is_possible' then
+	function lib.is_possible(time)
+		return lib.finite(time) ~= nil and time >= 0 and time <= 1e12
+	end
+elseif name == 'kept_before' then
+	function lib.kept_before(name, stored)
+		local claim = lib.claim_of(stored)
+		local other
+		if claim and claim.k == name then
+			other = claim.a
 		else
-		if name == 'exact' then
-			function lib.exact(n)
-				return string.format('%.17g', n)
-			end
-		elseif name == 'go_on' then
-			function lib.go_on(job)
-				local due = not job['x:undelayed'] and lib.finite(job.scheduled)
-				job.state = due and 'scheduled' or 'waiting'
-				call('zadd', lib.place_of(job), due and lib.exact(due) or lib.waiting_score(job), job.id)
-				call('zrem', lib.queue_key(job.queue, 'depends'), job.id)
-				call('hset', lib.job_key(job.id), 'state', job.state)
-				call('hdel', lib.job_key(job.id), 'scheduled', 'x:undelayed')
-			end
-		elseif name == 'is_at' then
-			function lib.is_at(key, jid)
-				if lib.group_in(key) then
-					return type(try('lpos', key, jid)) == 'number'
-				end
-				return lib.score_at(key, jid) ~= nil
-			end
-		elseif name == 'is_in' then
-			function lib.is_in(key, member)
-				return try('sismember', key, member) == 1
-			end
+			other = try('get', lib.before_key(name))
 		end
+		if type(other) == 'string' then
+			local jid, state, theirs = lib.kept_by(name, other)
+			return jid and theirs.m ~= 'for' and jid or nil, state, theirs
 		end
+	end
+elseif name == 'parse_limit' then
+	function lib.parse_limit(text)
+		local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+		max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
+		return max, per > 0 and rate or 0, per
+	end
+elseif name == 'usual_score' then
+	function lib.usual_score(job)
+		if job.state == 'waiting' or job.state == 'stalled' then
+			return lib.waiting_score(job)
+		elseif job.state == 'running' then
+			local ends = lib.finite(job.expires)
+			return lib.exact(lib.is_possible_end(ends) and ends or now)
+		elseif job.state == 'complete' or job.state == 'depends' then
+			return lib.exact(lib.finite(job.time, now))
+		elseif lib.limit_of(job) then
+			return stamp
+		end
+	end
+elseif name == 'write_claim' then
+	function lib.write_claim(jid, claim)
+		local key, seconds = lib.unique_key(claim.k), lib.finite(claim.d)
+		if claim.m == 'for' and seconds then
+			call('set', key, lib.exact(now + seconds) .. ' ' .. jid, 'PX', string.format('%.0f', math.ceil(seconds * 1000)))
 		else
-		if length < 7 then
-		if name == 'finite' then
-			function lib.finite(text, default)
-				local n = text and tonumber(text)
-				if n and n - n == 0 then
-					return n
-				end
-				return default
-			end
-		elseif name == 'sooner' then
-			function lib.sooner(a, b)
-				return a and b and math.min(a, b) or a or b
-			end
+			call('set', key, '0 ' .. jid)
 		end
+		if claim.a then
+			call('set', lib.before_key(claim.k), claim.a, 'EX', '604800')
+		end
+	end
+end
+end
+end
+else
+if length < 13 then
+if name == 'end_in_state' then
+	function lib.end_in_state(values, state, since)
+		local gone, done, failed = lib.finite(values.t), lib.finite(values.k), lib.finite(values.K)
+		if state == 'complete' then
+			return lib.sooner(gone, done and since + done)
+		elseif state == 'failed' and failed then
+			return failed >= 0 and since + failed or nil
+		elseif state ~= 'failed' and state ~= 'running' then
+			return lib.sooner(gone, lib.finite(values.s))
+		end
+		return gone
+	end
+elseif name == 'has_lifetime' then
+	function lib.has_lifetime(text)
+		return lib.has_any(text, 'stkK')
+	end
+elseif name == 'put_in_place' then
+	function lib.put_in_place(job)
+		local place = lib.place_of(job)
+		if job.state == 'failed' then
+			call('lpush', place, job.id)
+			call('sadd', prefix .. 'failures', lib.group_in(place))
 		else
-		if length < 8 then
-		if name == 'add_tag' then
-			function lib.add_tag(jid, tag)
-				if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-					try('zincrby', prefix .. 'tags', 1, tag)
-				end
-			end
-		elseif name == 'between' then
-			function lib.between(text, first, last)
-				if #text >= #first + #last and string.sub(text, 1, #first) == first and (last == '' or string.sub(text, -#last) == last) then
-					return string.sub(text, #first + 1, -#last - 1)
-				end
-			end
-		elseif name == 'has_any' then
-			function lib.has_any(text, letters)
-				return string.find(text, '^%a*[' .. letters .. ']') ~= nil
-			end
-		elseif name == 'is_over' then
-			function lib.is_over(jid, stored, state)
-				if not lib.has_lifetime(stored) then
-					return false
-				end
-				if not var.met_lives[stored] then
-					local _, values = lib.split_options(stored)
-					var.met_lives[stored] = lib.end_in_state(values, 'waiting') or math.huge
-				end
-				local may_be = var.met_lives[stored] <= now or state == 'complete' or state == 'failed'
-				return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
-			end
-		elseif name == 'job_key' then
-			function lib.job_key(jid)
-				return prefix .. 'j:' .. jid
-			end
-		elseif name == 'kept_by' then
-			function lib.kept_by(name, jid)
-				local job = try('hmget', lib.job_key(jid), 'state', 'x:o')
-				local claim = lib.claim_on(name, job[1], job[2])
-				if claim and not lib.is_over(jid, job[2], job[1]) then
-					return jid, job[1], claim
-				end
-				return nil, job[1], job[2]
-			end
-		elseif name == 'list_of' then
-			function lib.list_of(text)
-				if not text then
-					return {}
-				end
-				local ok, list = pcall(cjson.decode, text)
-				if ok and type(list) == 'table' then
-					return list
-				end
-				return {}
-			end
+			call('zadd', place, lib.usual_score(job), job.id)
 		end
-		else
-		if name == 'claim_of' then
-			function lib.claim_of(text)
-				local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
-				if key then
-					return {k = key}
-				end
-				local _, values = lib.split_options(text)
-				local claim = values.u
-				if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-					return claim
-				end
-			end
-		elseif name == 'claim_on' then
-			function lib.claim_on(name, state, stored)
-				local claim = lib.claim_of(stored)
-				if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed' or claim.m == 'start' and state == 'running' then
-					return
-				end
-				return claim
-			end
-		elseif name == 'diagnose' then
-			function lib.diagnose(kind, key, member, details, repair, ...)
-				local written = {...}
-				for i = 1, #written, 2 do
-					repair = lib.fits(written[i], written[i + 1]) and repair
-				end
-				if var.to_repair == '' or var.to_repair == kind and repair then
-					var.problems[#var.problems + 1] = {kind, string.sub(key, #prefix + 1), member, details, repair and '1' or '0'}
-				end
-				if var.to_repair == kind and repair then
-					repair()
-				end
-			end
-		elseif name == 'group_in' then
-			function lib.group_in(key)
-				return lib.between(key, lib.group_key(''), '')
-			end
-		elseif name == 'idle_key' then
-			function lib.idle_key()
-				return prefix .. 'x:idle'
-			end
-		elseif name == 'in_grace' then
-			function lib.in_grace(grace, expires, ends)
-				return tonumber(grace) == 1 and ends ~= lib.finite(expires)
-			end
-		elseif name == 'is_there' then
-			function lib.is_there(key)
-				return call('exists', key) == 1
-			end
-		elseif name == 'limit_of' then
-			function lib.limit_of(job)
-				return lib.parked_by(job.state, job.time, job['x:parked'])
-			end
-		elseif name == 'place_of' then
-			function lib.place_of(job)
-				if var.PARTS[job.state] then
-					return job.queue and job.queue ~= '' and lib.queue_key(job.queue, var.PARTS[job.state]) or nil
-				elseif job.state == 'complete' then
-					return prefix .. 'completed'
-				elseif job.state == 'failed' then
-					local group = lib.list_of(job.failure).group
-					return type(group) == 'string' and lib.group_key(group) or nil
-				end
-			end
-		elseif name == 'rest_key' then
-			function lib.rest_key(jid)
-				return prefix .. 'x:rest:' .. jid
-			end
-		elseif name == 'score_at' then
-			function lib.score_at(key, member)
-				local score = try('zscore', key, member)
-				return type(score) == 'string' and tonumber(score) or nil
-			end
-		elseif name == 'slot_end' then
-			function lib.slot_end(ends)
-				return string.format('%.0f', math.ceil(ends))
-			end
-		elseif name == 'state_of' then
-			function lib.state_of(jid)
-				local state = try('hget', lib.job_key(jid), 'state')
-				return type(state) == 'string' and state or lib.is_there(lib.job_key(jid)) and 'unknown' or nil
-			end
-		elseif name == 'take_out' then
-			function lib.take_out(key, member)
-				local group = lib.group_in(key)
-				if not group then
-					call('zrem', key, member)
-					return
-				end
-				call('lrem', key, 0, member)
-				if not lib.is_there(key) then
-					call('srem', prefix .. 'failures', group)
-				end
-			end
-		elseif name == 'undepend' then
-			function lib.undepend(jid, other)
-				try('srem', lib.job_key(other) .. '-dependents', jid)
-				try('srem', lib.job_key(jid) .. '-dependencies', other)
-			end
+	end
+elseif name == 'read_failing' then
+	function lib.read_failing()
+		local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
+		return lib.history_cap(values[1]), lib.retention(values[2], values[3])
+	end
+elseif name == 'registration' then
+	function lib.registration(worker)
+		local text = try('get', lib.registry_key(worker))
+		local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
+		if seen then
+			return text, seen <= now - 150
 		end
+	end
+elseif name == 'registry_key' then
+	function lib.registry_key(worker)
+		return prefix .. 'x:worker:' .. worker
+	end
+elseif name == 'schedule_key' then
+	function lib.schedule_key(id)
+		return prefix .. 'x:schedule:' .. id
+	end
+elseif name == 'stored_claim' then
+	function lib.stored_claim(name)
+		local text = try('get', lib.unique_key(name))
+		return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+	end
+end
+else
+if length < 15 then
+if name == 'split_options' then
+	function lib.split_options(text)
+		local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+		local ok, values = pcall(cjson.decode, body or '')
+		if ok and type(values) == 'table' then
+			return letters, values
 		end
+		return '', {}
+	end
+elseif name == 'waiting_score' then
+	function lib.waiting_score(job)
+		if job.state == 'stalled' then
+			return '+inf'
 		end
-		end
-		else
-		if length < 12 then
-		if length < 10 then
-		if name == 'fields_of' then
-			function lib.fields_of(jid)
-				local values = try('hmget', lib.job_key(jid), unpack(var.FIELDS))
-				local job, any = {id = jid}, false
-				for i = 1, values.err and 0 or #var.FIELDS do
-					if values[i] then
-						job[var.FIELDS[i]], any = values[i], true
-					end
-				end
-				return (any or lib.is_there(lib.job_key(jid))) and job or nil
-			end
-		elseif name == 'group_key' then
-			function lib.group_key(group)
-				return prefix .. 'f:' .. group
-			end
-		elseif name == 'holder_of' then
-			function lib.holder_of(name)
-				local ends, jid = lib.stored_claim(name)
-				if not jid then
-					return
-				elseif ends ~= '0' then
-					return lib.finite(ends, 0) > now and jid or nil, try('hmget', lib.job_key(jid), 'state')[1] or ''
-				end
-				local holder, state, claim = lib.kept_by(name, jid)
-				if holder then
-					return holder, state, claim
-				end
-				return lib.kept_before(name, claim)
-			end
-		elseif name == 'is_graced' then
-			function lib.is_graced(job)
-				local ends = job.grace and job.queue and lib.score_at(lib.queue_key(job.queue, 'locks'), job.id)
-				return lib.is_possible_end(ends) and lib.in_grace(job.grace, job.expires, ends)
-			end
-		elseif name == 'limit_key' then
-			function lib.limit_key(name, part)
-				return prefix .. 'x:limit:' .. name .. ':' .. part
-			end
-		elseif name == 'limits_of' then
-			function lib.limits_of(text)
-				local _, values = lib.split_options(text)
-				local listed = values.c
-				if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
-					return listed
-				end
-				local found, seen = {}, {}
-				for _, name in ipairs(type(listed) == 'table' and listed or var.none) do
-					if type(name) == 'string' and not seen[name] and #found < 8 then
-						seen[name], found[#found + 1] = true, name
-					end
-				end
-				return found
-			end
-		elseif name == 'parked_by' then
-			function lib.parked_by(state, time, parked)
-				local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
-				return state == 'scheduled' and since == (time or '') and name or nil
-			end
-		elseif name == 'queue_key' then
-			function lib.queue_key(queue, part)
-				return prefix .. 'q:' .. queue .. '-' .. part
-			end
-		elseif name == 'recur_key' then
-			function lib.recur_key(jid)
-				return prefix .. 'r:' .. jid
-			end
-		elseif name == 'retention' then
-			function lib.retention(seconds, count)
-				return (seconds or count) and {seconds = lib.finite(seconds, -1), count = lib.finite(count, -1)}
-			end
-		end
-		else
-		if length < 11 then
-		if name == 'before_key' then
-			function lib.before_key(name)
-				return prefix .. 'x:before:' .. name
-			end
-		elseif name == 'has_option' then
-			function lib.has_option(text, letter)
-				return string.find(text, '^%a*' .. letter) ~= nil
-			end
-		elseif name == 'listed_key' then
-			function lib.listed_key(name)
-				return prefix .. 'x:listed:' .. name
-			end
-		elseif name == 'place_type' then
-			function lib.place_type(state)
-				return state == 'failed' and 'list' or 'zset'
-			end
-		elseif name == 'read_limit' then
-			function lib.read_limit(name, most)
-				local family = string.match(name, '^([^/]+)/.') or name
-				local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-				local max, rate, per = lib.parse_limit(stored[1] or stored[3])
-				local hold = lib.finite(stored[2], 0)
-				local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {}}
-				if max > 0 then
-					limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
-				end
-				return limit
-			end
-		elseif name == 'remove_tag' then
-			function lib.remove_tag(jid, tag)
-				if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-					if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-						call('zrem', prefix .. 'tags', tag)
-					end
-				end
-			end
-		elseif name == 'unique_key' then
-			function lib.unique_key(name)
-				return prefix .. 'x:unique:' .. name
-			end
-		elseif name == 'work_score' then
-			function lib.work_score(at, priority)
-				return lib.finite(priority, 0) - at / 10000000000
-			end
-		elseif name == 'worker_key' then
-			function lib.worker_key(worker)
-				return prefix .. 'w:' .. worker .. ':jobs'
-			end
-		end
-		else
-		if name == 'end_of_life' then
-			function lib.end_of_life(jid, stored, state, since)
-				local _, values = lib.split_options(stored)
-				local ends = lib.end_in_state(values, state, since)
-				if ends and ends <= now and (values.s or values.t) and not lib.is_last_put(jid, values.put) then
-					values.s, values.t = nil, nil
-					ends = lib.end_in_state(values, state, since)
-				end
-				return ends
-			end
-		elseif name == 'history_cap' then
-			function lib.history_cap(text)
-				return lib.finite(text, 100)
-			end
-		elseif name == 'is_last_put' then
-			function lib.is_last_put(jid, at)
-				local entries = try('lrange', lib.job_key(jid) .. '-history', 0, -1)
-				for i = #entries, 1, -1 do
-					local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
-					if when then
-						return tonumber(when) <= lib.finite(at, 0)
-					end
-				end
-				return true
-			end
-		elseif name == 'is_possible' then
-			function lib.is_possible(time)
-				return lib.finite(time) ~= nil and time >= 0 and time <= 1e12
-			end
-		elseif name == 'kept_before' then
-			function lib.kept_before(name, stored)
-				local claim = lib.claim_of(stored)
-				local other
-				if claim and claim.k == name then
-					other = claim.a
-				else
-					other = try('get', lib.before_key(name))
-				end
-				if type(other) == 'string' then
-					local jid, state, theirs = lib.kept_by(name, other)
-					return jid and theirs.m ~= 'for' and jid or nil, state, theirs
-				end
-			end
-		elseif name == 'parse_limit' then
-			function lib.parse_limit(text)
-				local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-				max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
-				return max, per > 0 and rate or 0, per
-			end
-		elseif name == 'usual_score' then
-			function lib.usual_score(job)
-				if job.state == 'waiting' or job.state == 'stalled' then
-					return lib.waiting_score(job)
-				elseif job.state == 'running' then
-					local ends = lib.finite(job.expires)
-					return lib.exact(lib.is_possible_end(ends) and ends or now)
-				elseif job.state == 'complete' or job.state == 'depends' then
-					return lib.exact(lib.finite(job.time, now))
-				elseif lib.limit_of(job) then
-					return stamp
-				end
-			end
-		elseif name == 'write_claim' then
-			function lib.write_claim(jid, claim)
-				local key, seconds = lib.unique_key(claim.k), lib.finite(claim.d)
-				if claim.m == 'for' and seconds then
-					call('set', key, lib.exact(now + seconds) .. ' ' .. jid, 'PX', string.format('%.0f', math.ceil(seconds * 1000)))
-				else
-					call('set', key, '0 ' .. jid)
-				end
-				if claim.a then
-					call('set', lib.before_key(claim.k), claim.a, 'EX', '604800')
-				end
-			end
-		end
-		end
-		end
-		else
-		if length < 13 then
-		if name == 'end_in_state' then
-			function lib.end_in_state(values, state, since)
-				local gone, done, failed = lib.finite(values.t), lib.finite(values.k), lib.finite(values.K)
-				if state == 'complete' then
-					return lib.sooner(gone, done and since + done)
-				elseif state == 'failed' and failed then
-					return failed >= 0 and since + failed or nil
-				elseif state ~= 'failed' and state ~= 'running' then
-					return lib.sooner(gone, lib.finite(values.s))
-				end
-				return gone
-			end
-		elseif name == 'has_lifetime' then
-			function lib.has_lifetime(text)
-				return lib.has_any(text, 'stkK')
-			end
-		elseif name == 'put_in_place' then
-			function lib.put_in_place(job)
-				local place = lib.place_of(job)
-				if job.state == 'failed' then
-					call('lpush', place, job.id)
-					call('sadd', prefix .. 'failures', lib.group_in(place))
-				else
-					call('zadd', place, lib.usual_score(job), job.id)
-				end
-			end
-		elseif name == 'read_failing' then
-			function lib.read_failing()
-				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-				return lib.history_cap(values[1]), lib.retention(values[2], values[3])
-			end
-		elseif name == 'registration' then
-			function lib.registration(worker)
-				local text = try('get', lib.registry_key(worker))
-				local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
-				if seen then
-					return text, seen <= now - 150
-				end
-			end
-		elseif name == 'registry_key' then
-			function lib.registry_key(worker)
-				return prefix .. 'x:worker:' .. worker
-			end
-		elseif name == 'schedule_key' then
-			function lib.schedule_key(id)
-				return prefix .. 'x:schedule:' .. id
-			end
-		elseif name == 'stored_claim' then
-			function lib.stored_claim(name)
-				local text = try('get', lib.unique_key(name))
-				return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-			end
-		end
-		else
-		if length < 15 then
-		if name == 'split_options' then
-			function lib.split_options(text)
-				local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-				local ok, values = pcall(cjson.decode, body or '')
-				if ok and type(values) == 'table' then
-					return letters, values
-				end
-				return '', {}
-			end
-		elseif name == 'waiting_score' then
-			function lib.waiting_score(job)
-				if job.state == 'stalled' then
-					return '+inf'
-				end
-				return lib.exact(lib.work_score(lib.finite(job.time, now), job.priority))
-			end
-		end
-		else
-		if name == 'is_possible_end' then
-			function lib.is_possible_end(time)
-				return lib.is_possible(time) and time <= now + 1e9
-			end
-		end
-		end
-		end
-		end
-		end
-		return lib[name]
+		return lib.exact(lib.work_score(lib.finite(job.time, now), job.priority))
+	end
+end
+else
+if name == 'is_possible_end' then
+	function lib.is_possible_end(time)
+		return lib.is_possible(time) and time <= now + 1e9
+	end
+end
+end
+end
+end
+end
+	return lib[name]
 	end})
 	return lib
 end

@@ -63,4825 +63,4825 @@ local function library(stamp, now)
 	local prefix = KEYS[1] or 'ql:'
 	local empty_list = classic and '{}' or '[]'
 	lib = setmetatable({}, {__index = function(_, name)
-		local length = #name
-		if length < 11 then
-		if length < 6 then
-		if length < 4 then
-		if length < 3 then
-		if name == 'is' then
-			function lib.is(text)
-				return classic and text or 'is ' .. text
+local length = #name
+if length < 11 then
+if length < 6 then
+if length < 4 then
+if length < 3 then
+if name == 'is' then
+	function lib.is(text)
+		return classic and text or 'is ' .. text
+	end
+end
+else
+if name == 'arm' then
+	function lib.arm(jid, queue, at, paused)
+		local scheduled = lib.queue_key(queue, 'scheduled')
+		local due = lib.finite(try('zscore', scheduled, jid))
+		if due and due > at then
+			try('zadd', scheduled, lib.exact(at), jid)
+			if not paused and not lib.is_claimed(queue, at, '') then
+				lib.wake_for(queue, at - now)
 			end
 		end
+	end
+elseif name == 'put' then
+	function lib.put(puts)
+		local items, groups = puts.items, puts.groups
+		lib.must_publish()
+		local keys = {lib.idle_key(), prefix .. 'tracked', prefix .. 'x:empty', false}
+		local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
+		for i = 1, #items do
+			local item = items[i]
+			local key = lib.job_key(item.jid)
+			item.key, keys[i + 3] = key, key
+			if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
+				plain = false
+			end
+		end
+		local existing = lib.count_existing(keys)
+		local tracked, known_empty = false, false
+		if existing > 0 then
+			idle = call('exists', lib.idle_key()) == 1
+			existing = existing - (idle and 1 or 0)
+			tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
+			existing = existing - (tracked and 1 or 0)
+			known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+			plain = plain and existing == (known_empty and 1 or 0)
+		end
+		local found
+		if not plain then
+			found = lib.prepare(puts, existing == (known_empty and 1 or 0))
+		end
+		for g = 1, #groups do
+			if groups[g][1] then
+				lib.write_all(puts, groups[g], idle, tracked, known_empty)
+			end
+		end
+		if puts.watching or puts.batches then
+			lib.watch_all(puts)
+		end
+		if puts.mortal then
+			lib.enter_lives(items)
+		end
+		return found
+	end
+end
+end
+else
+if length < 5 then
+if name == 'free' then
+	function lib.free(jid, released)
+		local key = lib.job_key(jid)
+		local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+		local queue, due = job[1], released and not job[4] and lib.finite(job[3])
+		if not queue then
+			return
+		end
+		local state, place, score = 'scheduled', lib.queue_key(queue, 'scheduled'), job[3]
+		if not due then
+			state, place, score = 'waiting', lib.queue_key(queue, 'work'), lib.score_of(queue, job[2], job[5], {})
+		end
+		local reply = try('zadd', place, score, jid)
+		if type(reply) == 'table' then
+			return reply
+		end
+		try('zrem', lib.queue_key(queue, 'depends'), jid)
+		call('hset', key, 'state', state)
+		if due then
+			call('hdel', key, 'scheduled')
+		end
+		if job[4] then
+			call('hdel', key, 'x:undelayed')
+		end
+		lib.note_filled(queue)
+		lib.wake_for(queue, due and due - now or 0)
+	end
+elseif name == 'json' then
+	function lib.json(area, name, text)
+		local ok, value, problem = pcall(cjson.decode, text)
+		if not ok or problem then
+			lib.reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+		end
+		return value
+	end
+elseif name == 'link' then
+	function lib.link(jid, others, added)
+		for i = 1, 2 * #others do
+			local other = others[math.ceil(i / 2)]
+			local key, member = lib.job_key(other) .. '-dependents', jid
+			if i % 2 == 0 then
+				key, member = lib.job_key(jid) .. '-dependencies', other
+			end
+			local reply = try('sadd', key, member)
+			if reply == 1 then
+				added[#added + 1] = {key, member}
+			elseif reply ~= 0 then
+				for j = 1, #added do
+					call('srem', added[j][1], added[j][2])
+				end
+				return {key = key, member = member, err = reply.err}
+			end
+		end
+	end
+elseif name == 'lock' then
+	function lib.lock(queue, jids, worker, settings, show, out, run)
+		for first = 1, #jids, 500 do
+			local some = #jids > 500 and {unpack(jids, first, math.min(first + 500 - 1, #jids))} or jids
+			lib.lock_some(queue, some, worker, settings, show, out, run)
+		end
+	end
+elseif name == 'park' then
+	function lib.park(queue, jid, limit, score, time)
+		local wait = lib.limit_key(limit.name, 'wait')
+		limit.waiting = limit.waiting or lib.finite(try('zcard', wait), 0)
+		local due = limit.opens
+		if limit.waiting > 0 then
+			due = now + 60 + limit.waiting / 100
+		end
+		limit.waiting = limit.waiting + 1
+		call('hset', lib.job_key(jid), 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
+		call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(due), jid)
+		try('zadd', wait, score, jid)
+	end
+elseif name == 'tell' then
+	function lib.tell(jid, other, group, ended)
+		local key = lib.job_key(jid)
+		local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+		local letters, values = lib.split_options(job[3])
+		local policy = values.f
+		if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table' or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+			return false
+		end
+		local runs = policy['do'] == 'run'
+		if runs and not lib.let_run(jid, other) or not runs and lib.add_failure(jid, 'failed-dependency') then
+			return false
+		end
+		policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+		policy.failed[other] = group
+		call('hset', key, 'x:o', lib.join_options(letters, values))
+		lib.adopt_history(jid, job[4])
+		lib.record(key, lib.entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+		if runs then
+			return true
+		end
+		local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+		local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+		lib.fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+		return true, job[3]
+	end
+elseif name == 'wake' then
+	function lib.wake(queue)
+		local waiting, list, lapses = lib.waiting_key(queue), nil, nil
+		local woken = false
+		for i = 1, 2 * 100 do
+			local from = list and lib.waiters_key(list) or waiting
+			local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+			local name = popped[1]
+			if name and string.byte(name) == 1 then
+				list, lapses = string.sub(name, 2), popped[2]
+			elseif name then
+				local idle = try('srem', lib.idle_key(), name) == 1
+				woken = idle and lib.finite(lib.publish('x:wake:' .. name, queue), 0) > 0
+				if woken then
+					break
+				end
+				var.unheard = var.unheard + 1
+			elseif list then
+				lib.note_missing(list, queue)
+				list = nil
+			else
+				break
+			end
+		end
+		if list then
+			try('zadd', waiting, lapses, '\001' .. list)
+		end
+		return woken
+	end
+elseif name == 'warn' then
+	function lib.warn(queue, jid, worker, grace, cap)
+		lib.publish_tracked('stalled', jid)
+		lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'), cap)
+		call('hset', lib.job_key(jid), 'grace', 1)
+		lib.lock_lost(jid, worker)
+		call('zadd', lib.queue_key(queue, 'locks'), lib.exact(now + grace), jid)
+		lib.tally(lib.day_of(now), queue, 'retries', 1)
+	end
+end
+else
+if name == 'admit' then
+	function lib.admit(jid, text, most)
+		local found = lib.limits_named(text, most)
+		for i = 1, #found do
+			local opens = lib.limit_opens(found[i], jid)
+			if opens then
+				found[i].opens = opens
+				for j = 1, i - 1 do
+					found[j].look = true
+				end
+				return nil, found[i]
+			end
+		end
+		for i = 1, #found do
+			found[i].started, found[i].room = found[i].started + 1, found[i].room - 1
+		end
+		return found
+	end
+elseif name == 'apart' then
+	function lib.apart(priority)
+		if priority == 0 then
+			return 0.000001
+		end
+		local _, exponent = math.frexp(priority)
+		return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+	end
+elseif name == 'array' then
+	function lib.array(list)
+		if #list == 0 then
+			return empty_list
+		end
+		return cjson.encode(list)
+	end
+elseif name == 'entry' then
+	function lib.entry(at, what, details)
+		return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+	end
+elseif name == 'exact' then
+	function lib.exact(n)
+		return string.format('%.17g', n)
+	end
+elseif name == 'later' then
+	function lib.later(seconds)
+		if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+			local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+			if #digits == 10 and decimals ~= '.000000' then
+				return digits .. decimals
+			end
+		end
+		return lib.exact(now + seconds)
+	end
+elseif name == 'leave' then
+	function lib.leave(item, worker)
+		local jid, old = item.jid, item.old
+		local queue, owner = old.queue, old.worker
+		lib.adopt_history(jid, old.history)
+		if queue then
+			lib.leave_queue(queue, jid)
+		end
+		if owner and owner ~= '' then
+			try('zrem', lib.worker_key(owner), jid)
+			old.lost = owner ~= worker
+			if old.state == 'running' and queue then
+				lib.wake_for_slot(queue)
+			end
+		end
+		if old.state == 'complete' then
+			try('zrem', prefix .. 'completed', jid)
+		elseif old.state == 'failed' then
+			lib.forget_failure(jid, queue, old.failure)
+		end
+		if old.grace then
+			call('hdel', item.key, 'grace')
+		end
+		local keeps_turn = item.score and item.given.share
+		if old.stored and lib.has_option(old.stored, 'g') and old.state == 'waiting' and queue and not keeps_turn then
+			lib.leave_turns(queue, old.priority)
+		end
+		if old.limits then
+			lib.leave_limits(jid, old.limits)
+		end
+		if old.optionless then
+			call('hdel', item.key, 'x:o')
+		end
+		lib.remove_tags(jid, lib.difference(old.tags, item.tags, 1), 1)
+		for _, other in ipairs(old.ended) do
+			lib.undepend(jid, other)
+		end
+	end
+elseif name == 'named' then
+	function lib.named(area, name, text)
+		return lib.required(area, name, text ~= '' and text)
+	end
+elseif name == 'names' then
+	function lib.names(area, name, text)
+		if not text then
+			return var.none
+		end
+		local list = lib.json(area, name, text)
+		if type(list) ~= 'table' then
+			lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
+		end
+		local members = 0
+		for _ in pairs(list) do
+			members = members + 1
+		end
+		if members ~= #list then
+			lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
+		end
+		for i = 1, #list do
+			if type(list[i]) == 'number' then
+				list[i] = tostring(list[i])
+			elseif type(list[i]) ~= 'string' then
+				lib.reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+			end
+		end
+		return list
+	end
+elseif name == 'prune' then
+	function lib.prune(before, excess, limit)
+		local completed = prefix .. 'completed'
+		local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
+		if excess > #old then
+			old = call('zrange', completed, 0, math.min(excess, limit) - 1)
+		end
+		for i = 1, #old do
+			lib.delete_job(old[i])
+		end
+		lib.each_slice(call, 'zrem', completed, old)
+	end
+elseif name == 'raise' then
+	function lib.raise(area, problem)
+		error(area .. '(): ' .. lib.text_of(problem))
+	end
+elseif name == 'sized' then
+	function lib.sized(list)
+		return list[2] and {unpack(list)} or {false}
+	end
+elseif name == 'spawn' then
+	function lib.spawn(queue, parent, child, job, at)
+		call('hset', lib.job_key(child), 'jid', child, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags, 'state', 'waiting', 'worker', '', 'expires', 0, 'queue', queue, 'retries', job.retries, 'remaining', job.retries, 'time', lib.exact(at), 'spawned_from_jid', parent)
+		call('zadd', lib.queue_key(queue, 'work'), lib.work_score(at, job.priority), child)
+		lib.add_tags(child, lib.names_of(job.tags), 1)
+		lib.record(lib.job_key(child), lib.entry(at, '"put"', cjson.encode({q = queue})))
+	end
+elseif name == 'tally' then
+	function lib.tally(day, queue, field, by)
+		local key = lib.stats_key('stats', day, queue)
+		if try('hincrby', key, field, by) == by then
+			lib.expire_stats(key, day)
+		end
+	end
+elseif name == 'union' then
+	function lib.union(list, more, first)
+		local has = {}
+		for i = 1, #list do
+			has[list[i]] = true
+		end
+		for i = first, #more do
+			if not has[more[i]] then
+				has[more[i]] = true
+				list[#list + 1] = more[i]
+			end
+		end
+		return list
+	end
+elseif name == 'watch' then
+	function lib.watch(jid, ended, some)
+		local failed = {}
+		for _, other in ipairs(some or try('smembers', lib.job_key(jid) .. '-dependencies')) do
+			local key = lib.job_key(other)
+			local job = try('hmget', key, 'state', 'x:o')
+			if job[1] and not (job[2] and lib.has_option(job[2], 'd')) then
+				local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+				call('hset', key, 'x:o', 'd' .. stored)
+			end
+			if job[1] == 'failed' then
+				failed[#failed + 1] = other
+			end
+		end
+		local more = {}
+		for _, other in ipairs(failed) do
+			lib.tell_each({jid}, other, more, ended)
+		end
+		lib.tell_all(more, '0', ended)
+	end
+elseif name == 'whole' then
+	function lib.whole(area, name, text)
+		local amount = lib.integer(area, name, text)
+		if amount < 0 then
+			lib.reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+		end
+		return amount + 0
+	end
+end
+end
+end
+else
+if length < 8 then
+if length < 7 then
+if name == 'day_of' then
+	function lib.day_of(at)
+		return at - at % 86400
+	end
+elseif name == 'due_of' then
+	function lib.due_of(item, jid, queue, job)
+		local score = lib.score_in_work(jid, queue, job)
+		local due = not score and lib.finite(call('zscore', lib.queue_key(queue, 'scheduled'), jid))
+		if score then
+			local at, priority = lib.finite(score), lib.finite(job.priority, 0)
+			local in_work = at and (priority - at) * 10000000000 or 0
+			if in_work <= now or not item.given.share then
+				return in_work <= now and in_work or item.first
+			end
+			local stays = queue == item.queue and priority == lib.finite(item.priority, 0)
+			return now, stays and lib.has_option(job.stored, 'g') and score
+		end
+		return due or not job.undelayed and lib.finite(job.scheduled) or now
+	end
+elseif name == 'expire' then
+	function lib.expire(queue, limit, settings)
+		local taken = {}
+		while limit > 0 do
+			local before = var.dropped
+			local ended = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
+			for i = 1, var.droppable > 0 and #ended or 0 do
+				taken[#taken + 1] = lib.expire_lock(queue, ended[i], settings)
+				if var.droppable <= 0 then
+					break
+				end
+			end
+			limit = math.min(var.dropped - before, var.droppable)
+			if limit > 0 then
+				lib.each_slice(call, 'zrem', lib.queue_key(queue, 'locks'), taken)
+			end
+		end
+		lib.each_slice(call, 'zrem', lib.queue_key(queue, 'work'), taken)
+		return taken
+	end
+elseif name == 'finite' then
+	function lib.finite(text, default)
+		local n = text and tonumber(text)
+		if n and n - n == 0 then
+			return n
+		end
+		return default
+	end
+elseif name == 'follow' then
+	function lib.follow(item, jid)
+		local letters, values = lib.split_options(item.given.o)
+		values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+		item.depends, item.watches, item.follows = {jid}, true, true
+		item.claim = item.given.claim
+		item.claim.a = jid
+		letters = lib.has_option(letters, 'f') and letters or letters .. 'f'
+		item.options = lib.join_options(letters, values)
+	end
+elseif name == 'is_due' then
+	function lib.is_due(queue, part)
+		return call('zcount', lib.queue_key(queue, part), '-inf', stamp) > 0
+	end
+elseif name == 'joined' then
+	function lib.joined(texts)
+		if #texts == 0 then
+			return empty_list
+		elseif #texts == 1 then
+			return '[' .. texts[1] .. ']'
+		elseif #texts == 2 then
+			return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+		end
+		return '[' .. table.concat(texts, ',') .. ']'
+	end
+elseif name == 'needed' then
+	function lib.needed(jid, list, first, before, strict)
+		local others = {}
+		for i = first, #list do
+			local other = list[i]
+			local state = other == 'x:open' and 'open' or before[other] or try('hget', lib.job_key(other), 'state')
+			if type(state) == 'table' then
+				return nil, lib.new_problem('server', other, 'can not be read: ' .. state.err)
+			elseif state and state ~= 'complete' and other ~= jid then
+				others[#others + 1] = other
+			elseif strict and not state then
+				return nil, lib.no_job(other)
+			end
+		end
+		return others
+	end
+elseif name == 'no_job' then
+	function lib.no_job(jid)
+		return lib.new_problem('not_found', jid, 'does not exist')
+	end
+elseif name == 'number' then
+	function lib.number(area, name, text)
+		local n = tonumber(text)
+		if not n or n - n ~= 0 then
+			lib.reject_number(area, name, text)
+		end
+		return n
+	end
+elseif name == 'record' then
+	function lib.record(key, text, cap)
+		local length = try('rpush', key .. '-history', text)
+		if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+			lib.trim_history(key .. '-history', length, cap)
+		end
+		return length
+	end
+elseif name == 'reject' then
+	function lib.reject(area, message)
+		lib.raise(area, lib.new_problem('invalid', nil, message))
+	end
+elseif name == 'settle' then
+	function lib.settle(item, state, queue)
+		local key = item.key
+		if item.result then
+			lib.settle_result(item, state, queue)
+		elseif item.data ~= '' then
+			call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'data', item.data)
 		else
-		if name == 'arm' then
-			function lib.arm(jid, queue, at, paused)
-				local scheduled = lib.queue_key(queue, 'scheduled')
-				local due = lib.finite(try('zscore', scheduled, jid))
-				if due and due > at then
-					try('zadd', scheduled, lib.exact(at), jid)
-					if not paused and not lib.is_claimed(queue, at, '') then
-						lib.wake_for(queue, at - now)
-					end
-				end
+			call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries)
+		end
+	end
+elseif name == 'sooner' then
+	function lib.sooner(a, b)
+		return a and b and math.min(a, b) or a or b
+	end
+elseif name == 'unfail' then
+	function lib.unfail(jobs, given)
+		local queues, jids = lib.add_work(jobs), {}
+		for i = #jobs, 1, -1 do
+			local job = jobs[i]
+			local key = lib.job_key(job.jid)
+			jids[#jids + 1] = job.jid
+			lib.adopt_history(job.jid, job.history)
+			lib.record(key, lib.entry(now, '"put"', cjson.encode({q = job.to})))
+			lib.uncount_failure(job.from, lib.list_of(job.failure))
+			call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', job.to, 'remaining', given.retries or job.retries or '5')
+			if given.retries then
+				call('hset', key, 'retries', given.retries)
 			end
-		elseif name == 'put' then
-			function lib.put(puts)
-				local items, groups = puts.items, puts.groups
-				lib.must_publish()
-				local keys = {lib.idle_key(), prefix .. 'tracked', prefix .. 'x:empty', false}
-				local plain, idle = #groups == 1 and not puts.claiming and not puts.batches, false
-				for i = 1, #items do
-					local item = items[i]
-					local key = lib.job_key(item.jid)
-					item.key, keys[i + 3] = key, key
-					if item.depends and #item.depends > 0 or item.delay > 0 and #items > 1 then
-						plain = false
-					end
-				end
-				local existing = lib.count_existing(keys)
-				local tracked, known_empty = false, false
-				if existing > 0 then
-					idle = call('exists', lib.idle_key()) == 1
-					existing = existing - (idle and 1 or 0)
-					tracked = existing > 0 and call('exists', prefix .. 'tracked') == 1
-					existing = existing - (tracked and 1 or 0)
-					known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-					plain = plain and existing == (known_empty and 1 or 0)
-				end
-				local found
-				if not plain then
-					found = lib.prepare(puts, existing == (known_empty and 1 or 0))
-				end
-				for g = 1, #groups do
-					if groups[g][1] then
-						lib.write_all(puts, groups[g], idle, tracked, known_empty)
-					end
-				end
-				if puts.watching or puts.batches then
-					lib.watch_all(puts)
-				end
-				if puts.mortal then
-					lib.enter_lives(items)
-				end
-				return found
+			if job.stored or given.o then
+				lib.restore(job, given)
 			end
 		end
+		lib.unfile_failures(jids)
+		for i = 1, #queues do
+			lib.know_unlisted(queues[i])
+			lib.note_filled(queues[i])
+			lib.wake(queues[i])
 		end
+		lib.publish_unfailed(jobs)
+	end
+elseif name == 'unpark' then
+	function lib.unpark(jid, queue, score)
+		local work = lib.queue_key(queue, 'work')
+		if type(try('zcard', work)) == 'table' or try('zrem', lib.queue_key(queue, 'scheduled'), jid) ~= 1 then
+			return false
+		end
+		call('zadd', work, score, jid)
+		call('hset', lib.job_key(jid), 'state', 'waiting')
+		call('hdel', lib.job_key(jid), 'x:parked')
+		lib.note_filled(queue)
+		lib.wake(queue)
+		return true
+	end
+end
+else
+if name == 'add_tag' then
+	function lib.add_tag(jid, tag)
+		if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+			try('zincrby', prefix .. 'tags', 1, tag)
+		end
+	end
+elseif name == 'advance' then
+	function lib.advance(item, cap)
+		local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
+		lib.record(item.key, lib.entry(now, '"put"', cjson.encode({q = queue})), cap)
+		lib.know_queue(queue)
+		if item.change then
+			lib.write_change(item, item.change)
+		end
+		if item.result then
+			lib.mark_result(item.key)
+		end
+		if item.stored and lib.has_lifetime(item.stored) then
+			lib.renew_life(jid)
+		end
+		if part == 'depends' then
+			lib.settle(item, 'depends', queue)
+			call('zadd', lib.queue_key(queue, 'depends'), stamp, jid)
+			lib.keep_delay(item.key, delay, item.checked)
+			lib.publish_advance(item)
+			local stored = item.change and item.change.o or item.stored
+			if stored and (lib.has_option(stored, 'f') or item.stored and lib.has_option(item.stored, 'f')) then
+				lib.watch(jid, lib.job_ended)
+				return call('hget', item.key, 'state')
+			end
+			return 'depends'
+		end
+		local state = 'waiting'
+		if part == 'scheduled' then
+			state = 'scheduled'
+			call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + delay), jid)
 		else
-		if length < 5 then
-		if name == 'free' then
-			function lib.free(jid, released)
-				local key = lib.job_key(jid)
-				local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
-				local queue, due = job[1], released and not job[4] and lib.finite(job[3])
-				if not queue then
-					return
-				end
-				local state, place, score = 'scheduled', lib.queue_key(queue, 'scheduled'), job[3]
-				if not due then
-					state, place, score = 'waiting', lib.queue_key(queue, 'work'), lib.score_of(queue, job[2], job[5], {})
-				end
-				local reply = try('zadd', place, score, jid)
-				if type(reply) == 'table' then
-					return reply
-				end
-				try('zrem', lib.queue_key(queue, 'depends'), jid)
-				call('hset', key, 'state', state)
-				if due then
-					call('hdel', key, 'scheduled')
-				end
-				if job[4] then
-					call('hdel', key, 'x:undelayed')
-				end
-				lib.note_filled(queue)
-				lib.wake_for(queue, due and due - now or 0)
-			end
-		elseif name == 'json' then
-			function lib.json(area, name, text)
-				local ok, value, problem = pcall(cjson.decode, text)
-				if not ok or problem then
-					lib.reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-				end
-				return value
-			end
-		elseif name == 'link' then
-			function lib.link(jid, others, added)
-				for i = 1, 2 * #others do
-					local other = others[math.ceil(i / 2)]
-					local key, member = lib.job_key(other) .. '-dependents', jid
-					if i % 2 == 0 then
-						key, member = lib.job_key(jid) .. '-dependencies', other
-					end
-					local reply = try('sadd', key, member)
-					if reply == 1 then
-						added[#added + 1] = {key, member}
-					elseif reply ~= 0 then
-						for j = 1, #added do
-							call('srem', added[j][1], added[j][2])
-						end
-						return {key = key, member = member, err = reply.err}
-					end
-				end
-			end
-		elseif name == 'lock' then
-			function lib.lock(queue, jids, worker, settings, show, out, run)
-				for first = 1, #jids, 500 do
-					local some = #jids > 500 and {unpack(jids, first, math.min(first + 500 - 1, #jids))} or jids
-					lib.lock_some(queue, some, worker, settings, show, out, run)
-				end
-			end
-		elseif name == 'park' then
-			function lib.park(queue, jid, limit, score, time)
-				local wait = lib.limit_key(limit.name, 'wait')
-				limit.waiting = limit.waiting or lib.finite(try('zcard', wait), 0)
-				local due = limit.opens
-				if limit.waiting > 0 then
-					due = now + 60 + limit.waiting / 100
-				end
-				limit.waiting = limit.waiting + 1
-				call('hset', lib.job_key(jid), 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
-				call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(due), jid)
-				try('zadd', wait, score, jid)
-			end
-		elseif name == 'tell' then
-			function lib.tell(jid, other, group, ended)
-				local key = lib.job_key(jid)
-				local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
-				local letters, values = lib.split_options(job[3])
-				local policy = values.f
-				if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table' or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
-					return false
-				end
-				local runs = policy['do'] == 'run'
-				if runs and not lib.let_run(jid, other) or not runs and lib.add_failure(jid, 'failed-dependency') then
-					return false
-				end
-				policy.failed = type(policy.failed) == 'table' and policy.failed or {}
-				policy.failed[other] = group
-				call('hset', key, 'x:o', lib.join_options(letters, values))
-				lib.adopt_history(jid, job[4])
-				lib.record(key, lib.entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-				if runs then
-					return true
-				end
-				local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-				local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
-				lib.fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
-				return true, job[3]
-			end
-		elseif name == 'wake' then
-			function lib.wake(queue)
-				local waiting, list, lapses = lib.waiting_key(queue), nil, nil
-				local woken = false
-				for i = 1, 2 * 100 do
-					local from = list and lib.waiters_key(list) or waiting
-					local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
-					local name = popped[1]
-					if name and string.byte(name) == 1 then
-						list, lapses = string.sub(name, 2), popped[2]
-					elseif name then
-						local idle = try('srem', lib.idle_key(), name) == 1
-						woken = idle and lib.finite(lib.publish('x:wake:' .. name, queue), 0) > 0
-						if woken then
-							break
-						end
-						var.unheard = var.unheard + 1
-					elseif list then
-						lib.note_missing(list, queue)
-						list = nil
-					else
-						break
-					end
-				end
-				if list then
-					try('zadd', waiting, lapses, '\001' .. list)
-				end
-				return woken
-			end
-		elseif name == 'warn' then
-			function lib.warn(queue, jid, worker, grace, cap)
-				lib.publish_tracked('stalled', jid)
-				lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'), cap)
-				call('hset', lib.job_key(jid), 'grace', 1)
-				lib.lock_lost(jid, worker)
-				call('zadd', lib.queue_key(queue, 'locks'), lib.exact(now + grace), jid)
-				lib.tally(lib.day_of(now), queue, 'retries', 1)
-			end
+			call('zadd', lib.queue_key(queue, 'work'), lib.score_of(queue, item.priority, item.stored, {}), jid)
 		end
+		lib.settle(item, state, queue)
+		lib.note_filled(queue)
+		lib.publish_advance(item, lib.wake_for(queue, delay))
+		return state
+	end
+elseif name == 'due_key' then
+	function lib.due_key(queue)
+		return prefix .. 'x:due:' .. queue
+	end
+elseif name == 'exhaust' then
+	function lib.exhaust(worker, item, queue, group, failure)
+		group = group or 'failed-retries-' .. queue
+		local message = failure and item.message or 'Job exhausted retries in queue "' .. item.current .. '"'
+		failure = failure or lib.failure_json(group, message, now, '')
+		local problem = lib.add_failure(item.jid, group)
+		if problem then
+			return problem
+		end
+		local fields = {'remaining', item.remaining}
+		if item.ended then
+			lib.add_result(item, fields)
+		end
+		item.group, item.message = group, message
+		lib.give_up(item, worker, fields, 'failed')
+		local cap, keep = lib.read_failing()
+		lib.mark_exhausted(item.jid, queue, group, failure, cap)
+		lib.publish_more({event = 'failed', jid = item.jid, queue = item.current, worker = worker, group = group, message = message})
+		if item.stored then
+			lib.job_ended(item.jid, item.stored, 'failed')
+		end
+		if keep then
+			lib.file_failure(item.jid, group, keep, item.stored)
+		end
+	end
+elseif name == 'give_up' then
+	function lib.give_up(item, worker, fields, what)
+		try('zrem', lib.queue_key(item.current, 'locks'), item.jid)
+		try('zrem', lib.worker_key(worker), item.jid)
+		lib.adopt_history(item.jid, item.history)
+		if item.grace then
+			call('hdel', item.key, 'grace')
+		end
+		if item.data ~= '' then
+			fields[#fields + 1] = 'data'
+			fields[#fields + 1] = item.data
+		end
+		if item.began then
+			fields[#fields + 1] = 'x:attempts'
+			fields[#fields + 1] = lib.with_attempt(item.attempts, what, item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = what ~= 'failed' and item.delay})
+		end
+		call('hset', item.key, unpack(fields))
+		lib.wake_for_slot(item.current)
+	end
+elseif name == 'has_any' then
+	function lib.has_any(text, letters)
+		return string.find(text, '^%a*[' .. letters .. ']') ~= nil
+	end
+elseif name == 'integer' then
+	function lib.integer(area, name, text)
+		local value = lib.number(area, name, text)
+		if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+			lib.reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+		end
+		return value
+	end
+elseif name == 'is_gone' then
+	function lib.is_gone(jid, found)
+		return found[2] and lib.is_over(jid, found[2], found[1])
+	end
+elseif name == 'is_over' then
+	function lib.is_over(jid, stored, state)
+		if not lib.has_lifetime(stored) then
+			return false
+		end
+		if not var.met_lives[stored] then
+			local _, values = lib.split_options(stored)
+			var.met_lives[stored] = lib.end_in_state(values, 'waiting') or math.huge
+		end
+		local may_be = var.met_lives[stored] <= now or state == 'complete' or state == 'failed'
+		return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
+	end
+elseif name == 'jids_of' then
+	function lib.jids_of(group)
+		local jids = {}
+		for i = 1, #group do
+			jids[i] = group[i].jid
+		end
+		return jids
+	end
+elseif name == 'job_key' then
+	function lib.job_key(jid)
+		return prefix .. 'j:' .. jid
+	end
+elseif name == 'kept_by' then
+	function lib.kept_by(name, jid)
+		local job = try('hmget', lib.job_key(jid), 'state', 'x:o')
+		local claim = lib.claim_on(name, job[1], job[2])
+		if claim and not lib.is_over(jid, job[2], job[1]) then
+			return jid, job[1], claim
+		end
+		return nil, job[1], job[2]
+	end
+elseif name == 'let_run' then
+	function lib.let_run(jid, other)
+		local dependencies = lib.job_key(jid) .. '-dependencies'
+		if type(try('srem', dependencies, other)) == 'table' then
+			return false
+		elseif call('scard', dependencies) == 0 and lib.free(jid, true) then
+			call('sadd', dependencies, other)
+			return false
+		end
+		try('srem', lib.job_key(other) .. '-dependents', jid)
+		return true
+	end
+elseif name == 'list_of' then
+	function lib.list_of(text)
+		if not text then
+			return {}
+		end
+		local ok, list = pcall(cjson.decode, text)
+		if ok and type(list) == 'table' then
+			return list
+		end
+		return {}
+	end
+elseif name == 'observe' then
+	function lib.observe(kind, queue, durations)
+		local day = lib.day_of(now)
+		local key, short = lib.stats_key(kind, day, queue), lib.are_short(durations)
+		local values, asked, counts
+		if short then
+			values = try('hmget', key, 'total', 'mean', 'vk', 's0')
 		else
-		if name == 'admit' then
-			function lib.admit(jid, text, most)
-				local found = lib.limits_named(text, most)
-				for i = 1, #found do
-					local opens = lib.limit_opens(found[i], jid)
-					if opens then
-						found[i].opens = opens
-						for j = 1, i - 1 do
-							found[j].look = true
-						end
-						return nil, found[i]
-					end
-				end
-				for i = 1, #found do
-					found[i].started, found[i].room = found[i].started + 1, found[i].room - 1
-				end
-				return found
-			end
-		elseif name == 'apart' then
-			function lib.apart(priority)
-				if priority == 0 then
-					return 0.000001
-				end
-				local _, exponent = math.frexp(priority)
-				return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-			end
-		elseif name == 'array' then
-			function lib.array(list)
-				if #list == 0 then
-					return empty_list
-				end
-				return cjson.encode(list)
-			end
-		elseif name == 'entry' then
-			function lib.entry(at, what, details)
-				return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-			end
-		elseif name == 'exact' then
-			function lib.exact(n)
-				return string.format('%.17g', n)
-			end
-		elseif name == 'later' then
-			function lib.later(seconds)
-				if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-					local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-					if #digits == 10 and decimals ~= '.000000' then
-						return digits .. decimals
-					end
-				end
-				return lib.exact(now + seconds)
-			end
-		elseif name == 'leave' then
-			function lib.leave(item, worker)
-				local jid, old = item.jid, item.old
-				local queue, owner = old.queue, old.worker
-				lib.adopt_history(jid, old.history)
-				if queue then
-					lib.leave_queue(queue, jid)
-				end
-				if owner and owner ~= '' then
-					try('zrem', lib.worker_key(owner), jid)
-					old.lost = owner ~= worker
-					if old.state == 'running' and queue then
-						lib.wake_for_slot(queue)
-					end
-				end
-				if old.state == 'complete' then
-					try('zrem', prefix .. 'completed', jid)
-				elseif old.state == 'failed' then
-					lib.forget_failure(jid, queue, old.failure)
-				end
-				if old.grace then
-					call('hdel', item.key, 'grace')
-				end
-				local keeps_turn = item.score and item.given.share
-				if old.stored and lib.has_option(old.stored, 'g') and old.state == 'waiting' and queue and not keeps_turn then
-					lib.leave_turns(queue, old.priority)
-				end
-				if old.limits then
-					lib.leave_limits(jid, old.limits)
-				end
-				if old.optionless then
-					call('hdel', item.key, 'x:o')
-				end
-				lib.remove_tags(jid, lib.difference(old.tags, item.tags, 1), 1)
-				for _, other in ipairs(old.ended) do
-					lib.undepend(jid, other)
-				end
-			end
-		elseif name == 'named' then
-			function lib.named(area, name, text)
-				return lib.required(area, name, text ~= '' and text)
-			end
-		elseif name == 'names' then
-			function lib.names(area, name, text)
-				if not text then
-					return var.none
-				end
-				local list = lib.json(area, name, text)
-				if type(list) ~= 'table' then
-					lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
-				end
-				local members = 0
-				for _ in pairs(list) do
-					members = members + 1
-				end
-				if members ~= #list then
-					lib.reject(area, 'Arg "' .. name .. '" is not a JSON array')
-				end
-				for i = 1, #list do
-					if type(list[i]) == 'number' then
-						list[i] = tostring(list[i])
-					elseif type(list[i]) ~= 'string' then
-						lib.reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
-					end
-				end
-				return list
-			end
-		elseif name == 'prune' then
-			function lib.prune(before, excess, limit)
-				local completed = prefix .. 'completed'
-				local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
-				if excess > #old then
-					old = call('zrange', completed, 0, math.min(excess, limit) - 1)
-				end
-				for i = 1, #old do
-					lib.delete_job(old[i])
-				end
-				lib.each_slice(call, 'zrem', completed, old)
-			end
-		elseif name == 'raise' then
-			function lib.raise(area, problem)
-				error(area .. '(): ' .. lib.text_of(problem))
-			end
-		elseif name == 'sized' then
-			function lib.sized(list)
-				return list[2] and {unpack(list)} or {false}
-			end
-		elseif name == 'spawn' then
-			function lib.spawn(queue, parent, child, job, at)
-				call('hset', lib.job_key(child), 'jid', child, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags, 'state', 'waiting', 'worker', '', 'expires', 0, 'queue', queue, 'retries', job.retries, 'remaining', job.retries, 'time', lib.exact(at), 'spawned_from_jid', parent)
-				call('zadd', lib.queue_key(queue, 'work'), lib.work_score(at, job.priority), child)
-				lib.add_tags(child, lib.names_of(job.tags), 1)
-				lib.record(lib.job_key(child), lib.entry(at, '"put"', cjson.encode({q = queue})))
-			end
-		elseif name == 'tally' then
-			function lib.tally(day, queue, field, by)
-				local key = lib.stats_key('stats', day, queue)
-				if try('hincrby', key, field, by) == by then
-					lib.expire_stats(key, day)
-				end
-			end
-		elseif name == 'union' then
-			function lib.union(list, more, first)
-				local has = {}
-				for i = 1, #list do
-					has[list[i]] = true
-				end
-				for i = first, #more do
-					if not has[more[i]] then
-						has[more[i]] = true
-						list[#list + 1] = more[i]
-					end
-				end
-				return list
-			end
-		elseif name == 'watch' then
-			function lib.watch(jid, ended, some)
-				local failed = {}
-				for _, other in ipairs(some or try('smembers', lib.job_key(jid) .. '-dependencies')) do
-					local key = lib.job_key(other)
-					local job = try('hmget', key, 'state', 'x:o')
-					if job[1] and not (job[2] and lib.has_option(job[2], 'd')) then
-						local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
-						call('hset', key, 'x:o', 'd' .. stored)
-					end
-					if job[1] == 'failed' then
-						failed[#failed + 1] = other
-					end
-				end
-				local more = {}
-				for _, other in ipairs(failed) do
-					lib.tell_each({jid}, other, more, ended)
-				end
-				lib.tell_all(more, '0', ended)
-			end
-		elseif name == 'whole' then
-			function lib.whole(area, name, text)
-				local amount = lib.integer(area, name, text)
-				if amount < 0 then
-					lib.reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
-				end
-				return amount + 0
-			end
+			asked, counts = lib.count_buckets(durations)
+			values = try('hmget', key, unpack(asked))
 		end
+		local total = lib.finite(values[1], 0)
+		local mean = lib.finite(values[2], 0)
+		local vk = lib.finite(values[3], 0)
+		local fresh = total == 0
+		if fresh then
+			mean, vk = 0, 0
 		end
+		for i = 1, #durations do
+			local value, before = durations[i], mean
+			total = total + 1
+			mean = mean + (value - mean) / total
+			vk = vk + (value - mean) * (value - before)
 		end
+		if short then
+			try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', lib.finite(values[4], 0) + #durations))
 		else
-		if length < 8 then
-		if length < 7 then
-		if name == 'day_of' then
-			function lib.day_of(at)
-				return at - at % 86400
-			end
-		elseif name == 'due_of' then
-			function lib.due_of(item, jid, queue, job)
-				local score = lib.score_in_work(jid, queue, job)
-				local due = not score and lib.finite(call('zscore', lib.queue_key(queue, 'scheduled'), jid))
-				if score then
-					local at, priority = lib.finite(score), lib.finite(job.priority, 0)
-					local in_work = at and (priority - at) * 10000000000 or 0
-					if in_work <= now or not item.given.share then
-						return in_work <= now and in_work or item.first
-					end
-					local stays = queue == item.queue and priority == lib.finite(item.priority, 0)
-					return now, stays and lib.has_option(job.stored, 'g') and score
+			lib.write_summary(key, total, mean, vk, asked, counts, values)
+		end
+		if fresh then
+			lib.begin_day(kind, day, queue)
+		end
+	end
+elseif name == 'options' then
+	function lib.options(area, first, last)
+		local found = {}
+		if last < first then
+			return found
+		end
+		if (last - first) % 2 == 0 or last > #ARGV then
+			lib.reject(area, 'Odd number of additional args')
+		end
+		for i = first, last, 2 do
+			found[ARGV[i]] = ARGV[i + 1]
+		end
+		return found
+	end
+elseif name == 'part_of' then
+	function lib.part_of(item)
+		if item.waits then
+			return 'depends'
+		end
+		return item.delay > 0 and 'scheduled' or 'work'
+	end
+elseif name == 'prepare' then
+	function lib.prepare(puts, fresh)
+		local before, claims, added, found, asked, refused = {}, {}, {}, {}, {}, {}
+		local unheld = puts.claiming and lib.all_free(puts.items)
+		for i, item in ipairs(puts.items) do
+			item.depends, item.given = item.depends or var.none, item.given or var.none
+			lib.read_before(puts, item, before, claims, fresh, unheld)
+			if not item.left then
+				local key = lib.queue_key(item.queue, lib.part_of(item))
+				if not asked[key] then
+					asked[key] = true
+					call('zcard', key)
 				end
-				return due or not job.undelayed and lib.finite(job.scheduled) or now
+				before[item.jid] = 'put'
+				found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+			elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+				found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
+				refused[#refused + 1] = item.left == 'scheduled' and item.holder or nil
 			end
-		elseif name == 'expire' then
-			function lib.expire(queue, limit, settings)
-				local taken = {}
-				while limit > 0 do
-					local before = var.dropped
-					local ended = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
-					for i = 1, var.droppable > 0 and #ended or 0 do
-						taken[#taken + 1] = lib.expire_lock(queue, ended[i], settings)
-						if var.droppable <= 0 then
-							break
-						end
-					end
-					limit = math.min(var.dropped - before, var.droppable)
-					if limit > 0 then
-						lib.each_slice(call, 'zrem', lib.queue_key(queue, 'locks'), taken)
-					end
+		end
+		lib.drop_left(puts.items)
+		for g = 1, #puts.groups do
+			lib.drop_left(puts.groups[g])
+		end
+		if puts.batches then
+			lib.read_batches('Put', puts.batches, puts.items)
+		end
+		if not fresh then
+			lib.refuse_circles(puts.items)
+		end
+		for _, item in ipairs(puts.items) do
+			if #item.others > 0 then
+				lib.must_link(item.jid, item.others, added)
+			end
+		end
+		for jid, batch in pairs(puts.batches or var.none) do
+			batch.count = lib.link_members(jid, batch.members, added)
+		end
+		lib.write_claims(puts.items)
+		for i = 1, #refused do
+			lib.note_refused(refused[i])
+		end
+		for _, item in ipairs(puts.items) do
+			if item.claim then
+				lib.change_claim(item)
+			end
+			if item.old then
+				lib.leave(item, puts.worker)
+			end
+		end
+		return found
+	end
+elseif name == 'publish' then
+	function lib.publish(channel, message)
+		return try('publish', prefix .. channel, message)
+	end
+elseif name == 'put_off' then
+	function lib.put_off(queue, jid, delay)
+		try('zrem', lib.queue_key(queue, 'work'), jid)
+		call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + delay), jid)
+		call('zrem', lib.queue_key(queue, 'locks'), jid)
+		call('hset', lib.job_key(jid), 'state', 'scheduled')
+		lib.wake_for(queue, delay)
+	end
+elseif name == 'rank_of' then
+	function lib.rank_of(key, score, jid)
+		if call('zscore', key, jid) == score then
+			return call('zrank', key, jid), true
+		end
+		local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+		while low < high do
+			local middle = math.floor((low + high) / 2)
+			if lib.precedes(jid, call('zrange', key, middle, middle)[1]) then
+				high = middle
+			else
+				low = middle + 1
+			end
+		end
+		return low, false
+	end
+elseif name == 'related' then
+	function lib.related(jid, name, left_out)
+		local key, room = lib.job_key(jid) .. '-' .. name, var.related_left
+		if room then
+			local count = try('scard', key)
+			if count == 0 or type(count) == 'table' then
+				return empty_list
+			elseif count > room then
+				left_out[#left_out + 1] = name
+				return empty_list
+			end
+			var.related_left = room - count
+		end
+		return lib.array(try('smembers', key))
+	end
+elseif name == 'restore' then
+	function lib.restore(job, given)
+		local stored = job.stored or ''
+		local claim = lib.claim_again(job.jid, stored)
+		if claim then
+			lib.write_claim(job.jid, claim)
+		end
+		if given.o or lib.has_any(stored, 'stkKn') then
+			lib.write_options(lib.job_key(job.jid), stored, {o = given.o, drop = 'stn'})
+			lib.note_life(job.jid, given.ends)
+		end
+	end
+elseif name == 'set_due' then
+	function lib.set_due(item, due)
+		local within = item.given.within
+		if within and due > item.first + within then
+			due = item.first + within
+		end
+		item.due, item.delay = due, math.max(due - now, 0)
+		item.score = due < now and not item.given.share and lib.work_score(due, item.priority) or nil
+	end
+elseif name == 'text_of' then
+	function lib.text_of(problem)
+		local jid, text = problem.jid, problem.err or problem.text
+		if not classic then
+			jid = jid or ''
+			text = table.concat({problem.code or 'server', #jid, #text, jid, text}, ' ')
+			return (string.gsub(text, '%z', ' '))
+		end
+		return jid and 'Job ' .. jid .. ' ' .. text or text
+	end
+end
+end
+else
+if length < 9 then
+if name == 'add_tags' then
+	function lib.add_tags(jid, tags, first)
+		for i = first, #tags do
+			lib.add_tag(jid, tags[i])
+		end
+	end
+elseif name == 'add_work' then
+	function lib.add_work(jobs)
+		local queues, its = {}, {}
+		for i = 1, #jobs do
+			local to = jobs[i].to
+			if not its[to] then
+				queues[#queues + 1], its[to] = to, {}
+			end
+			table.insert(its[to], jobs[i])
+		end
+		for i = 2, #queues do
+			call('zcard', lib.queue_key(queues[i], 'work'))
+		end
+		for i = 1, #queues do
+			lib.each_slice(call, 'zadd', lib.queue_key(queues[i], 'work'), lib.scores_of(queues[i], its[queues[i]]))
+		end
+		return queues
+	end
+elseif name == 'all_free' then
+	function lib.all_free(items)
+		local keys = {}
+		for i = 1, #items do
+			local claim = items[i].given and items[i].given.claim
+			keys[#keys + 1] = claim and lib.unique_key(claim.k)
+		end
+		return lib.count_existing(keys) == 0
+	end
+elseif name == 'claim_of' then
+	function lib.claim_of(text)
+		local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
+		if key then
+			return {k = key}
+		end
+		local _, values = lib.split_options(text)
+		local claim = values.u
+		if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+			return claim
+		end
+	end
+elseif name == 'claim_on' then
+	function lib.claim_on(name, state, stored)
+		local claim = lib.claim_of(stored)
+		if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed' or claim.m == 'start' and state == 'running' then
+			return
+		end
+		return claim
+	end
+elseif name == 'count_in' then
+	function lib.count_in(text)
+		local count = lib.finite(text, 0)
+		return count >= 0 and count < 2 ^ 53 and count or 0
+	end
+elseif name == 'end_life' then
+	function lib.end_life(jid, as)
+		local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time')
+		local state, stored, since = job[1], job[6] or '', lib.finite(job[8], now)
+		if state == 'failed' then
+			since = lib.finite(lib.list_of(job[3]).when, now)
+		end
+		local ends = state and lib.end_of_life(jid, stored, as or state, since)
+		if ends and ends <= now then
+			if state == 'complete' then
+				lib.delete_expired(jid, job[5])
+				return true
+			elseif lib.expire_job(jid, job) then
+				if state ~= 'failed' then
+					lib.tally_expired(job[2] or '')
 				end
-				lib.each_slice(call, 'zrem', lib.queue_key(queue, 'work'), taken)
-				return taken
-			end
-		elseif name == 'finite' then
-			function lib.finite(text, default)
-				local n = text and tonumber(text)
-				if n and n - n == 0 then
-					return n
-				end
-				return default
-			end
-		elseif name == 'follow' then
-			function lib.follow(item, jid)
-				local letters, values = lib.split_options(item.given.o)
-				values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
-				item.depends, item.watches, item.follows = {jid}, true, true
-				item.claim = item.given.claim
-				item.claim.a = jid
-				letters = lib.has_option(letters, 'f') and letters or letters .. 'f'
-				item.options = lib.join_options(letters, values)
-			end
-		elseif name == 'is_due' then
-			function lib.is_due(queue, part)
-				return call('zcount', lib.queue_key(queue, part), '-inf', stamp) > 0
-			end
-		elseif name == 'joined' then
-			function lib.joined(texts)
-				if #texts == 0 then
-					return empty_list
-				elseif #texts == 1 then
-					return '[' .. texts[1] .. ']'
-				elseif #texts == 2 then
-					return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-				end
-				return '[' .. table.concat(texts, ',') .. ']'
-			end
-		elseif name == 'needed' then
-			function lib.needed(jid, list, first, before, strict)
-				local others = {}
-				for i = first, #list do
-					local other = list[i]
-					local state = other == 'x:open' and 'open' or before[other] or try('hget', lib.job_key(other), 'state')
-					if type(state) == 'table' then
-						return nil, lib.new_problem('server', other, 'can not be read: ' .. state.err)
-					elseif state and state ~= 'complete' and other ~= jid then
-						others[#others + 1] = other
-					elseif strict and not state then
-						return nil, lib.no_job(other)
-					end
-				end
-				return others
-			end
-		elseif name == 'no_job' then
-			function lib.no_job(jid)
-				return lib.new_problem('not_found', jid, 'does not exist')
-			end
-		elseif name == 'number' then
-			function lib.number(area, name, text)
-				local n = tonumber(text)
-				if not n or n - n ~= 0 then
-					lib.reject_number(area, name, text)
-				end
-				return n
-			end
-		elseif name == 'record' then
-			function lib.record(key, text, cap)
-				local length = try('rpush', key .. '-history', text)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-					lib.trim_history(key .. '-history', length, cap)
-				end
-				return length
-			end
-		elseif name == 'reject' then
-			function lib.reject(area, message)
-				lib.raise(area, lib.new_problem('invalid', nil, message))
-			end
-		elseif name == 'settle' then
-			function lib.settle(item, state, queue)
-				local key = item.key
-				if item.result then
-					lib.settle_result(item, state, queue)
-				elseif item.data ~= '' then
-					call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'data', item.data)
-				else
-					call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries)
-				end
-			end
-		elseif name == 'sooner' then
-			function lib.sooner(a, b)
-				return a and b and math.min(a, b) or a or b
-			end
-		elseif name == 'unfail' then
-			function lib.unfail(jobs, given)
-				local queues, jids = lib.add_work(jobs), {}
-				for i = #jobs, 1, -1 do
-					local job = jobs[i]
-					local key = lib.job_key(job.jid)
-					jids[#jids + 1] = job.jid
-					lib.adopt_history(job.jid, job.history)
-					lib.record(key, lib.entry(now, '"put"', cjson.encode({q = job.to})))
-					lib.uncount_failure(job.from, lib.list_of(job.failure))
-					call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', job.to, 'remaining', given.retries or job.retries or '5')
-					if given.retries then
-						call('hset', key, 'retries', given.retries)
-					end
-					if job.stored or given.o then
-						lib.restore(job, given)
-					end
-				end
-				lib.unfile_failures(jids)
-				for i = 1, #queues do
-					lib.know_unlisted(queues[i])
-					lib.note_filled(queues[i])
-					lib.wake(queues[i])
-				end
-				lib.publish_unfailed(jobs)
-			end
-		elseif name == 'unpark' then
-			function lib.unpark(jid, queue, score)
-				local work = lib.queue_key(queue, 'work')
-				if type(try('zcard', work)) == 'table' or try('zrem', lib.queue_key(queue, 'scheduled'), jid) ~= 1 then
-					return false
-				end
-				call('zadd', work, score, jid)
-				call('hset', lib.job_key(jid), 'state', 'waiting')
-				call('hdel', lib.job_key(jid), 'x:parked')
-				lib.note_filled(queue)
-				lib.wake(queue)
 				return true
 			end
+			ends = now + 60
+		elseif state == 'running' and lib.has_option(stored, 's') then
+			ends = lib.sooner(ends, now + 60)
 		end
+		lib.note_life(jid, ends)
+		return false
+	end
+elseif name == 'find_job' then
+	function lib.find_job(run, jid, asks_due)
+		local job = lib.read_job(run, jid)
+		if not job[13] then
+			return
+		elseif not asks_due then
+			return lib.job_json(job, lib.is_tracked(jid))
+		end
+		local state, more = job[14], lib.set_beside(job)
+		if job[17] then
+			more = more .. lib.attempts_member(job[17])
+		end
+		if state == 'scheduled' or state == 'depends' then
+			more = more .. lib.due_member(jid, job[2], state)
+		end
+		return lib.job_json(job, lib.is_tracked(jid), more)
+	end
+elseif name == 'group_of' then
+	function lib.group_of(jid)
+		local failure = try('hget', lib.job_key(jid), 'failure')
+		local group = type(failure) == 'string' and lib.list_of(failure).group
+		return type(group) == 'string' and group or ''
+	end
+elseif name == 'has_room' then
+	function lib.has_room(jid)
+		if var.large_text >= 262144 then
+			return false
+		end
+		local size = var.large_bytes > 0 and try('hstrlen', lib.job_key(jid), 'data')
+		return type(size) ~= 'number' or size < 4096 or var.large_bytes + size <= 2097152
+	end
+elseif name == 'idle_key' then
+	function lib.idle_key()
+		return prefix .. 'x:idle'
+	end
+elseif name == 'in_grace' then
+	function lib.in_grace(grace, expires, ends)
+		return tonumber(grace) == 1 and ends ~= lib.finite(expires)
+	end
+elseif name == 'is_batch' then
+	function lib.is_batch(stored)
+		return stored and lib.has_option(stored, 'b')
+	end
+elseif name == 'is_heard' then
+	function lib.is_heard()
+		if classic or KEYS[2] then
+			return true
+		end
+		local heard = try('pubsub', 'numsub', prefix .. 'log', prefix .. 'x:listen')
+		if heard.err or heard[2] ~= heard[4] or try('pubsub', 'numpat') ~= 0 then
+			return true
+		end
+		local about = try('info', 'replication')
+		return type(about) ~= 'string' or not string.find(about, 'repl_backlog_active:0', 1, true)
+	end
+elseif name == 'is_plain' then
+	function lib.is_plain(list)
+		return list.kind == 'failed' or list.kind == 'jids'
+	end
+elseif name == 'job_json' then
+	function lib.job_json(job, tracked, more, newest)
+		local jid, tags, failure = job[13], job[7], job[10]
+		lib.adopt_history(jid, job[12])
+		local retries, remaining, priority = job[4], job[5], job[3]
+		if retries ~= '5' then
+			retries = lib.finite(retries, 0)
+		end
+		if remaining ~= '5' then
+			remaining = math.floor(lib.finite(remaining, 0))
+		end
+		if priority ~= '0' then
+			priority = lib.number_json(lib.finite(priority, 0))
+		end
+		local encode = cjson.encode
+		local history = lib.history_json(jid, newest)
+		local related_jobs = lib.relations_json(jid)
+		return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. lib.finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and lib.readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and lib.readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and lib.extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+	end
+elseif name == 'known_as' then
+	function lib.known_as(item, earlier, holder, held)
+		if earlier and earlier.left then
+			return earlier.holder or earlier.jid
+		end
+		return not earlier and held and held.j == item.jid and holder
+	end
+elseif name == 'list_key' then
+	function lib.list_key(area, kind, name)
+		local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
+		if parts[kind] then
+			return lib.queue_key(lib.named('Queue', 'queue', name), parts[kind])
+		elseif kind == 'failed' then
+			return prefix .. 'f:' .. lib.named(area, 'group', name)
+		elseif kind == 'tagged' then
+			return prefix .. 't:' .. lib.named(area, 'tag', name)
+		elseif kind == 'complete' then
+			return prefix .. 'completed'
+		elseif kind == 'tracked' then
+			return prefix .. 'tracked'
+		elseif kind == 'worker' then
+			return lib.worker_key(lib.named(area, 'worker', name))
+		end
+		lib.reject(area, 'Unknown list "' .. tostring(kind) .. '"')
+	end
+elseif name == 'names_of' then
+	function lib.names_of(text)
+		local found = {}
+		for _, name in ipairs(lib.list_of(text)) do
+			if type(name) == 'string' or type(name) == 'number' then
+				found[#found + 1] = tostring(name)
+			end
+		end
+		return found
+	end
+elseif name == 'new_puts' then
+	function lib.new_puts(worker)
+		return {worker = worker, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
+	end
+elseif name == 'no_batch' then
+	function lib.no_batch(jid)
+		return lib.new_problem('invalid', jid, 'is not a batch')
+	end
+elseif name == 'no_queue' then
+	function lib.no_queue(jid)
+		return lib.new_problem('invalid', jid, 'is in no queue')
+	end
+elseif name == 'outsider' then
+	function lib.outsider(jids, among)
+		for i = 1, #jids do
+			if not among[jids[i]] then
+				return jids[i]
+			end
+		end
+	end
+elseif name == 'precedes' then
+	function lib.precedes(a, b)
+		for i = 1, math.min(#a, #b) do
+			local x, y = string.byte(a, i), string.byte(b, i)
+			if x ~= y then
+				return x < y
+			end
+		end
+		return #a < #b
+	end
+elseif name == 'put_back' then
+	function lib.put_back(queue, jid, stored)
+		local _, values = lib.split_options(stored)
+		if values.q ~= 'last' and values.q ~= 'place' then
+			return false
+		end
+		local job, at = try('hmget', lib.job_key(jid), 'priority', 'x:place'), now + var.made_last * 0.000001
+		local turn = values.g and lib.fair_score(queue, job[1], stored, {})
+		if values.q == 'place' and not turn then
+			at = lib.finite(job[2], now)
 		else
-		if name == 'add_tag' then
-			function lib.add_tag(jid, tag)
-				if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-					try('zincrby', prefix .. 'tags', 1, tag)
-				end
+			var.made_last = var.made_last + 1
+		end
+		call('zadd', lib.queue_key(queue, 'work'), turn or lib.work_score(at, job[1]), jid)
+		call('zrem', lib.queue_key(queue, 'locks'), jid)
+		call('hset', lib.job_key(jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', lib.exact(at))
+		lib.wake_for(queue, 0)
+		return true
+	end
+elseif name == 'read_end' then
+	function lib.read_end(run, jid)
+		local job = run('hmget', lib.job_key(jid), 'state', 'time', 'failure', 'x:result')
+		local state = job[1]
+		if not state then
+			return false
+		end
+		local found = {state = state}
+		local ended = state == 'complete' or state == 'failed'
+		if ended then
+			local belongs = lib.result_field(state, job[2], '')
+			if string.sub(job[4] or '', 1, #belongs) == belongs then
+				found.result = string.sub(job[4], #belongs + 1)
 			end
-		elseif name == 'advance' then
-			function lib.advance(item, cap)
-				local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-				lib.record(item.key, lib.entry(now, '"put"', cjson.encode({q = queue})), cap)
-				lib.know_queue(queue)
-				if item.change then
-					lib.write_change(item, item.change)
-				end
-				if item.result then
-					lib.mark_result(item.key)
-				end
-				if item.stored and lib.has_lifetime(item.stored) then
-					lib.renew_life(jid)
-				end
-				if part == 'depends' then
-					lib.settle(item, 'depends', queue)
-					call('zadd', lib.queue_key(queue, 'depends'), stamp, jid)
-					lib.keep_delay(item.key, delay, item.checked)
-					lib.publish_advance(item)
-					local stored = item.change and item.change.o or item.stored
-					if stored and (lib.has_option(stored, 'f') or item.stored and lib.has_option(item.stored, 'f')) then
-						lib.watch(jid, lib.job_ended)
-						return call('hget', item.key, 'state')
+			found.failure = state == 'failed' and job[3] or nil
+		end
+		return cjson.encode(found), ended
+	end
+elseif name == 'read_job' then
+	function lib.read_job(run, jid)
+		return run('hmget', lib.job_key(jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
+	end
+elseif name == 'read_old' then
+	function lib.read_old(puts, item)
+		local key, depends = item.key, item.depends
+		local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o')
+		item.old = {tags = lib.names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], history = fields[8], grace = fields[9], ended = var.none, priority = fields[1], stored = fields[10]}
+		item.priority = item.priority or fields[1]
+		item.tags = item.tags or item.old.tags
+		item.retries = item.retries or fields[6]
+		if fields[10] then
+			lib.keep_options(puts, item, fields[10], fields[4])
+		end
+		if #depends == 0 then
+			item.waits = call('scard', key .. '-dependencies') > 0
+			return
+		end
+		local before = call('smembers', key .. '-dependencies')
+		item.old.ended = lib.difference(before, depends, 1)
+		item.waits = #item.old.ended < #before
+	end
+elseif name == 'read_put' then
+	function lib.read_put(puts, queue, jid, klass, data, delay, first, last, checked)
+		if not klass then
+			lib.reject('Put', 'Arg "klass" missing')
+		end
+		local given, before = var.none, nil
+		if last == first + 1 and ARGV[first] == 'new' then
+			checked = 'new'
+		elseif last >= first then
+			before = lib.item_like(puts, delay, first, last)
+			given = before and before.given or lib.options('Put', first, last)
+			checked = given.new and 'new' or checked or given.checked
+		end
+		if not checked then
+			lib.json('Put', 'data', data)
+		end
+		local seconds = 0
+		if delay ~= '0' then
+			seconds = lib.number('Put', 'delay', delay)
+		end
+		lib.required('Put', 'jid', jid ~= '' and jid)
+		if given == var.none then
+			return {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
+		end
+		local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
+		if not before then
+			lib.add_given(puts, job, given)
+			lib.note_options(puts, job, delay, first, last)
+		end
+		return job
+	end
+elseif name == 'readable' then
+	function lib.readable(text)
+		local ok, again = pcall(cjson.encode, lib.list_of(text))
+		return ok and again or nil
+	end
+elseif name == 'required' then
+	function lib.required(area, name, text)
+		if not text then
+			lib.reject_missing(area, name)
+		end
+		return text
+	end
+elseif name == 'rest_key' then
+	function lib.rest_key(jid)
+		return prefix .. 'x:rest:' .. jid
+	end
+elseif name == 'score_of' then
+	function lib.score_of(queue, priority, stored, turns)
+		return stored and lib.has_option(stored, 'g') and lib.fair_score(queue, priority, stored, turns) or lib.work_score(now, priority)
+	end
+elseif name == 'slot_end' then
+	function lib.slot_end(ends)
+		return string.format('%.0f', math.ceil(ends))
+	end
+elseif name == 'take_due' then
+	function lib.take_due(queue, settings, wanted, lost, recur, scheduled)
+		call('zrem', lib.queue_key(queue, 'work'), '')
+		local room = wanted
+		if lost and var.most_bytes then
+			room = lib.lost_with_room(queue, wanted)
+		end
+		local expired = lost and lib.expire(queue, room, lib.read_lost_settings(settings.cap)) or {}
+		local missing = wanted - #expired
+		local brought = missing
+		if recur and var.most_bytes and missing > 0 then
+			brought = lib.children_with_room(queue, missing, var.most_bytes)
+		end
+		lib.bring_due(queue, recur, scheduled, brought)
+		settings.left = room < wanted or brought < missing and (lib.is_due(queue, 'recur') or lib.is_due(queue, 'scheduled'))
+		settings.handled = true
+		return expired
+	end
+elseif name == 'tell_all' then
+	function lib.tell_all(failed, cursor, ended, again)
+		local at, minded = 1, 0
+		while failed[at] do
+			local jid = failed[at]
+			repeat
+				if var.tellable <= 0 then
+					if minded > 0 or not again then
+						lib.leave_untold(jid, cursor)
 					end
-					return 'depends'
+					break
 				end
-				local state = 'waiting'
-				if part == 'scheduled' then
-					state = 'scheduled'
-					call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + delay), jid)
-				else
-					call('zadd', lib.queue_key(queue, 'work'), lib.score_of(queue, item.priority, item.stored, {}), jid)
-				end
-				lib.settle(item, state, queue)
-				lib.note_filled(queue)
-				lib.publish_advance(item, lib.wake_for(queue, delay))
-				return state
-			end
-		elseif name == 'due_key' then
-			function lib.due_key(queue)
-				return prefix .. 'x:due:' .. queue
-			end
-		elseif name == 'exhaust' then
-			function lib.exhaust(worker, item, queue, group, failure)
-				group = group or 'failed-retries-' .. queue
-				local message = failure and item.message or 'Job exhausted retries in queue "' .. item.current .. '"'
-				failure = failure or lib.failure_json(group, message, now, '')
-				local problem = lib.add_failure(item.jid, group)
-				if problem then
-					return problem
-				end
-				local fields = {'remaining', item.remaining}
-				if item.ended then
-					lib.add_result(item, fields)
-				end
-				item.group, item.message = group, message
-				lib.give_up(item, worker, fields, 'failed')
-				local cap, keep = lib.read_failing()
-				lib.mark_exhausted(item.jid, queue, group, failure, cap)
-				lib.publish_more({event = 'failed', jid = item.jid, queue = item.current, worker = worker, group = group, message = message})
-				if item.stored then
-					lib.job_ended(item.jid, item.stored, 'failed')
-				end
-				if keep then
-					lib.file_failure(item.jid, group, keep, item.stored)
-				end
-			end
-		elseif name == 'give_up' then
-			function lib.give_up(item, worker, fields, what)
-				try('zrem', lib.queue_key(item.current, 'locks'), item.jid)
-				try('zrem', lib.worker_key(worker), item.jid)
-				lib.adopt_history(item.jid, item.history)
-				if item.grace then
-					call('hdel', item.key, 'grace')
-				end
-				if item.data ~= '' then
-					fields[#fields + 1] = 'data'
-					fields[#fields + 1] = item.data
-				end
-				if item.began then
-					fields[#fields + 1] = 'x:attempts'
-					fields[#fields + 1] = lib.with_attempt(item.attempts, what, item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = what ~= 'failed' and item.delay})
-				end
-				call('hset', item.key, unpack(fields))
-				lib.wake_for_slot(item.current)
-			end
-		elseif name == 'has_any' then
-			function lib.has_any(text, letters)
-				return string.find(text, '^%a*[' .. letters .. ']') ~= nil
-			end
-		elseif name == 'integer' then
-			function lib.integer(area, name, text)
-				local value = lib.number(area, name, text)
-				if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-					lib.reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
-				end
-				return value
-			end
-		elseif name == 'is_gone' then
-			function lib.is_gone(jid, found)
-				return found[2] and lib.is_over(jid, found[2], found[1])
-			end
-		elseif name == 'is_over' then
-			function lib.is_over(jid, stored, state)
-				if not lib.has_lifetime(stored) then
-					return false
-				end
-				if not var.met_lives[stored] then
-					local _, values = lib.split_options(stored)
-					var.met_lives[stored] = lib.end_in_state(values, 'waiting') or math.huge
-				end
-				local may_be = var.met_lives[stored] <= now or state == 'complete' or state == 'failed'
-				return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
-			end
-		elseif name == 'jids_of' then
-			function lib.jids_of(group)
-				local jids = {}
-				for i = 1, #group do
-					jids[i] = group[i].jid
-				end
-				return jids
-			end
-		elseif name == 'job_key' then
-			function lib.job_key(jid)
-				return prefix .. 'j:' .. jid
-			end
-		elseif name == 'kept_by' then
-			function lib.kept_by(name, jid)
-				local job = try('hmget', lib.job_key(jid), 'state', 'x:o')
-				local claim = lib.claim_on(name, job[1], job[2])
-				if claim and not lib.is_over(jid, job[2], job[1]) then
-					return jid, job[1], claim
-				end
-				return nil, job[1], job[2]
-			end
-		elseif name == 'let_run' then
-			function lib.let_run(jid, other)
-				local dependencies = lib.job_key(jid) .. '-dependencies'
-				if type(try('srem', dependencies, other)) == 'table' then
-					return false
-				elseif call('scard', dependencies) == 0 and lib.free(jid, true) then
-					call('sadd', dependencies, other)
-					return false
-				end
-				try('srem', lib.job_key(other) .. '-dependents', jid)
-				return true
-			end
-		elseif name == 'list_of' then
-			function lib.list_of(text)
-				if not text then
-					return {}
-				end
-				local ok, list = pcall(cjson.decode, text)
-				if ok and type(list) == 'table' then
-					return list
-				end
-				return {}
-			end
-		elseif name == 'observe' then
-			function lib.observe(kind, queue, durations)
-				local day = lib.day_of(now)
-				local key, short = lib.stats_key(kind, day, queue), lib.are_short(durations)
-				local values, asked, counts
-				if short then
-					values = try('hmget', key, 'total', 'mean', 'vk', 's0')
-				else
-					asked, counts = lib.count_buckets(durations)
-					values = try('hmget', key, unpack(asked))
-				end
-				local total = lib.finite(values[1], 0)
-				local mean = lib.finite(values[2], 0)
-				local vk = lib.finite(values[3], 0)
-				local fresh = total == 0
-				if fresh then
-					mean, vk = 0, 0
-				end
-				for i = 1, #durations do
-					local value, before = durations[i], mean
-					total = total + 1
-					mean = mean + (value - mean) / total
-					vk = vk + (value - mean) * (value - before)
-				end
-				if short then
-					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', lib.finite(values[4], 0) + #durations))
-				else
-					lib.write_summary(key, total, mean, vk, asked, counts, values)
-				end
-				if fresh then
-					lib.begin_day(kind, day, queue)
-				end
-			end
-		elseif name == 'options' then
-			function lib.options(area, first, last)
-				local found = {}
-				if last < first then
-					return found
-				end
-				if (last - first) % 2 == 0 or last > #ARGV then
-					lib.reject(area, 'Odd number of additional args')
-				end
-				for i = first, last, 2 do
-					found[ARGV[i]] = ARGV[i + 1]
-				end
-				return found
-			end
-		elseif name == 'part_of' then
-			function lib.part_of(item)
-				if item.waits then
-					return 'depends'
-				end
-				return item.delay > 0 and 'scheduled' or 'work'
-			end
-		elseif name == 'prepare' then
-			function lib.prepare(puts, fresh)
-				local before, claims, added, found, asked, refused = {}, {}, {}, {}, {}, {}
-				local unheld = puts.claiming and lib.all_free(puts.items)
-				for i, item in ipairs(puts.items) do
-					item.depends, item.given = item.depends or var.none, item.given or var.none
-					lib.read_before(puts, item, before, claims, fresh, unheld)
-					if not item.left then
-						local key = lib.queue_key(item.queue, lib.part_of(item))
-						if not asked[key] then
-							asked[key] = true
-							call('zcard', key)
-						end
-						before[item.jid] = 'put'
-						found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
-					elseif item.holder or item.checked ~= 'new' and not item.given.replace then
-						found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
-						refused[#refused + 1] = item.left == 'scheduled' and item.holder or nil
-					end
-				end
-				lib.drop_left(puts.items)
-				for g = 1, #puts.groups do
-					lib.drop_left(puts.groups[g])
-				end
-				if puts.batches then
-					lib.read_batches('Put', puts.batches, puts.items)
-				end
-				if not fresh then
-					lib.refuse_circles(puts.items)
-				end
-				for _, item in ipairs(puts.items) do
-					if #item.others > 0 then
-						lib.must_link(item.jid, item.others, added)
-					end
-				end
-				for jid, batch in pairs(puts.batches or var.none) do
-					batch.count = lib.link_members(jid, batch.members, added)
-				end
-				lib.write_claims(puts.items)
-				for i = 1, #refused do
-					lib.note_refused(refused[i])
-				end
-				for _, item in ipairs(puts.items) do
-					if item.claim then
-						lib.change_claim(item)
-					end
-					if item.old then
-						lib.leave(item, puts.worker)
-					end
-				end
-				return found
-			end
-		elseif name == 'publish' then
-			function lib.publish(channel, message)
-				return try('publish', prefix .. channel, message)
-			end
-		elseif name == 'put_off' then
-			function lib.put_off(queue, jid, delay)
-				try('zrem', lib.queue_key(queue, 'work'), jid)
-				call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + delay), jid)
-				call('zrem', lib.queue_key(queue, 'locks'), jid)
-				call('hset', lib.job_key(jid), 'state', 'scheduled')
-				lib.wake_for(queue, delay)
-			end
-		elseif name == 'rank_of' then
-			function lib.rank_of(key, score, jid)
-				if call('zscore', key, jid) == score then
-					return call('zrank', key, jid), true
-				end
-				local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
-				while low < high do
-					local middle = math.floor((low + high) / 2)
-					if lib.precedes(jid, call('zrange', key, middle, middle)[1]) then
-						high = middle
-					else
-						low = middle + 1
-					end
-				end
-				return low, false
-			end
-		elseif name == 'related' then
-			function lib.related(jid, name, left_out)
-				local key, room = lib.job_key(jid) .. '-' .. name, var.related_left
-				if room then
-					local count = try('scard', key)
-					if count == 0 or type(count) == 'table' then
-						return empty_list
-					elseif count > room then
-						left_out[#left_out + 1] = name
-						return empty_list
-					end
-					var.related_left = room - count
-				end
-				return lib.array(try('smembers', key))
-			end
-		elseif name == 'restore' then
-			function lib.restore(job, given)
-				local stored = job.stored or ''
-				local claim = lib.claim_again(job.jid, stored)
-				if claim then
-					lib.write_claim(job.jid, claim)
-				end
-				if given.o or lib.has_any(stored, 'stkKn') then
-					lib.write_options(lib.job_key(job.jid), stored, {o = given.o, drop = 'stn'})
-					lib.note_life(job.jid, given.ends)
-				end
-			end
-		elseif name == 'set_due' then
-			function lib.set_due(item, due)
-				local within = item.given.within
-				if within and due > item.first + within then
-					due = item.first + within
-				end
-				item.due, item.delay = due, math.max(due - now, 0)
-				item.score = due < now and not item.given.share and lib.work_score(due, item.priority) or nil
-			end
-		elseif name == 'text_of' then
-			function lib.text_of(problem)
-				local jid, text = problem.jid, problem.err or problem.text
-				if not classic then
-					jid = jid or ''
-					text = table.concat({problem.code or 'server', #jid, #text, jid, text}, ' ')
-					return (string.gsub(text, '%z', ' '))
-				end
-				return jid and 'Job ' .. jid .. ' ' .. text or text
+				local dependents
+				dependents, cursor = lib.dependents_from(jid, cursor)
+				minded = minded + lib.tell_each(dependents, jid, failed, ended)
+			until cursor == '0'
+			at, cursor = at + 1, '0'
+		end
+		return minded
+	end
+elseif name == 'time_out' then
+	function lib.time_out(jid, job)
+		local queue = job[1]
+		try('zrem', lib.queue_key(queue, 'locks'), jid)
+		call('zadd', lib.queue_key(queue, 'work'), '+inf', jid)
+		lib.adopt_history(jid, job[4])
+		lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'))
+		call('hset', lib.job_key(jid), 'state', 'stalled', 'expires', '0', 'x:attempts', lib.with_attempt(job[7], 'timed_out', job[6], {worker = job[3] or nil, queue = queue}))
+		lib.lock_lost(jid, job[3] or '')
+		lib.wake(queue)
+		if job[5] then
+			lib.stop_limited(jid, job[5])
+		end
+	end
+elseif name == 'undepend' then
+	function lib.undepend(jid, other)
+		try('srem', lib.job_key(other) .. '-dependents', jid)
+		try('srem', lib.job_key(jid) .. '-dependencies', other)
+	end
+elseif name == 'wake_for' then
+	function lib.wake_for(queue, delay)
+		return delay < 3600 and lib.wake(queue)
+	end
+end
+else
+if length < 10 then
+if name == 'add_first' then
+	function lib.add_first(key, score, member)
+		local reply = try('zadd', key, score, member)
+		if type(reply) == 'table' then
+			lib.must_write()
+			reply = try('zadd', key, score, member)
+		end
+		return reply
+	end
+elseif name == 'add_given' then
+	function lib.add_given(puts, item, given)
+		item.given = given
+		if given.depends then
+			item.depends = lib.read_dependencies('Put', given.depends)
+		end
+		local at = given.at and lib.number('Put', 'at', given.at)
+		if at then
+			item.delay, item.at = math.max(at - now, 0), at < now and at
+		end
+		if given.o or given['if'] or given.backoff or given.batch then
+			item.more = lib.read_rare(puts, given, item.checked, item.delay)
+		end
+		if given.priority then
+			item.priority = lib.number('Put', 'priority', given.priority)
+		end
+		if given.retries then
+			item.retries = lib.number('Put', 'retries', given.retries)
+		end
+		if given.tags then
+			item.tags = lib.names('Put', 'tags', given.tags)
+		end
+	end
+elseif name == 'add_locks' then
+	function lib.add_locks(queue, worker, locks, n)
+		local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+		call('zadd', lib.queue_key(queue, 'locks'), unpack(locks, first, 2 * n + 2))
+		local held = try('zadd', lib.worker_key(worker), unpack(locks, first, 2 * n + 2))
+		if first == 1 then
+			call('zrem', lib.queue_key(queue, 'locks'), '-----------------------------------------------------------------')
+			if type(held) == 'number' then
+				call('zrem', lib.worker_key(worker), '-----------------------------------------------------------------')
 			end
 		end
-		end
-		else
-		if length < 9 then
-		if name == 'add_tags' then
-			function lib.add_tags(jid, tags, first)
-				for i = first, #tags do
-					lib.add_tag(jid, tags[i])
-				end
-			end
-		elseif name == 'add_work' then
-			function lib.add_work(jobs)
-				local queues, its = {}, {}
-				for i = 1, #jobs do
-					local to = jobs[i].to
-					if not its[to] then
-						queues[#queues + 1], its[to] = to, {}
-					end
-					table.insert(its[to], jobs[i])
-				end
-				for i = 2, #queues do
-					call('zcard', lib.queue_key(queues[i], 'work'))
-				end
-				for i = 1, #queues do
-					lib.each_slice(call, 'zadd', lib.queue_key(queues[i], 'work'), lib.scores_of(queues[i], its[queues[i]]))
-				end
-				return queues
-			end
-		elseif name == 'all_free' then
-			function lib.all_free(items)
-				local keys = {}
-				for i = 1, #items do
-					local claim = items[i].given and items[i].given.claim
-					keys[#keys + 1] = claim and lib.unique_key(claim.k)
-				end
-				return lib.count_existing(keys) == 0
-			end
-		elseif name == 'claim_of' then
-			function lib.claim_of(text)
-				local key = string.match(text or '', '^u|{"u":{"k":"([^"\\%c]+)"}}$')
-				if key then
-					return {k = key}
-				end
-				local _, values = lib.split_options(text)
-				local claim = values.u
-				if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-					return claim
-				end
-			end
-		elseif name == 'claim_on' then
-			function lib.claim_on(name, state, stored)
-				local claim = lib.claim_of(stored)
-				if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed' or claim.m == 'start' and state == 'running' then
-					return
-				end
-				return claim
-			end
-		elseif name == 'count_in' then
-			function lib.count_in(text)
-				local count = lib.finite(text, 0)
-				return count >= 0 and count < 2 ^ 53 and count or 0
-			end
-		elseif name == 'end_life' then
-			function lib.end_life(jid, as)
-				local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time')
-				local state, stored, since = job[1], job[6] or '', lib.finite(job[8], now)
-				if state == 'failed' then
-					since = lib.finite(lib.list_of(job[3]).when, now)
-				end
-				local ends = state and lib.end_of_life(jid, stored, as or state, since)
-				if ends and ends <= now then
-					if state == 'complete' then
-						lib.delete_expired(jid, job[5])
-						return true
-					elseif lib.expire_job(jid, job) then
-						if state ~= 'failed' then
-							lib.tally_expired(job[2] or '')
-						end
-						return true
-					end
-					ends = now + 60
-				elseif state == 'running' and lib.has_option(stored, 's') then
-					ends = lib.sooner(ends, now + 60)
-				end
-				lib.note_life(jid, ends)
+	end
+elseif name == 'are_short' then
+	function lib.are_short(durations)
+		for i = 1, #durations do
+			if durations[i] < 0 or durations[i] >= 1 then
 				return false
 			end
-		elseif name == 'find_job' then
-			function lib.find_job(run, jid, asks_due)
-				local job = lib.read_job(run, jid)
-				if not job[13] then
-					return
-				elseif not asks_due then
-					return lib.job_json(job, lib.is_tracked(jid))
-				end
-				local state, more = job[14], lib.set_beside(job)
-				if job[17] then
-					more = more .. lib.attempts_member(job[17])
-				end
-				if state == 'scheduled' or state == 'depends' then
-					more = more .. lib.due_member(jid, job[2], state)
-				end
-				return lib.job_json(job, lib.is_tracked(jid), more)
-			end
-		elseif name == 'group_of' then
-			function lib.group_of(jid)
-				local failure = try('hget', lib.job_key(jid), 'failure')
-				local group = type(failure) == 'string' and lib.list_of(failure).group
-				return type(group) == 'string' and group or ''
-			end
-		elseif name == 'has_room' then
-			function lib.has_room(jid)
-				if var.large_text >= 262144 then
-					return false
-				end
-				local size = var.large_bytes > 0 and try('hstrlen', lib.job_key(jid), 'data')
-				return type(size) ~= 'number' or size < 4096 or var.large_bytes + size <= 2097152
-			end
-		elseif name == 'idle_key' then
-			function lib.idle_key()
-				return prefix .. 'x:idle'
-			end
-		elseif name == 'in_grace' then
-			function lib.in_grace(grace, expires, ends)
-				return tonumber(grace) == 1 and ends ~= lib.finite(expires)
-			end
-		elseif name == 'is_batch' then
-			function lib.is_batch(stored)
-				return stored and lib.has_option(stored, 'b')
-			end
-		elseif name == 'is_heard' then
-			function lib.is_heard()
-				if classic or KEYS[2] then
-					return true
-				end
-				local heard = try('pubsub', 'numsub', prefix .. 'log', prefix .. 'x:listen')
-				if heard.err or heard[2] ~= heard[4] or try('pubsub', 'numpat') ~= 0 then
-					return true
-				end
-				local about = try('info', 'replication')
-				return type(about) ~= 'string' or not string.find(about, 'repl_backlog_active:0', 1, true)
-			end
-		elseif name == 'is_plain' then
-			function lib.is_plain(list)
-				return list.kind == 'failed' or list.kind == 'jids'
-			end
-		elseif name == 'job_json' then
-			function lib.job_json(job, tracked, more, newest)
-				local jid, tags, failure = job[13], job[7], job[10]
-				lib.adopt_history(jid, job[12])
-				local retries, remaining, priority = job[4], job[5], job[3]
-				if retries ~= '5' then
-					retries = lib.finite(retries, 0)
-				end
-				if remaining ~= '5' then
-					remaining = math.floor(lib.finite(remaining, 0))
-				end
-				if priority ~= '0' then
-					priority = lib.number_json(lib.finite(priority, 0))
-				end
-				local encode = cjson.encode
-				local history = lib.history_json(jid, newest)
-				local related_jobs = lib.relations_json(jid)
-				return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. lib.finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and lib.readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and lib.readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and lib.extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
-			end
-		elseif name == 'known_as' then
-			function lib.known_as(item, earlier, holder, held)
-				if earlier and earlier.left then
-					return earlier.holder or earlier.jid
-				end
-				return not earlier and held and held.j == item.jid and holder
-			end
-		elseif name == 'list_key' then
-			function lib.list_key(area, kind, name)
-				local parts = {waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled', depends = 'depends', recurring = 'recur'}
-				if parts[kind] then
-					return lib.queue_key(lib.named('Queue', 'queue', name), parts[kind])
-				elseif kind == 'failed' then
-					return prefix .. 'f:' .. lib.named(area, 'group', name)
-				elseif kind == 'tagged' then
-					return prefix .. 't:' .. lib.named(area, 'tag', name)
-				elseif kind == 'complete' then
-					return prefix .. 'completed'
-				elseif kind == 'tracked' then
-					return prefix .. 'tracked'
-				elseif kind == 'worker' then
-					return lib.worker_key(lib.named(area, 'worker', name))
-				end
-				lib.reject(area, 'Unknown list "' .. tostring(kind) .. '"')
-			end
-		elseif name == 'names_of' then
-			function lib.names_of(text)
-				local found = {}
-				for _, name in ipairs(lib.list_of(text)) do
-					if type(name) == 'string' or type(name) == 'number' then
-						found[#found + 1] = tostring(name)
-					end
-				end
-				return found
-			end
-		elseif name == 'new_puts' then
-			function lib.new_puts(worker)
-				return {worker = worker, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
-			end
-		elseif name == 'no_batch' then
-			function lib.no_batch(jid)
-				return lib.new_problem('invalid', jid, 'is not a batch')
-			end
-		elseif name == 'no_queue' then
-			function lib.no_queue(jid)
-				return lib.new_problem('invalid', jid, 'is in no queue')
-			end
-		elseif name == 'outsider' then
-			function lib.outsider(jids, among)
-				for i = 1, #jids do
-					if not among[jids[i]] then
-						return jids[i]
-					end
-				end
-			end
-		elseif name == 'precedes' then
-			function lib.precedes(a, b)
-				for i = 1, math.min(#a, #b) do
-					local x, y = string.byte(a, i), string.byte(b, i)
-					if x ~= y then
-						return x < y
-					end
-				end
-				return #a < #b
-			end
-		elseif name == 'put_back' then
-			function lib.put_back(queue, jid, stored)
-				local _, values = lib.split_options(stored)
-				if values.q ~= 'last' and values.q ~= 'place' then
-					return false
-				end
-				local job, at = try('hmget', lib.job_key(jid), 'priority', 'x:place'), now + var.made_last * 0.000001
-				local turn = values.g and lib.fair_score(queue, job[1], stored, {})
-				if values.q == 'place' and not turn then
-					at = lib.finite(job[2], now)
-				else
-					var.made_last = var.made_last + 1
-				end
-				call('zadd', lib.queue_key(queue, 'work'), turn or lib.work_score(at, job[1]), jid)
-				call('zrem', lib.queue_key(queue, 'locks'), jid)
-				call('hset', lib.job_key(jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', lib.exact(at))
-				lib.wake_for(queue, 0)
-				return true
-			end
-		elseif name == 'read_end' then
-			function lib.read_end(run, jid)
-				local job = run('hmget', lib.job_key(jid), 'state', 'time', 'failure', 'x:result')
-				local state = job[1]
-				if not state then
-					return false
-				end
-				local found = {state = state}
-				local ended = state == 'complete' or state == 'failed'
-				if ended then
-					local belongs = lib.result_field(state, job[2], '')
-					if string.sub(job[4] or '', 1, #belongs) == belongs then
-						found.result = string.sub(job[4], #belongs + 1)
-					end
-					found.failure = state == 'failed' and job[3] or nil
-				end
-				return cjson.encode(found), ended
-			end
-		elseif name == 'read_job' then
-			function lib.read_job(run, jid)
-				return run('hmget', lib.job_key(jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires', 'x:attempts')
-			end
-		elseif name == 'read_old' then
-			function lib.read_old(puts, item)
-				local key, depends = item.key, item.depends
-				local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o')
-				item.old = {tags = lib.names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], history = fields[8], grace = fields[9], ended = var.none, priority = fields[1], stored = fields[10]}
-				item.priority = item.priority or fields[1]
-				item.tags = item.tags or item.old.tags
-				item.retries = item.retries or fields[6]
-				if fields[10] then
-					lib.keep_options(puts, item, fields[10], fields[4])
-				end
-				if #depends == 0 then
-					item.waits = call('scard', key .. '-dependencies') > 0
-					return
-				end
-				local before = call('smembers', key .. '-dependencies')
-				item.old.ended = lib.difference(before, depends, 1)
-				item.waits = #item.old.ended < #before
-			end
-		elseif name == 'read_put' then
-			function lib.read_put(puts, queue, jid, klass, data, delay, first, last, checked)
-				if not klass then
-					lib.reject('Put', 'Arg "klass" missing')
-				end
-				local given, before = var.none, nil
-				if last == first + 1 and ARGV[first] == 'new' then
-					checked = 'new'
-				elseif last >= first then
-					before = lib.item_like(puts, delay, first, last)
-					given = before and before.given or lib.options('Put', first, last)
-					checked = given.new and 'new' or checked or given.checked
-				end
-				if not checked then
-					lib.json('Put', 'data', data)
-				end
-				local seconds = 0
-				if delay ~= '0' then
-					seconds = lib.number('Put', 'delay', delay)
-				end
-				lib.required('Put', 'jid', jid ~= '' and jid)
-				if given == var.none then
-					return {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
-				end
-				local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
-				if not before then
-					lib.add_given(puts, job, given)
-					lib.note_options(puts, job, delay, first, last)
-				end
-				return job
-			end
-		elseif name == 'readable' then
-			function lib.readable(text)
-				local ok, again = pcall(cjson.encode, lib.list_of(text))
-				return ok and again or nil
-			end
-		elseif name == 'required' then
-			function lib.required(area, name, text)
-				if not text then
-					lib.reject_missing(area, name)
-				end
-				return text
-			end
-		elseif name == 'rest_key' then
-			function lib.rest_key(jid)
-				return prefix .. 'x:rest:' .. jid
-			end
-		elseif name == 'score_of' then
-			function lib.score_of(queue, priority, stored, turns)
-				return stored and lib.has_option(stored, 'g') and lib.fair_score(queue, priority, stored, turns) or lib.work_score(now, priority)
-			end
-		elseif name == 'slot_end' then
-			function lib.slot_end(ends)
-				return string.format('%.0f', math.ceil(ends))
-			end
-		elseif name == 'take_due' then
-			function lib.take_due(queue, settings, wanted, lost, recur, scheduled)
-				call('zrem', lib.queue_key(queue, 'work'), '')
-				local room = wanted
-				if lost and var.most_bytes then
-					room = lib.lost_with_room(queue, wanted)
-				end
-				local expired = lost and lib.expire(queue, room, lib.read_lost_settings(settings.cap)) or {}
-				local missing = wanted - #expired
-				local brought = missing
-				if recur and var.most_bytes and missing > 0 then
-					brought = lib.children_with_room(queue, missing, var.most_bytes)
-				end
-				lib.bring_due(queue, recur, scheduled, brought)
-				settings.left = room < wanted or brought < missing and (lib.is_due(queue, 'recur') or lib.is_due(queue, 'scheduled'))
-				settings.handled = true
-				return expired
-			end
-		elseif name == 'tell_all' then
-			function lib.tell_all(failed, cursor, ended, again)
-				local at, minded = 1, 0
-				while failed[at] do
-					local jid = failed[at]
-					repeat
-						if var.tellable <= 0 then
-							if minded > 0 or not again then
-								lib.leave_untold(jid, cursor)
-							end
-							break
-						end
-						local dependents
-						dependents, cursor = lib.dependents_from(jid, cursor)
-						minded = minded + lib.tell_each(dependents, jid, failed, ended)
-					until cursor == '0'
-					at, cursor = at + 1, '0'
-				end
-				return minded
-			end
-		elseif name == 'time_out' then
-			function lib.time_out(jid, job)
-				local queue = job[1]
-				try('zrem', lib.queue_key(queue, 'locks'), jid)
-				call('zadd', lib.queue_key(queue, 'work'), '+inf', jid)
-				lib.adopt_history(jid, job[4])
-				lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'))
-				call('hset', lib.job_key(jid), 'state', 'stalled', 'expires', '0', 'x:attempts', lib.with_attempt(job[7], 'timed_out', job[6], {worker = job[3] or nil, queue = queue}))
-				lib.lock_lost(jid, job[3] or '')
-				lib.wake(queue)
-				if job[5] then
-					lib.stop_limited(jid, job[5])
-				end
-			end
-		elseif name == 'undepend' then
-			function lib.undepend(jid, other)
-				try('srem', lib.job_key(other) .. '-dependents', jid)
-				try('srem', lib.job_key(jid) .. '-dependencies', other)
-			end
-		elseif name == 'wake_for' then
-			function lib.wake_for(queue, delay)
-				return delay < 3600 and lib.wake(queue)
+		end
+		return true
+	end
+elseif name == 'bare_list' then
+	function lib.bare_list(list, offset, count)
+		local last = math.min(offset + count, list.total) - 1
+		if last < offset then
+			return {}
+		elseif list.kind == 'jids' then
+			return {unpack(list.jids, offset + 1, last + 1)}
+		elseif list.kind == 'failed' then
+			return call('lrange', list.key, offset, last)
+		elseif list.falls then
+			return call('zrevrange', list.key, offset, last)
+		end
+		return call('zrange', list.key, list.from + offset, list.from + last)
+	end
+elseif name == 'begin_day' then
+	function lib.begin_day(kind, day, queue)
+		lib.expire_stats(lib.stats_key(kind, day, queue), day)
+		lib.prune_histograms(kind, day, queue)
+	end
+elseif name == 'bring_due' then
+	function lib.bring_due(queue, recur, scheduled, limit)
+		local work = lib.queue_key(queue, 'work')
+		if limit <= 0 or not lib.may_write(work) then
+			return
+		end
+		call('zrem', work, '')
+		if recur then
+			lib.spawn_all(queue, limit)
+		end
+		if scheduled then
+			lib.move_scheduled(queue, limit)
+		end
+	end
+elseif name == 'bucket_of' then
+	function lib.bucket_of(seconds)
+		if seconds < 60 then
+			return 's' .. math.floor(seconds)
+		elseif seconds < 3600 then
+			return 'm' .. math.floor(seconds / 60)
+		elseif seconds < 86400 then
+			return 'h' .. math.floor(seconds / 3600)
+		end
+		return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+	end
+elseif name == 'circle_of' then
+	function lib.circle_of(jid, others, changes)
+		local seen = others[1] and lib.waiting_for(jid, changes or var.none)
+		for i = 1, #others do
+			if seen[others[i]] then
+				return lib.new_problem('invalid', jid, 'would wait for itself')
 			end
 		end
-		else
-		if length < 10 then
-		if name == 'add_first' then
-			function lib.add_first(key, score, member)
-				local reply = try('zadd', key, score, member)
-				if type(reply) == 'table' then
-					lib.must_write()
-					reply = try('zadd', key, score, member)
-				end
-				return reply
+	end
+elseif name == 'cursor_at' then
+	function lib.cursor_at(list, offset, jid, score)
+		if list.kind == 'jids' then
+			return string.format('%d', offset + 1)
+		elseif list.kind == 'failed' then
+			return string.format('%d', list.total - 1 - offset) .. ' ' .. jid
+		end
+		return score .. ' ' .. jid
+	end
+elseif name == 'days_kept' then
+	function lib.days_kept(option, default)
+		return lib.finite(try('hget', prefix .. 'config', option), default)
+	end
+elseif name == 'drop_left' then
+	function lib.drop_left(items)
+		local kept = 0
+		for i = 1, #items do
+			local item = items[i]
+			items[i] = nil
+			if not item.left then
+				kept = kept + 1
+				items[kept] = item
 			end
-		elseif name == 'add_given' then
-			function lib.add_given(puts, item, given)
-				item.given = given
-				if given.depends then
-					item.depends = lib.read_dependencies('Put', given.depends)
-				end
-				local at = given.at and lib.number('Put', 'at', given.at)
-				if at then
-					item.delay, item.at = math.max(at - now, 0), at < now and at
-				end
-				if given.o or given['if'] or given.backoff or given.batch then
-					item.more = lib.read_rare(puts, given, item.checked, item.delay)
-				end
-				if given.priority then
-					item.priority = lib.number('Put', 'priority', given.priority)
-				end
-				if given.retries then
-					item.retries = lib.number('Put', 'retries', given.retries)
-				end
-				if given.tags then
-					item.tags = lib.names('Put', 'tags', given.tags)
-				end
+		end
+	end
+elseif name == 'due_score' then
+	function lib.due_score(scheduled, jid, priority, n)
+		local at = lib.finite(try('zscore', scheduled, jid), now)
+		call('hset', lib.job_key(jid), 'time', lib.exact(at))
+		return lib.work_score(at + (n - 1) * 0.000001, priority)
+	end
+elseif name == 'end_lives' then
+	function lib.end_lives(limit)
+		local ended = 0
+		local due = try('zrangebyscore', prefix .. 'x:until', '-inf', stamp, 'LIMIT', 0, limit)
+		for i = 1, #due do
+			ended = ended + (lib.end_life(due[i]) and 1 or 0)
+		end
+		return ended
+	end
+elseif name == 'fail_lost' then
+	function lib.fail_lost(queue, jid, worker, own_queue, stored, settings)
+		lib.leave_queue(queue, jid)
+		local group = 'failed-retries-' .. (own_queue or queue)
+		local message = 'Job exhausted retries in queue "' .. queue .. '"'
+		lib.add_failure(jid, group)
+		lib.mark_exhausted(jid, queue, group, lib.failure_json(group, message, now, ''), settings.cap)
+		lib.publish('log', cjson.encode({jid = jid, event = 'failed', group = group, worker = worker, message = message}))
+		if stored then
+			lib.job_ended(jid, stored, 'failed')
+		end
+		if settings.keep_failed then
+			lib.file_failure(jid, group, settings.keep_failed, stored)
+		end
+	end
+elseif name == 'failed_at' then
+	function lib.failed_at(key, place)
+		local jid = try('lindex', key, place)
+		local failure = type(jid) == 'string' and try('hget', lib.job_key(jid), 'failure')
+		return lib.finite(lib.list_of(failure).when, 0)
+	end
+elseif name == 'find_jobs' then
+	function lib.find_jobs(jids, first, asks_due)
+		local found = {}
+		var.related_left = asks_due and 4000
+		for i = first, #jids do
+			if asks_due and not lib.has_room(jids[i]) then
+				return lib.with_large(lib.joined(found), lib.array({unpack(jids, i)}))
 			end
-		elseif name == 'add_locks' then
-			function lib.add_locks(queue, worker, locks, n)
-				local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-				call('zadd', lib.queue_key(queue, 'locks'), unpack(locks, first, 2 * n + 2))
-				local held = try('zadd', lib.worker_key(worker), unpack(locks, first, 2 * n + 2))
-				if first == 1 then
-					call('zrem', lib.queue_key(queue, 'locks'), '-----------------------------------------------------------------')
-					if type(held) == 'number' then
-						call('zrem', lib.worker_key(worker), '-----------------------------------------------------------------')
-					end
-				end
-			end
-		elseif name == 'are_short' then
-			function lib.are_short(durations)
-				for i = 1, #durations do
-					if durations[i] < 0 or durations[i] >= 1 then
-						return false
-					end
-				end
-				return true
-			end
-		elseif name == 'bare_list' then
-			function lib.bare_list(list, offset, count)
-				local last = math.min(offset + count, list.total) - 1
-				if last < offset then
-					return {}
-				elseif list.kind == 'jids' then
-					return {unpack(list.jids, offset + 1, last + 1)}
-				elseif list.kind == 'failed' then
-					return call('lrange', list.key, offset, last)
-				elseif list.falls then
-					return call('zrevrange', list.key, offset, last)
-				end
-				return call('zrange', list.key, list.from + offset, list.from + last)
-			end
-		elseif name == 'begin_day' then
-			function lib.begin_day(kind, day, queue)
-				lib.expire_stats(lib.stats_key(kind, day, queue), day)
-				lib.prune_histograms(kind, day, queue)
-			end
-		elseif name == 'bring_due' then
-			function lib.bring_due(queue, recur, scheduled, limit)
-				local work = lib.queue_key(queue, 'work')
-				if limit <= 0 or not lib.may_write(work) then
-					return
-				end
-				call('zrem', work, '')
-				if recur then
-					lib.spawn_all(queue, limit)
-				end
-				if scheduled then
-					lib.move_scheduled(queue, limit)
-				end
-			end
-		elseif name == 'bucket_of' then
-			function lib.bucket_of(seconds)
-				if seconds < 60 then
-					return 's' .. math.floor(seconds)
-				elseif seconds < 3600 then
-					return 'm' .. math.floor(seconds / 60)
-				elseif seconds < 86400 then
-					return 'h' .. math.floor(seconds / 3600)
-				end
-				return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-			end
-		elseif name == 'circle_of' then
-			function lib.circle_of(jid, others, changes)
-				local seen = others[1] and lib.waiting_for(jid, changes or var.none)
-				for i = 1, #others do
-					if seen[others[i]] then
-						return lib.new_problem('invalid', jid, 'would wait for itself')
-					end
-				end
-			end
-		elseif name == 'cursor_at' then
-			function lib.cursor_at(list, offset, jid, score)
-				if list.kind == 'jids' then
-					return string.format('%d', offset + 1)
-				elseif list.kind == 'failed' then
-					return string.format('%d', list.total - 1 - offset) .. ' ' .. jid
-				end
-				return score .. ' ' .. jid
-			end
-		elseif name == 'days_kept' then
-			function lib.days_kept(option, default)
-				return lib.finite(try('hget', prefix .. 'config', option), default)
-			end
-		elseif name == 'drop_left' then
-			function lib.drop_left(items)
-				local kept = 0
-				for i = 1, #items do
-					local item = items[i]
-					items[i] = nil
-					if not item.left then
-						kept = kept + 1
-						items[kept] = item
-					end
-				end
-			end
-		elseif name == 'due_score' then
-			function lib.due_score(scheduled, jid, priority, n)
-				local at = lib.finite(try('zscore', scheduled, jid), now)
-				call('hset', lib.job_key(jid), 'time', lib.exact(at))
-				return lib.work_score(at + (n - 1) * 0.000001, priority)
-			end
-		elseif name == 'end_lives' then
-			function lib.end_lives(limit)
-				local ended = 0
-				local due = try('zrangebyscore', prefix .. 'x:until', '-inf', stamp, 'LIMIT', 0, limit)
-				for i = 1, #due do
-					ended = ended + (lib.end_life(due[i]) and 1 or 0)
-				end
-				return ended
-			end
-		elseif name == 'fail_lost' then
-			function lib.fail_lost(queue, jid, worker, own_queue, stored, settings)
-				lib.leave_queue(queue, jid)
-				local group = 'failed-retries-' .. (own_queue or queue)
-				local message = 'Job exhausted retries in queue "' .. queue .. '"'
-				lib.add_failure(jid, group)
-				lib.mark_exhausted(jid, queue, group, lib.failure_json(group, message, now, ''), settings.cap)
-				lib.publish('log', cjson.encode({jid = jid, event = 'failed', group = group, worker = worker, message = message}))
-				if stored then
-					lib.job_ended(jid, stored, 'failed')
-				end
-				if settings.keep_failed then
-					lib.file_failure(jid, group, settings.keep_failed, stored)
-				end
-			end
-		elseif name == 'failed_at' then
-			function lib.failed_at(key, place)
-				local jid = try('lindex', key, place)
-				local failure = type(jid) == 'string' and try('hget', lib.job_key(jid), 'failure')
-				return lib.finite(lib.list_of(failure).when, 0)
-			end
-		elseif name == 'find_jobs' then
-			function lib.find_jobs(jids, first, asks_due)
-				local found = {}
-				var.related_left = asks_due and 4000
-				for i = first, #jids do
-					if asks_due and not lib.has_room(jids[i]) then
-						return lib.with_large(lib.joined(found), lib.array({unpack(jids, i)}))
-					end
-					local text = lib.find_job(try, jids[i], asks_due)
-					found[#found + 1] = text
-					var.large_text = var.large_text + #(text or '')
-				end
-				return lib.with_large(lib.joined(found), '')
-			end
-		elseif name == 'holder_of' then
-			function lib.holder_of(name)
-				local ends, jid = lib.stored_claim(name)
-				if not jid then
-					return
-				elseif ends ~= '0' then
-					return lib.finite(ends, 0) > now and jid or nil, try('hmget', lib.job_key(jid), 'state')[1] or ''
-				end
-				local holder, state, claim = lib.kept_by(name, jid)
-				if holder then
-					return holder, state, claim
-				end
-				return lib.kept_before(name, claim)
-			end
-		elseif name == 'is_strict' then
-			function lib.is_strict(text)
-				if string.find(text, '%c') then
+			local text = lib.find_job(try, jids[i], asks_due)
+			found[#found + 1] = text
+			var.large_text = var.large_text + #(text or '')
+		end
+		return lib.with_large(lib.joined(found), '')
+	end
+elseif name == 'holder_of' then
+	function lib.holder_of(name)
+		local ends, jid = lib.stored_claim(name)
+		if not jid then
+			return
+		elseif ends ~= '0' then
+			return lib.finite(ends, 0) > now and jid or nil, try('hmget', lib.job_key(jid), 'state')[1] or ''
+		end
+		local holder, state, claim = lib.kept_by(name, jid)
+		if holder then
+			return holder, state, claim
+		end
+		return lib.kept_before(name, claim)
+	end
+elseif name == 'is_strict' then
+	function lib.is_strict(text)
+		if string.find(text, '%c') then
+			return false
+		end
+		local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+		for word in string.gmatch(bare, '[%w%.%+%-]+') do
+			if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+				local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+				if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
 					return false
 				end
-				local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
-				for word in string.gmatch(bare, '[%w%.%+%-]+') do
-					if word ~= 'true' and word ~= 'false' and word ~= 'null' then
-						local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
-						if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
-							return false
-						end
-					end
-				end
-				return true
 			end
-		elseif name == 'is_sudden' then
-			function lib.is_sudden(grace, stored)
-				return grace == '1.0' or stored and lib.has_option(stored, 'l')
+		end
+		return true
+	end
+elseif name == 'is_sudden' then
+	function lib.is_sudden(grace, stored)
+		return grace == '1.0' or stored and lib.has_option(stored, 'l')
+	end
+elseif name == 'item_like' then
+	function lib.item_like(puts, delay, first, last)
+		if delay == '0' and last == first + 1 and ARGV[first] == 'o' then
+			return puts.known[ARGV[last]]
+		elseif not puts.like or puts.delay ~= delay or puts.last - puts.first ~= last - first then
+			return nil
+		end
+		local from = puts.first
+		for i = 0, from == first and -1 or last - first do
+			if ARGV[first + i] ~= ARGV[from + i] then
+				return nil
 			end
-		elseif name == 'item_like' then
-			function lib.item_like(puts, delay, first, last)
-				if delay == '0' and last == first + 1 and ARGV[first] == 'o' then
-					return puts.known[ARGV[last]]
-				elseif not puts.like or puts.delay ~= delay or puts.last - puts.first ~= last - first then
-					return nil
-				end
-				local from = puts.first
-				for i = 0, from == first and -1 or last - first do
-					if ARGV[first + i] ~= ARGV[from + i] then
-						return nil
-					end
-				end
-				return puts.like
+		end
+		return puts.like
+	end
+elseif name == 'job_ended' then
+	function lib.job_ended(jid, stored, state)
+		local has, failed = lib.letters_of(stored), state == 'failed'
+		local forgotten = failed and has.K and lib.is_forgotten(stored)
+		if failed and has.r then
+			lib.keep_result(lib.job_key(jid), state)
+		end
+		if has.w then
+			lib.publish_end(jid, state, forgotten)
+		end
+		if has.u then
+			lib.release_claim(jid, stored, state)
+		end
+		if has.c then
+			lib.leave_limits(jid, stored)
+		end
+		if failed and has.d then
+			lib.tell_all({jid}, '0', lib.job_ended)
+		end
+		if has.mortal then
+			lib.keep_record(jid, stored, state, forgotten)
+		end
+	end
+elseif name == 'limit_key' then
+	function lib.limit_key(name, part)
+		return prefix .. 'x:limit:' .. name .. ':' .. part
+	end
+elseif name == 'limits_of' then
+	function lib.limits_of(text)
+		local _, values = lib.split_options(text)
+		local listed = values.c
+		if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
+			return listed
+		end
+		local found, seen = {}, {}
+		for _, name in ipairs(type(listed) == 'table' and listed or var.none) do
+			if type(name) == 'string' and not seen[name] and #found < 8 then
+				seen[name], found[#found + 1] = true, name
 			end
-		elseif name == 'job_ended' then
-			function lib.job_ended(jid, stored, state)
-				local has, failed = lib.letters_of(stored), state == 'failed'
-				local forgotten = failed and has.K and lib.is_forgotten(stored)
-				if failed and has.r then
-					lib.keep_result(lib.job_key(jid), state)
-				end
-				if has.w then
-					lib.publish_end(jid, state, forgotten)
-				end
-				if has.u then
-					lib.release_claim(jid, stored, state)
-				end
-				if has.c then
-					lib.leave_limits(jid, stored)
-				end
-				if failed and has.d then
-					lib.tell_all({jid}, '0', lib.job_ended)
-				end
-				if has.mortal then
-					lib.keep_record(jid, stored, state, forgotten)
-				end
+		end
+		return found
+	end
+elseif name == 'lock_lost' then
+	function lib.lock_lost(jid, worker)
+		local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+		lib.publish('w:' .. worker, message)
+		lib.publish('log', message)
+	end
+elseif name == 'lock_some' then
+	function lib.lock_some(queue, jids, worker, settings, show, out, run)
+		local cap = settings.cap
+		local expires = lib.later(settings.heartbeat)
+		local details = '{"worker":' .. cjson.encode(worker) .. '}'
+		local popped = lib.entry(now, '"popped"', details)
+		local jobs, waited, locks = lib.sized(jids), lib.sized(jids), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
+		local n, count, over, limited, fair, common = 0, #jids, 0, false, false, nil
+		local text, has, special, expiring
+		local passed, parked_before = false, var.parked_here
+		for i = 1, count do
+			local key = lib.job_key(jids[i])
+			local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+			local stored, size = job[9], #(job[6] or '')
+			if stored and run and settings.direct and #out + i > settings.direct and lib.has_option(stored, 'c') then
+				count, passed = i - 1, true
+				break
 			end
-		elseif name == 'limit_key' then
-			function lib.limit_key(name, part)
-				return prefix .. 'x:limit:' .. name .. ':' .. part
+			jobs[i], waited[i] = job, key
+			var.taken_bytes = var.taken_bytes + size
+			if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
+				count, settings.stopped, var.droppable = i - 1, true, 0
+				break
 			end
-		elseif name == 'limits_of' then
-			function lib.limits_of(text)
-				local _, values = lib.split_options(text)
-				local listed = values.c
-				if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
-					return listed
+			if stored then
+				if stored ~= text then
+					text = stored
+					has = lib.letters_of(stored)
 				end
-				local found, seen = {}, {}
-				for _, name in ipairs(type(listed) == 'table' and listed or var.none) do
-					if type(name) == 'string' and not seen[name] and #found < 8 then
-						seen[name], found[#found + 1] = true, name
-					end
-				end
-				return found
-			end
-		elseif name == 'lock_lost' then
-			function lib.lock_lost(jid, worker)
-				local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-				lib.publish('w:' .. worker, message)
-				lib.publish('log', message)
-			end
-		elseif name == 'lock_some' then
-			function lib.lock_some(queue, jids, worker, settings, show, out, run)
-				local cap = settings.cap
-				local expires = lib.later(settings.heartbeat)
-				local details = '{"worker":' .. cjson.encode(worker) .. '}'
-				local popped = lib.entry(now, '"popped"', details)
-				local jobs, waited, locks = lib.sized(jids), lib.sized(jids), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-				local n, count, over, limited, fair, common = 0, #jids, 0, false, false, nil
-				local text, has, special, expiring
-				local passed, parked_before = false, var.parked_here
-				for i = 1, count do
-					local key = lib.job_key(jids[i])
-					local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-					local stored, size = job[9], #(job[6] or '')
-					if stored and run and settings.direct and #out + i > settings.direct and lib.has_option(stored, 'c') then
-						count, passed = i - 1, true
+				limited, fair = limited or has.c, fair or has.g
+				special = special or has.l or has.q
+				expiring = expiring or has.s or has.t
+				if (has.s or has.t) and lib.is_over(jids[i], stored, 'waiting') then
+					job.over, over = true, over + 1
+					if run and over >= var.droppable then
+						count, settings.stopped, var.droppable = i, true, 0
 						break
 					end
-					jobs[i], waited[i] = job, key
-					var.taken_bytes = var.taken_bytes + size
-					if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
-						count, settings.stopped, var.droppable = i - 1, true, 0
-						break
-					end
-					if stored then
-						if stored ~= text then
-							text = stored
-							has = lib.letters_of(stored)
-						end
-						limited, fair = limited or has.c, fair or has.g
-						special = special or has.l or has.q
-						expiring = expiring or has.s or has.t
-						if (has.s or has.t) and lib.is_over(jids[i], stored, 'waiting') then
-							job.over, over = true, over + 1
-							if run and over >= var.droppable then
-								count, settings.stopped, var.droppable = i, true, 0
-								break
-							end
-						end
-					end
 				end
-				if limited then
-					if run and count > 0 and not expiring and var.parked_here == 0 then
-						common = lib.admit_alike(count, jobs, settings.most or 1)
-					end
-					if not common then
-						count = lib.admit_each(jids, count, jobs, settings, run)
-						lib.read_scores(queue, jids, count, jobs, settings, run)
-					end
+			end
+		end
+		if limited then
+			if run and count > 0 and not expiring and var.parked_here == 0 then
+				common = lib.admit_alike(count, jobs, settings.most or 1)
+			end
+			if not common then
+				count = lib.admit_each(jids, count, jobs, settings, run)
+				lib.read_scores(queue, jids, count, jobs, settings, run)
+			end
+		end
+		if passed and var.parked_here == parked_before then
+			settings.stopped = true
+		end
+		if run then
+			local first = count == 1 and '-1' or string.format('%d', -count)
+			if count == 0 or type(run('zremrangebyrank', lib.queue_key(queue, 'work'), first, '-1')) == 'table' then
+				settings.stopped = true
+				return
+			end
+		end
+		if fair then
+			lib.leave_all_turns(queue, jobs, count)
+		end
+		local put_at, put_time
+		for i = 1, count do
+			local jid, job, key = jids[i], jobs[i], waited[i]
+			if limited and job.refused then
+				lib.put_aside(queue, jid, job, run)
+			elseif not (job.over and lib.drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+				n = n + 1
+				local entries = lib.record(key, popped, cap)
+				if entries ~= 2 or string.find(jid, '-', 1, true) then
+					lib.read_rest(jid, key, job, popped, cap)
 				end
-				if passed and var.parked_here == parked_before then
-					settings.stopped = true
+				local ends = expires
+				if settings.lock_time or special then
+					ends = lib.lock_special(key, job, worker, settings)
+				else
+					call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
 				end
-				if run then
-					local first = count == 1 and '-1' or string.format('%d', -count)
-					if count == 0 or type(run('zremrangebyrank', lib.queue_key(queue, 'work'), first, '-1')) == 'table' then
-						settings.stopped = true
-						return
-					end
+				if job[8] ~= put_at or n == 1 then
+					put_at, put_time = job[8], lib.finite(job[8], now)
 				end
-				if fair then
-					lib.leave_all_turns(queue, jobs, count)
+				jobs[n], jids[n], waited[n] = job, jid, now - put_time
+				locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+			else
+				call('zrem', lib.queue_key(queue, 'locks'), jid)
+			end
+		end
+		for i = n + 1, #jids do
+			jids[i], waited[i] = nil, nil
+		end
+		if n == 0 then
+			return
+		end
+		if limited then
+			lib.note_all_started(jobs, n, locks, common)
+		end
+		if settings.rate then
+			lib.note_starts(settings.rate, n)
+		end
+		lib.add_locks(queue, worker, locks, n)
+		lib.observe('wait', queue, waited)
+		local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or var.none
+		for i = 1, n do
+			if tracked[i] then
+				lib.publish('popped', jids[i])
+			end
+			out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
+		end
+	end
+elseif name == 'lock_time' then
+	function lib.lock_time(own, general)
+		local seconds = own and tonumber(own)
+		if not seconds or seconds - seconds ~= 0 then
+			seconds = general and tonumber(general)
+		end
+		if not seconds or seconds - seconds ~= 0 then
+			seconds = 60
+		end
+		return seconds
+	end
+elseif name == 'lost_lock' then
+	function lib.lost_lock(area, jid, owner, again)
+		local taken = ({Fail = lib.is('running with'), Heartbeat = lib.is('given out to'), Retry = 'has been given to'})[area] or 'has been handed out to'
+		return lib.new_problem('lock_lost', jid, taken .. ' another worker: ' .. tostring(owner) .. (again and ', at ' .. tostring(again) or ''))
+	end
+elseif name == 'may_start' then
+	function lib.may_start(jid, job, settings, run)
+		local stored = job[9]
+		if not job[1] or job.over then
+			return true
+		elseif run and var.parked_here >= 200 then
+			settings.stopped, var.droppable = true, 0
+			return false
+		end
+		if not run then
+			lib.drop_slots(jid, stored, settings.most or 1)
+		end
+		local found, refused = lib.admit(jid, stored, settings.most or 1)
+		if refused then
+			var.parked_here = var.parked_here + 1
+			job.refused, settings.places = refused, true
+		else
+			job.limits = found
+		end
+		return true
+	end
+elseif name == 'may_write' then
+	function lib.may_write(key)
+		return not may_run or may_run('del', key)
+	end
+elseif name == 'must_link' then
+	function lib.must_link(jid, others, added)
+		local failed = lib.link(jid, others, added)
+		if failed then
+			call('sadd', failed.key, failed.member)
+		end
+	end
+elseif name == 'next_part' then
+	function lib.next_part(reply)
+		return reply[1] == '0' and '' or reply[1]
+	end
+elseif name == 'note_life' then
+	function lib.note_life(jid, ends)
+		if ends then
+			try('zadd', prefix .. 'x:until', lib.exact(ends), jid)
+		else
+			try('zrem', prefix .. 'x:until', jid)
+		end
+	end
+elseif name == 'open_list' then
+	function lib.open_list(area, kind, name)
+		if kind == 'jids' then
+			local jids = lib.names(area, 'jids', lib.required(area, 'jids', name))
+			return {kind = kind, jids = jids, total = #jids}
+		end
+		local key = lib.list_key(area, kind, name)
+		local list = {kind = kind, name = name, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
+		if kind == 'failed' then
+			list.total = call('llen', key)
+		elseif kind == 'running' then
+			list.from = call('zcount', key, '-inf', '(' .. stamp)
+			list.total = call('zcount', key, stamp, '+inf')
+		elseif kind == 'stalled' then
+			list.total = call('zcount', key, '-inf', stamp)
+		else
+			list.total = call('zcard', key)
+		end
+		return list
+	end
+elseif name == 'own_place' then
+	function lib.own_place(text)
+		local _, values = lib.split_options(text)
+		return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
+	end
+elseif name == 'parked_by' then
+	function lib.parked_by(state, time, parked)
+		local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+		return state == 'scheduled' and since == (time or '') and name or nil
+	end
+elseif name == 'parked_in' then
+	function lib.parked_in(jid, name)
+		local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'time', 'x:parked')
+		return lib.parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+	end
+elseif name == 'place_all' then
+	function lib.place_all(puts, queue, group)
+		local first = lib.score_text()
+		local digits = first and #group > 1 and string.sub(first, 4) + 0
+		local work, n = var.none, 0
+		for i = 1, #group do
+			local item = group[i]
+			if item.waits then
+				call('zadd', lib.queue_key(queue, 'depends'), stamp, item.jid)
+				item.state = 'depends'
+			elseif item.delay > 0 then
+				call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + item.delay), item.jid)
+				item.state = 'scheduled'
+			else
+				local score = item.score or item.at and lib.past_score(item) or false
+				local share = puts.turns and (item.share or item.given and item.given.share)
+				if share and not score then
+					score = lib.fair_score(queue, item.priority, share, puts.turns)
 				end
-				local put_at, put_time
-				for i = 1, count do
-					local jid, job, key = jids[i], jobs[i], waited[i]
-					if limited and job.refused then
-						lib.put_aside(queue, jid, job, run)
-					elseif not (job.over and lib.drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
-						n = n + 1
-						local entries = lib.record(key, popped, cap)
-						if entries ~= 2 or string.find(jid, '-', 1, true) then
-							lib.read_rest(jid, key, job, popped, cap)
-						end
-						local ends = expires
-						if settings.lock_time or special then
-							ends = lib.lock_special(key, job, worker, settings)
-						else
-							call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-						end
-						if job[8] ~= put_at or n == 1 then
-							put_at, put_time = job[8], lib.finite(job[8], now)
-						end
-						jobs[n], jids[n], waited[n] = job, jid, now - put_time
-						locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-					else
-						call('zrem', lib.queue_key(queue, 'locks'), jid)
-					end
-				end
-				for i = n + 1, #jids do
-					jids[i], waited[i] = nil, nil
+				if not score and (item.priority or not first) then
+					score = lib.fractional_score(n, item.priority)
+				elseif not score then
+					score = n == 0 and first or string.format('-0.%016d', digits + n)
 				end
 				if n == 0 then
-					return
-				end
-				if limited then
-					lib.note_all_started(jobs, n, locks, common)
-				end
-				if settings.rate then
-					lib.note_starts(settings.rate, n)
-				end
-				lib.add_locks(queue, worker, locks, n)
-				lib.observe('wait', queue, waited)
-				local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or var.none
-				for i = 1, n do
-					if tracked[i] then
-						lib.publish('popped', jids[i])
-					end
-					out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, locks[2 * i + 1])
-				end
-			end
-		elseif name == 'lock_time' then
-			function lib.lock_time(own, general)
-				local seconds = own and tonumber(own)
-				if not seconds or seconds - seconds ~= 0 then
-					seconds = general and tonumber(general)
-				end
-				if not seconds or seconds - seconds ~= 0 then
-					seconds = 60
-				end
-				return seconds
-			end
-		elseif name == 'lost_lock' then
-			function lib.lost_lock(area, jid, owner, again)
-				local taken = ({Fail = lib.is('running with'), Heartbeat = lib.is('given out to'), Retry = 'has been given to'})[area] or 'has been handed out to'
-				return lib.new_problem('lock_lost', jid, taken .. ' another worker: ' .. tostring(owner) .. (again and ', at ' .. tostring(again) or ''))
-			end
-		elseif name == 'may_start' then
-			function lib.may_start(jid, job, settings, run)
-				local stored = job[9]
-				if not job[1] or job.over then
-					return true
-				elseif run and var.parked_here >= 200 then
-					settings.stopped, var.droppable = true, 0
-					return false
-				end
-				if not run then
-					lib.drop_slots(jid, stored, settings.most or 1)
-				end
-				local found, refused = lib.admit(jid, stored, settings.most or 1)
-				if refused then
-					var.parked_here = var.parked_here + 1
-					job.refused, settings.places = refused, true
+					work = {score, item.jid}
 				else
-					job.limits = found
+					work[2 * n + 1], work[2 * n + 2] = score, item.jid
 				end
-				return true
+				n = n + 1
+				item.state = 'waiting'
 			end
-		elseif name == 'may_write' then
-			function lib.may_write(key)
-				return not may_run or may_run('del', key)
+		end
+		lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
+		if puts.turns then
+			lib.write_later(puts.turns)
+		end
+	end
+elseif name == 'put_aside' then
+	function lib.put_aside(queue, jid, job, run)
+		if not run then
+			try('zrem', lib.queue_key(queue, 'locks'), jid)
+			call('hset', lib.job_key(jid), 'worker', '', 'expires', '0')
+		end
+		lib.park(queue, jid, job.refused, job.score, job[8])
+	end
+elseif name == 'queue_key' then
+	function lib.queue_key(queue, part)
+		return prefix .. 'q:' .. queue .. '-' .. part
+	end
+elseif name == 'queues_of' then
+	function lib.queues_of(key)
+		return {kind = 'queues', key = prefix .. key, from = 0, total = lib.finite(try('zcard', prefix .. key), 0)}
+	end
+elseif name == 'read_gift' then
+	function lib.read_gift(area, first, last)
+		local given = lib.options(area, first, last)
+		if given.retries then
+			given.retries = string.format('%d', lib.whole(area, 'retries', given.retries))
+		end
+		local seconds = given.ttl and lib.number(area, 'ttl', given.ttl)
+		if seconds then
+			local text = 't|{"t":' .. lib.exact(seconds) .. '}'
+			given.o, given.ends = lib.read_lifetimes(area, text, 0), now + seconds
+		end
+		return given
+	end
+elseif name == 'read_list' then
+	function lib.read_list(list, offset, count)
+		local last = math.min(offset + count, list.total) - 1
+		if last < offset or lib.is_plain(list) then
+			return lib.bare_list(list, offset, count), {}
+		end
+		local found
+		if list.falls then
+			found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
+		else
+			found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
+		end
+		local jids, scores = {}, {}
+		for i = 1, #found, 2 do
+			jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+		end
+		return jids, scores
+	end
+elseif name == 'read_rare' then
+	function lib.read_rare(puts, given, checked, delay)
+		local condition = given['if'] or 'idle'
+		if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+			lib.reject('Put', 'Unknown condition "' .. condition .. '"')
+		end
+		if given.o then
+			given.o = lib.read_options('Put', given.o, checked)
+			local has = lib.letters_of(given.o)
+			if has.mortal then
+				given.o, puts.mortal = lib.read_lifetimes('Put', given.o, delay), true
 			end
-		elseif name == 'must_link' then
-			function lib.must_link(jid, others, added)
-				local failed = lib.link(jid, others, added)
-				if failed then
-					call('sadd', failed.key, failed.member)
+			if has.u then
+				given.claim, puts.claiming = lib.read_claim('Put', given.o), true
+			end
+			if has.f then
+				given.watches = lib.read_policy('Put', given.o)
+			end
+			if has.g then
+				given.share, puts.turns = lib.read_share('Put', given.o), puts.turns or {later = {}}
+			end
+			if has.c then
+				lib.read_limits('Put', given.o)
+			end
+			if given.replace then
+				lib.read_replace('Put', given)
+			end
+		end
+		if given.batch then
+			puts.batches = puts.batches or {}
+			puts.batches[lib.named('Put', 'batch', given.batch)] = {members = {}}
+		end
+		return lib.more_fields(given.backoff, given.o)
+	end
+elseif name == 'read_rest' then
+	function lib.read_rest(jid, key, job, recorded, cap)
+		local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
+		job[10], job[11] = rest[1], rest[2]
+		lib.adopt_before(jid, rest[3], recorded, cap)
+		if rest[4] == '1.0' then
+			call('hdel', key, 'grace')
+		end
+	end
+elseif name == 'recur_key' then
+	function lib.recur_key(jid)
+		return prefix .. 'r:' .. jid
+	end
+elseif name == 'retention' then
+	function lib.retention(seconds, count)
+		return (seconds or count) and {seconds = lib.finite(seconds, -1), count = lib.finite(count, -1)}
+	end
+elseif name == 'scores_of' then
+	function lib.scores_of(queue, jobs)
+		local work, turns = {}, {}
+		for i = #jobs, 1, -1 do
+			local job = jobs[i]
+			work[#work + 1] = job.stored and lib.has_option(job.stored, 'g') and lib.fair_score(queue, job.priority, job.stored, turns) or lib.work_score(now + (job.after or 0) * 0.000001, job.priority)
+			work[#work + 1] = job.jid
+		end
+		return work
+	end
+elseif name == 'sets_json' then
+	function lib.sets_json(jid)
+		local left_out = {}
+		local text = ',"dependents":' .. lib.related(jid, 'dependents', left_out) .. ',"dependencies":' .. lib.related(jid, 'dependencies', left_out)
+		return text .. (#left_out > 0 and ',"left_out":' .. lib.array(left_out) or '')
+	end
+elseif name == 'slot_ends' then
+	function lib.slot_ends(jid)
+		local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'grace', 'x:o', 'expires')
+		if job[1] ~= 'running' or not job[2] then
+			return
+		end
+		local ends = lib.finite(try('zscore', lib.queue_key(job[2], 'locks'), jid))
+		if not ends or ends > now or lib.is_sudden(job[3], job[4]) or lib.in_grace(job[3], job[5], ends) then
+			return ends
+		end
+		return ends + lib.finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+	end
+elseif name == 'spawn_all' then
+	function lib.spawn_all(queue, limit)
+		local due = call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+		for i = 1, #due, 2 do
+			limit = limit - lib.spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
+			if limit <= 0 then
+				return
+			end
+		end
+	end
+elseif name == 'spawn_due' then
+	function lib.spawn_due(queue, parent, due, limit)
+		local fields = try('hmget', lib.recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
+		local job = {klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0', tags = fields[4] or '[]', retries = fields[5] or '0'}
+		local interval = lib.finite(fields[6], 0)
+		if not job.klass or interval <= 0 then
+			call('zrem', lib.queue_key(queue, 'recur'), parent)
+			return 0
+		end
+		local at = interval % 1 == 0 and math.floor(due) or due
+		local backlog = lib.finite(fields[7], 0)
+		local missed = (now - at) / interval
+		if backlog ~= 0 and missed > backlog then
+			at = at + math.ceil(missed - backlog) * interval
+		end
+		local count, spawned = lib.count_in(fields[8]), 0
+		while at <= now and spawned < limit do
+			count = lib.next_child(parent, count)
+			lib.spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
+			at = at + interval
+			spawned = spawned + 1
+		end
+		if spawned > 0 then
+			call('hset', lib.recur_key(parent), 'count', string.format('%.0f', count))
+			call('zadd', lib.queue_key(queue, 'recur'), lib.exact(at), parent)
+			lib.publish_more({event = 'spawned', queue = queue, jid = parent, count = spawned})
+		end
+		return spawned
+	end
+elseif name == 'stats_key' then
+	function lib.stats_key(kind, day, queue)
+		return prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
+	end
+elseif name == 'take_over' then
+	function lib.take_over(item, earlier)
+		item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+		item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+		item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+		item.tags = item.tags or var.none
+		item.given.batch = item.given.batch or earlier.given.batch
+		lib.set_options(item, earlier.options or earlier.given.o, earlier.first or now, earlier.put_as or earlier.jid)
+		if item.given.replace == 'due' then
+			local stays = earlier.turn and item.given.share and item.queue == earlier.queue and lib.finite(item.priority, 0) == lib.finite(earlier.priority, 0)
+			lib.set_due(item, earlier.due or now + earlier.delay)
+			item.turn = stays and earlier.turn
+			item.score = item.turn or item.score
+		else
+			lib.set_due(item, now + item.delay)
+		end
+		earlier.left = 'replaced'
+	end
+elseif name == 'tell_each' then
+	function lib.tell_each(jids, other, failed, ended)
+		local group, minded = lib.group_of(other), 0
+		for i = 1, #jids do
+			local minds, stored = lib.tell(jids[i], other, group, ended)
+			minded = minded + (minds and 1 or 0)
+			failed[#failed + 1] = stored and lib.has_option(stored, 'd') and jids[i] or nil
+		end
+		var.tellable = var.tellable - #jids
+		return minded
+	end
+elseif name == 'tell_more' then
+	function lib.tell_more(jid, cursor)
+		local before = var.tellable
+		lib.forget_untold(jid)
+		if try('hget', lib.job_key(jid), 'state') == 'failed' then
+			lib.tell_all({jid}, cursor, lib.job_ended)
+		end
+		return before - var.tellable
+	end
+elseif name == 'turn_step' then
+	function lib.turn_step(priority)
+		local _, exponent = math.frexp(math.abs(priority) + 1)
+		return 2 ^ (exponent - 45)
+	end
+elseif name == 'turns_key' then
+	function lib.turns_key(queue, priority)
+		return prefix .. 'x:fair:' .. lib.exact(priority) .. ':' .. queue
+	end
+elseif name == 'watch_all' then
+	function lib.watch_all(puts)
+		if puts.batches then
+			lib.grow_batches(puts.batches)
+		end
+		for jid, batch in pairs(puts.batches or var.none) do
+			if batch.stored and lib.has_option(batch.stored, 'f') then
+				lib.watch(jid, lib.job_ended, batch.members)
+			end
+		end
+		for i = 1, #puts.items do
+			if puts.items[i].watches then
+				lib.watch(puts.items[i].jid, lib.job_ended)
+			end
+		end
+	end
+elseif name == 'write_all' then
+	function lib.write_all(puts, group, idle, tracked, known_empty)
+		local queue = group[1].queue
+		local quoted = cjson.encode(queue)
+		local details = '{"q":' .. quoted .. '}'
+		local text = lib.entry(now, '"put"', details)
+		local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+		if idle or not classic then
+			first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+		end
+		lib.place_all(puts, queue, group)
+		local heard = #group < 5 or lib.is_heard()
+		for i = 1, #group do
+			local item = group[i]
+			lib.write_job(queue, item, text)
+			if heard then
+				lib.publish('log', first .. cjson.encode(item.jid) .. last)
+			end
+			if item.old and item.old.lost then
+				lib.lock_lost(item.jid, item.old.worker)
+			end
+		end
+		lib.know_queue(queue)
+		if tracked then
+			lib.publish_each_tracked('put', lib.jids_of(group))
+		end
+		if known_empty then
+			lib.note_filled(queue, true)
+		end
+		if idle and #group == 1 and group[1].delay == 0 then
+			lib.wake_first(queue)
+		elseif idle then
+			lib.wake_several(queue, lib.soonest_of(group), #group)
+		end
+	end
+elseif name == 'write_job' then
+	function lib.write_job(queue, item, text)
+		local key, retries, tags = item.key, item.retries or '5', '[]'
+		lib.record(key, text)
+		if item.tags and #item.tags > 0 then
+			lib.add_tags(item.jid, item.tags, 1)
+			tags = cjson.encode(item.tags)
+		end
+		call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
+		if item.waits then
+			lib.keep_delay(key, item.delay, item.checked)
+		end
+	end
+end
+else
+if name == 'add_result' then
+	function lib.add_result(item, fields)
+		fields[#fields + 1] = 'x:result'
+		fields[#fields + 1] = item.ended
+	end
+elseif name == 'admit_each' then
+	function lib.admit_each(jids, count, jobs, settings, run)
+		for i = 1, count do
+			local stored = jobs[i][9]
+			if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], settings, run) then
+				return i - 1
+			end
+		end
+		return count
+	end
+elseif name == 'before_key' then
+	function lib.before_key(name)
+		return prefix .. 'x:before:' .. name
+	end
+elseif name == 'bring_more' then
+	function lib.bring_more(queue, settings, limit)
+		settings.places = false
+		if not lib.is_due(queue, 'scheduled') then
+			return false
+		end
+		lib.bring_due(queue, false, true, limit)
+		return call('exists', lib.queue_key(queue, 'work')) == 1
+	end
+elseif name == 'buckets_of' then
+	function lib.buckets_of(key)
+		local buckets, fields = {}, try('hkeys', key)
+		for i = 1, #fields do
+			if string.find(fields[i], '^[smhd]%-?%d+$') then
+				buckets[#buckets + 1] = fields[i]
+			end
+		end
+		return buckets, #fields > 0
+	end
+elseif name == 'cancel_job' then
+	function lib.cancel_job(jid, job, how, count)
+		local key = lib.job_key(jid)
+		local state, queue, failure, worker = job[1], job[2], job[3], job[4]
+		if state == 'complete' then
+			return
+		end
+		local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
+		lib.publish('log', message)
+		if worker and worker ~= '' then
+			try('zrem', lib.worker_key(worker), jid)
+			lib.publish('w:' .. worker, message)
+		end
+		if queue then
+			lib.leave_queue(queue, jid)
+		end
+		if state == 'running' and queue then
+			lib.wake_for_slot(queue)
+		end
+		for _, other in ipairs(job.dependencies) do
+			try('srem', lib.job_key(other) .. '-dependents', jid)
+		end
+		if state == 'failed' then
+			lib.forget_failure(jid, queue, failure, count)
+		end
+		lib.remove_tags(jid, lib.names_of(job[5]), 1)
+		call('del', key, key .. '-history', key .. '-dependencies')
+		lib.publish_tracked('canceled', jid)
+		if job[6] then
+			lib.job_ended(jid, job[6], how or 'canceled')
+			if lib.has_option(job[6], 'g') and state == 'waiting' and queue then
+				lib.leave_turns(queue, job[7])
+			end
+		end
+	end
+elseif name == 'changes_of' then
+	function lib.changes_of(items)
+		local changes = {}
+		local function note(jid, other, waits)
+			changes[other] = changes[other] or {}
+			changes[other][jid] = waits
+		end
+		for _, item in ipairs(items) do
+			for _, other in ipairs(item.old and item.old.ended or var.none) do
+				note(item.jid, other, false)
+			end
+			for _, other in ipairs(item.others) do
+				note(item.jid, other, true)
+			end
+			if item.given.batch then
+				note(item.given.batch, item.jid, true)
+			end
+		end
+		return changes
+	end
+elseif name == 'clear_list' then
+	function lib.clear_list(seconds)
+		local filed, deleted = prefix .. 'failed-jobs-list', 0
+		local old = try('zrangebyscore', filed, '-inf', lib.exact(now - seconds), 'LIMIT', 0, 100)
+		for i = 1, #old do
+			local outcome = lib.delete_failed(old[i])
+			if outcome == 'kept' then
+				call('zadd', filed, stamp, old[i])
+			else
+				call('zrem', filed, old[i])
+				deleted = deleted + (outcome == 'deleted' and 1 or 0)
+			end
+		end
+		return deleted
+	end
+elseif name == 'count_from' then
+	function lib.count_from(group, failure, length)
+		local middle = lib.failed_at(prefix .. 'f:' .. group, math.floor(length / 2))
+		return lib.finite(failure.when, 0) < middle and -1 or 1
+	end
+elseif name == 'delete_job' then
+	function lib.delete_job(jid)
+		local key = lib.job_key(jid)
+		local job = try('hmget', key, 'state', 'tags')
+		if job[1] ~= 'complete' then
+			return
+		end
+		lib.remove_tags(jid, lib.names_of(job[2]), 1)
+		call('del', key, key .. '-history', key .. '-dependencies')
+	end
+elseif name == 'difference' then
+	function lib.difference(list, other, first)
+		local gone, kept = {}, {}
+		for i = first, #other do
+			gone[other[i]] = true
+		end
+		for i = 1, #list do
+			if not gone[list[i]] then
+				kept[#kept + 1] = list[i]
+			end
+		end
+		return kept
+	end
+elseif name == 'drop_slots' then
+	function lib.drop_slots(jid, stored, most)
+		for _, limit in ipairs(lib.limits_named(stored, most)) do
+			if try('zrem', lib.limit_key(limit.name, 'held'), jid) == 1 then
+				limit.room, limit.look = limit.room + 1, true
+			end
+		end
+	end
+elseif name == 'due_member' then
+	function lib.due_member(jid, queue, state)
+		local due
+		if state == 'depends' then
+			local job = try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed')
+			due = not job[2] and job[1]
+		else
+			due = queue and try('zscore', lib.queue_key(queue, 'scheduled'), jid)
+		end
+		due = lib.finite(type(due) == 'string' and due, 0)
+		return due > 0 and ',"due":' .. lib.exact(due) or ''
+	end
+elseif name == 'each_queue' then
+	function lib.each_queue(area, cursor, count, visit)
+		local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
+		for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
+			if letter == '' or letter == part[1] then
+				local list = lib.queues_of(part[2])
+				local offset = lib.after_cursor(area, list, place)
+				local some, scores = lib.read_list(list, offset, count)
+				for i = 1, #some do
+					count = count - 1
+					if visit(some[i]) or count == 0 then
+						return part[1] .. lib.cursor_at(list, offset + i - 1, some[i], scores[i])
+					end
 				end
+				letter, place = '', ''
 			end
-		elseif name == 'next_part' then
-			function lib.next_part(reply)
-				return reply[1] == '0' and '' or reply[1]
+		end
+		return ''
+	end
+elseif name == 'each_slice' then
+	function lib.each_slice(run, operation, key, list)
+		for from = 1, #list, 1000 do
+			run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+		end
+	end
+elseif name == 'expire_job' then
+	function lib.expire_job(jid, job)
+		local key, state = lib.job_key(jid), job[1]
+		if try('exists', key .. '-dependents') == 1 then
+			if state == 'failed' then
+				return false
 			end
-		elseif name == 'note_life' then
-			function lib.note_life(jid, ends)
+			return lib.fail_expired(jid, job)
+		end
+		job.dependencies = try('smembers', key .. '-dependencies')
+		lib.cancel_job(jid, job, 'expired')
+		return true
+	end
+elseif name == 'fair_score' then
+	function lib.fair_score(queue, priority, stored, known)
+		known.shares, known.turns = known.shares or {}, known.turns or {}
+		local share = known.shares[stored] or {lib.fair_share(stored)}
+		local tenant, weight = share[1], share[2]
+		known.shares[stored], priority = share, lib.finite(priority, 0)
+		if not tenant or math.abs(priority) > 10000 then
+			return
+		end
+		local all = known.turns[queue] or {}
+		local turns = all[priority] or lib.read_turns(queue, priority)
+		if not turns then
+			return
+		elseif known.later and not all[priority] then
+			known.later[#known.later + 1] = turns
+		end
+		known.turns[queue], all[priority] = all, turns
+		local last = turns.ends[tenant] or turns.waits and lib.finite(try('zscore', turns.key, tenant), 0) or 0
+		local turn = math.min(math.max(turns.first, last), 0.49)
+		turns.ends[tenant] = turn + turns.step / weight
+		if not known.later then
+			lib.write_turns(turns)
+			turns.ends = {}
+		end
+		return lib.exact(priority - 0.5 - turn)
+	end
+elseif name == 'fair_share' then
+	function lib.fair_share(text)
+		local _, values = lib.split_options(text)
+		local share = values.g
+		if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+			return share.t, math.min(math.max(lib.finite(share.w, 1), 0.01), 100)
+		end
+	end
+elseif name == 'first_line' then
+	function lib.first_line(message)
+		local line = string.match(message, '^%s*([^\013\010]*)')
+		local next_byte = string.byte(line, 200 + 1)
+		line = string.sub(line, 1, 200)
+		if next_byte and next_byte >= 128 and next_byte < 192 then
+			line = string.gsub(line, '[\192-\255][\128-\191]*$', '')
+		end
+		return line
+	end
+elseif name == 'first_turn' then
+	function lib.first_turn(queue, priority)
+		local first = try('zrevrangebyscore', lib.queue_key(queue, 'work'), lib.exact(priority - 0.5), '(' .. lib.exact(priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
+		local score = lib.finite(first[2])
+		return score and math.max(priority - 0.5 - score, 0), first.err
+	end
+elseif name == 'give_again' then
+	function lib.give_again(queue, jid, job, worker, settings)
+		local remaining = math.floor(lib.finite(job[3], 0)) - 1
+		local delay
+		if remaining >= 0 and (job[7] or settings.initial_delay) then
+			delay = lib.backoff_delay(job[7], job[8], remaining, settings)
+		end
+		call('hset', lib.job_key(jid), 'remaining', remaining, 'x:attempts', lib.with_attempt(job[12], 'lost', job[10], {ended = lib.finite(job[11], now) < now and job[11], worker = worker, queue = queue, delay = delay}))
+		call('hdel', lib.job_key(jid), 'grace')
+		if remaining < 0 then
+			lib.fail_lost(queue, jid, worker, job[5], job[9], settings)
+			return nil
+		end
+		if job[9] and lib.is_over(jid, job[9], 'waiting') and lib.drop_expired(jid, 'waiting') then
+			return nil
+		end
+		if delay then
+			lib.put_off(queue, jid, delay)
+		elseif not (job[9] and lib.has_option(job[9], 'q') and lib.put_back(queue, jid, job[9])) then
+			return jid
+		end
+		lib.stop_limited(jid, job[9])
+	end
+elseif name == 'has_option' then
+	function lib.has_option(text, letter)
+		return string.find(text, '^%a*' .. letter) ~= nil
+	end
+elseif name == 'heal_limit' then
+	function lib.heal_limit(limit)
+		local held = lib.limit_key(limit.name, 'held')
+		limit.healed = true
+		local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+		for i = 1, #ended do
+			local ends = lib.slot_ends(ended[i])
+			if ends and ends > now then
+				try('zadd', held, lib.slot_end(ends), ended[i])
+			elseif try('zrem', held, ended[i]) == 1 then
+				limit.room = limit.room + 1
+			end
+		end
+	end
+elseif name == 'is_claimed' then
+	function lib.is_claimed(queue, due, worker)
+		local held = try('get', lib.due_key(queue))
+		if type(held) ~= 'string' then
+			return false
+		end
+		local until_then, holder = string.match(held, '^(%S+) (.*)$')
+		local at = tonumber(until_then)
+		return at and holder ~= worker and at > now and at <= due and try('sismember', lib.idle_key(), holder) == 1
+	end
+elseif name == 'is_tracked' then
+	function lib.is_tracked(jid)
+		return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+	end
+elseif name == 'keep_claim' then
+	function lib.keep_claim(item, claims)
+		local key = item.claim.k
+		if claims[key] then
+			item.claim = nil
+		else
+			claims[key] = item
+		end
+	end
+elseif name == 'keep_delay' then
+	function lib.keep_delay(key, delay, means_none)
+		if delay > 0 then
+			call('hset', key, 'scheduled', lib.exact(now + delay))
+			call('hdel', key, 'x:undelayed')
+		elseif means_none and call('hexists', key, 'scheduled') == 1 then
+			call('hset', key, 'x:undelayed', '1')
+		end
+	end
+elseif name == 'know_queue' then
+	function lib.know_queue(queue)
+		local queues = prefix .. 'queues'
+		if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+			try('zrem', prefix .. 'x:queues', queue)
+			lib.publish_queue(queue)
+		end
+	end
+elseif name == 'leave_rest' then
+	function lib.leave_rest(jid, dependents)
+		local key = lib.rest_key(jid)
+		if type(try('get', key)) == 'string' then
+			lib.forget_untold(jid)
+		end
+		if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
+			return false
+		elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
+			call('zrem', prefix .. 'x:rest', jid)
+			return false
+		end
+		return true
+	end
+elseif name == 'left_until' then
+	function lib.left_until(area, letter, ends)
+		if ends <= now then
+			lib.reject(area, lib.lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
+		end
+		return ends - now
+	end
+elseif name == 'letters_of' then
+	function lib.letters_of(text)
+		local letters = string.match(text, '^%a+') or ''
+		var.met_letters = var.met_letters or {}
+		local found = var.met_letters[letters]
+		if not found then
+			found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
+			for letter in string.gmatch(letters, '%a') do
+				found[letter] = true
+			end
+			var.met_letters[letters] = found
+		end
+		return found
+	end
+elseif name == 'listed_key' then
+	function lib.listed_key(name)
+		return prefix .. 'x:listed:' .. name
+	end
+elseif name == 'move_stage' then
+	function lib.move_stage(key, stage)
+		local popped, failed, done = lib.finite(stage.popped), lib.finite(stage.failed), lib.finite(stage.done)
+		local queue = cjson.encode({q = lib.string_or_nil(stage.q)})
+		try('rpush', key, lib.entry(lib.finite(stage.put, 0), '"put"', queue))
+		if popped then
+			local worker = cjson.encode({worker = lib.string_or_nil(stage.worker)})
+			try('rpush', key, lib.entry(popped, '"popped"', worker))
+		end
+		if failed then
+			try('rpush', key, lib.entry(failed, '"failed"'))
+		end
+		if done then
+			try('rpush', key, lib.entry(done, '"done"'))
+		end
+	end
+elseif name == 'must_write' then
+	function lib.must_write()
+		call('del', prefix .. 'x:none')
+	end
+elseif name == 'next_child' then
+	function lib.next_child(parent, count)
+		local taken = 0
+		repeat
+			count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+			local child = parent .. '-' .. string.format('%.0f', count)
+			taken = taken + 1
+		until call('exists', lib.job_key(child)) == 0
+		return count
+	end
+elseif name == 'noted_time' then
+	function lib.noted_time(text)
+		local time = lib.finite(text)
+		return time and time <= now + 1 and time or nil
+	end
+elseif name == 'past_score' then
+	function lib.past_score(item)
+		local stored = item.options or item.given.o
+		if not stored or lib.own_place(stored) ~= 'place' then
+			return nil
+		end
+		item.more = item.more or {}
+		item.more[#item.more + 1] = 'time'
+		item.more[#item.more + 1] = lib.exact(item.at)
+		return lib.work_score(item.at, item.priority)
+	end
+elseif name == 'rate_opens' then
+	function lib.rate_opens(limit)
+		local place = limit.rate - limit.started - 1
+		if place < 0 then
+			return now + limit.per
+		elseif not limit.from or place < limit.from then
+			limit.from = math.max(place - limit.most + 1, 0)
+			limit.times = try('lrange', limit.list, limit.from, place)
+		end
+		local time = lib.noted_time(limit.times[place - limit.from + 1])
+		local opens = time and time + limit.per
+		return opens and opens > now and opens or nil
+	end
+elseif name == 'read_batch' then
+	function lib.read_batch(area, jid)
+		local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
+		if job[1] ~= 'depends' then
+			lib.raise(area, lib.not_depending(jid, job[1]))
+		elseif not lib.is_batch(job[2]) then
+			lib.raise(area, lib.no_batch(jid))
+		end
+		return job[2]
+	end
+elseif name == 'read_claim' then
+	function lib.read_claim(area, text)
+		local claim = lib.claim_of(text)
+		if not claim or claim.m == 'for' and lib.finite(claim.d, 0) <= 0 then
+			lib.reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
+		end
+		return claim
+	end
+elseif name == 'read_limit' then
+	function lib.read_limit(name, most)
+		local family = string.match(name, '^([^/]+)/.') or name
+		local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+		local max, rate, per = lib.parse_limit(stored[1] or stored[3])
+		local hold = lib.finite(stored[2], 0)
+		local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {}}
+		if max > 0 then
+			limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
+		end
+		return limit
+	end
+elseif name == 'read_share' then
+	function lib.read_share(area, text)
+		if not lib.has_option(text, 'g') then
+			return false
+		elseif not lib.fair_share(text) then
+			lib.reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
+		end
+		return text
+	end
+elseif name == 'read_turns' then
+	function lib.read_turns(queue, priority)
+		local key, waits = lib.turns_key(queue, priority), true
+		local first, damaged = lib.first_turn(queue, priority)
+		if damaged then
+			return nil
+		elseif not first then
+			first, waits = 0, false
+		end
+		return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
+	end
+elseif name == 'remembered' then
+	function lib.remembered(items)
+		local kept = {}
+		for i = 1, #items do
+			if not items[i].forgotten then
+				kept[#kept + 1] = items[i]
+			end
+		end
+		return kept
+	end
+elseif name == 'remove_tag' then
+	function lib.remove_tag(jid, tag)
+		if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+			if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+				call('zrem', prefix .. 'tags', tag)
+			end
+		end
+	end
+elseif name == 'renew_life' then
+	function lib.renew_life(jid)
+		local text = lib.renew_lifetimes(call('hget', lib.job_key(jid), 'x:o'))
+		call('hset', lib.job_key(jid), 'x:o', text)
+		local _, values = lib.split_options(text)
+		lib.note_life(jid, lib.end_in_state(values, 'waiting'))
+	end
+elseif name == 'score_text' then
+	function lib.score_text()
+		if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+			return '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+		end
+	end
+elseif name == 'set_beside' then
+	function lib.set_beside(job)
+		local data = job[6]
+		if type(data) ~= 'string' or #data < 4096 then
+			return ''
+		end
+		var.large = var.large or {}
+		var.large[#var.large + 1] = data
+		var.large_bytes, job[6] = var.large_bytes + #data, ''
+		return ',"beside":' .. #var.large
+	end
+elseif name == 'soonest_of' then
+	function lib.soonest_of(group)
+		local delay = math.huge
+		for i = 1, #group do
+			delay = math.min(delay, group[i].delay)
+		end
+		return delay
+	end
+elseif name == 'try_parked' then
+	function lib.try_parked(jid, queue)
+		local job = try('hmget', lib.job_key(jid), 'state', 'time', 'x:parked')
+		local name, scheduled = lib.parked_by(job[1], job[2], job[3]), lib.queue_key(queue, 'scheduled')
+		if not name then
+			return false
+		end
+		local due = try('zscore', scheduled, jid)
+		return lib.limit_freed(name) > 0 or try('zscore', scheduled, jid) ~= due
+	end
+elseif name == 'unique_key' then
+	function lib.unique_key(name)
+		return prefix .. 'x:unique:' .. name
+	end
+elseif name == 'wake_first' then
+	function lib.wake_first(queue)
+		local name = try('zrange', lib.waiting_key(queue), '0', '0')[1]
+		if not name then
+			return
+		end
+		local woken = string.byte(name) ~= 1 and try('srem', lib.idle_key(), name) == 1 and lib.publish('x:wake:' .. name, queue)
+		if woken == 0 or type(woken) ~= 'number' then
+			lib.wake(queue)
+		end
+	end
+elseif name == 'why_closed' then
+	function lib.why_closed(queue, n)
+		if try('sismember', prefix .. 'paused_queues', queue) == 1 then
+			return 'paused'
+		end
+		local most = try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate')
+		local running = lib.finite(most[1], 0) > 0 and lib.finite(try('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf'))
+		if running and running + n >= lib.finite(most[1]) then
+			return 'full'
+		end
+		local rate = lib.read_max_rate(queue, most[2], 1)
+		if rate then
+			rate.started = n
+		end
+		return rate and lib.rate_opens(rate) and 'full' or nil
+	end
+elseif name == 'with_large' then
+	function lib.with_large(text, rest)
+		if not var.large and rest == '' then
+			return text
+		end
+		return {text, rest, unpack(var.large or var.none)}
+	end
+elseif name == 'with_value' then
+	function lib.with_value(text, letter, value)
+		local letters, values = lib.split_options(lib.with_letter(text, letter))
+		values[letter] = value
+		return lib.join_options(letters, values)
+	end
+elseif name == 'work_score' then
+	function lib.work_score(at, priority)
+		return lib.finite(priority, 0) - at / 10000000000
+	end
+elseif name == 'worker_key' then
+	function lib.worker_key(worker)
+		return prefix .. 'w:' .. worker .. ':jobs'
+	end
+end
+end
+end
+end
+end
+else
+if length < 15 then
+if length < 13 then
+if length < 12 then
+if name == 'add_failure' then
+	function lib.add_failure(jid, group)
+		local reply = try('lpush', prefix .. 'f:' .. group, jid)
+		if type(reply) == 'table' then
+			lib.must_write()
+			reply = try('lpush', prefix .. 'f:' .. group, jid)
+		end
+		if type(reply) == 'table' then
+			return reply
+		end
+		try('sadd', prefix .. 'failures', group)
+	end
+elseif name == 'admit_alike' then
+	function lib.admit_alike(count, jobs, most)
+		local text, found = jobs[1][9], nil
+		local alike = text ~= false
+		for i = 1, count do
+			alike = alike and jobs[i][9] == text and jobs[i][1]
+		end
+		if alike then
+			found = lib.limits_named(text, most)
+		end
+		for i = 1, alike and #found or 0 do
+			local limit = found[i]
+			if limit.hold or limit.room < count or limit.rate > 0 and not lib.rate_allows(limit, count) then
+				alike = false
+			end
+		end
+		for i = 1, alike and #found or 0 do
+			found[i].started, found[i].room = found[i].started + count, found[i].room - count
+		end
+		return alike and found or nil
+	end
+elseif name == 'change_tags' then
+	function lib.change_tags(jid, stored, adds, list, first)
+		local tags = lib.names_of(stored)
+		if adds then
+			local known = #tags
+			tags = lib.union(tags, list, first)
+			lib.add_tags(jid, tags, known + 1)
+		else
+			tags = lib.difference(tags, list, first)
+			lib.remove_tags(jid, list, first)
+		end
+		return lib.array(tags)
+	end
+elseif name == 'claim_again' then
+	function lib.claim_again(jid, stored)
+		local claim = lib.claim_of(stored)
+		if not claim or claim.m == 'for' then
+			return
+		end
+		local _, noted = lib.stored_claim(claim.k)
+		if noted == jid or (lib.holder_of(claim.k) or jid) == jid then
+			return claim
+		end
+	end
+elseif name == 'clear_group' then
+	function lib.clear_group(group, keep, limit)
+		local key, deleted = prefix .. 'f:' .. group, 0
+		local last = try('lrange', key, -limit, -1)
+		local excess = keep.count >= 0 and lib.finite(try('llen', key), 0) - keep.count or 0
+		for i = #last, 1, -1 do
+			local failure = lib.list_of(try('hget', lib.job_key(last[i]), 'failure'))
+			local is_old = keep.seconds >= 0 and lib.finite(failure.when, now) + 1 <= now - keep.seconds
+			if excess <= 0 and not is_old then
+				return deleted
+			end
+			local outcome = lib.delete_failed(last[i])
+			if outcome == 'deleted' then
+				lib.unfile_failures({last[i]})
+			elseif outcome == 'moved' then
+				lib.leave_group(last[i], {group = group}, -1)
+			end
+			excess = excess - (outcome == 'kept' and 0 or 1)
+			deleted = deleted + (outcome == 'deleted' and 1 or 0)
+		end
+		return deleted
+	end
+elseif name == 'end_of_life' then
+	function lib.end_of_life(jid, stored, state, since)
+		local _, values = lib.split_options(stored)
+		local ends = lib.end_in_state(values, state, since)
+		if ends and ends <= now and (values.s or values.t) and not lib.is_last_put(jid, values.put) then
+			values.s, values.t = nil, nil
+			ends = lib.end_in_state(values, state, since)
+		end
+		return ends
+	end
+elseif name == 'enter_lives' then
+	function lib.enter_lives(items)
+		local entries, ended = {}, 0
+		local before, ends
+		for i = 1, #items do
+			local item = items[i]
+			local text = item.text or item.given and item.given.o
+			if text and lib.has_lifetime(text) then
+				if text ~= before then
+					local _, values = lib.split_options(text)
+					ends, before = lib.end_in_state(values, 'waiting'), text
+					ends = ends and lib.exact(ends)
+				end
 				if ends then
-					try('zadd', prefix .. 'x:until', lib.exact(ends), jid)
-				else
-					try('zrem', prefix .. 'x:until', jid)
+					entries[#entries + 1], entries[#entries + 2] = ends, item.jid
 				end
-			end
-		elseif name == 'open_list' then
-			function lib.open_list(area, kind, name)
-				if kind == 'jids' then
-					local jids = lib.names(area, 'jids', lib.required(area, 'jids', name))
-					return {kind = kind, jids = jids, total = #jids}
-				end
-				local key = lib.list_key(area, kind, name)
-				local list = {kind = kind, name = name, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
-				if kind == 'failed' then
-					list.total = call('llen', key)
-				elseif kind == 'running' then
-					list.from = call('zcount', key, '-inf', '(' .. stamp)
-					list.total = call('zcount', key, stamp, '+inf')
-				elseif kind == 'stalled' then
-					list.total = call('zcount', key, '-inf', stamp)
-				else
-					list.total = call('zcard', key)
-				end
-				return list
-			end
-		elseif name == 'own_place' then
-			function lib.own_place(text)
-				local _, values = lib.split_options(text)
-				return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
-			end
-		elseif name == 'parked_by' then
-			function lib.parked_by(state, time, parked)
-				local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
-				return state == 'scheduled' and since == (time or '') and name or nil
-			end
-		elseif name == 'parked_in' then
-			function lib.parked_in(jid, name)
-				local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'time', 'x:parked')
-				return lib.parked_by(job[1], job[3], job[4]) == name and job[2] or nil
-			end
-		elseif name == 'place_all' then
-			function lib.place_all(puts, queue, group)
-				local first = lib.score_text()
-				local digits = first and #group > 1 and string.sub(first, 4) + 0
-				local work, n = var.none, 0
-				for i = 1, #group do
-					local item = group[i]
-					if item.waits then
-						call('zadd', lib.queue_key(queue, 'depends'), stamp, item.jid)
-						item.state = 'depends'
-					elseif item.delay > 0 then
-						call('zadd', lib.queue_key(queue, 'scheduled'), lib.exact(now + item.delay), item.jid)
-						item.state = 'scheduled'
-					else
-						local score = item.score or item.at and lib.past_score(item) or false
-						local share = puts.turns and (item.share or item.given and item.given.share)
-						if share and not score then
-							score = lib.fair_score(queue, item.priority, share, puts.turns)
-						end
-						if not score and (item.priority or not first) then
-							score = lib.fractional_score(n, item.priority)
-						elseif not score then
-							score = n == 0 and first or string.format('-0.%016d', digits + n)
-						end
-						if n == 0 then
-							work = {score, item.jid}
-						else
-							work[2 * n + 1], work[2 * n + 2] = score, item.jid
-						end
-						n = n + 1
-						item.state = 'waiting'
-					end
-				end
-				lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
-				if puts.turns then
-					lib.write_later(puts.turns)
-				end
-			end
-		elseif name == 'put_aside' then
-			function lib.put_aside(queue, jid, job, run)
-				if not run then
-					try('zrem', lib.queue_key(queue, 'locks'), jid)
-					call('hset', lib.job_key(jid), 'worker', '', 'expires', '0')
-				end
-				lib.park(queue, jid, job.refused, job.score, job[8])
-			end
-		elseif name == 'queue_key' then
-			function lib.queue_key(queue, part)
-				return prefix .. 'q:' .. queue .. '-' .. part
-			end
-		elseif name == 'queues_of' then
-			function lib.queues_of(key)
-				return {kind = 'queues', key = prefix .. key, from = 0, total = lib.finite(try('zcard', prefix .. key), 0)}
-			end
-		elseif name == 'read_gift' then
-			function lib.read_gift(area, first, last)
-				local given = lib.options(area, first, last)
-				if given.retries then
-					given.retries = string.format('%d', lib.whole(area, 'retries', given.retries))
-				end
-				local seconds = given.ttl and lib.number(area, 'ttl', given.ttl)
-				if seconds then
-					local text = 't|{"t":' .. lib.exact(seconds) .. '}'
-					given.o, given.ends = lib.read_lifetimes(area, text, 0), now + seconds
-				end
-				return given
-			end
-		elseif name == 'read_list' then
-			function lib.read_list(list, offset, count)
-				local last = math.min(offset + count, list.total) - 1
-				if last < offset or lib.is_plain(list) then
-					return lib.bare_list(list, offset, count), {}
-				end
-				local found
-				if list.falls then
-					found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
-				else
-					found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
-				end
-				local jids, scores = {}, {}
-				for i = 1, #found, 2 do
-					jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
-				end
-				return jids, scores
-			end
-		elseif name == 'read_rare' then
-			function lib.read_rare(puts, given, checked, delay)
-				local condition = given['if'] or 'idle'
-				if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
-					lib.reject('Put', 'Unknown condition "' .. condition .. '"')
-				end
-				if given.o then
-					given.o = lib.read_options('Put', given.o, checked)
-					local has = lib.letters_of(given.o)
-					if has.mortal then
-						given.o, puts.mortal = lib.read_lifetimes('Put', given.o, delay), true
-					end
-					if has.u then
-						given.claim, puts.claiming = lib.read_claim('Put', given.o), true
-					end
-					if has.f then
-						given.watches = lib.read_policy('Put', given.o)
-					end
-					if has.g then
-						given.share, puts.turns = lib.read_share('Put', given.o), puts.turns or {later = {}}
-					end
-					if has.c then
-						lib.read_limits('Put', given.o)
-					end
-					if given.replace then
-						lib.read_replace('Put', given)
-					end
-				end
-				if given.batch then
-					puts.batches = puts.batches or {}
-					puts.batches[lib.named('Put', 'batch', given.batch)] = {members = {}}
-				end
-				return lib.more_fields(given.backoff, given.o)
-			end
-		elseif name == 'read_rest' then
-			function lib.read_rest(jid, key, job, recorded, cap)
-				local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-				job[10], job[11] = rest[1], rest[2]
-				lib.adopt_before(jid, rest[3], recorded, cap)
-				if rest[4] == '1.0' then
-					call('hdel', key, 'grace')
-				end
-			end
-		elseif name == 'recur_key' then
-			function lib.recur_key(jid)
-				return prefix .. 'r:' .. jid
-			end
-		elseif name == 'retention' then
-			function lib.retention(seconds, count)
-				return (seconds or count) and {seconds = lib.finite(seconds, -1), count = lib.finite(count, -1)}
-			end
-		elseif name == 'scores_of' then
-			function lib.scores_of(queue, jobs)
-				local work, turns = {}, {}
-				for i = #jobs, 1, -1 do
-					local job = jobs[i]
-					work[#work + 1] = job.stored and lib.has_option(job.stored, 'g') and lib.fair_score(queue, job.priority, job.stored, turns) or lib.work_score(now + (job.after or 0) * 0.000001, job.priority)
-					work[#work + 1] = job.jid
-				end
-				return work
-			end
-		elseif name == 'sets_json' then
-			function lib.sets_json(jid)
-				local left_out = {}
-				local text = ',"dependents":' .. lib.related(jid, 'dependents', left_out) .. ',"dependencies":' .. lib.related(jid, 'dependencies', left_out)
-				return text .. (#left_out > 0 and ',"left_out":' .. lib.array(left_out) or '')
-			end
-		elseif name == 'slot_ends' then
-			function lib.slot_ends(jid)
-				local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'grace', 'x:o', 'expires')
-				if job[1] ~= 'running' or not job[2] then
-					return
-				end
-				local ends = lib.finite(try('zscore', lib.queue_key(job[2], 'locks'), jid))
-				if not ends or ends > now or lib.is_sudden(job[3], job[4]) or lib.in_grace(job[3], job[5], ends) then
-					return ends
-				end
-				return ends + lib.finite(try('hget', prefix .. 'config', 'grace-period'), 10)
-			end
-		elseif name == 'spawn_all' then
-			function lib.spawn_all(queue, limit)
-				local due = call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
-				for i = 1, #due, 2 do
-					limit = limit - lib.spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-					if limit <= 0 then
-						return
-					end
-				end
-			end
-		elseif name == 'spawn_due' then
-			function lib.spawn_due(queue, parent, due, limit)
-				local fields = try('hmget', lib.recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
-				local job = {klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0', tags = fields[4] or '[]', retries = fields[5] or '0'}
-				local interval = lib.finite(fields[6], 0)
-				if not job.klass or interval <= 0 then
-					call('zrem', lib.queue_key(queue, 'recur'), parent)
-					return 0
-				end
-				local at = interval % 1 == 0 and math.floor(due) or due
-				local backlog = lib.finite(fields[7], 0)
-				local missed = (now - at) / interval
-				if backlog ~= 0 and missed > backlog then
-					at = at + math.ceil(missed - backlog) * interval
-				end
-				local count, spawned = lib.count_in(fields[8]), 0
-				while at <= now and spawned < limit do
-					count = lib.next_child(parent, count)
-					lib.spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
-					at = at + interval
-					spawned = spawned + 1
-				end
-				if spawned > 0 then
-					call('hset', lib.recur_key(parent), 'count', string.format('%.0f', count))
-					call('zadd', lib.queue_key(queue, 'recur'), lib.exact(at), parent)
-					lib.publish_more({event = 'spawned', queue = queue, jid = parent, count = spawned})
-				end
-				return spawned
-			end
-		elseif name == 'stats_key' then
-			function lib.stats_key(kind, day, queue)
-				return prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
-			end
-		elseif name == 'take_over' then
-			function lib.take_over(item, earlier)
-				item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
-				item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
-				item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
-				item.tags = item.tags or var.none
-				item.given.batch = item.given.batch or earlier.given.batch
-				lib.set_options(item, earlier.options or earlier.given.o, earlier.first or now, earlier.put_as or earlier.jid)
-				if item.given.replace == 'due' then
-					local stays = earlier.turn and item.given.share and item.queue == earlier.queue and lib.finite(item.priority, 0) == lib.finite(earlier.priority, 0)
-					lib.set_due(item, earlier.due or now + earlier.delay)
-					item.turn = stays and earlier.turn
-					item.score = item.turn or item.score
-				else
-					lib.set_due(item, now + item.delay)
-				end
-				earlier.left = 'replaced'
-			end
-		elseif name == 'tell_each' then
-			function lib.tell_each(jids, other, failed, ended)
-				local group, minded = lib.group_of(other), 0
-				for i = 1, #jids do
-					local minds, stored = lib.tell(jids[i], other, group, ended)
-					minded = minded + (minds and 1 or 0)
-					failed[#failed + 1] = stored and lib.has_option(stored, 'd') and jids[i] or nil
-				end
-				var.tellable = var.tellable - #jids
-				return minded
-			end
-		elseif name == 'tell_more' then
-			function lib.tell_more(jid, cursor)
-				local before = var.tellable
-				lib.forget_untold(jid)
-				if try('hget', lib.job_key(jid), 'state') == 'failed' then
-					lib.tell_all({jid}, cursor, lib.job_ended)
-				end
-				return before - var.tellable
-			end
-		elseif name == 'turn_step' then
-			function lib.turn_step(priority)
-				local _, exponent = math.frexp(math.abs(priority) + 1)
-				return 2 ^ (exponent - 45)
-			end
-		elseif name == 'turns_key' then
-			function lib.turns_key(queue, priority)
-				return prefix .. 'x:fair:' .. lib.exact(priority) .. ':' .. queue
-			end
-		elseif name == 'watch_all' then
-			function lib.watch_all(puts)
-				if puts.batches then
-					lib.grow_batches(puts.batches)
-				end
-				for jid, batch in pairs(puts.batches or var.none) do
-					if batch.stored and lib.has_option(batch.stored, 'f') then
-						lib.watch(jid, lib.job_ended, batch.members)
-					end
-				end
-				for i = 1, #puts.items do
-					if puts.items[i].watches then
-						lib.watch(puts.items[i].jid, lib.job_ended)
-					end
-				end
-			end
-		elseif name == 'write_all' then
-			function lib.write_all(puts, group, idle, tracked, known_empty)
-				local queue = group[1].queue
-				local quoted = cjson.encode(queue)
-				local details = '{"q":' .. quoted .. '}'
-				local text = lib.entry(now, '"put"', details)
-				local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-				if idle or not classic then
-					first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-				end
-				lib.place_all(puts, queue, group)
-				local heard = #group < 5 or lib.is_heard()
-				for i = 1, #group do
-					local item = group[i]
-					lib.write_job(queue, item, text)
-					if heard then
-						lib.publish('log', first .. cjson.encode(item.jid) .. last)
-					end
-					if item.old and item.old.lost then
-						lib.lock_lost(item.jid, item.old.worker)
-					end
-				end
-				lib.know_queue(queue)
-				if tracked then
-					lib.publish_each_tracked('put', lib.jids_of(group))
-				end
-				if known_empty then
-					lib.note_filled(queue, true)
-				end
-				if idle and #group == 1 and group[1].delay == 0 then
-					lib.wake_first(queue)
-				elseif idle then
-					lib.wake_several(queue, lib.soonest_of(group), #group)
-				end
-			end
-		elseif name == 'write_job' then
-			function lib.write_job(queue, item, text)
-				local key, retries, tags = item.key, item.retries or '5', '[]'
-				lib.record(key, text)
-				if item.tags and #item.tags > 0 then
-					lib.add_tags(item.jid, item.tags, 1)
-					tags = cjson.encode(item.tags)
-				end
-				call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
-				if item.waits then
-					lib.keep_delay(key, item.delay, item.checked)
-				end
+				ended = ended + 1
 			end
 		end
+		lib.each_slice(try, 'zadd', prefix .. 'x:until', entries)
+		lib.end_lives(math.min(2 * ended, 100))
+	end
+elseif name == 'expire_lock' then
+	function lib.expire_lock(queue, jid, settings)
+		local job = try('hmget', lib.job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts')
+		local worker, grace = job[1] or '', settings.grace
+		local ends = job[2] and lib.finite(try('zscore', lib.queue_key(queue, 'locks'), jid))
+		local warned = lib.in_grace(job[2], job[11], ends)
+		if not job[1] and not job[6] then
+			call('zrem', lib.queue_key(queue, 'locks'), jid)
+			return nil
+		end
+		lib.adopt_history(jid, job[4])
+		if job[9] and lib.is_over(jid, job[9], 'running') and lib.drop_expired(jid, 'running') then
+			return nil
+		end
+		try('zrem', lib.worker_key(worker), jid)
+		local sudden = grace <= 0 or not warned and lib.is_sudden(job[2], job[9])
+		if sudden or not warned then
+			lib.warn(queue, jid, worker, grace, settings.cap)
+		end
+		if sudden or warned then
+			return lib.give_again(queue, jid, job, worker, settings)
+		end
+	end
+elseif name == 'history_cap' then
+	function lib.history_cap(text)
+		return lib.finite(text, 100)
+	end
+elseif name == 'is_last_put' then
+	function lib.is_last_put(jid, at)
+		local entries = try('lrange', lib.job_key(jid) .. '-history', 0, -1)
+		for i = #entries, 1, -1 do
+			local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+			if when then
+				return tonumber(when) <= lib.finite(at, 0)
+			end
+		end
+		return true
+	end
+elseif name == 'keep_record' then
+	function lib.keep_record(jid, stored, state, forgotten)
+		if state ~= 'failed' then
+			lib.note_life(jid)
+		elseif forgotten and lib.delete_failed(jid, true) == 'kept' then
+			lib.note_life(jid, now)
+		elseif not forgotten and lib.has_option(stored, 'K') then
+			local _, values = lib.split_options(stored)
+			lib.note_life(jid, lib.end_in_state(values, state, now))
+		end
+	end
+elseif name == 'keep_result' then
+	function lib.keep_result(key, state)
+		local job = call('hmget', key, 'time', 'x:result', 'x:o')
+		local belongs, stored = lib.result_field(state, job[1], ''), job[2] or ''
+		local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+		if result and string.sub(stored, 1, #belongs) ~= belongs then
+			call('hset', key, 'x:result', belongs .. result)
+		end
+		local left = lib.without_letter(job[3], 'r')
+		if left == '' then
+			call('hdel', key, 'x:o')
 		else
-		if name == 'add_result' then
-			function lib.add_result(item, fields)
-				fields[#fields + 1] = 'x:result'
-				fields[#fields + 1] = item.ended
-			end
-		elseif name == 'admit_each' then
-			function lib.admit_each(jids, count, jobs, settings, run)
-				for i = 1, count do
-					local stored = jobs[i][9]
-					if stored and lib.has_option(stored, 'c') and not lib.may_start(jids[i], jobs[i], settings, run) then
-						return i - 1
-					end
-				end
-				return count
-			end
-		elseif name == 'before_key' then
-			function lib.before_key(name)
-				return prefix .. 'x:before:' .. name
-			end
-		elseif name == 'bring_more' then
-			function lib.bring_more(queue, settings, limit)
-				settings.places = false
-				if not lib.is_due(queue, 'scheduled') then
-					return false
-				end
-				lib.bring_due(queue, false, true, limit)
-				return call('exists', lib.queue_key(queue, 'work')) == 1
-			end
-		elseif name == 'buckets_of' then
-			function lib.buckets_of(key)
-				local buckets, fields = {}, try('hkeys', key)
-				for i = 1, #fields do
-					if string.find(fields[i], '^[smhd]%-?%d+$') then
-						buckets[#buckets + 1] = fields[i]
-					end
-				end
-				return buckets, #fields > 0
-			end
-		elseif name == 'cancel_job' then
-			function lib.cancel_job(jid, job, how, count)
-				local key = lib.job_key(jid)
-				local state, queue, failure, worker = job[1], job[2], job[3], job[4]
-				if state == 'complete' then
-					return
-				end
-				local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
-				lib.publish('log', message)
-				if worker and worker ~= '' then
-					try('zrem', lib.worker_key(worker), jid)
-					lib.publish('w:' .. worker, message)
-				end
-				if queue then
-					lib.leave_queue(queue, jid)
-				end
-				if state == 'running' and queue then
-					lib.wake_for_slot(queue)
-				end
-				for _, other in ipairs(job.dependencies) do
-					try('srem', lib.job_key(other) .. '-dependents', jid)
-				end
-				if state == 'failed' then
-					lib.forget_failure(jid, queue, failure, count)
-				end
-				lib.remove_tags(jid, lib.names_of(job[5]), 1)
-				call('del', key, key .. '-history', key .. '-dependencies')
-				lib.publish_tracked('canceled', jid)
-				if job[6] then
-					lib.job_ended(jid, job[6], how or 'canceled')
-					if lib.has_option(job[6], 'g') and state == 'waiting' and queue then
-						lib.leave_turns(queue, job[7])
-					end
-				end
-			end
-		elseif name == 'changes_of' then
-			function lib.changes_of(items)
-				local changes = {}
-				local function note(jid, other, waits)
-					changes[other] = changes[other] or {}
-					changes[other][jid] = waits
-				end
-				for _, item in ipairs(items) do
-					for _, other in ipairs(item.old and item.old.ended or var.none) do
-						note(item.jid, other, false)
-					end
-					for _, other in ipairs(item.others) do
-						note(item.jid, other, true)
-					end
-					if item.given.batch then
-						note(item.given.batch, item.jid, true)
-					end
-				end
-				return changes
-			end
-		elseif name == 'clear_list' then
-			function lib.clear_list(seconds)
-				local filed, deleted = prefix .. 'failed-jobs-list', 0
-				local old = try('zrangebyscore', filed, '-inf', lib.exact(now - seconds), 'LIMIT', 0, 100)
-				for i = 1, #old do
-					local outcome = lib.delete_failed(old[i])
-					if outcome == 'kept' then
-						call('zadd', filed, stamp, old[i])
-					else
-						call('zrem', filed, old[i])
-						deleted = deleted + (outcome == 'deleted' and 1 or 0)
-					end
-				end
-				return deleted
-			end
-		elseif name == 'count_from' then
-			function lib.count_from(group, failure, length)
-				local middle = lib.failed_at(prefix .. 'f:' .. group, math.floor(length / 2))
-				return lib.finite(failure.when, 0) < middle and -1 or 1
-			end
-		elseif name == 'delete_job' then
-			function lib.delete_job(jid)
-				local key = lib.job_key(jid)
-				local job = try('hmget', key, 'state', 'tags')
-				if job[1] ~= 'complete' then
-					return
-				end
-				lib.remove_tags(jid, lib.names_of(job[2]), 1)
-				call('del', key, key .. '-history', key .. '-dependencies')
-			end
-		elseif name == 'difference' then
-			function lib.difference(list, other, first)
-				local gone, kept = {}, {}
-				for i = first, #other do
-					gone[other[i]] = true
-				end
-				for i = 1, #list do
-					if not gone[list[i]] then
-						kept[#kept + 1] = list[i]
-					end
-				end
-				return kept
-			end
-		elseif name == 'drop_slots' then
-			function lib.drop_slots(jid, stored, most)
-				for _, limit in ipairs(lib.limits_named(stored, most)) do
-					if try('zrem', lib.limit_key(limit.name, 'held'), jid) == 1 then
-						limit.room, limit.look = limit.room + 1, true
-					end
-				end
-			end
-		elseif name == 'due_member' then
-			function lib.due_member(jid, queue, state)
-				local due
-				if state == 'depends' then
-					local job = try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed')
-					due = not job[2] and job[1]
-				else
-					due = queue and try('zscore', lib.queue_key(queue, 'scheduled'), jid)
-				end
-				due = lib.finite(type(due) == 'string' and due, 0)
-				return due > 0 and ',"due":' .. lib.exact(due) or ''
-			end
-		elseif name == 'each_queue' then
-			function lib.each_queue(area, cursor, count, visit)
-				local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
-				for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
-					if letter == '' or letter == part[1] then
-						local list = lib.queues_of(part[2])
-						local offset = lib.after_cursor(area, list, place)
-						local some, scores = lib.read_list(list, offset, count)
-						for i = 1, #some do
-							count = count - 1
-							if visit(some[i]) or count == 0 then
-								return part[1] .. lib.cursor_at(list, offset + i - 1, some[i], scores[i])
-							end
-						end
-						letter, place = '', ''
-					end
-				end
-				return ''
-			end
-		elseif name == 'each_slice' then
-			function lib.each_slice(run, operation, key, list)
-				for from = 1, #list, 1000 do
-					run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-				end
-			end
-		elseif name == 'expire_job' then
-			function lib.expire_job(jid, job)
-				local key, state = lib.job_key(jid), job[1]
-				if try('exists', key .. '-dependents') == 1 then
-					if state == 'failed' then
-						return false
-					end
-					return lib.fail_expired(jid, job)
-				end
-				job.dependencies = try('smembers', key .. '-dependencies')
-				lib.cancel_job(jid, job, 'expired')
-				return true
-			end
-		elseif name == 'fair_score' then
-			function lib.fair_score(queue, priority, stored, known)
-				known.shares, known.turns = known.shares or {}, known.turns or {}
-				local share = known.shares[stored] or {lib.fair_share(stored)}
-				local tenant, weight = share[1], share[2]
-				known.shares[stored], priority = share, lib.finite(priority, 0)
-				if not tenant or math.abs(priority) > 10000 then
-					return
-				end
-				local all = known.turns[queue] or {}
-				local turns = all[priority] or lib.read_turns(queue, priority)
-				if not turns then
-					return
-				elseif known.later and not all[priority] then
-					known.later[#known.later + 1] = turns
-				end
-				known.turns[queue], all[priority] = all, turns
-				local last = turns.ends[tenant] or turns.waits and lib.finite(try('zscore', turns.key, tenant), 0) or 0
-				local turn = math.min(math.max(turns.first, last), 0.49)
-				turns.ends[tenant] = turn + turns.step / weight
-				if not known.later then
-					lib.write_turns(turns)
-					turns.ends = {}
-				end
-				return lib.exact(priority - 0.5 - turn)
-			end
-		elseif name == 'fair_share' then
-			function lib.fair_share(text)
-				local _, values = lib.split_options(text)
-				local share = values.g
-				if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-					return share.t, math.min(math.max(lib.finite(share.w, 1), 0.01), 100)
-				end
-			end
-		elseif name == 'first_line' then
-			function lib.first_line(message)
-				local line = string.match(message, '^%s*([^\013\010]*)')
-				local next_byte = string.byte(line, 200 + 1)
-				line = string.sub(line, 1, 200)
-				if next_byte and next_byte >= 128 and next_byte < 192 then
-					line = string.gsub(line, '[\192-\255][\128-\191]*$', '')
-				end
-				return line
-			end
-		elseif name == 'first_turn' then
-			function lib.first_turn(queue, priority)
-				local first = try('zrevrangebyscore', lib.queue_key(queue, 'work'), lib.exact(priority - 0.5), '(' .. lib.exact(priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
-				local score = lib.finite(first[2])
-				return score and math.max(priority - 0.5 - score, 0), first.err
-			end
-		elseif name == 'give_again' then
-			function lib.give_again(queue, jid, job, worker, settings)
-				local remaining = math.floor(lib.finite(job[3], 0)) - 1
-				local delay
-				if remaining >= 0 and (job[7] or settings.initial_delay) then
-					delay = lib.backoff_delay(job[7], job[8], remaining, settings)
-				end
-				call('hset', lib.job_key(jid), 'remaining', remaining, 'x:attempts', lib.with_attempt(job[12], 'lost', job[10], {ended = lib.finite(job[11], now) < now and job[11], worker = worker, queue = queue, delay = delay}))
-				call('hdel', lib.job_key(jid), 'grace')
-				if remaining < 0 then
-					lib.fail_lost(queue, jid, worker, job[5], job[9], settings)
-					return nil
-				end
-				if job[9] and lib.is_over(jid, job[9], 'waiting') and lib.drop_expired(jid, 'waiting') then
-					return nil
-				end
-				if delay then
-					lib.put_off(queue, jid, delay)
-				elseif not (job[9] and lib.has_option(job[9], 'q') and lib.put_back(queue, jid, job[9])) then
-					return jid
-				end
-				lib.stop_limited(jid, job[9])
-			end
-		elseif name == 'has_option' then
-			function lib.has_option(text, letter)
-				return string.find(text, '^%a*' .. letter) ~= nil
-			end
-		elseif name == 'heal_limit' then
-			function lib.heal_limit(limit)
-				local held = lib.limit_key(limit.name, 'held')
-				limit.healed = true
-				local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
-				for i = 1, #ended do
-					local ends = lib.slot_ends(ended[i])
-					if ends and ends > now then
-						try('zadd', held, lib.slot_end(ends), ended[i])
-					elseif try('zrem', held, ended[i]) == 1 then
-						limit.room = limit.room + 1
-					end
-				end
-			end
-		elseif name == 'is_claimed' then
-			function lib.is_claimed(queue, due, worker)
-				local held = try('get', lib.due_key(queue))
-				if type(held) ~= 'string' then
-					return false
-				end
-				local until_then, holder = string.match(held, '^(%S+) (.*)$')
-				local at = tonumber(until_then)
-				return at and holder ~= worker and at > now and at <= due and try('sismember', lib.idle_key(), holder) == 1
-			end
-		elseif name == 'is_tracked' then
-			function lib.is_tracked(jid)
-				return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
-			end
-		elseif name == 'keep_claim' then
-			function lib.keep_claim(item, claims)
-				local key = item.claim.k
-				if claims[key] then
-					item.claim = nil
-				else
-					claims[key] = item
-				end
-			end
-		elseif name == 'keep_delay' then
-			function lib.keep_delay(key, delay, means_none)
-				if delay > 0 then
-					call('hset', key, 'scheduled', lib.exact(now + delay))
-					call('hdel', key, 'x:undelayed')
-				elseif means_none and call('hexists', key, 'scheduled') == 1 then
-					call('hset', key, 'x:undelayed', '1')
-				end
-			end
-		elseif name == 'know_queue' then
-			function lib.know_queue(queue)
-				local queues = prefix .. 'queues'
-				if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-					try('zrem', prefix .. 'x:queues', queue)
-					lib.publish_queue(queue)
-				end
-			end
-		elseif name == 'leave_rest' then
-			function lib.leave_rest(jid, dependents)
-				local key = lib.rest_key(jid)
-				if type(try('get', key)) == 'string' then
-					lib.forget_untold(jid)
-				end
-				if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
-					return false
-				elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
-					call('zrem', prefix .. 'x:rest', jid)
-					return false
-				end
-				return true
-			end
-		elseif name == 'left_until' then
-			function lib.left_until(area, letter, ends)
-				if ends <= now then
-					lib.reject(area, lib.lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
-				end
-				return ends - now
-			end
-		elseif name == 'letters_of' then
-			function lib.letters_of(text)
-				local letters = string.match(text, '^%a+') or ''
-				var.met_letters = var.met_letters or {}
-				local found = var.met_letters[letters]
-				if not found then
-					found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
-					for letter in string.gmatch(letters, '%a') do
-						found[letter] = true
-					end
-					var.met_letters[letters] = found
-				end
-				return found
-			end
-		elseif name == 'listed_key' then
-			function lib.listed_key(name)
-				return prefix .. 'x:listed:' .. name
-			end
-		elseif name == 'move_stage' then
-			function lib.move_stage(key, stage)
-				local popped, failed, done = lib.finite(stage.popped), lib.finite(stage.failed), lib.finite(stage.done)
-				local queue = cjson.encode({q = lib.string_or_nil(stage.q)})
-				try('rpush', key, lib.entry(lib.finite(stage.put, 0), '"put"', queue))
-				if popped then
-					local worker = cjson.encode({worker = lib.string_or_nil(stage.worker)})
-					try('rpush', key, lib.entry(popped, '"popped"', worker))
-				end
-				if failed then
-					try('rpush', key, lib.entry(failed, '"failed"'))
-				end
-				if done then
-					try('rpush', key, lib.entry(done, '"done"'))
-				end
-			end
-		elseif name == 'must_write' then
-			function lib.must_write()
-				call('del', prefix .. 'x:none')
-			end
-		elseif name == 'next_child' then
-			function lib.next_child(parent, count)
-				local taken = 0
-				repeat
-					count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
-					local child = parent .. '-' .. string.format('%.0f', count)
-					taken = taken + 1
-				until call('exists', lib.job_key(child)) == 0
-				return count
-			end
-		elseif name == 'noted_time' then
-			function lib.noted_time(text)
-				local time = lib.finite(text)
-				return time and time <= now + 1 and time or nil
-			end
-		elseif name == 'past_score' then
-			function lib.past_score(item)
-				local stored = item.options or item.given.o
-				if not stored or lib.own_place(stored) ~= 'place' then
-					return nil
-				end
-				item.more = item.more or {}
-				item.more[#item.more + 1] = 'time'
-				item.more[#item.more + 1] = lib.exact(item.at)
-				return lib.work_score(item.at, item.priority)
-			end
-		elseif name == 'rate_opens' then
-			function lib.rate_opens(limit)
-				local place = limit.rate - limit.started - 1
-				if place < 0 then
-					return now + limit.per
-				elseif not limit.from or place < limit.from then
-					limit.from = math.max(place - limit.most + 1, 0)
-					limit.times = try('lrange', limit.list, limit.from, place)
-				end
-				local time = lib.noted_time(limit.times[place - limit.from + 1])
-				local opens = time and time + limit.per
-				return opens and opens > now and opens or nil
-			end
-		elseif name == 'read_batch' then
-			function lib.read_batch(area, jid)
-				local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
-				if job[1] ~= 'depends' then
-					lib.raise(area, lib.not_depending(jid, job[1]))
-				elseif not lib.is_batch(job[2]) then
-					lib.raise(area, lib.no_batch(jid))
-				end
-				return job[2]
-			end
-		elseif name == 'read_claim' then
-			function lib.read_claim(area, text)
-				local claim = lib.claim_of(text)
-				if not claim or claim.m == 'for' and lib.finite(claim.d, 0) <= 0 then
-					lib.reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
-				end
-				return claim
-			end
-		elseif name == 'read_limit' then
-			function lib.read_limit(name, most)
-				local family = string.match(name, '^([^/]+)/.') or name
-				local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-				local max, rate, per = lib.parse_limit(stored[1] or stored[3])
-				local hold = lib.finite(stored[2], 0)
-				local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {}}
-				if max > 0 then
-					limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
-				end
-				return limit
-			end
-		elseif name == 'read_share' then
-			function lib.read_share(area, text)
-				if not lib.has_option(text, 'g') then
-					return false
-				elseif not lib.fair_share(text) then
-					lib.reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
-				end
-				return text
-			end
-		elseif name == 'read_turns' then
-			function lib.read_turns(queue, priority)
-				local key, waits = lib.turns_key(queue, priority), true
-				local first, damaged = lib.first_turn(queue, priority)
-				if damaged then
-					return nil
-				elseif not first then
-					first, waits = 0, false
-				end
-				return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
-			end
-		elseif name == 'remembered' then
-			function lib.remembered(items)
-				local kept = {}
-				for i = 1, #items do
-					if not items[i].forgotten then
-						kept[#kept + 1] = items[i]
-					end
-				end
-				return kept
-			end
-		elseif name == 'remove_tag' then
-			function lib.remove_tag(jid, tag)
-				if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-					if lib.finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-						call('zrem', prefix .. 'tags', tag)
-					end
-				end
-			end
-		elseif name == 'renew_life' then
-			function lib.renew_life(jid)
-				local text = lib.renew_lifetimes(call('hget', lib.job_key(jid), 'x:o'))
-				call('hset', lib.job_key(jid), 'x:o', text)
-				local _, values = lib.split_options(text)
-				lib.note_life(jid, lib.end_in_state(values, 'waiting'))
-			end
-		elseif name == 'score_text' then
-			function lib.score_text()
-				if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-					return '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-				end
-			end
-		elseif name == 'set_beside' then
-			function lib.set_beside(job)
-				local data = job[6]
-				if type(data) ~= 'string' or #data < 4096 then
-					return ''
-				end
-				var.large = var.large or {}
-				var.large[#var.large + 1] = data
-				var.large_bytes, job[6] = var.large_bytes + #data, ''
-				return ',"beside":' .. #var.large
-			end
-		elseif name == 'soonest_of' then
-			function lib.soonest_of(group)
-				local delay = math.huge
-				for i = 1, #group do
-					delay = math.min(delay, group[i].delay)
-				end
-				return delay
-			end
-		elseif name == 'try_parked' then
-			function lib.try_parked(jid, queue)
-				local job = try('hmget', lib.job_key(jid), 'state', 'time', 'x:parked')
-				local name, scheduled = lib.parked_by(job[1], job[2], job[3]), lib.queue_key(queue, 'scheduled')
-				if not name then
-					return false
-				end
-				local due = try('zscore', scheduled, jid)
-				return lib.limit_freed(name) > 0 or try('zscore', scheduled, jid) ~= due
-			end
-		elseif name == 'unique_key' then
-			function lib.unique_key(name)
-				return prefix .. 'x:unique:' .. name
-			end
-		elseif name == 'wake_first' then
-			function lib.wake_first(queue)
-				local name = try('zrange', lib.waiting_key(queue), '0', '0')[1]
-				if not name then
-					return
-				end
-				local woken = string.byte(name) ~= 1 and try('srem', lib.idle_key(), name) == 1 and lib.publish('x:wake:' .. name, queue)
-				if woken == 0 or type(woken) ~= 'number' then
-					lib.wake(queue)
-				end
-			end
-		elseif name == 'why_closed' then
-			function lib.why_closed(queue, n)
-				if try('sismember', prefix .. 'paused_queues', queue) == 1 then
-					return 'paused'
-				end
-				local most = try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate')
-				local running = lib.finite(most[1], 0) > 0 and lib.finite(try('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf'))
-				if running and running + n >= lib.finite(most[1]) then
-					return 'full'
-				end
-				local rate = lib.read_max_rate(queue, most[2], 1)
-				if rate then
-					rate.started = n
-				end
-				return rate and lib.rate_opens(rate) and 'full' or nil
-			end
-		elseif name == 'with_large' then
-			function lib.with_large(text, rest)
-				if not var.large and rest == '' then
-					return text
-				end
-				return {text, rest, unpack(var.large or var.none)}
-			end
-		elseif name == 'with_value' then
-			function lib.with_value(text, letter, value)
-				local letters, values = lib.split_options(lib.with_letter(text, letter))
-				values[letter] = value
-				return lib.join_options(letters, values)
-			end
-		elseif name == 'work_score' then
-			function lib.work_score(at, priority)
-				return lib.finite(priority, 0) - at / 10000000000
-			end
-		elseif name == 'worker_key' then
-			function lib.worker_key(worker)
-				return prefix .. 'w:' .. worker .. ':jobs'
-			end
+			call('hset', key, 'x:o', left)
 		end
-		end
-		end
-		end
-		end
+	end
+elseif name == 'kept_before' then
+	function lib.kept_before(name, stored)
+		local claim = lib.claim_of(stored)
+		local other
+		if claim and claim.k == name then
+			other = claim.a
 		else
-		if length < 15 then
-		if length < 13 then
-		if length < 12 then
-		if name == 'add_failure' then
-			function lib.add_failure(jid, group)
-				local reply = try('lpush', prefix .. 'f:' .. group, jid)
-				if type(reply) == 'table' then
-					lib.must_write()
-					reply = try('lpush', prefix .. 'f:' .. group, jid)
-				end
-				if type(reply) == 'table' then
-					return reply
-				end
-				try('sadd', prefix .. 'failures', group)
+			other = try('get', lib.before_key(name))
+		end
+		if type(other) == 'string' then
+			local jid, state, theirs = lib.kept_by(name, other)
+			return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+		end
+	end
+elseif name == 'leave_group' then
+	function lib.leave_group(jid, failure, count)
+		local group = failure.group
+		if type(group) == 'string' and not var.left_groups[jid] then
+			local key = prefix .. 'f:' .. group
+			count = count or var.near_end[jid] and -1
+			local length = count and 0 or lib.finite(try('llen', key), 0)
+			if length >= 10000 then
+				count = lib.count_from(group, failure, length)
 			end
-		elseif name == 'admit_alike' then
-			function lib.admit_alike(count, jobs, most)
-				local text, found = jobs[1][9], nil
-				local alike = text ~= false
-				for i = 1, count do
-					alike = alike and jobs[i][9] == text and jobs[i][1]
-				end
-				if alike then
-					found = lib.limits_named(text, most)
-				end
-				for i = 1, alike and #found or 0 do
-					local limit = found[i]
-					if limit.hold or limit.room < count or limit.rate > 0 and not lib.rate_allows(limit, count) then
-						alike = false
-					end
-				end
-				for i = 1, alike and #found or 0 do
-					found[i].started, found[i].room = found[i].started + count, found[i].room - count
-				end
-				return alike and found or nil
+			try('lrem', key, count or 0, jid)
+			lib.drop_empty_group(group)
+		end
+	end
+elseif name == 'leave_queue' then
+	function lib.leave_queue(queue, jid)
+		try('zrem', lib.queue_key(queue, 'work'), jid)
+		try('zrem', lib.queue_key(queue, 'locks'), jid)
+		try('zrem', lib.queue_key(queue, 'scheduled'), jid)
+		try('zrem', lib.queue_key(queue, 'depends'), jid)
+	end
+elseif name == 'leave_turns' then
+	function lib.leave_turns(queue, priority)
+		priority = lib.finite(priority, 0)
+		local first, damaged = lib.first_turn(queue, priority)
+		local key = lib.turns_key(queue, priority)
+		if first then
+			try('expire', key, 604800)
+		elseif not damaged then
+			try('unlink', key)
+		end
+	end
+elseif name == 'limit_freed' then
+	function lib.limit_freed(name)
+		if try('exists', lib.limit_key(name, 'wait')) == 1 then
+			return lib.return_parked(lib.read_limit(name, 1))
+		end
+		return 0
+	end
+elseif name == 'limit_opens' then
+	function lib.limit_opens(limit, jid)
+		local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit)
+		if opens then
+			return opens
+		elseif limit.room <= 0 and not limit.healed then
+			lib.heal_limit(limit)
+		end
+		if limit.room > 0 then
+			return
+		end
+		local held = lib.limit_key(limit.name, 'held')
+		if jid and type(try('zscore', held, jid)) == 'string' then
+			return
+		end
+		limit.ends = limit.ends or lib.finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+		return math.max(limit.ends, now + 1)
+	end
+elseif name == 'mark_result' then
+	function lib.mark_result(key)
+		call('hset', key, 'x:o', lib.with_letter(call('hget', key, 'x:o'), 'r'))
+	end
+elseif name == 'more_fields' then
+	function lib.more_fields(backoff, text)
+		local more = {}
+		if backoff then
+			more[1], more[2] = 'backoff', backoff
+		end
+		if text and text ~= '' then
+			more[#more + 1] = 'x:o'
+			more[#more + 1] = text
+		end
+		return more
+	end
+elseif name == 'move_parked' then
+	function lib.move_parked(jid, parked, score)
+		local name = string.match(parked, '^%S* (.+)$')
+		if name and try('zadd', lib.limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
+			lib.limit_freed(name)
+		end
+	end
+elseif name == 'named_twice' then
+	function lib.named_twice(jid)
+		return lib.new_problem('invalid', jid, 'is named twice')
+	end
+elseif name == 'new_problem' then
+	function lib.new_problem(code, jid, text)
+		return {code = code, jid = jid, text = text}
+	end
+elseif name == 'not_running' then
+	function lib.not_running(area, jid, state)
+		if not state then
+			return lib.no_job(jid)
+		end
+		local text = 'not currently running: ' .. state
+		local bare = area == 'Fail' or area == 'Heartbeat'
+		return lib.new_problem('not_running', jid, bare and lib.is(text) or 'is ' .. text)
+	end
+elseif name == 'note_filled' then
+	function lib.note_filled(queue, known)
+		var.has_filled = true
+		if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
+			call('expire', prefix .. 'x:filled', 1)
+		end
+	end
+elseif name == 'note_starts' then
+	function lib.note_starts(limit, n)
+		local times = {}
+		for i = 1, n do
+			times[i] = stamp
+		end
+		if n > 0 then
+			try('lpush', limit.list, unpack(times))
+			try('ltrim', limit.list, 0, limit.rate - 1)
+			try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
+		end
+		limit.started, limit.from = 0, nil
+	end
+elseif name == 'number_json' then
+	function lib.number_json(n)
+		return string.format('%.17g', n)
+	end
+elseif name == 'parse_limit' then
+	function lib.parse_limit(text)
+		local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+		max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
+		return max, per > 0 and rate or 0, per
+	end
+elseif name == 'popped_json' then
+	function lib.popped_json(jid, job, tracked, worker, expires, more)
+		job[10], job[11] = job[10] or false, job[11] or false
+		job[12], job[13] = false, jid
+		job[14], job[15], job[16] = 'running', worker, expires
+		local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
+		return lib.job_json(job, tracked, more, newest)
+	end
+elseif name == 'priority_of' then
+	function lib.priority_of(jid)
+		local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
+		if job[1] then
+			return job[1], job[2]
+		end
+		return not job.err and call('exists', lib.job_key(jid)) == 1 and '0', job[2]
+	end
+elseif name == 'publish_end' then
+	function lib.publish_end(jid, state, forgotten)
+		local message = (state == 'complete' or state == 'failed') and lib.read_end(try, jid)
+		if not message then
+			message = '{"state":"canceled","cause":"' .. state .. '"}'
+		elseif #message > 65536 and not forgotten then
+			message = '{"state":"' .. state .. '","more":true}'
+		end
+		lib.publish('x:done:' .. jid, message)
+	end
+elseif name == 'rate_allows' then
+	function lib.rate_allows(limit, n)
+		local place = limit.rate - limit.started - n
+		local time = place >= 0 and lib.noted_time(try('lrange', limit.list, place, place)[1])
+		return place >= 0 and not (time and time + limit.per > now)
+	end
+elseif name == 'read_before' then
+	function lib.read_before(puts, item, before, claims, fresh, unheld)
+		if not fresh and call('exists', item.key) == 1 then
+			local new = item.checked == 'new' or item.given.replace
+			local condition = new and 'new' or item.given['if']
+			if before[item.jid] then
+				lib.raise('Put', lib.named_twice(item.jid))
 			end
-		elseif name == 'change_tags' then
-			function lib.change_tags(jid, stored, adds, list, first)
-				local tags = lib.names_of(stored)
-				if adds then
-					local known = #tags
-					tags = lib.union(tags, list, first)
-					lib.add_tags(jid, tags, known + 1)
-				else
-					tags = lib.difference(tags, list, first)
-					lib.remove_tags(jid, list, first)
+			local found = condition and call('hmget', item.key, 'state', 'x:o') or var.none
+			if condition and lib.is_left_alone(condition, found[1]) and (new or not lib.is_gone(item.jid, found)) then
+				item.left = found[1] or ''
+				if new and item.given.claim then
+					claims[item.given.claim.k] = item
 				end
-				return lib.array(tags)
+				return
 			end
-		elseif name == 'claim_again' then
-			function lib.claim_again(jid, stored)
-				local claim = lib.claim_of(stored)
-				if not claim or claim.m == 'for' then
-					return
-				end
-				local _, noted = lib.stored_claim(claim.k)
-				if noted == jid or (lib.holder_of(claim.k) or jid) == jid then
-					return claim
-				end
+			lib.read_old(puts, item)
+		end
+		if item.given.claim then
+			lib.read_holder(item, before, claims, unheld)
+			if item.left then
+				return
 			end
-		elseif name == 'clear_group' then
-			function lib.clear_group(group, keep, limit)
-				local key, deleted = prefix .. 'f:' .. group, 0
-				local last = try('lrange', key, -limit, -1)
-				local excess = keep.count >= 0 and lib.finite(try('llen', key), 0) - keep.count or 0
-				for i = #last, 1, -1 do
-					local failure = lib.list_of(try('hget', lib.job_key(last[i]), 'failure'))
-					local is_old = keep.seconds >= 0 and lib.finite(failure.when, now) + 1 <= now - keep.seconds
-					if excess <= 0 and not is_old then
-						return deleted
-					end
-					local outcome = lib.delete_failed(last[i])
-					if outcome == 'deleted' then
-						lib.unfile_failures({last[i]})
-					elseif outcome == 'moved' then
-						lib.leave_group(last[i], {group = group}, -1)
-					end
-					excess = excess - (outcome == 'kept' and 0 or 1)
-					deleted = deleted + (outcome == 'deleted' and 1 or 0)
-				end
-				return deleted
+		elseif item.claim then
+			lib.keep_claim(item, claims)
+		end
+		if #item.depends == 0 then
+			item.others = item.others or var.none
+		elseif not item.others then
+			local others, problem = lib.needed(item.jid, item.depends, 1, before, item.given.strict)
+			if problem then
+				lib.raise('Put', problem)
 			end
-		elseif name == 'end_of_life' then
-			function lib.end_of_life(jid, stored, state, since)
-				local _, values = lib.split_options(stored)
-				local ends = lib.end_in_state(values, state, since)
-				if ends and ends <= now and (values.s or values.t) and not lib.is_last_put(jid, values.put) then
-					values.s, values.t = nil, nil
-					ends = lib.end_in_state(values, state, since)
-				end
-				return ends
+			item.others, item.waits = others, item.waits or #others > 0
+		end
+		if item.waits then
+			item.watches = item.watches or item.given.watches
+			puts.watching = puts.watching or item.watches
+		elseif item.watches then
+			item.watches = false
+		end
+	end
+elseif name == 'read_failed' then
+	function lib.read_failed(jid, queue)
+		local job = try('hmget', lib.job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state')
+		if job[1] then
+			return {jid = jid, from = job[1], to = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
+		end
+	end
+elseif name == 'read_holder' then
+	function lib.read_holder(item, before, claims, unheld)
+		local given = item.given
+		local claim, earlier, holder, state, held = given.claim, claims[given.claim.k], nil, nil, nil
+		if not unheld then
+			holder, state, held = lib.holder_of(claim.k)
+		end
+		local known = given.replace and lib.known_as(item, earlier, holder, held)
+		if earlier and not earlier.left then
+			holder, held = earlier.jid, earlier.given.claim or earlier.claim
+			state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
+		end
+		if known then
+			item.left, item.holder = 'replaced', known
+		elseif not holder or holder == item.jid then
+			item.claim = claim
+		elseif not given.replace or not held or held.m == 'for' then
+			item.left, item.holder = state, holder
+		elseif earlier then
+			lib.take_over(item, earlier)
+		elseif state == 'running' then
+			lib.follow(item, holder)
+		else
+			if before[holder] then
+				lib.raise('Put', lib.named_twice(holder))
 			end
-		elseif name == 'enter_lives' then
-			function lib.enter_lives(items)
-				local entries, ended = {}, 0
-				local before, ends
-				for i = 1, #items do
-					local item = items[i]
-					local text = item.text or item.given and item.given.o
-					if text and lib.has_lifetime(text) then
-						if text ~= before then
-							local _, values = lib.split_options(text)
-							ends, before = lib.end_in_state(values, 'waiting'), text
-							ends = ends and lib.exact(ends)
-						end
-						if ends then
-							entries[#entries + 1], entries[#entries + 2] = ends, item.jid
-						end
-						ended = ended + 1
-					end
-				end
-				lib.each_slice(try, 'zadd', prefix .. 'x:until', entries)
-				lib.end_lives(math.min(2 * ended, 100))
+			lib.replace_job(item, holder, held)
+		end
+		if known or not item.left then
+			claims[claim.k] = item
+		end
+		if item.replaces or item.follows then
+			item.more = lib.more_fields(given.backoff, item.options)
+		end
+	end
+elseif name == 'read_limits' then
+	function lib.read_limits(area, text)
+		if not lib.has_option(text, 'c') then
+			return
+		end
+		local _, values = lib.split_options(text)
+		local found = lib.limits_of(text)
+		for i = 1, #found do
+			lib.check_limit_name(area, found[i])
+		end
+		if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
+			lib.reject(area, 'Arg "o" does not have 1 to ' .. 8 .. ' limits: ' .. string.sub(text, 1, 200))
+		end
+	end
+elseif name == 'read_policy' then
+	function lib.read_policy(area, text)
+		if not text or not lib.has_option(text, 'f') then
+			return false
+		end
+		local _, values = lib.split_options(text)
+		local policy = type(values.f) == 'table' and values.f['do']
+		if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
+			lib.reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
+		end
+		return true
+	end
+elseif name == 'read_scores' then
+	function lib.read_scores(queue, jids, count, jobs, settings, run)
+		local refused = {}
+		for i = 1, count do
+			local job = jobs[i]
+			if job.refused then
+				job.score = settings.score or lib.exact(lib.finite(job[3], 0))
+				refused[#refused + 1] = i
 			end
-		elseif name == 'expire_lock' then
-			function lib.expire_lock(queue, jid, settings)
-				local job = try('hmget', lib.job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts')
-				local worker, grace = job[1] or '', settings.grace
-				local ends = job[2] and lib.finite(try('zscore', lib.queue_key(queue, 'locks'), jid))
-				local warned = lib.in_grace(job[2], job[11], ends)
-				if not job[1] and not job[6] then
-					call('zrem', lib.queue_key(queue, 'locks'), jid)
-					return nil
-				end
-				lib.adopt_history(jid, job[4])
-				if job[9] and lib.is_over(jid, job[9], 'running') and lib.drop_expired(jid, 'running') then
-					return nil
-				end
-				try('zrem', lib.worker_key(worker), jid)
-				local sudden = grace <= 0 or not warned and lib.is_sudden(job[2], job[9])
-				if sudden or not warned then
-					lib.warn(queue, jid, worker, grace, settings.cap)
-				end
-				if sudden or warned then
-					return lib.give_again(queue, jid, job, worker, settings)
-				end
+		end
+		if #refused == 0 then
+			return
+		end
+		if not settings.parks then
+			settings.parks = true
+			call('zcard', lib.queue_key(queue, 'scheduled'))
+		end
+		for i = 1, run and #refused or 0 do
+			jobs[refused[i]].score = call('zscore', lib.queue_key(queue, 'work'), jids[refused[i]])
+		end
+	end
+elseif name == 'remove_tags' then
+	function lib.remove_tags(jid, tags, first)
+		for i = first, #tags do
+			lib.remove_tag(jid, tags[i])
+		end
+	end
+elseif name == 'replace_job' then
+	function lib.replace_job(item, jid, held)
+		local put_as, key = item.jid, lib.job_key(jid)
+		local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
+		item.jid, item.key, item.replaces = jid, key, true
+		item.old = {tags = lib.names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5], grace = job[6], ended = var.none, limits = job[7] and lib.has_option(job[7], 'c') and job[7], priority = job[9], stored = job[7]}
+		item.tags = item.tags or var.none
+		item.waits = call('scard', key .. '-dependencies') > 0
+		item.watches = lib.has_option(job[7], 'f')
+		local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+		if last ~= job[8] then
+			first = job[8]
+		end
+		lib.set_options(item, job[7], lib.finite(first, now), put_as)
+		local due, turn = now + item.delay, false
+		if item.given.replace == 'due' and job[2] then
+			due, turn = lib.due_of(item, jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8], parked = job[12], stored = job[7]})
+		end
+		lib.set_due(item, due)
+		item.turn = turn
+		item.score = turn or item.score
+	end
+elseif name == 'scan_cursor' then
+	function lib.scan_cursor(area, cursor)
+		if cursor == '' then
+			return '0'
+		elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
+			lib.reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+		end
+		return cursor
+	end
+elseif name == 'set_options' then
+	function lib.set_options(item, old, first, jid)
+		local letters, values = lib.split_options(item.given.o)
+		local _, before = lib.split_options(old)
+		for letter in string.gmatch('bdfw', '%a') do
+			if lib.has_option(old, letter) and not lib.has_option(letters, letter) then
+				letters, values[letter] = letters .. letter, before[letter]
 			end
-		elseif name == 'history_cap' then
-			function lib.history_cap(text)
-				return lib.finite(text, 100)
+		end
+		values.u.a = type(before.u) == 'table' and before.u.a or nil
+		values.u.j, values.u.s = jid, lib.exact(first) .. ' ' .. stamp
+		item.put_as, item.first = jid, first
+		item.options = lib.join_options(letters, values)
+	end
+elseif name == 'settle_rest' then
+	function lib.settle_rest()
+		local rest, settled = prefix .. 'x:rest', 0
+		var.releasable = math.min(var.releasable, 250)
+		while var.releasable > 0 and var.tellable > 0 do
+			local jid = try('zrange', rest, 0, 0)[1]
+			if not jid then
+				return settled, false
 			end
-		elseif name == 'is_last_put' then
-			function lib.is_last_put(jid, at)
-				local entries = try('lrange', lib.job_key(jid) .. '-history', 0, -1)
-				for i = #entries, 1, -1 do
-					local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
-					if when then
-						return tonumber(when) <= lib.finite(at, 0)
-					end
-				end
-				return true
+			local cursor = try('get', lib.rest_key(jid))
+			local fails = type(cursor) == 'string'
+			settled = settled + (fails and lib.tell_more(jid, cursor) or lib.release_more(jid))
+		end
+		return settled, try('exists', rest) == 1
+	end
+elseif name == 'strict_json' then
+	function lib.strict_json(area, name, text)
+		local value = lib.json(area, name, text)
+		if lib.is_strict(text) then
+			return text
+		end
+		local ok, again = pcall(cjson.encode, value)
+		if not ok or not again then
+			lib.reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
+		end
+		return again
+	end
+elseif name == 'waiters_key' then
+	function lib.waiters_key(name)
+		return prefix .. 'x:list:' .. name
+	end
+elseif name == 'waiting_for' then
+	function lib.waiting_for(jid, changes)
+		local list, seen, at = {jid}, {[jid] = true}, 1
+		while list[at] and var.followable > 0 do
+			local stored = try('srandmember', lib.job_key(list[at]) .. '-dependents', var.followable)
+			local waiting = {}
+			for i = 1, #stored do
+				waiting[stored[i]] = true
 			end
-		elseif name == 'keep_record' then
-			function lib.keep_record(jid, stored, state, forgotten)
-				if state ~= 'failed' then
-					lib.note_life(jid)
-				elseif forgotten and lib.delete_failed(jid, true) == 'kept' then
-					lib.note_life(jid, now)
-				elseif not forgotten and lib.has_option(stored, 'K') then
-					local _, values = lib.split_options(stored)
-					lib.note_life(jid, lib.end_in_state(values, state, now))
-				end
+			for other, waits in pairs(changes[list[at]] or var.none) do
+				waiting[other] = waits
 			end
-		elseif name == 'keep_result' then
-			function lib.keep_result(key, state)
-				local job = call('hmget', key, 'time', 'x:result', 'x:o')
-				local belongs, stored = lib.result_field(state, job[1], ''), job[2] or ''
-				local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-				if result and string.sub(stored, 1, #belongs) ~= belongs then
-					call('hset', key, 'x:result', belongs .. result)
-				end
-				local left = lib.without_letter(job[3], 'r')
-				if left == '' then
-					call('hdel', key, 'x:o')
-				else
-					call('hset', key, 'x:o', left)
-				end
-			end
-		elseif name == 'kept_before' then
-			function lib.kept_before(name, stored)
-				local claim = lib.claim_of(stored)
-				local other
-				if claim and claim.k == name then
-					other = claim.a
-				else
-					other = try('get', lib.before_key(name))
-				end
-				if type(other) == 'string' then
-					local jid, state, theirs = lib.kept_by(name, other)
-					return jid and theirs.m ~= 'for' and jid or nil, state, theirs
-				end
-			end
-		elseif name == 'leave_group' then
-			function lib.leave_group(jid, failure, count)
-				local group = failure.group
-				if type(group) == 'string' and not var.left_groups[jid] then
-					local key = prefix .. 'f:' .. group
-					count = count or var.near_end[jid] and -1
-					local length = count and 0 or lib.finite(try('llen', key), 0)
-					if length >= 10000 then
-						count = lib.count_from(group, failure, length)
-					end
-					try('lrem', key, count or 0, jid)
-					lib.drop_empty_group(group)
-				end
-			end
-		elseif name == 'leave_queue' then
-			function lib.leave_queue(queue, jid)
-				try('zrem', lib.queue_key(queue, 'work'), jid)
-				try('zrem', lib.queue_key(queue, 'locks'), jid)
-				try('zrem', lib.queue_key(queue, 'scheduled'), jid)
-				try('zrem', lib.queue_key(queue, 'depends'), jid)
-			end
-		elseif name == 'leave_turns' then
-			function lib.leave_turns(queue, priority)
-				priority = lib.finite(priority, 0)
-				local first, damaged = lib.first_turn(queue, priority)
-				local key = lib.turns_key(queue, priority)
-				if first then
-					try('expire', key, 604800)
-				elseif not damaged then
-					try('unlink', key)
-				end
-			end
-		elseif name == 'limit_freed' then
-			function lib.limit_freed(name)
-				if try('exists', lib.limit_key(name, 'wait')) == 1 then
-					return lib.return_parked(lib.read_limit(name, 1))
-				end
-				return 0
-			end
-		elseif name == 'limit_opens' then
-			function lib.limit_opens(limit, jid)
-				local opens = limit.hold or limit.rate > 0 and lib.rate_opens(limit)
-				if opens then
-					return opens
-				elseif limit.room <= 0 and not limit.healed then
-					lib.heal_limit(limit)
-				end
-				if limit.room > 0 then
-					return
-				end
-				local held = lib.limit_key(limit.name, 'held')
-				if jid and type(try('zscore', held, jid)) == 'string' then
-					return
-				end
-				limit.ends = limit.ends or lib.finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
-				return math.max(limit.ends, now + 1)
-			end
-		elseif name == 'mark_result' then
-			function lib.mark_result(key)
-				call('hset', key, 'x:o', lib.with_letter(call('hget', key, 'x:o'), 'r'))
-			end
-		elseif name == 'more_fields' then
-			function lib.more_fields(backoff, text)
-				local more = {}
-				if backoff then
-					more[1], more[2] = 'backoff', backoff
-				end
-				if text and text ~= '' then
-					more[#more + 1] = 'x:o'
-					more[#more + 1] = text
-				end
-				return more
-			end
-		elseif name == 'move_parked' then
-			function lib.move_parked(jid, parked, score)
-				local name = string.match(parked, '^%S* (.+)$')
-				if name and try('zadd', lib.limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
-					lib.limit_freed(name)
-				end
-			end
-		elseif name == 'named_twice' then
-			function lib.named_twice(jid)
-				return lib.new_problem('invalid', jid, 'is named twice')
-			end
-		elseif name == 'new_problem' then
-			function lib.new_problem(code, jid, text)
-				return {code = code, jid = jid, text = text}
-			end
-		elseif name == 'not_running' then
-			function lib.not_running(area, jid, state)
-				if not state then
-					return lib.no_job(jid)
-				end
-				local text = 'not currently running: ' .. state
-				local bare = area == 'Fail' or area == 'Heartbeat'
-				return lib.new_problem('not_running', jid, bare and lib.is(text) or 'is ' .. text)
-			end
-		elseif name == 'note_filled' then
-			function lib.note_filled(queue, known)
-				var.has_filled = true
-				if (known or call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
-					call('expire', prefix .. 'x:filled', 1)
-				end
-			end
-		elseif name == 'note_starts' then
-			function lib.note_starts(limit, n)
-				local times = {}
-				for i = 1, n do
-					times[i] = stamp
-				end
-				if n > 0 then
-					try('lpush', limit.list, unpack(times))
-					try('ltrim', limit.list, 0, limit.rate - 1)
-					try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
-				end
-				limit.started, limit.from = 0, nil
-			end
-		elseif name == 'number_json' then
-			function lib.number_json(n)
-				return string.format('%.17g', n)
-			end
-		elseif name == 'parse_limit' then
-			function lib.parse_limit(text)
-				local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-				max, rate, per = lib.finite(max, 0), lib.finite(rate, 0), lib.finite(per, 0)
-				return max, per > 0 and rate or 0, per
-			end
-		elseif name == 'popped_json' then
-			function lib.popped_json(jid, job, tracked, worker, expires, more)
-				job[10], job[11] = job[10] or false, job[11] or false
-				job[12], job[13] = false, jid
-				job[14], job[15], job[16] = 'running', worker, expires
-				local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) .. ',"what":"popped"}'
-				return lib.job_json(job, tracked, more, newest)
-			end
-		elseif name == 'priority_of' then
-			function lib.priority_of(jid)
-				local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
-				if job[1] then
-					return job[1], job[2]
-				end
-				return not job.err and call('exists', lib.job_key(jid)) == 1 and '0', job[2]
-			end
-		elseif name == 'publish_end' then
-			function lib.publish_end(jid, state, forgotten)
-				local message = (state == 'complete' or state == 'failed') and lib.read_end(try, jid)
-				if not message then
-					message = '{"state":"canceled","cause":"' .. state .. '"}'
-				elseif #message > 65536 and not forgotten then
-					message = '{"state":"' .. state .. '","more":true}'
-				end
-				lib.publish('x:done:' .. jid, message)
-			end
-		elseif name == 'rate_allows' then
-			function lib.rate_allows(limit, n)
-				local place = limit.rate - limit.started - n
-				local time = place >= 0 and lib.noted_time(try('lrange', limit.list, place, place)[1])
-				return place >= 0 and not (time and time + limit.per > now)
-			end
-		elseif name == 'read_before' then
-			function lib.read_before(puts, item, before, claims, fresh, unheld)
-				if not fresh and call('exists', item.key) == 1 then
-					local new = item.checked == 'new' or item.given.replace
-					local condition = new and 'new' or item.given['if']
-					if before[item.jid] then
-						lib.raise('Put', lib.named_twice(item.jid))
-					end
-					local found = condition and call('hmget', item.key, 'state', 'x:o') or var.none
-					if condition and lib.is_left_alone(condition, found[1]) and (new or not lib.is_gone(item.jid, found)) then
-						item.left = found[1] or ''
-						if new and item.given.claim then
-							claims[item.given.claim.k] = item
-						end
-						return
-					end
-					lib.read_old(puts, item)
-				end
-				if item.given.claim then
-					lib.read_holder(item, before, claims, unheld)
-					if item.left then
-						return
-					end
-				elseif item.claim then
-					lib.keep_claim(item, claims)
-				end
-				if #item.depends == 0 then
-					item.others = item.others or var.none
-				elseif not item.others then
-					local others, problem = lib.needed(item.jid, item.depends, 1, before, item.given.strict)
-					if problem then
-						lib.raise('Put', problem)
-					end
-					item.others, item.waits = others, item.waits or #others > 0
-				end
-				if item.waits then
-					item.watches = item.watches or item.given.watches
-					puts.watching = puts.watching or item.watches
-				elseif item.watches then
-					item.watches = false
-				end
-			end
-		elseif name == 'read_failed' then
-			function lib.read_failed(jid, queue)
-				local job = try('hmget', lib.job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state')
-				if job[1] then
-					return {jid = jid, from = job[1], to = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
+			for other, waits in pairs(waiting) do
+				if waits and not seen[other] then
+					list[#list + 1], seen[other] = other, true
 				end
 			end
-		elseif name == 'read_holder' then
-			function lib.read_holder(item, before, claims, unheld)
-				local given = item.given
-				local claim, earlier, holder, state, held = given.claim, claims[given.claim.k], nil, nil, nil
-				if not unheld then
-					holder, state, held = lib.holder_of(claim.k)
-				end
-				local known = given.replace and lib.known_as(item, earlier, holder, held)
-				if earlier and not earlier.left then
-					holder, held = earlier.jid, earlier.given.claim or earlier.claim
-					state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
-				end
-				if known then
-					item.left, item.holder = 'replaced', known
-				elseif not holder or holder == item.jid then
-					item.claim = claim
-				elseif not given.replace or not held or held.m == 'for' then
-					item.left, item.holder = state, holder
-				elseif earlier then
-					lib.take_over(item, earlier)
-				elseif state == 'running' then
-					lib.follow(item, holder)
-				else
-					if before[holder] then
-						lib.raise('Put', lib.named_twice(holder))
-					end
-					lib.replace_job(item, holder, held)
-				end
-				if known or not item.left then
-					claims[claim.k] = item
-				end
-				if item.replaces or item.follows then
-					item.more = lib.more_fields(given.backoff, item.options)
-				end
-			end
-		elseif name == 'read_limits' then
-			function lib.read_limits(area, text)
-				if not lib.has_option(text, 'c') then
-					return
-				end
-				local _, values = lib.split_options(text)
-				local found = lib.limits_of(text)
-				for i = 1, #found do
-					lib.check_limit_name(area, found[i])
-				end
-				if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
-					lib.reject(area, 'Arg "o" does not have 1 to ' .. 8 .. ' limits: ' .. string.sub(text, 1, 200))
-				end
-			end
-		elseif name == 'read_policy' then
-			function lib.read_policy(area, text)
-				if not text or not lib.has_option(text, 'f') then
-					return false
-				end
-				local _, values = lib.split_options(text)
-				local policy = type(values.f) == 'table' and values.f['do']
-				if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
-					lib.reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
-				end
-				return true
-			end
-		elseif name == 'read_scores' then
-			function lib.read_scores(queue, jids, count, jobs, settings, run)
-				local refused = {}
-				for i = 1, count do
-					local job = jobs[i]
-					if job.refused then
-						job.score = settings.score or lib.exact(lib.finite(job[3], 0))
-						refused[#refused + 1] = i
-					end
-				end
-				if #refused == 0 then
-					return
-				end
-				if not settings.parks then
-					settings.parks = true
-					call('zcard', lib.queue_key(queue, 'scheduled'))
-				end
-				for i = 1, run and #refused or 0 do
-					jobs[refused[i]].score = call('zscore', lib.queue_key(queue, 'work'), jids[refused[i]])
-				end
-			end
-		elseif name == 'remove_tags' then
-			function lib.remove_tags(jid, tags, first)
-				for i = first, #tags do
-					lib.remove_tag(jid, tags[i])
-				end
-			end
-		elseif name == 'replace_job' then
-			function lib.replace_job(item, jid, held)
-				local put_as, key = item.jid, lib.job_key(jid)
-				local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
-				item.jid, item.key, item.replaces = jid, key, true
-				item.old = {tags = lib.names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5], grace = job[6], ended = var.none, limits = job[7] and lib.has_option(job[7], 'c') and job[7], priority = job[9], stored = job[7]}
-				item.tags = item.tags or var.none
-				item.waits = call('scard', key .. '-dependencies') > 0
-				item.watches = lib.has_option(job[7], 'f')
-				local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
-				if last ~= job[8] then
-					first = job[8]
-				end
-				lib.set_options(item, job[7], lib.finite(first, now), put_as)
-				local due, turn = now + item.delay, false
-				if item.given.replace == 'due' and job[2] then
-					due, turn = lib.due_of(item, jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8], parked = job[12], stored = job[7]})
-				end
-				lib.set_due(item, due)
-				item.turn = turn
-				item.score = turn or item.score
-			end
-		elseif name == 'scan_cursor' then
-			function lib.scan_cursor(area, cursor)
-				if cursor == '' then
-					return '0'
-				elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
-					lib.reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
-				end
-				return cursor
-			end
-		elseif name == 'set_options' then
-			function lib.set_options(item, old, first, jid)
-				local letters, values = lib.split_options(item.given.o)
-				local _, before = lib.split_options(old)
-				for letter in string.gmatch('bdfw', '%a') do
-					if lib.has_option(old, letter) and not lib.has_option(letters, letter) then
-						letters, values[letter] = letters .. letter, before[letter]
-					end
-				end
-				values.u.a = type(before.u) == 'table' and before.u.a or nil
-				values.u.j, values.u.s = jid, lib.exact(first) .. ' ' .. stamp
-				item.put_as, item.first = jid, first
-				item.options = lib.join_options(letters, values)
-			end
-		elseif name == 'settle_rest' then
-			function lib.settle_rest()
-				local rest, settled = prefix .. 'x:rest', 0
-				var.releasable = math.min(var.releasable, 250)
-				while var.releasable > 0 and var.tellable > 0 do
-					local jid = try('zrange', rest, 0, 0)[1]
-					if not jid then
-						return settled, false
-					end
-					local cursor = try('get', lib.rest_key(jid))
-					local fails = type(cursor) == 'string'
-					settled = settled + (fails and lib.tell_more(jid, cursor) or lib.release_more(jid))
-				end
-				return settled, try('exists', rest) == 1
-			end
-		elseif name == 'strict_json' then
-			function lib.strict_json(area, name, text)
-				local value = lib.json(area, name, text)
-				if lib.is_strict(text) then
-					return text
-				end
-				local ok, again = pcall(cjson.encode, value)
-				if not ok or not again then
-					lib.reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
-				end
-				return again
-			end
-		elseif name == 'waiters_key' then
-			function lib.waiters_key(name)
-				return prefix .. 'x:list:' .. name
-			end
-		elseif name == 'waiting_for' then
-			function lib.waiting_for(jid, changes)
-				local list, seen, at = {jid}, {[jid] = true}, 1
-				while list[at] and var.followable > 0 do
-					local stored = try('srandmember', lib.job_key(list[at]) .. '-dependents', var.followable)
-					local waiting = {}
-					for i = 1, #stored do
-						waiting[stored[i]] = true
-					end
-					for other, waits in pairs(changes[list[at]] or var.none) do
-						waiting[other] = waits
-					end
-					for other, waits in pairs(waiting) do
-						if waits and not seen[other] then
-							list[#list + 1], seen[other] = other, true
-						end
-					end
-					var.followable, at = var.followable - math.max(1, #stored), at + 1
-				end
-				return seen
-			end
-		elseif name == 'waiting_key' then
-			function lib.waiting_key(queue)
-				return prefix .. 'x:idle:' .. queue
-			end
-		elseif name == 'with_letter' then
-			function lib.with_letter(text, letter)
-				if not string.find(text or '', '^%a+|') then
-					return letter .. '|{}'
-				end
-				return lib.has_option(text, letter) and text or letter .. text
-			end
-		elseif name == 'write_claim' then
-			function lib.write_claim(jid, claim)
-				local key, seconds = lib.unique_key(claim.k), lib.finite(claim.d)
-				if claim.m == 'for' and seconds then
-					call('set', key, lib.exact(now + seconds) .. ' ' .. jid, 'PX', string.format('%.0f', math.ceil(seconds * 1000)))
-				else
-					call('set', key, '0 ' .. jid)
-				end
-				if claim.a then
-					call('set', lib.before_key(claim.k), claim.a, 'EX', '604800')
-				end
-			end
-		elseif name == 'write_later' then
-			function lib.write_later(known)
-				for _, turns in ipairs(known.later) do
-					lib.write_turns(turns)
-				end
-				known.later = {}
-			end
-		elseif name == 'write_turns' then
-			function lib.write_turns(turns)
-				local key, ends, passed, n = turns.key, {}, {}, 0
-				for tenant, at in pairs(turns.ends) do
-					n = n + 1
-					ends[2 * n - 1], ends[2 * n] = lib.exact(at), tenant
-				end
+			var.followable, at = var.followable - math.max(1, #stored), at + 1
+		end
+		return seen
+	end
+elseif name == 'waiting_key' then
+	function lib.waiting_key(queue)
+		return prefix .. 'x:idle:' .. queue
+	end
+elseif name == 'with_letter' then
+	function lib.with_letter(text, letter)
+		if not string.find(text or '', '^%a+|') then
+			return letter .. '|{}'
+		end
+		return lib.has_option(text, letter) and text or letter .. text
+	end
+elseif name == 'write_claim' then
+	function lib.write_claim(jid, claim)
+		local key, seconds = lib.unique_key(claim.k), lib.finite(claim.d)
+		if claim.m == 'for' and seconds then
+			call('set', key, lib.exact(now + seconds) .. ' ' .. jid, 'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+		else
+			call('set', key, '0 ' .. jid)
+		end
+		if claim.a then
+			call('set', lib.before_key(claim.k), claim.a, 'EX', '604800')
+		end
+	end
+elseif name == 'write_later' then
+	function lib.write_later(known)
+		for _, turns in ipairs(known.later) do
+			lib.write_turns(turns)
+		end
+		known.later = {}
+	end
+elseif name == 'write_turns' then
+	function lib.write_turns(turns)
+		local key, ends, passed, n = turns.key, {}, {}, 0
+		for tenant, at in pairs(turns.ends) do
+			n = n + 1
+			ends[2 * n - 1], ends[2 * n] = lib.exact(at), tenant
+		end
+		lib.each_slice(try, 'zadd', key, ends)
+		if not turns.waits then
+			if try('zcard', key) ~= n then
+				try('unlink', key)
 				lib.each_slice(try, 'zadd', key, ends)
-				if not turns.waits then
-					if try('zcard', key) ~= n then
-						try('unlink', key)
-						lib.each_slice(try, 'zadd', key, ends)
-					end
-					try('expire', key, 604800)
-					turns.waits = true
-				end
-				for _, tenant in ipairs(turns.passed) do
-					passed[#passed + 1] = not turns.ends[tenant] and tenant or nil
-				end
-				lib.each_slice(try, 'zrem', key, passed)
-				turns.passed = var.none
+			end
+			try('expire', key, 604800)
+			turns.waits = true
+		end
+		for _, tenant in ipairs(turns.passed) do
+			passed[#passed + 1] = not turns.ends[tenant] and tenant or nil
+		end
+		lib.each_slice(try, 'zrem', key, passed)
+		turns.passed = var.none
+	end
+end
+else
+if name == 'adopt_before' then
+	function lib.adopt_before(jid, text, recorded, cap)
+		if type(text) == 'string' then
+			try('rpop', lib.job_key(jid) .. '-history')
+			lib.move_history(jid, text)
+			lib.record(lib.job_key(jid), recorded, cap)
+		end
+	end
+elseif name == 'after_cursor' then
+	function lib.after_cursor(area, list, cursor)
+		if cursor == '' then
+			return 0
+		elseif list.kind == 'jids' then
+			return lib.whole(area, 'cursor', cursor)
+		end
+		local place, jid = string.match(cursor, '^(%S+) (.*)$')
+		local valid = place and (lib.finite(place) or place == 'inf' or place == '-inf')
+		if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+			lib.reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+		elseif list.kind == 'failed' then
+			return math.max(list.total - place, 0)
+		end
+		local rank, found = lib.rank_of(list.key, place, jid)
+		if list.falls then
+			return list.total - rank
+		end
+		return math.max(rank + (found and 1 or 0) - list.from, 0)
+	end
+elseif name == 'change_claim' then
+	function lib.change_claim(item)
+		local before = item.claimed and lib.claim_of(item.claimed)
+		if before and before.k ~= item.claim.k then
+			lib.release_claim(item.jid, item.claimed, 'canceled')
+		end
+	end
+elseif name == 'drop_expired' then
+	function lib.drop_expired(jid, state)
+		if not lib.end_life(jid, state) then
+			return false
+		end
+		var.droppable, var.dropped = var.droppable - 1, var.dropped + 1
+		return true
+	end
+elseif name == 'end_in_state' then
+	function lib.end_in_state(values, state, since)
+		local gone, done, failed = lib.finite(values.t), lib.finite(values.k), lib.finite(values.K)
+		if state == 'complete' then
+			return lib.sooner(gone, done and since + done)
+		elseif state == 'failed' and failed then
+			return failed >= 0 and since + failed or nil
+		elseif state ~= 'failed' and state ~= 'running' then
+			return lib.sooner(gone, lib.finite(values.s))
+		end
+		return gone
+	end
+elseif name == 'entry_object' then
+	function lib.entry_object(text)
+		local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+		if when then
+			return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+		end
+		when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+		if when then
+			return '{"when":' .. when .. ',"what":' .. what .. '}'
+		end
+		return lib.unusual_entry(text)
+	end
+elseif name == 'expire_stats' then
+	function lib.expire_stats(key, day)
+		local keep = day + 86400 * (1 + lib.days_kept('stats-history', 30)) - now
+		try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+	end
+elseif name == 'fail_expired' then
+	function lib.fail_expired(jid, job)
+		local queue, worker = job[2], job[4] or ''
+		if not queue then
+			return false
+		end
+		local group = 'expired-' .. queue
+		lib.add_failure(jid, group)
+		call('hdel', lib.job_key(jid), 'grace')
+		lib.fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], lib.job_ended)
+		if worker ~= '' then
+			try('zrem', lib.worker_key(worker), jid)
+			lib.publish('w:' .. worker, cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue}))
+		end
+		if job[1] == 'running' then
+			lib.wake_for_slot(queue)
+		end
+		return true
+	end
+elseif name == 'fail_unasked' then
+	function lib.fail_unasked(jid, queue, group, message, stored, ended)
+		local key = lib.job_key(jid)
+		lib.leave_queue(queue, jid)
+		if lib.has_option(stored, 'g') then
+			lib.leave_turns(queue, try('hget', key, 'priority'))
+		end
+		for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+			lib.undepend(jid, other)
+		end
+		local cap, keep = lib.read_failing()
+		lib.mark_exhausted(jid, queue, group, lib.failure_json(group, message, math.floor(now), ''), cap)
+		lib.publish('log', cjson.encode({jid = jid, event = 'failed', worker = '', group = group, message = message}))
+		ended(jid, stored, 'failed')
+		if keep then
+			lib.file_failure(jid, group, keep, stored)
+		end
+	end
+elseif name == 'failure_json' then
+	function lib.failure_json(group, message, when, worker)
+		return cjson.encode({group = group, message = message, when = when, worker = worker})
+	end
+elseif name == 'file_failure' then
+	function lib.file_failure(jid, group, keep, stored)
+		local left = 100
+		if keep.seconds >= 0 then
+			if not (stored and lib.has_option(stored, 'K')) then
+				try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+			end
+			left = left - lib.clear_list(keep.seconds)
+		end
+		if left > 0 then
+			lib.clear_group(group, keep, math.min(left, 10))
+		end
+	end
+elseif name == 'grow_batches' then
+	function lib.grow_batches(batches)
+		for jid, batch in pairs(batches) do
+			if #batch.members > 0 then
+				local letters, values = lib.split_options(batch.stored)
+				local own = type(values.b) == 'table' and values.b or {}
+				own.n = lib.finite(own.n, 0) + batch.count
+				values.b = own
+				call('hset', lib.job_key(jid), 'x:o', lib.join_options(letters, values))
 			end
 		end
+	end
+elseif name == 'has_lifetime' then
+	function lib.has_lifetime(text)
+		return lib.has_any(text, 'stkK')
+	end
+elseif name == 'history_json' then
+	function lib.history_json(jid, newest)
+		local list = try('lrange', lib.job_key(jid) .. '-history', '0', '-1')
+		local n = #list
+		if newest and n > 0 then
+			list[n] = newest
+			n = n - 1
+		end
+		for i = 1, n do
+			local object = lib.entry_object(list[i])
+			list[i] = object
+		end
+		return lib.joined(list)
+	end
+elseif name == 'is_forgotten' then
+	function lib.is_forgotten(stored)
+		local _, values = lib.split_options(stored)
+		return lib.finite(values.K) == 0
+	end
+elseif name == 'join_options' then
+	function lib.join_options(letters, values)
+		local ok, body = pcall(cjson.encode, values)
+		return letters .. '|' .. (ok and body or cjson.encode(lib.finite_values(values)))
+	end
+elseif name == 'keep_options' then
+	function lib.keep_options(puts, item, old, state)
+		local ended = state == 'complete' or state == 'failed'
+		local over = not ended and lib.is_over(item.jid, old, 'waiting')
+		if lib.has_option(old, 'u') then
+			item.claimed = old
+			lib.keep_followed(item.given, lib.claim_of(old))
+			local again = ended or over or state == 'running'
+			item.claim = again and not item.given.claim and lib.claim_again(item.jid, old)
+		end
+		item.watches = lib.has_option(old, 'f')
+		item.old.limits = lib.has_option(old, 'c') and old
+		local given = item.given
+		local drop = given.drop or ''
+		if over then
+			drop = drop .. 'st'
+		end
+		if lib.has_option(old, 'p') then
+			drop = drop .. 'p'
+		end
+		local text = lib.merge_options(old, {o = given.o, drop = drop}, ended)
+		if lib.has_lifetime(text or old) then
+			text = lib.renew_lifetimes(text or old)
+			puts.mortal = true
+		end
+		item.options = text or old
+		if text then
+			item.text = text
+			item.more = lib.more_fields(item.given.backoff, text)
+			item.old.optionless = text == ''
+		end
+		item.share = lib.has_option(text or old, 'g') and (text or old)
+		puts.turns = puts.turns or item.share and {later = {}}
+	end
+elseif name == 'leave_limits' then
+	function lib.leave_limits(jid, stored)
+		try('hdel', lib.job_key(jid), 'x:parked')
+		for _, name in ipairs(lib.limits_of(stored)) do
+			try('zrem', lib.limit_key(name, 'held'), jid)
+			try('zrem', lib.limit_key(name, 'wait'), jid)
+			lib.limit_freed(name)
+		end
+	end
+elseif name == 'leave_untold' then
+	function lib.leave_untold(jid, cursor)
+		local reply = try('set', lib.rest_key(jid), cursor, 'NX')
+		if reply and not reply.err then
+			try('zadd', prefix .. 'x:rest', stamp, jid)
+		end
+	end
+elseif name == 'limits_named' then
+	function lib.limits_named(text, most)
+		var.met_limits, var.met_texts = var.met_limits or {}, var.met_texts or {}
+		local found = var.met_texts[text]
+		if found then
+			return found
+		end
+		found = lib.limits_of(text)
+		for i = 1, #found do
+			local name = found[i]
+			local limit = var.met_limits[name]
+			if not limit then
+				limit = lib.read_limit(name, most)
+				var.met_limits[name], var.met_limits[#var.met_limits + 1] = limit, limit
+			end
+			found[i] = limit
+		end
+		var.met_texts[text] = found
+		return found
+	end
+elseif name == 'link_members' then
+	function lib.link_members(jid, members, added)
+		local dependencies = lib.job_key(jid) .. '-dependencies'
+		local before = call('scard', dependencies)
+		lib.must_link(jid, members, added)
+		return call('scard', dependencies) - before
+	end
+elseif name == 'lock_special' then
+	function lib.lock_special(key, job, worker, settings)
+		local stored, seconds, more = job[9] or '', settings.lock_time, {}
+		if seconds then
+			more = {'grace', '1.0'}
+		end
+		if lib.has_option(stored, 'q') then
+			more[#more + 1] = 'x:place'
+			more[#more + 1] = job[8] or stamp
+		end
+		local ends = now + (seconds or lib.own_lock_time(stored) or settings.heartbeat)
+		var.first_own_end = math.min(var.first_own_end, ends)
+		call('hset', key, 'state', 'running', 'worker', worker, 'expires', lib.exact(ends), 'time', stamp, unpack(more))
+		return lib.exact(ends)
+	end
+elseif name == 'max_unlinked' then
+	function lib.max_unlinked()
+		return classic and 1000000000 or 1000
+	end
+elseif name == 'move_history' then
+	function lib.move_history(jid, text)
+		local key = lib.job_key(jid) .. '-history'
+		if not lib.may_write(key) then
+			return
+		end
+		call('hdel', lib.job_key(jid), 'history')
+		for _, stage in ipairs(lib.list_of(text)) do
+			if type(stage) == 'table' then
+				lib.move_stage(key, stage)
+			end
+		end
+	end
+elseif name == 'must_publish' then
+	function lib.must_publish()
+		if may_run and not may_run('publish', prefix .. 'log', '') then
+			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
+		end
+	end
+elseif name == 'note_missing' then
+	function lib.note_missing(name, queue)
+		local key = lib.listed_key(name)
+		if try('exists', key) == 1 then
+			try('hset', key, queue, '1')
+		end
+	end
+elseif name == 'note_options' then
+	function lib.note_options(puts, item, delay, first, last)
+		if item.given.claim or item.given.at then
+			return
+		elseif delay == '0' and last == first + 1 and ARGV[first] == 'o' then
+			puts.known[ARGV[last]] = item
 		else
-		if name == 'adopt_before' then
-			function lib.adopt_before(jid, text, recorded, cap)
-				if type(text) == 'string' then
-					try('rpop', lib.job_key(jid) .. '-history')
-					lib.move_history(jid, text)
-					lib.record(lib.job_key(jid), recorded, cap)
-				end
-			end
-		elseif name == 'after_cursor' then
-			function lib.after_cursor(area, list, cursor)
-				if cursor == '' then
-					return 0
-				elseif list.kind == 'jids' then
-					return lib.whole(area, 'cursor', cursor)
-				end
-				local place, jid = string.match(cursor, '^(%S+) (.*)$')
-				local valid = place and (lib.finite(place) or place == 'inf' or place == '-inf')
-				if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
-					lib.reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
-				elseif list.kind == 'failed' then
-					return math.max(list.total - place, 0)
-				end
-				local rank, found = lib.rank_of(list.key, place, jid)
-				if list.falls then
-					return list.total - rank
-				end
-				return math.max(rank + (found and 1 or 0) - list.from, 0)
-			end
-		elseif name == 'change_claim' then
-			function lib.change_claim(item)
-				local before = item.claimed and lib.claim_of(item.claimed)
-				if before and before.k ~= item.claim.k then
-					lib.release_claim(item.jid, item.claimed, 'canceled')
-				end
-			end
-		elseif name == 'drop_expired' then
-			function lib.drop_expired(jid, state)
-				if not lib.end_life(jid, state) then
-					return false
-				end
-				var.droppable, var.dropped = var.droppable - 1, var.dropped + 1
-				return true
-			end
-		elseif name == 'end_in_state' then
-			function lib.end_in_state(values, state, since)
-				local gone, done, failed = lib.finite(values.t), lib.finite(values.k), lib.finite(values.K)
-				if state == 'complete' then
-					return lib.sooner(gone, done and since + done)
-				elseif state == 'failed' and failed then
-					return failed >= 0 and since + failed or nil
-				elseif state ~= 'failed' and state ~= 'running' then
-					return lib.sooner(gone, lib.finite(values.s))
-				end
-				return gone
-			end
-		elseif name == 'entry_object' then
-			function lib.entry_object(text)
-				local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-				if when then
-					return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-				end
-				when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-				if when then
-					return '{"when":' .. when .. ',"what":' .. what .. '}'
-				end
-				return lib.unusual_entry(text)
-			end
-		elseif name == 'expire_stats' then
-			function lib.expire_stats(key, day)
-				local keep = day + 86400 * (1 + lib.days_kept('stats-history', 30)) - now
-				try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-			end
-		elseif name == 'fail_expired' then
-			function lib.fail_expired(jid, job)
-				local queue, worker = job[2], job[4] or ''
-				if not queue then
-					return false
-				end
-				local group = 'expired-' .. queue
-				lib.add_failure(jid, group)
-				call('hdel', lib.job_key(jid), 'grace')
-				lib.fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], lib.job_ended)
-				if worker ~= '' then
-					try('zrem', lib.worker_key(worker), jid)
-					lib.publish('w:' .. worker, cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue}))
-				end
-				if job[1] == 'running' then
-					lib.wake_for_slot(queue)
-				end
-				return true
-			end
-		elseif name == 'fail_unasked' then
-			function lib.fail_unasked(jid, queue, group, message, stored, ended)
-				local key = lib.job_key(jid)
-				lib.leave_queue(queue, jid)
-				if lib.has_option(stored, 'g') then
-					lib.leave_turns(queue, try('hget', key, 'priority'))
-				end
-				for _, other in ipairs(try('smembers', key .. '-dependencies')) do
-					lib.undepend(jid, other)
-				end
-				local cap, keep = lib.read_failing()
-				lib.mark_exhausted(jid, queue, group, lib.failure_json(group, message, math.floor(now), ''), cap)
-				lib.publish('log', cjson.encode({jid = jid, event = 'failed', worker = '', group = group, message = message}))
-				ended(jid, stored, 'failed')
-				if keep then
-					lib.file_failure(jid, group, keep, stored)
-				end
-			end
-		elseif name == 'failure_json' then
-			function lib.failure_json(group, message, when, worker)
-				return cjson.encode({group = group, message = message, when = when, worker = worker})
-			end
-		elseif name == 'file_failure' then
-			function lib.file_failure(jid, group, keep, stored)
-				local left = 100
-				if keep.seconds >= 0 then
-					if not (stored and lib.has_option(stored, 'K')) then
-						try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
-					end
-					left = left - lib.clear_list(keep.seconds)
-				end
-				if left > 0 then
-					lib.clear_group(group, keep, math.min(left, 10))
-				end
-			end
-		elseif name == 'grow_batches' then
-			function lib.grow_batches(batches)
-				for jid, batch in pairs(batches) do
-					if #batch.members > 0 then
-						local letters, values = lib.split_options(batch.stored)
-						local own = type(values.b) == 'table' and values.b or {}
-						own.n = lib.finite(own.n, 0) + batch.count
-						values.b = own
-						call('hset', lib.job_key(jid), 'x:o', lib.join_options(letters, values))
-					end
-				end
-			end
-		elseif name == 'has_lifetime' then
-			function lib.has_lifetime(text)
-				return lib.has_any(text, 'stkK')
-			end
-		elseif name == 'history_json' then
-			function lib.history_json(jid, newest)
-				local list = try('lrange', lib.job_key(jid) .. '-history', '0', '-1')
-				local n = #list
-				if newest and n > 0 then
-					list[n] = newest
-					n = n - 1
-				end
-				for i = 1, n do
-					local object = lib.entry_object(list[i])
-					list[i] = object
-				end
-				return lib.joined(list)
-			end
-		elseif name == 'is_forgotten' then
-			function lib.is_forgotten(stored)
-				local _, values = lib.split_options(stored)
-				return lib.finite(values.K) == 0
-			end
-		elseif name == 'join_options' then
-			function lib.join_options(letters, values)
-				local ok, body = pcall(cjson.encode, values)
-				return letters .. '|' .. (ok and body or cjson.encode(lib.finite_values(values)))
-			end
-		elseif name == 'keep_options' then
-			function lib.keep_options(puts, item, old, state)
-				local ended = state == 'complete' or state == 'failed'
-				local over = not ended and lib.is_over(item.jid, old, 'waiting')
-				if lib.has_option(old, 'u') then
-					item.claimed = old
-					lib.keep_followed(item.given, lib.claim_of(old))
-					local again = ended or over or state == 'running'
-					item.claim = again and not item.given.claim and lib.claim_again(item.jid, old)
-				end
-				item.watches = lib.has_option(old, 'f')
-				item.old.limits = lib.has_option(old, 'c') and old
-				local given = item.given
-				local drop = given.drop or ''
-				if over then
-					drop = drop .. 'st'
-				end
-				if lib.has_option(old, 'p') then
-					drop = drop .. 'p'
-				end
-				local text = lib.merge_options(old, {o = given.o, drop = drop}, ended)
-				if lib.has_lifetime(text or old) then
-					text = lib.renew_lifetimes(text or old)
-					puts.mortal = true
-				end
-				item.options = text or old
-				if text then
-					item.text = text
-					item.more = lib.more_fields(item.given.backoff, text)
-					item.old.optionless = text == ''
-				end
-				item.share = lib.has_option(text or old, 'g') and (text or old)
-				puts.turns = puts.turns or item.share and {later = {}}
-			end
-		elseif name == 'leave_limits' then
-			function lib.leave_limits(jid, stored)
-				try('hdel', lib.job_key(jid), 'x:parked')
-				for _, name in ipairs(lib.limits_of(stored)) do
-					try('zrem', lib.limit_key(name, 'held'), jid)
-					try('zrem', lib.limit_key(name, 'wait'), jid)
-					lib.limit_freed(name)
-				end
-			end
-		elseif name == 'leave_untold' then
-			function lib.leave_untold(jid, cursor)
-				local reply = try('set', lib.rest_key(jid), cursor, 'NX')
-				if reply and not reply.err then
-					try('zadd', prefix .. 'x:rest', stamp, jid)
-				end
-			end
-		elseif name == 'limits_named' then
-			function lib.limits_named(text, most)
-				var.met_limits, var.met_texts = var.met_limits or {}, var.met_texts or {}
-				local found = var.met_texts[text]
-				if found then
-					return found
-				end
-				found = lib.limits_of(text)
-				for i = 1, #found do
-					local name = found[i]
-					local limit = var.met_limits[name]
-					if not limit then
-						limit = lib.read_limit(name, most)
-						var.met_limits[name], var.met_limits[#var.met_limits + 1] = limit, limit
-					end
-					found[i] = limit
-				end
-				var.met_texts[text] = found
-				return found
-			end
-		elseif name == 'link_members' then
-			function lib.link_members(jid, members, added)
-				local dependencies = lib.job_key(jid) .. '-dependencies'
-				local before = call('scard', dependencies)
-				lib.must_link(jid, members, added)
-				return call('scard', dependencies) - before
-			end
-		elseif name == 'lock_special' then
-			function lib.lock_special(key, job, worker, settings)
-				local stored, seconds, more = job[9] or '', settings.lock_time, {}
-				if seconds then
-					more = {'grace', '1.0'}
-				end
-				if lib.has_option(stored, 'q') then
-					more[#more + 1] = 'x:place'
-					more[#more + 1] = job[8] or stamp
-				end
-				local ends = now + (seconds or lib.own_lock_time(stored) or settings.heartbeat)
-				var.first_own_end = math.min(var.first_own_end, ends)
-				call('hset', key, 'state', 'running', 'worker', worker, 'expires', lib.exact(ends), 'time', stamp, unpack(more))
-				return lib.exact(ends)
-			end
-		elseif name == 'max_unlinked' then
-			function lib.max_unlinked()
-				return classic and 1000000000 or 1000
-			end
-		elseif name == 'move_history' then
-			function lib.move_history(jid, text)
-				local key = lib.job_key(jid) .. '-history'
-				if not lib.may_write(key) then
-					return
-				end
-				call('hdel', lib.job_key(jid), 'history')
-				for _, stage in ipairs(lib.list_of(text)) do
-					if type(stage) == 'table' then
-						lib.move_stage(key, stage)
-					end
-				end
-			end
-		elseif name == 'must_publish' then
-			function lib.must_publish()
-				if may_run and not may_run('publish', prefix .. 'log', '') then
-					error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-				end
-			end
-		elseif name == 'note_missing' then
-			function lib.note_missing(name, queue)
-				local key = lib.listed_key(name)
-				if try('exists', key) == 1 then
-					try('hset', key, queue, '1')
-				end
-			end
-		elseif name == 'note_options' then
-			function lib.note_options(puts, item, delay, first, last)
-				if item.given.claim or item.given.at then
-					return
-				elseif delay == '0' and last == first + 1 and ARGV[first] == 'o' then
-					puts.known[ARGV[last]] = item
-				else
-					puts.like, puts.delay, puts.first, puts.last = item, delay, first, last
-				end
-			end
-		elseif name == 'note_refused' then
-			function lib.note_refused(jid)
-				local key = prefix .. 'x:refused'
-				if try('zadd', key, stamp, jid) == 1 then
-					try('zremrangebyrank', key, 0, -1 - 100)
-					try('expire', key, '86400')
-				end
-			end
-		elseif name == 'of_this_life' then
-			function lib.of_this_life(others, dependents)
-				if try('exists', dependents) == 0 then
-					return others
-				end
-				local found = {}
-				for i = 1, #others do
-					if try('sismember', dependents, others[i]) == 0 then
-						found[#found + 1] = others[i]
-					end
-				end
-				return found
-			end
-		elseif name == 'prepare_next' then
-			function lib.prepare_next(item)
-				local others, problem = lib.needed(item.jid, item.depends, 1, {})
-				problem = problem or item.checked and lib.circle_of(item.jid, others)
-				if problem then
-					return problem
-				end
-				item.priority = call('hget', item.key, 'priority')
-				local change = item.change
-				if change then
-					item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
-					change.old_tags = change.tags and lib.names_of(call('hget', item.key, 'tags'))
-				end
-				item.part = 'work'
-				if #others > 0 then
-					item.part = 'depends'
-				elseif item.delay > 0 and #item.depends == 0 then
-					item.part = 'scheduled'
-				end
-				local size = try('zcard', lib.queue_key(item.next, item.part))
-				if type(size) == 'table' then
-					return size
-				elseif #others > 0 then
-					lib.must_write()
-					return lib.link(item.jid, others, {})
-				end
-			end
-		elseif name == 'publish_more' then
-			function lib.publish_more(event)
-				lib.publish_ours('x:log', cjson.encode(event))
-			end
-		elseif name == 'publish_ours' then
-			function lib.publish_ours(channel, message)
-				if classic then
-					local heard = try('pubsub', 'numsub', prefix .. channel)
-					if not heard.err and heard[2] == 0 then
-						return
-					end
-				end
-				lib.publish(channel, message)
-			end
-		elseif name == 'read_batches' then
-			function lib.read_batches(area, batches, items)
-				for _, item in ipairs(items) do
-					local jid = item.given.batch
-					if jid then
-						local batch = batches[jid]
-						batch.stored = batch.stored or lib.read_batch(area, jid)
-						if item.old or #item.depends > 0 then
-							batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
-						end
-						if batch.waiting and batch.waiting[item.jid] then
-							lib.raise(area, lib.new_problem('invalid', item.jid, 'would wait for its own batch'))
-						end
-						batch.members[#batch.members + 1] = item.jid
-					end
-					if batches[item.jid] then
-						lib.raise(area, lib.new_problem('invalid', item.jid, 'is put together with its members'))
-					end
-				end
-			end
-		elseif name == 'read_changes' then
-			function lib.read_changes(area, given)
-				lib.read_policy(area, given.o)
-				return {priority = given.priority and lib.number(area, 'priority', given.priority), retries = given.retries and lib.number(area, 'retries', given.retries), tags = given.tags and lib.names(area, 'tags', given.tags), o = given.o and lib.read_options(area, given.o), drop = given.drop}
-			end
-		elseif name == 'read_failing' then
-			function lib.read_failing()
-				local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-				return lib.history_cap(values[1]), lib.retention(values[2], values[3])
-			end
-		elseif name == 'read_options' then
-			function lib.read_options(area, text, checked)
-				local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
-				if given and not checked then
-					letters, values = lib.split_options(text)
-					given = letters ~= '' and pcall(cjson.encode, values)
-				end
-				if not given then
-					lib.reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
-				end
-				return (checked or lib.is_strict(string.match(text, '{.*'))) and text or lib.join_options(letters, values)
-			end
-		elseif name == 'read_replace' then
-			function lib.read_replace(area, given)
-				local how, claim = given.replace, given.claim
-				if how ~= 'delay' and how ~= 'due' then
-					lib.reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
-				elseif not claim or claim.m == 'for' or given.depends or given['if'] then
-					lib.reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
-				end
-				given.within = given.within and lib.number(area, 'within', given.within)
-			end
-		elseif name == 'read_running' then
-			function lib.read_running(run, jid)
-				return run('hmget', lib.job_key(jid), 'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts')
-			end
-		elseif name == 'registration' then
-			function lib.registration(worker)
-				local text = try('get', lib.registry_key(worker))
-				local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
-				if seen then
-					return text, seen <= now - 150
-				end
-			end
-		elseif name == 'registry_key' then
-			function lib.registry_key(worker)
-				return prefix .. 'x:worker:' .. worker
-			end
-		elseif name == 'release_more' then
-			function lib.release_more(jid)
-				local dependents = lib.job_key(jid) .. '-dependents'
-				local others = try('spop', lib.rest_key(jid), var.releasable)
-				var.releasable = var.releasable - #others
-				lib.release_some(jid, lib.of_this_life(others, dependents), dependents)
-				if #others == 0 or try('exists', lib.rest_key(jid)) == 0 then
-					call('zrem', prefix .. 'x:rest', jid)
-				end
-				return #others
-			end
-		elseif name == 'release_some' then
-			function lib.release_some(jid, others, dependents)
-				local stuck = {}
-				for i = 1, #others do
-					local other = others[i]
-					local dependencies = lib.job_key(other) .. '-dependencies'
-					local ended = try('srem', dependencies, jid)
-					if type(ended) == 'table' then
-						stuck[#stuck + 1] = other
-					elseif ended == 1 and call('scard', dependencies) == 0 and lib.free(other, true) then
-						call('sadd', dependencies, jid)
-						stuck[#stuck + 1] = other
-					end
-				end
-				lib.each_slice(call, 'sadd', dependents, stuck)
-			end
-		elseif name == 'result_field' then
-			function lib.result_field(state, time, result)
-				return state .. '|' .. (time or '') .. '|' .. result
-			end
-		elseif name == 'score_before' then
-			function lib.score_before(jid)
-				local key = lib.job_key(jid)
-				local job = try('hmget', key, 'time', 'x:parked')
-				local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
-				if not name then
-					return
-				end
-				local wait = lib.limit_key(name, 'wait')
-				local score = time == (job[1] or '') and try('zscore', wait, jid)
-				try('zrem', wait, jid)
-				try('hdel', key, 'x:parked')
-				return type(score) == 'string' and score or nil, name
-			end
-		elseif name == 'set_priority' then
-			function lib.set_priority(run, jid, job, priority)
-				local queue, score = job[1], job[3] and lib.score_by_options(job, priority) or priority
-				if queue == '' then
-					lib.must_write()
-				else
-					local moved = run('zadd', lib.queue_key(queue, 'work'), 'XX', score, jid)
-					if type(moved) == 'table' then
-						return moved.err
-					end
-				end
-				try('hset', lib.job_key(jid), 'priority', priority)
-				if job[3] then
-					lib.follow_priority(jid, job, score)
-				end
-			end
-		elseif name == 'stop_limited' then
-			function lib.stop_limited(jid, stored)
-				lib.stop_all_limited({{jid = jid, stored = stored}})
-			end
-		elseif name == 'stored_claim' then
-			function lib.stored_claim(name)
-				local text = try('get', lib.unique_key(name))
-				return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-			end
-		elseif name == 'trim_history' then
-			function lib.trim_history(key, length, cap)
-				cap = cap or lib.history_cap(try('hget', prefix .. 'config', 'max-job-history'))
-				if cap > 0 and length > cap then
-					local first = call('lindex', key, 0)
-					call('ltrim', key, -math.max(cap - 1, 1), -1)
-					call('lpush', key, first)
-				end
-			end
-		elseif name == 'unfail_group' then
-			function lib.unfail_group(group, count, queue, given)
-				if count == 0 then
-					return 0
-				end
-				local key = prefix .. 'f:' .. group
-				local jids, jobs = call('lrange', key, -count, -1), {}
-				for i = 1, #jids do
-					jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
-				end
-				lib.unfail(jobs, given)
-				call('ltrim', key, 0, -count - 1)
-				lib.drop_empty_group(group)
-				return #jids
-			end
-		elseif name == 'untrack_gone' then
-			function lib.untrack_gone(limit)
-				local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
-				local from, gone = lib.finite(try('hget', sweep, 'tracked'), 0), {}
-				local jids = try('zrange', tracked, from, from + limit - 1)
-				for i = 1, #jids do
-					if call('exists', lib.job_key(jids[i])) == 0 then
-						gone[#gone + 1] = jids[i]
-					end
-				end
-				lib.each_slice(try, 'zrem', tracked, gone)
-				if #jids == limit then
-					try('hset', sweep, 'tracked', from + limit - #gone)
-				elseif from > 0 then
-					try('hdel', sweep, 'tracked')
-				end
-			end
-		elseif name == 'wake_several' then
-			function lib.wake_several(queue, delay, n)
-				if delay >= 3600 then
-					return
-				end
-				for _ = 1, math.min(16, math.ceil(n / 10)) do
-					if not lib.wake(queue) then
-						return
-					end
-				end
-			end
-		elseif name == 'with_attempt' then
-			function lib.with_attempt(before, what, began, attempt)
-				attempt.what, attempt.began = what, began or nil
-				attempt.ended = attempt.ended or stamp
-				attempt.message = attempt.message and lib.first_line(attempt.message)
-				attempt.delay = attempt.delay and attempt.delay > 0 and lib.exact(attempt.delay) or nil
-				local text = (before and before .. ',\009' or '') .. cjson.encode(attempt)
-				local _, others = string.gsub(text, '\009', '')
-				for _ = 25, others do
-					text = string.match(text, '\009(.*)$')
-				end
-				return text
-			end
-		elseif name == 'write_change' then
-			function lib.write_change(item, change)
-				call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
-				if change.tags then
-					lib.remove_tags(item.jid, lib.difference(change.old_tags, change.tags, 1), 1)
-					lib.add_tags(item.jid, change.tags, 1)
-					call('hset', item.key, 'tags', lib.array(change.tags))
-				end
-				if change.o or change.drop then
-					lib.write_options(item.key, call('hget', item.key, 'x:o'), change)
-				end
-			end
-		elseif name == 'write_claims' then
-			function lib.write_claims(items)
-				local set = {}
-				for i = 1, #items do
-					local jid, claim = items[i].jid, items[i].claim
-					if claim and not claim.a and claim.m ~= 'for' then
-						local n = #set
-						set[n + 1], set[n + 2] = lib.unique_key(claim.k), '0 ' .. jid
-					elseif claim then
-						lib.write_claim(jid, claim)
-					end
-				end
-				if #set > 0 then
-					call('mset', unpack(set))
-				end
+			puts.like, puts.delay, puts.first, puts.last = item, delay, first, last
+		end
+	end
+elseif name == 'note_refused' then
+	function lib.note_refused(jid)
+		local key = prefix .. 'x:refused'
+		if try('zadd', key, stamp, jid) == 1 then
+			try('zremrangebyrank', key, 0, -1 - 100)
+			try('expire', key, '86400')
+		end
+	end
+elseif name == 'of_this_life' then
+	function lib.of_this_life(others, dependents)
+		if try('exists', dependents) == 0 then
+			return others
+		end
+		local found = {}
+		for i = 1, #others do
+			if try('sismember', dependents, others[i]) == 0 then
+				found[#found + 1] = others[i]
 			end
 		end
+		return found
+	end
+elseif name == 'prepare_next' then
+	function lib.prepare_next(item)
+		local others, problem = lib.needed(item.jid, item.depends, 1, {})
+		problem = problem or item.checked and lib.circle_of(item.jid, others)
+		if problem then
+			return problem
 		end
+		item.priority = call('hget', item.key, 'priority')
+		local change = item.change
+		if change then
+			item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
+			change.old_tags = change.tags and lib.names_of(call('hget', item.key, 'tags'))
+		end
+		item.part = 'work'
+		if #others > 0 then
+			item.part = 'depends'
+		elseif item.delay > 0 and #item.depends == 0 then
+			item.part = 'scheduled'
+		end
+		local size = try('zcard', lib.queue_key(item.next, item.part))
+		if type(size) == 'table' then
+			return size
+		elseif #others > 0 then
+			lib.must_write()
+			return lib.link(item.jid, others, {})
+		end
+	end
+elseif name == 'publish_more' then
+	function lib.publish_more(event)
+		lib.publish_ours('x:log', cjson.encode(event))
+	end
+elseif name == 'publish_ours' then
+	function lib.publish_ours(channel, message)
+		if classic then
+			local heard = try('pubsub', 'numsub', prefix .. channel)
+			if not heard.err and heard[2] == 0 then
+				return
+			end
+		end
+		lib.publish(channel, message)
+	end
+elseif name == 'read_batches' then
+	function lib.read_batches(area, batches, items)
+		for _, item in ipairs(items) do
+			local jid = item.given.batch
+			if jid then
+				local batch = batches[jid]
+				batch.stored = batch.stored or lib.read_batch(area, jid)
+				if item.old or #item.depends > 0 then
+					batch.waiting = batch.waiting or lib.waiting_for(jid, lib.changes_of(items))
+				end
+				if batch.waiting and batch.waiting[item.jid] then
+					lib.raise(area, lib.new_problem('invalid', item.jid, 'would wait for its own batch'))
+				end
+				batch.members[#batch.members + 1] = item.jid
+			end
+			if batches[item.jid] then
+				lib.raise(area, lib.new_problem('invalid', item.jid, 'is put together with its members'))
+			end
+		end
+	end
+elseif name == 'read_changes' then
+	function lib.read_changes(area, given)
+		lib.read_policy(area, given.o)
+		return {priority = given.priority and lib.number(area, 'priority', given.priority), retries = given.retries and lib.number(area, 'retries', given.retries), tags = given.tags and lib.names(area, 'tags', given.tags), o = given.o and lib.read_options(area, given.o), drop = given.drop}
+	end
+elseif name == 'read_failing' then
+	function lib.read_failing()
+		local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
+		return lib.history_cap(values[1]), lib.retention(values[2], values[3])
+	end
+elseif name == 'read_options' then
+	function lib.read_options(area, text, checked)
+		local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
+		if given and not checked then
+			letters, values = lib.split_options(text)
+			given = letters ~= '' and pcall(cjson.encode, values)
+		end
+		if not given then
+			lib.reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+		end
+		return (checked or lib.is_strict(string.match(text, '{.*'))) and text or lib.join_options(letters, values)
+	end
+elseif name == 'read_replace' then
+	function lib.read_replace(area, given)
+		local how, claim = given.replace, given.claim
+		if how ~= 'delay' and how ~= 'due' then
+			lib.reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
+		elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+			lib.reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+		end
+		given.within = given.within and lib.number(area, 'within', given.within)
+	end
+elseif name == 'read_running' then
+	function lib.read_running(run, jid)
+		return run('hmget', lib.job_key(jid), 'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts')
+	end
+elseif name == 'registration' then
+	function lib.registration(worker)
+		local text = try('get', lib.registry_key(worker))
+		local seen = type(text) == 'string' and lib.finite(string.match(text, '^[^|]*'))
+		if seen then
+			return text, seen <= now - 150
+		end
+	end
+elseif name == 'registry_key' then
+	function lib.registry_key(worker)
+		return prefix .. 'x:worker:' .. worker
+	end
+elseif name == 'release_more' then
+	function lib.release_more(jid)
+		local dependents = lib.job_key(jid) .. '-dependents'
+		local others = try('spop', lib.rest_key(jid), var.releasable)
+		var.releasable = var.releasable - #others
+		lib.release_some(jid, lib.of_this_life(others, dependents), dependents)
+		if #others == 0 or try('exists', lib.rest_key(jid)) == 0 then
+			call('zrem', prefix .. 'x:rest', jid)
+		end
+		return #others
+	end
+elseif name == 'release_some' then
+	function lib.release_some(jid, others, dependents)
+		local stuck = {}
+		for i = 1, #others do
+			local other = others[i]
+			local dependencies = lib.job_key(other) .. '-dependencies'
+			local ended = try('srem', dependencies, jid)
+			if type(ended) == 'table' then
+				stuck[#stuck + 1] = other
+			elseif ended == 1 and call('scard', dependencies) == 0 and lib.free(other, true) then
+				call('sadd', dependencies, jid)
+				stuck[#stuck + 1] = other
+			end
+		end
+		lib.each_slice(call, 'sadd', dependents, stuck)
+	end
+elseif name == 'result_field' then
+	function lib.result_field(state, time, result)
+		return state .. '|' .. (time or '') .. '|' .. result
+	end
+elseif name == 'score_before' then
+	function lib.score_before(jid)
+		local key = lib.job_key(jid)
+		local job = try('hmget', key, 'time', 'x:parked')
+		local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+		if not name then
+			return
+		end
+		local wait = lib.limit_key(name, 'wait')
+		local score = time == (job[1] or '') and try('zscore', wait, jid)
+		try('zrem', wait, jid)
+		try('hdel', key, 'x:parked')
+		return type(score) == 'string' and score or nil, name
+	end
+elseif name == 'set_priority' then
+	function lib.set_priority(run, jid, job, priority)
+		local queue, score = job[1], job[3] and lib.score_by_options(job, priority) or priority
+		if queue == '' then
+			lib.must_write()
 		else
-		if length < 14 then
-		if name == 'adopt_history' then
-			function lib.adopt_history(jid, text)
-				if text then
-					lib.move_history(jid, text)
-				end
+			local moved = run('zadd', lib.queue_key(queue, 'work'), 'XX', score, jid)
+			if type(moved) == 'table' then
+				return moved.err
 			end
-		elseif name == 'all_completed' then
-			function lib.all_completed(items)
-				local lives, over, claiming, known = {}, {}, {}, {}
-				for i = 1, #items do
-					local item = items[i]
-					local jid, stored = item.jid, item.stored
-					local has, ends, forgotten = lib.letters_of(stored), nil, nil
-					if has.k then
-						known[stored] = known[stored] or {lib.end_of_record(stored)}
-						ends, forgotten = known[stored][1], known[stored][2]
-					end
-					if has.r then
-						lib.keep_result(item.key, 'complete')
-					end
-					if has.w then
-						lib.publish_end(jid, 'complete', forgotten)
-					end
-					if has.u then
-						claiming[#claiming + 1] = item
-					end
-					if forgotten then
-						over[#over + 1] = item
-					elseif ends then
-						lives[#lives + 1], lives[#lives + 2] = ends, jid
-					end
-				end
-				lib.release_claims(claiming)
-				lib.each_slice(try, 'zadd', prefix .. 'x:until', lives)
-				if over[1] then
-					lib.forget_completed(over)
-				end
-				return over[1] ~= nil
+		end
+		try('hset', lib.job_key(jid), 'priority', priority)
+		if job[3] then
+			lib.follow_priority(jid, job, score)
+		end
+	end
+elseif name == 'stop_limited' then
+	function lib.stop_limited(jid, stored)
+		lib.stop_all_limited({{jid = jid, stored = stored}})
+	end
+elseif name == 'stored_claim' then
+	function lib.stored_claim(name)
+		local text = try('get', lib.unique_key(name))
+		return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+	end
+elseif name == 'trim_history' then
+	function lib.trim_history(key, length, cap)
+		cap = cap or lib.history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+		if cap > 0 and length > cap then
+			local first = call('lindex', key, 0)
+			call('ltrim', key, -math.max(cap - 1, 1), -1)
+			call('lpush', key, first)
+		end
+	end
+elseif name == 'unfail_group' then
+	function lib.unfail_group(group, count, queue, given)
+		if count == 0 then
+			return 0
+		end
+		local key = prefix .. 'f:' .. group
+		local jids, jobs = call('lrange', key, -count, -1), {}
+		for i = 1, #jids do
+			jobs[#jobs + 1] = lib.read_failed(jids[i], queue)
+		end
+		lib.unfail(jobs, given)
+		call('ltrim', key, 0, -count - 1)
+		lib.drop_empty_group(group)
+		return #jids
+	end
+elseif name == 'untrack_gone' then
+	function lib.untrack_gone(limit)
+		local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
+		local from, gone = lib.finite(try('hget', sweep, 'tracked'), 0), {}
+		local jids = try('zrange', tracked, from, from + limit - 1)
+		for i = 1, #jids do
+			if call('exists', lib.job_key(jids[i])) == 0 then
+				gone[#gone + 1] = jids[i]
 			end
-		elseif name == 'backoff_delay' then
-			function lib.backoff_delay(text, retries, remaining, settings)
-				local own = lib.list_of(text)
-				local initial = lib.finite(own.initial_delay, lib.finite(settings.initial_delay, 0))
-				if initial == 0 then
-					return nil
-				end
-				local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
-				return lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
+		end
+		lib.each_slice(try, 'zrem', tracked, gone)
+		if #jids == limit then
+			try('hset', sweep, 'tracked', from + limit - #gone)
+		elseif from > 0 then
+			try('hdel', sweep, 'tracked')
+		end
+	end
+elseif name == 'wake_several' then
+	function lib.wake_several(queue, delay, n)
+		if delay >= 3600 then
+			return
+		end
+		for _ = 1, math.min(16, math.ceil(n / 10)) do
+			if not lib.wake(queue) then
+				return
 			end
-		elseif name == 'count_buckets' then
-			function lib.count_buckets(durations)
-				local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-				for i = 1, #durations do
-					local seconds = durations[i]
-					if seconds >= 0 and seconds < 1 then
-						short = short + 1
-					else
-						local name = lib.bucket_of(seconds)
-						if not seen[name] then
-							fields[#fields + 1] = name
-						end
-						seen[name] = (seen[name] or 0) + 1
-					end
-				end
-				if short == 0 then
-					table.remove(fields, 4)
-				end
-				seen.s0 = short
-				return fields, seen
+		end
+	end
+elseif name == 'with_attempt' then
+	function lib.with_attempt(before, what, began, attempt)
+		attempt.what, attempt.began = what, began or nil
+		attempt.ended = attempt.ended or stamp
+		attempt.message = attempt.message and lib.first_line(attempt.message)
+		attempt.delay = attempt.delay and attempt.delay > 0 and lib.exact(attempt.delay) or nil
+		local text = (before and before .. ',\009' or '') .. cjson.encode(attempt)
+		local _, others = string.gsub(text, '\009', '')
+		for _ = 25, others do
+			text = string.match(text, '\009(.*)$')
+		end
+		return text
+	end
+elseif name == 'write_change' then
+	function lib.write_change(item, change)
+		call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
+		if change.tags then
+			lib.remove_tags(item.jid, lib.difference(change.old_tags, change.tags, 1), 1)
+			lib.add_tags(item.jid, change.tags, 1)
+			call('hset', item.key, 'tags', lib.array(change.tags))
+		end
+		if change.o or change.drop then
+			lib.write_options(item.key, call('hget', item.key, 'x:o'), change)
+		end
+	end
+elseif name == 'write_claims' then
+	function lib.write_claims(items)
+		local set = {}
+		for i = 1, #items do
+			local jid, claim = items[i].jid, items[i].claim
+			if claim and not claim.a and claim.m ~= 'for' then
+				local n = #set
+				set[n + 1], set[n + 2] = lib.unique_key(claim.k), '0 ' .. jid
+			elseif claim then
+				lib.write_claim(jid, claim)
 			end
-		elseif name == 'delete_failed' then
-			function lib.delete_failed(jid, forced)
-				local key = lib.job_key(jid)
-				local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
-				local stored = job[5] or ''
-				if job[1] ~= 'failed' then
-					return 'moved'
-				elseif not forced and lib.has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
-					return 'kept'
-				end
-				local details = lib.list_of(job[3])
-				lib.leave_group(jid, details, -1)
-				lib.uncount_failure(job[2], details)
-				lib.remove_tags(jid, lib.names_of(job[4]), 1)
-				call('del', key, key .. '-history')
-				if lib.has_lifetime(stored) then
-					lib.note_life(jid)
-				end
-				return 'deleted'
+		end
+		if #set > 0 then
+			call('mset', unpack(set))
+		end
+	end
+end
+end
+else
+if length < 14 then
+if name == 'adopt_history' then
+	function lib.adopt_history(jid, text)
+		if text then
+			lib.move_history(jid, text)
+		end
+	end
+elseif name == 'all_completed' then
+	function lib.all_completed(items)
+		local lives, over, claiming, known = {}, {}, {}, {}
+		for i = 1, #items do
+			local item = items[i]
+			local jid, stored = item.jid, item.stored
+			local has, ends, forgotten = lib.letters_of(stored), nil, nil
+			if has.k then
+				known[stored] = known[stored] or {lib.end_of_record(stored)}
+				ends, forgotten = known[stored][1], known[stored][2]
 			end
-		elseif name == 'end_of_record' then
-			function lib.end_of_record(stored)
-				local _, values = lib.split_options(stored)
-				local seconds = lib.finite(values.k)
-				if seconds == 0 then
-					return false, true
+			if has.r then
+				lib.keep_result(item.key, 'complete')
+			end
+			if has.w then
+				lib.publish_end(jid, 'complete', forgotten)
+			end
+			if has.u then
+				claiming[#claiming + 1] = item
+			end
+			if forgotten then
+				over[#over + 1] = item
+			elseif ends then
+				lives[#lives + 1], lives[#lives + 2] = ends, jid
+			end
+		end
+		lib.release_claims(claiming)
+		lib.each_slice(try, 'zadd', prefix .. 'x:until', lives)
+		if over[1] then
+			lib.forget_completed(over)
+		end
+		return over[1] ~= nil
+	end
+elseif name == 'backoff_delay' then
+	function lib.backoff_delay(text, retries, remaining, settings)
+		local own = lib.list_of(text)
+		local initial = lib.finite(own.initial_delay, lib.finite(settings.initial_delay, 0))
+		if initial == 0 then
+			return nil
+		end
+		local factor = lib.finite(own.factor, lib.finite(settings.factor, 3))
+		return lib.finite(initial * factor ^ (lib.finite(retries, remaining) - remaining))
+	end
+elseif name == 'count_buckets' then
+	function lib.count_buckets(durations)
+		local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+		for i = 1, #durations do
+			local seconds = durations[i]
+			if seconds >= 0 and seconds < 1 then
+				short = short + 1
+			else
+				local name = lib.bucket_of(seconds)
+				if not seen[name] then
+					fields[#fields + 1] = name
 				end
-				local ends = lib.end_in_state(values, 'complete', now)
-				return ends and lib.exact(ends)
+				seen[name] = (seen[name] or 0) + 1
 			end
-		elseif name == 'extra_members' then
-			function lib.extra_members(jid, stored, state, time)
-				return lib.options_member(stored) .. lib.progress_member(jid, stored) .. lib.parked_member(jid, stored, state, time)
+		end
+		if short == 0 then
+			table.remove(fields, 4)
+		end
+		seen.s0 = short
+		return fields, seen
+	end
+elseif name == 'delete_failed' then
+	function lib.delete_failed(jid, forced)
+		local key = lib.job_key(jid)
+		local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+		local stored = job[5] or ''
+		if job[1] ~= 'failed' then
+			return 'moved'
+		elseif not forced and lib.has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+			return 'kept'
+		end
+		local details = lib.list_of(job[3])
+		lib.leave_group(jid, details, -1)
+		lib.uncount_failure(job[2], details)
+		lib.remove_tags(jid, lib.names_of(job[4]), 1)
+		call('del', key, key .. '-history')
+		if lib.has_lifetime(stored) then
+			lib.note_life(jid)
+		end
+		return 'deleted'
+	end
+elseif name == 'end_of_record' then
+	function lib.end_of_record(stored)
+		local _, values = lib.split_options(stored)
+		local seconds = lib.finite(values.k)
+		if seconds == 0 then
+			return false, true
+		end
+		local ends = lib.end_in_state(values, 'complete', now)
+		return ends and lib.exact(ends)
+	end
+elseif name == 'extra_members' then
+	function lib.extra_members(jid, stored, state, time)
+		return lib.options_member(stored) .. lib.progress_member(jid, stored) .. lib.parked_member(jid, stored, state, time)
+	end
+elseif name == 'finite_values' then
+	function lib.finite_values(values)
+		local found = {}
+		for key, value in pairs(values) do
+			if type(value) == 'table' then
+				value = lib.finite_values(value)
 			end
-		elseif name == 'finite_values' then
-			function lib.finite_values(values)
-				local found = {}
-				for key, value in pairs(values) do
-					if type(value) == 'table' then
-						value = lib.finite_values(value)
-					end
-					found[key] = (type(value) ~= 'number' or lib.finite(value)) and value
-				end
-				return found
+			found[key] = (type(value) ~= 'number' or lib.finite(value)) and value
+		end
+		return found
+	end
+elseif name == 'forget_untold' then
+	function lib.forget_untold(jid)
+		call('del', lib.rest_key(jid))
+		call('zrem', prefix .. 'x:rest', jid)
+	end
+elseif name == 'is_left_alone' then
+	function lib.is_left_alone(condition, state)
+		if condition == 'finished' then
+			return state ~= 'complete' and state ~= 'failed'
+		elseif condition == 'idle' then
+			return state == 'running'
+		end
+		return true
+	end
+elseif name == 'keep_followed' then
+	function lib.keep_followed(given, old)
+		local claim = given.claim
+		if claim and old and old.a and old.k == claim.k then
+			claim.a = old.a
+			given.o = lib.with_value(given.o, 'u', claim)
+		end
+	end
+elseif name == 'know_unlisted' then
+	function lib.know_unlisted(queue)
+		local listed = try('zscore', prefix .. 'queues', queue)
+		if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+			lib.publish_queue(queue)
+		end
+	end
+elseif name == 'lifetime_name' then
+	function lib.lifetime_name(letter)
+		return letter == 's' and 'StartBy' or 'TTL'
+	end
+elseif name == 'merge_options' then
+	function lib.merge_options(old, given, ended)
+		local gone = (given.drop or '') .. (ended and 'strwn' or '')
+		if not given.o and gone == '' then
+			return
+		end
+		local letters, values = lib.split_options(old)
+		for letter in string.gmatch(gone, '%a') do
+			letters = string.gsub(letters, letter, '')
+			values[letter] = nil
+		end
+		local added, new = lib.split_options(given.o)
+		for key, value in pairs(new) do
+			values[key] = value
+		end
+		for letter in string.gmatch(added, '%a') do
+			if not string.find(letters, letter, 1, true) then
+				letters = letters .. letter
 			end
-		elseif name == 'forget_untold' then
-			function lib.forget_untold(jid)
-				call('del', lib.rest_key(jid))
-				call('zrem', prefix .. 'x:rest', jid)
+		end
+		if not lib.has_any(letters, 'st') then
+			values.put = nil
+		end
+		return letters == '' and '' or lib.join_options(letters, values)
+	end
+elseif name == 'not_depending' then
+	function lib.not_depending(jid, state)
+		if not state and not classic then
+			return lib.no_job(jid)
+		end
+		return lib.new_problem('not_depending', jid, lib.is('not in the depends state: ' .. tostring(state)))
+	end
+elseif name == 'own_lock_time' then
+	function lib.own_lock_time(text)
+		local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
+		local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
+		return seconds > 0 and seconds < math.huge and seconds or nil
+	end
+elseif name == 'own_stats_key' then
+	function lib.own_stats_key(day, queue)
+		return prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
+	end
+elseif name == 'parked_member' then
+	function lib.parked_member(jid, stored, state, time)
+		if state ~= 'scheduled' or not lib.has_option(stored, 'c') then
+			return ''
+		end
+		local name = lib.parked_by(state, time, try('hget', lib.job_key(jid), 'x:parked'))
+		return name and ',"parked":' .. cjson.encode(name) or ''
+	end
+elseif name == 'progress_json' then
+	function lib.progress_json(text)
+		local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+		for i = 1, 4 do
+			local n = lib.finite(values[i])
+			if not n then
+				return
 			end
-		elseif name == 'is_left_alone' then
-			function lib.is_left_alone(condition, state)
-				if condition == 'finished' then
-					return state ~= 'complete' and state ~= 'failed'
-				elseif condition == 'idle' then
-					return state == 'running'
-				end
-				return true
-			end
-		elseif name == 'keep_followed' then
-			function lib.keep_followed(given, old)
-				local claim = given.claim
-				if claim and old and old.a and old.k == claim.k then
-					claim.a = old.a
-					given.o = lib.with_value(given.o, 'u', claim)
-				end
-			end
-		elseif name == 'know_unlisted' then
-			function lib.know_unlisted(queue)
-				local listed = try('zscore', prefix .. 'queues', queue)
-				if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-					lib.publish_queue(queue)
-				end
-			end
-		elseif name == 'lifetime_name' then
-			function lib.lifetime_name(letter)
-				return letter == 's' and 'StartBy' or 'TTL'
-			end
-		elseif name == 'merge_options' then
-			function lib.merge_options(old, given, ended)
-				local gone = (given.drop or '') .. (ended and 'strwn' or '')
-				if not given.o and gone == '' then
-					return
-				end
-				local letters, values = lib.split_options(old)
-				for letter in string.gmatch(gone, '%a') do
-					letters = string.gsub(letters, letter, '')
-					values[letter] = nil
-				end
-				local added, new = lib.split_options(given.o)
-				for key, value in pairs(new) do
-					values[key] = value
-				end
-				for letter in string.gmatch(added, '%a') do
-					if not string.find(letters, letter, 1, true) then
-						letters = letters .. letter
-					end
-				end
-				if not lib.has_any(letters, 'st') then
-					values.put = nil
-				end
-				return letters == '' and '' or lib.join_options(letters, values)
-			end
-		elseif name == 'not_depending' then
-			function lib.not_depending(jid, state)
-				if not state and not classic then
-					return lib.no_job(jid)
-				end
-				return lib.new_problem('not_depending', jid, lib.is('not in the depends state: ' .. tostring(state)))
-			end
-		elseif name == 'own_lock_time' then
-			function lib.own_lock_time(text)
-				local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
-				local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
-				return seconds > 0 and seconds < math.huge and seconds or nil
-			end
-		elseif name == 'own_stats_key' then
-			function lib.own_stats_key(day, queue)
-				return prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
-			end
-		elseif name == 'parked_member' then
-			function lib.parked_member(jid, stored, state, time)
-				if state ~= 'scheduled' or not lib.has_option(stored, 'c') then
-					return ''
-				end
-				local name = lib.parked_by(state, time, try('hget', lib.job_key(jid), 'x:parked'))
-				return name and ',"parked":' .. cjson.encode(name) or ''
-			end
-		elseif name == 'progress_json' then
-			function lib.progress_json(text)
-				local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
-				for i = 1, 4 do
-					local n = lib.finite(values[i])
-					if not n then
-						return
-					end
-					values[i] = lib.number_json(n)
-				end
-				return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] .. ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
-			end
-		elseif name == 'publish_queue' then
-			function lib.publish_queue(queue)
-				lib.publish_ours('x:queues', queue)
-			end
-		elseif name == 'read_max_rate' then
-			function lib.read_max_rate(queue, text, most)
-				local rate, per = string.match(type(text) == 'string' and text or '', '^(%d+)/(%S+)$')
-				rate, per = lib.finite(rate, 0), lib.finite(per, 0)
-				if rate > 0 and per > 0 then
-					return {rate = rate, per = per, list = prefix .. 'x:rate:' .. queue, most = most, started = 0}
-				end
-			end
-		elseif name == 'read_settings' then
-			function lib.read_settings(queue)
-				local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-				local heartbeat = lib.lock_time(values[1], values[2])
-				return {heartbeat = heartbeat, max_concurrency = lib.finite(values[3], 0), cap = lib.history_cap(values[4]), tracked = true, max_rate = values[5]}
-			end
-		elseif name == 'reject_number' then
-			function lib.reject_number(area, name, text)
-				local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
-				lib.reject(area, 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text))
-			end
-		elseif name == 'release_claim' then
-			function lib.release_claim(jid, stored, state)
-				local claim = lib.claim_of(stored)
-				if not claim then
-					return
-				end
-				local ends, holder = lib.stored_claim(claim.k)
-				if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
-					return
-				end
-				local other, _, theirs = lib.kept_before(claim.k, stored)
-				if other then
-					lib.write_claim(other, theirs)
-				else
-					call('del', lib.unique_key(claim.k), lib.before_key(claim.k))
-				end
-			end
-		elseif name == 'return_parked' then
-			function lib.return_parked(limit)
-				local wait, returned, passed = lib.limit_key(limit.name, 'wait'), 0, 0
-				local given, closed = {}, {}
-				for _ = 1, 100 do
-					local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
-					local jid, score = best[1], best[2]
-					if not jid then
-						return returned
-					end
-					local queue = lib.parked_in(jid, limit.name)
-					local opens = queue and lib.limit_opens(limit)
-					if queue and not closed[queue] then
-						closed[queue] = lib.why_closed(queue, given[queue] or 0)
-					end
-					if queue and closed[queue] then
-						passed = passed + 1
-						lib.arm(jid, queue, opens or now, closed[queue] == 'paused')
-					else
-						if opens then
-							lib.arm(jid, queue, opens)
-							limit.kept = true
-							return returned
-						end
-						try('zrem', wait, jid)
-						if queue and lib.unpark(jid, queue, score) then
-							limit.started, limit.room = limit.started + 1, limit.room - 1
-							returned, given[queue] = returned + 1, (given[queue] or 0) + 1
-						end
-					end
-				end
+			values[i] = lib.number_json(n)
+		end
+		return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] .. ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+	end
+elseif name == 'publish_queue' then
+	function lib.publish_queue(queue)
+		lib.publish_ours('x:queues', queue)
+	end
+elseif name == 'read_max_rate' then
+	function lib.read_max_rate(queue, text, most)
+		local rate, per = string.match(type(text) == 'string' and text or '', '^(%d+)/(%S+)$')
+		rate, per = lib.finite(rate, 0), lib.finite(per, 0)
+		if rate > 0 and per > 0 then
+			return {rate = rate, per = per, list = prefix .. 'x:rate:' .. queue, most = most, started = 0}
+		end
+	end
+elseif name == 'read_settings' then
+	function lib.read_settings(queue)
+		local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
+		local heartbeat = lib.lock_time(values[1], values[2])
+		return {heartbeat = heartbeat, max_concurrency = lib.finite(values[3], 0), cap = lib.history_cap(values[4]), tracked = true, max_rate = values[5]}
+	end
+elseif name == 'reject_number' then
+	function lib.reject_number(area, name, text)
+		local problem = ({Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not', Priority = 'missing or not', Stats = 'missing or not'})[area] or 'not'
+		lib.reject(area, 'Arg "' .. name .. '" ' .. problem .. ' a number: ' .. tostring(text))
+	end
+elseif name == 'release_claim' then
+	function lib.release_claim(jid, stored, state)
+		local claim = lib.claim_of(stored)
+		if not claim then
+			return
+		end
+		local ends, holder = lib.stored_claim(claim.k)
+		if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+			return
+		end
+		local other, _, theirs = lib.kept_before(claim.k, stored)
+		if other then
+			lib.write_claim(other, theirs)
+		else
+			call('del', lib.unique_key(claim.k), lib.before_key(claim.k))
+		end
+	end
+elseif name == 'return_parked' then
+	function lib.return_parked(limit)
+		local wait, returned, passed = lib.limit_key(limit.name, 'wait'), 0, 0
+		local given, closed = {}, {}
+		for _ = 1, 100 do
+			local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+			local jid, score = best[1], best[2]
+			if not jid then
 				return returned
 			end
-		elseif name == 'score_in_work' then
-			function lib.score_in_work(jid, queue, job)
-				local limit = lib.parked_by(job.state, job.time, job.parked)
-				return call('zscore', limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work'), jid)
+			local queue = lib.parked_in(jid, limit.name)
+			local opens = queue and lib.limit_opens(limit)
+			if queue and not closed[queue] then
+				closed[queue] = lib.why_closed(queue, given[queue] or 0)
 			end
-		elseif name == 'settle_limits' then
-			function lib.settle_limits()
-				local kept = false
-				for _, limit in ipairs(var.met_limits or var.none) do
-					if #limit.held > 500 then
-						lib.each_slice(try, 'zadd', lib.limit_key(limit.name, 'held'), limit.held)
-					elseif limit.held[1] then
-						try('zadd', lib.limit_key(limit.name, 'held'), unpack(limit.held))
-					end
-					if limit.rate > 0 then
-						lib.note_starts(limit, limit.noted)
-					end
-					if limit.passed then
-						try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
-					end
-					if (limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0) and try('exists', lib.limit_key(limit.name, 'wait')) == 1 then
-						lib.return_parked(limit)
-					end
-					kept = kept or limit.kept
+			if queue and closed[queue] then
+				passed = passed + 1
+				lib.arm(jid, queue, opens or now, closed[queue] == 'paused')
+			else
+				if opens then
+					lib.arm(jid, queue, opens)
+					limit.kept = true
+					return returned
 				end
-				var.met_limits = nil
-				return kept
-			end
-		elseif name == 'settle_result' then
-			function lib.settle_result(item, state, queue)
-				local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'x:result', lib.result_field(state, stamp, item.result)}
-				if item.data ~= '' then
-					fields[#fields + 1] = 'data'
-					fields[#fields + 1] = item.data
+				try('zrem', wait, jid)
+				if queue and lib.unpark(jid, queue, score) then
+					limit.started, limit.room = limit.started + 1, limit.room - 1
+					returned, given[queue] = returned + 1, (given[queue] or 0) + 1
 				end
-				call('hset', item.key, unpack(fields))
-			end
-		elseif name == 'split_options' then
-			function lib.split_options(text)
-				local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-				local ok, values = pcall(cjson.decode, body or '')
-				if ok and type(values) == 'table' then
-					return letters, values
-				end
-				return '', {}
-			end
-		elseif name == 'string_or_nil' then
-			function lib.string_or_nil(value)
-				return type(value) == 'string' and value or nil
-			end
-		elseif name == 'tally_expired' then
-			function lib.tally_expired(queue)
-				local day = lib.day_of(now)
-				local key = lib.own_stats_key(day, queue)
-				if try('hincrby', key, 'expired', 1) == 1 then
-					lib.expire_stats(key, day)
-				end
-			end
-		elseif name == 'tally_failure' then
-			function lib.tally_failure(queue)
-				lib.tally(lib.day_of(now), queue, 'failures', 1)
-				lib.tally(lib.day_of(now), queue, 'failed', 1)
-			end
-		elseif name == 'unusual_entry' then
-			function lib.unusual_entry(text)
-				local item = lib.list_of(text)
-				local object = item[3]
-				if type(object) ~= 'table' then
-					object = {data = object}
-				end
-				object.when = item[1]
-				object.what = item[2]
-				local ok, encoded = pcall(cjson.encode, object)
-				return ok and encoded or '{}'
-			end
-		elseif name == 'wake_for_slot' then
-			function lib.wake_for_slot(queue)
-				if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-					lib.wake(queue)
-				end
-			end
-		elseif name == 'write_options' then
-			function lib.write_options(key, old, given)
-				local text = lib.merge_options(old, given)
-				if text == '' then
-					call('hdel', key, 'x:o')
-				elseif text then
-					call('hset', key, 'x:o', text)
-				end
-			end
-		elseif name == 'write_summary' then
-			function lib.write_summary(key, total, mean, vk, asked, counts, values)
-				local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-				for i = 4, #asked do
-					update[2 * i - 1] = asked[i]
-					update[2 * i] = string.format('%d', lib.finite(values[i], 0) + counts[asked[i]])
-				end
-				try('hset', key, unpack(update))
 			end
 		end
+		return returned
+	end
+elseif name == 'score_in_work' then
+	function lib.score_in_work(jid, queue, job)
+		local limit = lib.parked_by(job.state, job.time, job.parked)
+		return call('zscore', limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work'), jid)
+	end
+elseif name == 'settle_limits' then
+	function lib.settle_limits()
+		local kept = false
+		for _, limit in ipairs(var.met_limits or var.none) do
+			if #limit.held > 500 then
+				lib.each_slice(try, 'zadd', lib.limit_key(limit.name, 'held'), limit.held)
+			elseif limit.held[1] then
+				try('zadd', lib.limit_key(limit.name, 'held'), unpack(limit.held))
+			end
+			if limit.rate > 0 then
+				lib.note_starts(limit, limit.noted)
+			end
+			if limit.passed then
+				try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
+			end
+			if (limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0) and try('exists', lib.limit_key(limit.name, 'wait')) == 1 then
+				lib.return_parked(limit)
+			end
+			kept = kept or limit.kept
+		end
+		var.met_limits = nil
+		return kept
+	end
+elseif name == 'settle_result' then
+	function lib.settle_result(item, state, queue)
+		local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'x:result', lib.result_field(state, stamp, item.result)}
+		if item.data ~= '' then
+			fields[#fields + 1] = 'data'
+			fields[#fields + 1] = item.data
+		end
+		call('hset', item.key, unpack(fields))
+	end
+elseif name == 'split_options' then
+	function lib.split_options(text)
+		local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+		local ok, values = pcall(cjson.decode, body or '')
+		if ok and type(values) == 'table' then
+			return letters, values
+		end
+		return '', {}
+	end
+elseif name == 'string_or_nil' then
+	function lib.string_or_nil(value)
+		return type(value) == 'string' and value or nil
+	end
+elseif name == 'tally_expired' then
+	function lib.tally_expired(queue)
+		local day = lib.day_of(now)
+		local key = lib.own_stats_key(day, queue)
+		if try('hincrby', key, 'expired', 1) == 1 then
+			lib.expire_stats(key, day)
+		end
+	end
+elseif name == 'tally_failure' then
+	function lib.tally_failure(queue)
+		lib.tally(lib.day_of(now), queue, 'failures', 1)
+		lib.tally(lib.day_of(now), queue, 'failed', 1)
+	end
+elseif name == 'unusual_entry' then
+	function lib.unusual_entry(text)
+		local item = lib.list_of(text)
+		local object = item[3]
+		if type(object) ~= 'table' then
+			object = {data = object}
+		end
+		object.when = item[1]
+		object.what = item[2]
+		local ok, encoded = pcall(cjson.encode, object)
+		return ok and encoded or '{}'
+	end
+elseif name == 'wake_for_slot' then
+	function lib.wake_for_slot(queue)
+		if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+			lib.wake(queue)
+		end
+	end
+elseif name == 'write_options' then
+	function lib.write_options(key, old, given)
+		local text = lib.merge_options(old, given)
+		if text == '' then
+			call('hdel', key, 'x:o')
+		elseif text then
+			call('hset', key, 'x:o', text)
+		end
+	end
+elseif name == 'write_summary' then
+	function lib.write_summary(key, total, mean, vk, asked, counts, values)
+		local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+		for i = 4, #asked do
+			update[2 * i - 1] = asked[i]
+			update[2 * i] = string.format('%d', lib.finite(values[i], 0) + counts[asked[i]])
+		end
+		try('hset', key, unpack(update))
+	end
+end
+else
+if name == 'count_existing' then
+	function lib.count_existing(keys)
+		local count = 0
+		for from = 1, #keys, 1000 do
+			count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+		end
+		return count
+	end
+elseif name == 'delete_expired' then
+	function lib.delete_expired(jid, tags)
+		local key = lib.job_key(jid)
+		try('zrem', prefix .. 'completed', jid)
+		lib.remove_tags(jid, lib.names_of(tags), 1)
+		call('del', key, key .. '-history', key .. '-dependencies')
+		lib.note_life(jid)
+	end
+elseif name == 'forget_failure' then
+	function lib.forget_failure(jid, queue, failure, count)
+		local details = lib.list_of(failure)
+		lib.leave_group(jid, details, count)
+		lib.uncount_failure(queue, details)
+		lib.unfile_failures({jid})
+	end
+elseif name == 'lost_with_room' then
+	function lib.lost_with_room(queue, wanted)
+		local jids = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, wanted)
+		local bytes = var.taken_bytes
+		for i = 1, #jids do
+			local size = lib.finite(try('hstrlen', lib.job_key(jids[i]), 'data'), 0)
+			bytes = bytes + size
+			if bytes > var.most_bytes and bytes > size then
+				return i - 1
+			end
+		end
+		return wanted
+	end
+elseif name == 'mark_exhausted' then
+	function lib.mark_exhausted(jid, queue, group, failure, cap)
+		lib.record(lib.job_key(jid), lib.entry(now, '"failed"', cjson.encode({group = group})), cap)
+		call('hset', lib.job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+		lib.tally_failure(queue)
+		lib.publish_tracked('failed', jid)
+	end
+elseif name == 'move_scheduled' then
+	function lib.move_scheduled(queue, limit)
+		local scheduled = lib.queue_key(queue, 'scheduled')
+		local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
+		local work, turns = {}, {}
+		for n, jid in ipairs(due) do
+			local priority, stored = lib.priority_of(jid)
+			if priority then
+				call('hset', lib.job_key(jid), 'state', 'waiting')
+				work[#work + 1] = stored and lib.has_option(stored, 'c') and lib.score_before(jid) or stored and lib.has_option(stored, 'q') and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.work_score(now, priority)
+				work[#work + 1] = jid
+			end
+		end
+		lib.each_slice(call, 'zrem', scheduled, due)
+		lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
+	end
+elseif name == 'options_member' then
+	function lib.options_member(text)
+		local letters = lib.split_options(text)
+		if letters == '' then
+			return ''
+		end
+		return ',"x":' .. string.match(text, '|(.*)$')
+	end
+elseif name == 'read_lifetimes' then
+	function lib.read_lifetimes(area, text, delay)
+		local letters, values = lib.split_options(text)
+		if letters == '' then
+			lib.reject(area, 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200))
+		end
+		local given = type(values.a) == 'string' and values.a or ''
+		values.a = nil
+		for letter in string.gmatch(letters, '[stkK]') do
+			local seconds, is_time = lib.finite(values[letter]), letter == 's' or letter == 't'
+			if seconds and is_time and string.find(given, letter, 1, true) then
+				seconds = lib.left_until(area, letter, seconds)
+			end
+			local least = letter == 'K' and -1 or 0
+			if not seconds or seconds < least or seconds == 0 and is_time then
+				lib.reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
+			elseif is_time and seconds <= delay then
+				lib.reject(area, lib.lifetime_name(letter) .. ' is over after ' .. seconds .. ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
+			end
+			values[letter] = is_time and now + seconds or seconds
+			values.put = is_time and math.floor(now) or values.put
+		end
+		return lib.join_options(letters, values)
+	end
+elseif name == 'refuse_circles' then
+	function lib.refuse_circles(items)
+		local changes
+		for _, item in ipairs(items) do
+			if item.old and item.checked and item.others[1] then
+				changes = changes or lib.changes_of(items)
+				local problem = lib.circle_of(item.jid, item.others, changes)
+				if problem then
+					lib.raise('Put', problem)
+				end
+			end
+		end
+	end
+elseif name == 'reject_missing' then
+	function lib.reject_missing(area, name)
+		lib.reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
+	end
+elseif name == 'relations_json' then
+	function lib.relations_json(jid)
+		local dependents = lib.job_key(jid) .. '-dependents'
+		local dependencies = lib.job_key(jid) .. '-dependencies'
+		if call('exists', dependents, dependencies) > 0 then
+			return lib.sets_json(jid)
+		end
+		return ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
+	end
+elseif name == 'release_claims' then
+	function lib.release_claims(items)
+		local claims, keys, jids, gone = {}, {}, {}, {}
+		for i = 1, #items do
+			local jid, stored = items[i].jid, items[i].stored
+			local claim = lib.claim_of(stored)
+			if claim and claim.a then
+				lib.release_claim(jid, stored, 'complete')
+			elseif claim and claim.m ~= 'for' then
+				local n = #keys + 1
+				claims[n], keys[n], jids[n] = claim, lib.unique_key(claim.k), jid
+			end
+		end
+		local held = #keys > 0 and try('mget', unpack(keys))
+		for n = 1, #keys do
+			if held[n] == '0 ' .. jids[n] then
+				local at = #gone
+				gone[at + 1], gone[at + 2] = keys[n], lib.before_key(claims[n].k)
+			end
+		end
+		lib.each_slice(call, 'del', prefix .. 'x:none', gone)
+	end
+elseif name == 'wake_for_limit' then
+	function lib.wake_for_limit(option)
+		local queue = string.match(option, '^(.+)%-max%-concurrency$') or string.match(option, '^(.+)%-max%-rate$')
+		if queue then
+			lib.wake(queue)
+		end
+	end
+elseif name == 'without_letter' then
+	function lib.without_letter(text, letter)
+		local letters, body = string.match(text, '^(%a+)(|.*)$')
+		if not letters then
+			return ''
+		end
+		letters = string.gsub(letters, letter, '')
+		return letters == '' and '' or letters .. body
+	end
+end
+end
+end
+else
+if length < 17 then
+if length < 16 then
+if name == 'allowed_by_rate' then
+	function lib.allowed_by_rate(queue, settings, wanted)
+		local limit = lib.read_max_rate(queue, settings.max_rate, wanted)
+		if not limit then
+			return wanted
+		end
+		settings.rate = limit
+		while limit.started < wanted and not lib.rate_opens(limit) do
+			limit.started = limit.started + 1
+		end
+		return limit.started
+	end
+elseif name == 'attempts_member' then
+	function lib.attempts_member(text)
+		return ',"attempts":' .. (lib.readable('[' .. text .. ']') or empty_list)
+	end
+elseif name == 'dependents_from' then
+	function lib.dependents_from(jid, cursor)
+		local key = lib.job_key(jid) .. '-dependents'
+		local all = cursor == '0' and try('srandmember', key, var.tellable + 1)
+		if all and #all <= var.tellable then
+			return all, '0'
+		end
+		local page = try('sscan', key, cursor, 'COUNT', var.tellable)
+		return page[2] or var.none, page[1] or '0'
+	end
+elseif name == 'follow_priority' then
+	function lib.follow_priority(jid, job, score)
+		if job[4] then
+			lib.move_parked(jid, job[4], score)
+		elseif lib.has_option(job[3], 'g') and job[2] == 'waiting' then
+			lib.leave_turns(job[1], job[5])
+		end
+	end
+elseif name == 'leave_all_turns' then
+	function lib.leave_all_turns(queue, jobs, count)
+		local left = {}
+		for i = 1, count do
+			local job = jobs[i]
+			local priority = job[9] and lib.has_option(job[9], 'g') and (job[3] or '0')
+			if priority and not left[priority] then
+				left[priority] = true
+				lib.leave_turns(queue, priority)
+			end
+		end
+	end
+elseif name == 'progress_member' then
+	function lib.progress_member(jid, stored)
+		local text = lib.has_option(stored, 'p') and try('hget', lib.job_key(jid), 'x:progress')
+		local shown = type(text) == 'string' and lib.progress_json(text)
+		return shown and ',"progress":' .. shown or ''
+	end
+elseif name == 'publish_advance' then
+	function lib.publish_advance(item, woken)
+		if woken or not classic then
+			lib.publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
 		else
-		if name == 'count_existing' then
-			function lib.count_existing(keys)
-				local count = 0
-				for from = 1, #keys, 1000 do
-					count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-				end
-				return count
-			end
-		elseif name == 'delete_expired' then
-			function lib.delete_expired(jid, tags)
-				local key = lib.job_key(jid)
-				try('zrem', prefix .. 'completed', jid)
-				lib.remove_tags(jid, lib.names_of(tags), 1)
-				call('del', key, key .. '-history', key .. '-dependencies')
-				lib.note_life(jid)
-			end
-		elseif name == 'forget_failure' then
-			function lib.forget_failure(jid, queue, failure, count)
-				local details = lib.list_of(failure)
-				lib.leave_group(jid, details, count)
-				lib.uncount_failure(queue, details)
-				lib.unfile_failures({jid})
-			end
-		elseif name == 'lost_with_room' then
-			function lib.lost_with_room(queue, wanted)
-				local jids = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, wanted)
-				local bytes = var.taken_bytes
-				for i = 1, #jids do
-					local size = lib.finite(try('hstrlen', lib.job_key(jids[i]), 'data'), 0)
-					bytes = bytes + size
-					if bytes > var.most_bytes and bytes > size then
-						return i - 1
-					end
-				end
-				return wanted
-			end
-		elseif name == 'mark_exhausted' then
-			function lib.mark_exhausted(jid, queue, group, failure, cap)
-				lib.record(lib.job_key(jid), lib.entry(now, '"failed"', cjson.encode({group = group})), cap)
-				call('hset', lib.job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-				lib.tally_failure(queue)
-				lib.publish_tracked('failed', jid)
-			end
-		elseif name == 'move_scheduled' then
-			function lib.move_scheduled(queue, limit)
-				local scheduled = lib.queue_key(queue, 'scheduled')
-				local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-				local work, turns = {}, {}
-				for n, jid in ipairs(due) do
-					local priority, stored = lib.priority_of(jid)
-					if priority then
-						call('hset', lib.job_key(jid), 'state', 'waiting')
-						work[#work + 1] = stored and lib.has_option(stored, 'c') and lib.score_before(jid) or stored and lib.has_option(stored, 'q') and lib.own_place(stored) and lib.due_score(scheduled, jid, priority, n) or stored and lib.score_of(queue, priority, stored, turns) or lib.work_score(now, priority)
-						work[#work + 1] = jid
-					end
-				end
-				lib.each_slice(call, 'zrem', scheduled, due)
-				lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), work)
-			end
-		elseif name == 'options_member' then
-			function lib.options_member(text)
-				local letters = lib.split_options(text)
-				if letters == '' then
-					return ''
-				end
-				return ',"x":' .. string.match(text, '|(.*)$')
-			end
-		elseif name == 'read_lifetimes' then
-			function lib.read_lifetimes(area, text, delay)
-				local letters, values = lib.split_options(text)
-				if letters == '' then
-					lib.reject(area, 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200))
-				end
-				local given = type(values.a) == 'string' and values.a or ''
-				values.a = nil
-				for letter in string.gmatch(letters, '[stkK]') do
-					local seconds, is_time = lib.finite(values[letter]), letter == 's' or letter == 't'
-					if seconds and is_time and string.find(given, letter, 1, true) then
-						seconds = lib.left_until(area, letter, seconds)
-					end
-					local least = letter == 'K' and -1 or 0
-					if not seconds or seconds < least or seconds == 0 and is_time then
-						lib.reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
-					elseif is_time and seconds <= delay then
-						lib.reject(area, lib.lifetime_name(letter) .. ' is over after ' .. seconds .. ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
-					end
-					values[letter] = is_time and now + seconds or seconds
-					values.put = is_time and math.floor(now) or values.put
-				end
-				return lib.join_options(letters, values)
-			end
-		elseif name == 'refuse_circles' then
-			function lib.refuse_circles(items)
-				local changes
-				for _, item in ipairs(items) do
-					if item.old and item.checked and item.others[1] then
-						changes = changes or lib.changes_of(items)
-						local problem = lib.circle_of(item.jid, item.others, changes)
-						if problem then
-							lib.raise('Put', problem)
-						end
-					end
-				end
-			end
-		elseif name == 'reject_missing' then
-			function lib.reject_missing(area, name)
-				lib.reject(area, ({Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided'})[area] or 'Arg "' .. name .. '" missing')
-			end
-		elseif name == 'relations_json' then
-			function lib.relations_json(jid)
-				local dependents = lib.job_key(jid) .. '-dependents'
-				local dependencies = lib.job_key(jid) .. '-dependencies'
-				if call('exists', dependents, dependencies) > 0 then
-					return lib.sets_json(jid)
-				end
-				return ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
-			end
-		elseif name == 'release_claims' then
-			function lib.release_claims(items)
-				local claims, keys, jids, gone = {}, {}, {}, {}
-				for i = 1, #items do
-					local jid, stored = items[i].jid, items[i].stored
-					local claim = lib.claim_of(stored)
-					if claim and claim.a then
-						lib.release_claim(jid, stored, 'complete')
-					elseif claim and claim.m ~= 'for' then
-						local n = #keys + 1
-						claims[n], keys[n], jids[n] = claim, lib.unique_key(claim.k), jid
-					end
-				end
-				local held = #keys > 0 and try('mget', unpack(keys))
-				for n = 1, #keys do
-					if held[n] == '0 ' .. jids[n] then
-						local at = #gone
-						gone[at + 1], gone[at + 2] = keys[n], lib.before_key(claims[n].k)
-					end
-				end
-				lib.each_slice(call, 'del', prefix .. 'x:none', gone)
-			end
-		elseif name == 'wake_for_limit' then
-			function lib.wake_for_limit(option)
-				local queue = string.match(option, '^(.+)%-max%-concurrency$') or string.match(option, '^(.+)%-max%-rate$')
-				if queue then
-					lib.wake(queue)
-				end
-			end
-		elseif name == 'without_letter' then
-			function lib.without_letter(text, letter)
-				local letters, body = string.match(text, '^(%a+)(|.*)$')
-				if not letters then
-					return ''
-				end
-				letters = string.gsub(letters, letter, '')
-				return letters == '' and '' or letters .. body
-			end
+			lib.publish('log', cjson.encode({jid = item.jid, event = 'advanced', queue = item.queue, to = item.next}))
 		end
+	end
+elseif name == 'publish_tracked' then
+	function lib.publish_tracked(channel, jid)
+		if lib.is_tracked(jid) then
+			lib.publish(channel, jid)
 		end
+	end
+elseif name == 'renew_lifetimes' then
+	function lib.renew_lifetimes(text)
+		local letters, values = lib.split_options(text)
+		if not lib.has_any(letters, 'st') then
+			return text
 		end
-		else
-		if length < 17 then
-		if length < 16 then
-		if name == 'allowed_by_rate' then
-			function lib.allowed_by_rate(queue, settings, wanted)
-				local limit = lib.read_max_rate(queue, settings.max_rate, wanted)
-				if not limit then
-					return wanted
-				end
-				settings.rate = limit
-				while limit.started < wanted and not lib.rate_opens(limit) do
-					limit.started = limit.started + 1
-				end
-				return limit.started
-			end
-		elseif name == 'attempts_member' then
-			function lib.attempts_member(text)
-				return ',"attempts":' .. (lib.readable('[' .. text .. ']') or empty_list)
-			end
-		elseif name == 'dependents_from' then
-			function lib.dependents_from(jid, cursor)
-				local key = lib.job_key(jid) .. '-dependents'
-				local all = cursor == '0' and try('srandmember', key, var.tellable + 1)
-				if all and #all <= var.tellable then
-					return all, '0'
-				end
-				local page = try('sscan', key, cursor, 'COUNT', var.tellable)
-				return page[2] or var.none, page[1] or '0'
-			end
-		elseif name == 'follow_priority' then
-			function lib.follow_priority(jid, job, score)
-				if job[4] then
-					lib.move_parked(jid, job[4], score)
-				elseif lib.has_option(job[3], 'g') and job[2] == 'waiting' then
-					lib.leave_turns(job[1], job[5])
-				end
-			end
-		elseif name == 'leave_all_turns' then
-			function lib.leave_all_turns(queue, jobs, count)
-				local left = {}
-				for i = 1, count do
-					local job = jobs[i]
-					local priority = job[9] and lib.has_option(job[9], 'g') and (job[3] or '0')
-					if priority and not left[priority] then
-						left[priority] = true
-						lib.leave_turns(queue, priority)
-					end
-				end
-			end
-		elseif name == 'progress_member' then
-			function lib.progress_member(jid, stored)
-				local text = lib.has_option(stored, 'p') and try('hget', lib.job_key(jid), 'x:progress')
-				local shown = type(text) == 'string' and lib.progress_json(text)
-				return shown and ',"progress":' .. shown or ''
-			end
-		elseif name == 'publish_advance' then
-			function lib.publish_advance(item, woken)
-				if woken or not classic then
-					lib.publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
-				else
-					lib.publish('log', cjson.encode({jid = item.jid, event = 'advanced', queue = item.queue, to = item.next}))
-				end
-			end
-		elseif name == 'publish_tracked' then
-			function lib.publish_tracked(channel, jid)
-				if lib.is_tracked(jid) then
-					lib.publish(channel, jid)
-				end
-			end
-		elseif name == 'renew_lifetimes' then
-			function lib.renew_lifetimes(text)
-				local letters, values = lib.split_options(text)
-				if not lib.has_any(letters, 'st') then
-					return text
-				end
-				values.put = math.floor(now)
-				return lib.join_options(letters, values)
-			end
-		elseif name == 'uncount_failure' then
-			function lib.uncount_failure(queue, failure)
-				local at = lib.finite(failure.when)
-				if at and queue then
-					lib.tally(lib.day_of(at), queue, 'failed', -1)
-				end
-			end
-		elseif name == 'unfile_failures' then
-			function lib.unfile_failures(jids)
-				lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
-			end
+		values.put = math.floor(now)
+		return lib.join_options(letters, values)
+	end
+elseif name == 'uncount_failure' then
+	function lib.uncount_failure(queue, failure)
+		local at = lib.finite(failure.when)
+		if at and queue then
+			lib.tally(lib.day_of(at), queue, 'failed', -1)
 		end
-		else
-		if name == 'check_dependents' then
-			function lib.check_dependents(jid, among, n)
-				local dependents = lib.dependents_beyond(call, jid, among, n)
-				local other = lib.outsider(dependents, among)
-				if other then
-					lib.raise('Cancel', lib.new_problem('has_dependents', nil, jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'))
-				end
-				return dependents
+	end
+elseif name == 'unfile_failures' then
+	function lib.unfile_failures(jids)
+		lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
+	end
+end
+else
+if name == 'check_dependents' then
+	function lib.check_dependents(jid, among, n)
+		local dependents = lib.dependents_beyond(call, jid, among, n)
+		local other = lib.outsider(dependents, among)
+		if other then
+			lib.raise('Cancel', lib.new_problem('has_dependents', nil, jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'))
+		end
+		return dependents
+	end
+elseif name == 'check_limit_name' then
+	function lib.check_limit_name(area, name)
+		if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
+			lib.reject(area, 'This is no name of a limit: ' .. string.sub(tostring(name), 1, 200))
+		end
+		return name
+	end
+elseif name == 'drop_empty_group' then
+	function lib.drop_empty_group(group)
+		if call('exists', prefix .. 'f:' .. group) == 0 then
+			try('srem', prefix .. 'failures', group)
+		end
+	end
+elseif name == 'forget_completed' then
+	function lib.forget_completed(items)
+		local keys, jids = {}, {}
+		for i = 1, #items do
+			local item = items[i]
+			local key, tags = item.key, try('hget', item.key, 'tags')
+			if tags ~= '[]' then
+				lib.remove_tags(item.jid, lib.names_of(tags), 1)
 			end
-		elseif name == 'check_limit_name' then
-			function lib.check_limit_name(area, name)
-				if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
-					lib.reject(area, 'This is no name of a limit: ' .. string.sub(tostring(name), 1, 200))
-				end
-				return name
+			item.forgotten, jids[i] = true, item.jid
+			keys[3 * i - 2], keys[3 * i - 1], keys[3 * i] = key, key .. '-history', key .. '-dependencies'
+		end
+		lib.each_slice(try, 'zrem', prefix .. 'x:until', jids)
+		lib.each_slice(call, 'del', prefix .. 'x:none', keys)
+	end
+elseif name == 'fractional_score' then
+	function lib.fractional_score(n, priority)
+		if n == 0 then
+			return lib.work_score(now, priority)
+		end
+		return lib.work_score(now + n * lib.apart(lib.finite(priority, 0)), priority)
+	end
+elseif name == 'note_all_started' then
+	function lib.note_all_started(jobs, n, locks, common)
+		local ends, score
+		for i = 1, n do
+			local found = common or jobs[i].limits
+			if found and ends ~= locks[2 * i + 1] then
+				ends = locks[2 * i + 1]
+				score = lib.slot_end(tonumber(ends))
 			end
-		elseif name == 'drop_empty_group' then
-			function lib.drop_empty_group(group)
-				if call('exists', prefix .. 'f:' .. group) == 0 then
-					try('srem', prefix .. 'failures', group)
-				end
-			end
-		elseif name == 'forget_completed' then
-			function lib.forget_completed(items)
-				local keys, jids = {}, {}
-				for i = 1, #items do
-					local item = items[i]
-					local key, tags = item.key, try('hget', item.key, 'tags')
-					if tags ~= '[]' then
-						lib.remove_tags(item.jid, lib.names_of(tags), 1)
-					end
-					item.forgotten, jids[i] = true, item.jid
-					keys[3 * i - 2], keys[3 * i - 1], keys[3 * i] = key, key .. '-history', key .. '-dependencies'
-				end
-				lib.each_slice(try, 'zrem', prefix .. 'x:until', jids)
-				lib.each_slice(call, 'del', prefix .. 'x:none', keys)
-			end
-		elseif name == 'fractional_score' then
-			function lib.fractional_score(n, priority)
-				if n == 0 then
-					return lib.work_score(now, priority)
-				end
-				return lib.work_score(now + n * lib.apart(lib.finite(priority, 0)), priority)
-			end
-		elseif name == 'note_all_started' then
-			function lib.note_all_started(jobs, n, locks, common)
-				local ends, score
-				for i = 1, n do
-					local found = common or jobs[i].limits
-					if found and ends ~= locks[2 * i + 1] then
-						ends = locks[2 * i + 1]
-						score = lib.slot_end(tonumber(ends))
-					end
-					for at = 1, found and #found or 0 do
-						local limit = found[at]
-						local held, last = limit.held, #limit.held
-						limit.noted = limit.noted + 1
-						if limit.max > 0 then
-							held[last + 1], held[last + 2] = score, locks[2 * i + 2]
-						end
-					end
-				end
-			end
-		elseif name == 'prune_histograms' then
-			function lib.prune_histograms(kind, day, queue)
-				local from = lib.days_kept('histogram-history', 7)
-				local to = math.min(lib.days_kept('stats-history', 30), from + 90)
-				local keys = {}
-				for age = math.max(from, 0) + 1, to do
-					keys[#keys + 1] = lib.stats_key(kind, day - 86400 * age, queue)
-				end
-				local left = #keys > 0 and lib.count_existing(keys) or 0
-				for i = 1, left > 0 and #keys or 0 do
-					local buckets, exists = lib.buckets_of(keys[i])
-					if exists then
-						left = #buckets > 0 and left - 1 or 0
-						lib.each_slice(call, 'hdel', keys[i], buckets)
-					end
-					if left == 0 then
-						return
-					end
-				end
-			end
-		elseif name == 'publish_unfailed' then
-			function lib.publish_unfailed(jobs)
-				local queues, events = {}, {}
-				for i = 1, #jobs do
-					local job = jobs[i]
-					local event = events[job.to]
-					if event then
-						event.count, event.jid = event.count + 1, nil
-					else
-						queues[#queues + 1] = job.to
-						events[job.to] = {event = 'unfailed', queue = job.to, jid = job.jid, count = 1, group = lib.list_of(job.failure).group}
-					end
-				end
-				for i = 1, #queues do
-					lib.publish_more(events[queues[i]])
-				end
-			end
-		elseif name == 'score_by_options' then
-			function lib.score_by_options(job, priority)
-				if lib.has_option(job[3], 'g') and (job[2] == 'waiting' or job[4]) then
-					return lib.fair_score(job[1], priority, job[3], {})
-				end
-			end
-		elseif name == 'stop_all_limited' then
-			function lib.stop_all_limited(items)
-				local found, jids, seen = {}, {}, {}
-				for i = 1, #items do
-					local item = items[i]
-					local stored = item.stored
-					if stored and item.anybody then
-						lib.leave_limits(item.jid, stored)
-					elseif stored then
-						local its = seen[stored] or var.none
-						if its == var.none and lib.has_option(stored, 'c') then
-							its = lib.limits_of(stored)
-							seen[stored] = its
-						end
-						for at = 1, #its do
-							local name = its[at]
-							if not jids[name] then
-								jids[name], found[#found + 1] = {}, name
-							end
-							jids[name][#jids[name] + 1] = item.jid
-						end
-					end
-				end
-				for i = 1, #found do
-					local freed = try('zrem', lib.limit_key(found[i], 'held'), unpack(jids[found[i]]))
-					if type(freed) == 'number' and freed > 0 and try('exists', lib.limit_key(found[i], 'wait')) == 1 then
-						lib.limit_freed(found[i])
-					end
+			for at = 1, found and #found or 0 do
+				local limit = found[at]
+				local held, last = limit.held, #limit.held
+				limit.noted = limit.noted + 1
+				if limit.max > 0 then
+					held[last + 1], held[last + 2] = score, locks[2 * i + 2]
 				end
 			end
 		end
+	end
+elseif name == 'prune_histograms' then
+	function lib.prune_histograms(kind, day, queue)
+		local from = lib.days_kept('histogram-history', 7)
+		local to = math.min(lib.days_kept('stats-history', 30), from + 90)
+		local keys = {}
+		for age = math.max(from, 0) + 1, to do
+			keys[#keys + 1] = lib.stats_key(kind, day - 86400 * age, queue)
 		end
-		else
-		if length < 18 then
-		if name == 'dependents_beyond' then
-			function lib.dependents_beyond(run, jid, among, n)
-				local key = lib.job_key(jid) .. '-dependents'
-				local found = run('srandmember', key, 10 + 1)
-				if #found <= 10 or lib.outsider(found, among) then
-					return found
+		local left = #keys > 0 and lib.count_existing(keys) or 0
+		for i = 1, left > 0 and #keys or 0 do
+			local buckets, exists = lib.buckets_of(keys[i])
+			if exists then
+				left = #buckets > 0 and left - 1 or 0
+				lib.each_slice(call, 'hdel', keys[i], buckets)
+			end
+			if left == 0 then
+				return
+			end
+		end
+	end
+elseif name == 'publish_unfailed' then
+	function lib.publish_unfailed(jobs)
+		local queues, events = {}, {}
+		for i = 1, #jobs do
+			local job = jobs[i]
+			local event = events[job.to]
+			if event then
+				event.count, event.jid = event.count + 1, nil
+			else
+				queues[#queues + 1] = job.to
+				events[job.to] = {event = 'unfailed', queue = job.to, jid = job.jid, count = 1, group = lib.list_of(job.failure).group}
+			end
+		end
+		for i = 1, #queues do
+			lib.publish_more(events[queues[i]])
+		end
+	end
+elseif name == 'score_by_options' then
+	function lib.score_by_options(job, priority)
+		if lib.has_option(job[3], 'g') and (job[2] == 'waiting' or job[4]) then
+			return lib.fair_score(job[1], priority, job[3], {})
+		end
+	end
+elseif name == 'stop_all_limited' then
+	function lib.stop_all_limited(items)
+		local found, jids, seen = {}, {}, {}
+		for i = 1, #items do
+			local item = items[i]
+			local stored = item.stored
+			if stored and item.anybody then
+				lib.leave_limits(item.jid, stored)
+			elseif stored then
+				local its = seen[stored] or var.none
+				if its == var.none and lib.has_option(stored, 'c') then
+					its = lib.limits_of(stored)
+					seen[stored] = its
 				end
-				return run('srandmember', key, n + 1)
-			end
-		elseif name == 'read_dependencies' then
-			function lib.read_dependencies(area, text)
-				return lib.check_dependencies(area, lib.names(area, 'depends', text), 1)
-			end
-		end
-		else
-		if length < 20 then
-		if name == 'check_dependencies' then
-			function lib.check_dependencies(area, list, first)
-				for i = first, #list do
-					if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or string.find(list[i], '%-dependencies$') then
-						lib.reject(area, 'Arg "depends" names no job: ' .. list[i])
+				for at = 1, #its do
+					local name = its[at]
+					if not jids[name] then
+						jids[name], found[#found + 1] = {}, name
 					end
-				end
-				return list
-			end
-		elseif name == 'children_with_room' then
-			function lib.children_with_room(queue, wanted, bytes)
-				local largest = 1
-				local due = call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, stamp, 'LIMIT', 0, wanted)
-				for i = 1, #due do
-					largest = math.max(largest, lib.finite(try('hstrlen', lib.recur_key(due[i]), 'data'), 0))
-				end
-				return math.max(1, math.min(wanted, math.floor(bytes / largest)))
-			end
-		elseif name == 'put_from_arguments' then
-			function lib.put_from_arguments(at)
-				local queue = lib.named('Queue', 'queue', ARGV[at + 1])
-				local puts = lib.new_puts(ARGV[at])
-				local item = lib.read_put(puts, queue, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], at + 6, #ARGV)
-				puts.items[1], puts.groups[1] = item, puts.items
-				local left = lib.put(puts)
-				if left and left[1] then
-					return {left[1][2], left[1][3]}
-				end
-				return item.jid
-			end
-		elseif name == 'read_job_to_cancel' then
-			function lib.read_job_to_cancel(jid, most)
-				local key = lib.job_key(jid)
-				local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
-				key = key .. '-dependencies'
-				job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
-				return job
-			end
-		elseif name == 'read_lost_settings' then
-			function lib.read_lost_settings(cap)
-				local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history', 'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
-				return {cap = cap, grace = lib.finite(values[1], 10), keep_failed = lib.retention(values[2], values[5]), initial_delay = values[3], factor = values[4]}
-			end
-		elseif name == 'release_dependents' then
-			function lib.release_dependents(jid)
-				local dependents = lib.job_key(jid) .. '-dependents'
-				local count = try('scard', dependents)
-				if count == 0 or type(count) == 'table' or count > var.releasable and lib.leave_rest(jid, dependents) then
-					return
-				end
-				local others = call('smembers', dependents)
-				var.releasable = var.releasable - #others
-				call('del', dependents)
-				lib.release_some(jid, others, dependents)
-			end
-		end
-		else
-		if name == 'publish_each_tracked' then
-			function lib.publish_each_tracked(channel, jids)
-				local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-				for i = 1, #scores do
-					if scores[i] then
-						lib.publish(channel, jids[i])
-					end
+					jids[name][#jids[name] + 1] = item.jid
 				end
 			end
 		end
+		for i = 1, #found do
+			local freed = try('zrem', lib.limit_key(found[i], 'held'), unpack(jids[found[i]]))
+			if type(freed) == 'number' and freed > 0 and try('exists', lib.limit_key(found[i], 'wait')) == 1 then
+				lib.limit_freed(found[i])
+			end
 		end
+	end
+end
+end
+else
+if length < 18 then
+if name == 'dependents_beyond' then
+	function lib.dependents_beyond(run, jid, among, n)
+		local key = lib.job_key(jid) .. '-dependents'
+		local found = run('srandmember', key, 10 + 1)
+		if #found <= 10 or lib.outsider(found, among) then
+			return found
 		end
+		return run('srandmember', key, n + 1)
+	end
+elseif name == 'read_dependencies' then
+	function lib.read_dependencies(area, text)
+		return lib.check_dependencies(area, lib.names(area, 'depends', text), 1)
+	end
+end
+else
+if length < 20 then
+if name == 'check_dependencies' then
+	function lib.check_dependencies(area, list, first)
+		for i = first, #list do
+			if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or string.find(list[i], '%-dependencies$') then
+				lib.reject(area, 'Arg "depends" names no job: ' .. list[i])
+			end
 		end
+		return list
+	end
+elseif name == 'children_with_room' then
+	function lib.children_with_room(queue, wanted, bytes)
+		local largest = 1
+		local due = call('zrangebyscore', lib.queue_key(queue, 'recur'), 0, stamp, 'LIMIT', 0, wanted)
+		for i = 1, #due do
+			largest = math.max(largest, lib.finite(try('hstrlen', lib.recur_key(due[i]), 'data'), 0))
 		end
+		return math.max(1, math.min(wanted, math.floor(bytes / largest)))
+	end
+elseif name == 'put_from_arguments' then
+	function lib.put_from_arguments(at)
+		local queue = lib.named('Queue', 'queue', ARGV[at + 1])
+		local puts = lib.new_puts(ARGV[at])
+		local item = lib.read_put(puts, queue, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], at + 6, #ARGV)
+		puts.items[1], puts.groups[1] = item, puts.items
+		local left = lib.put(puts)
+		if left and left[1] then
+			return {left[1][2], left[1][3]}
 		end
-		return lib[name]
+		return item.jid
+	end
+elseif name == 'read_job_to_cancel' then
+	function lib.read_job_to_cancel(jid, most)
+		local key = lib.job_key(jid)
+		local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
+		key = key .. '-dependencies'
+		job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
+		return job
+	end
+elseif name == 'read_lost_settings' then
+	function lib.read_lost_settings(cap)
+		local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history', 'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
+		return {cap = cap, grace = lib.finite(values[1], 10), keep_failed = lib.retention(values[2], values[5]), initial_delay = values[3], factor = values[4]}
+	end
+elseif name == 'release_dependents' then
+	function lib.release_dependents(jid)
+		local dependents = lib.job_key(jid) .. '-dependents'
+		local count = try('scard', dependents)
+		if count == 0 or type(count) == 'table' or count > var.releasable and lib.leave_rest(jid, dependents) then
+			return
+		end
+		local others = call('smembers', dependents)
+		var.releasable = var.releasable - #others
+		call('del', dependents)
+		lib.release_some(jid, others, dependents)
+	end
+end
+else
+if name == 'publish_each_tracked' then
+	function lib.publish_each_tracked(channel, jids)
+		local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+		for i = 1, #scores do
+			if scores[i] then
+				lib.publish(channel, jids[i])
+			end
+		end
+	end
+end
+end
+end
+end
+end
+end
+	return lib[name]
 	end})
 	return lib
 end

@@ -456,8 +456,10 @@ func (b *builder) printLibrary(p *printer) {
 		}
 	}
 	p.line(libName + " = setmetatable({}, {__index = function(_, name)")
-	p.inner(switched("name", makers))
+	p.indent = 0 // their indentation would be a tenth of the script
+	p.stats(switched("name", makers))
 	p.line("\treturn " + libName + "[name]")
+	p.indent = 1
 	p.line("end})")
 	p.line("return " + libName)
 	p.indent--

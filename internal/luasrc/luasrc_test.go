@@ -303,7 +303,7 @@ func TestTheScriptIsSmall(t *testing.T) {
 	again, err := Build(sources)
 	require.NoError(t, err)
 	require.Equal(t, script, again)
-	require.LessOrEqual(t, len(script), 460_000)
+	require.LessOrEqual(t, len(script), 450_000)
 	compiles(t, script)
 	seen := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^\t+function lib\.(\w+)\(`).FindAllStringSubmatch(script, -1) {
