@@ -85,7 +85,7 @@ internal/keys                                   300     2   162    21     2     
 internal/leases                                 400     2   317    26     1       16
 internal/line                                   200     1   164    12     1       14
 internal/linger                                 100     1    80    17     1        7
-internal/luasrc                                2450    10   467    64     7        9
+internal/luasrc                                2400    10   466    64     7        9
 internal/queues                                 400     2   213    26     1       27
 internal/redisx                                 750    12   264    33     1       49
 internal/rendezvous                              50     1    29    10     1        1

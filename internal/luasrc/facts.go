@@ -17,8 +17,7 @@ import (
 //	-- Hot
 //	-- Library  cancel_job ...
 //
-// For names the callers: all clients (classic), those of qless-php, or those of this module. The
-// others are optional; Library names the functions that a hot command calls in the library.
+// For names the callers: all clients (classic), those of qless-php, or those of this module.
 type Facts struct {
 	Repeatable    bool // it may be sent again if the connection breaks before its reply
 	RepeatableNew bool // the same for calls that are marked to put only new jobs
@@ -46,7 +45,7 @@ func FactsOf(sources fs.FS) (map[string]Facts, error) {
 
 // required are patterns of lines in each header, and the problems of one that lacks them.
 var required = []struct{ pattern, problem string }{
-	{`\n-- Repeat   (safe|once|once, unless new)\n`, `the header lacks "Repeat safe" or "Repeat once"`},
+	{`\n-- Repeat   (safe|once|once, unless new)\n`, `the header lacks "Repeat safe" or "once"`},
 	{`\n-- For      (classic|PHP|Go)\n`, `the header lacks "For classic", "For PHP" or "For Go"`},
 	{`\n-- KEYS\[1\]  the namespace prefix\n-- ARGV     `,
 		`the header does not say what KEYS[1] and ARGV are`},

@@ -218,7 +218,7 @@ func TestBuildRefuses(t *testing.T) {
 		"commands/a.lua:8: prefix belongs to every call":                               {library, header() + "prefix = get_key()\nreturn call('get', 'x')\n"},
 		"commands/a.lua:8: redis is a global variable":                                 {library, header() + "redis = get_key()\nreturn call('get', 'x')\n"},
 		"lib/base.lua:1: a statement outside of a function":                            {library + "call('get', 'x')\n", get},
-		`commands/a.lua:1: the header lacks "Repeat safe" or "Repeat once"`:            {library, strings.Replace(get, "Repeat   safe", "Repeat   twice", 1)},
+		`commands/a.lua:1: the header lacks "Repeat safe" or "once"`:                   {library, strings.Replace(get, "Repeat   safe", "Repeat   twice", 1)},
 		`commands/a.lua:1: the header lacks "For classic", "For PHP" or "For Go"`:      {library, strings.Replace(get, "For      Go", "For      all", 1)},
 		"commands/a.lua:1: the header does not say what KEYS[1] and ARGV are":          {library, strings.Replace(get, "ARGV     COMMAND", "Args     COMMAND", 1)},
 		`commands/a.lua:8: "then" in the place of "do"`:                                {library, header() + "while true then end\n"},

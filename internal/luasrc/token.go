@@ -44,7 +44,7 @@ var keywords = map[string]bool{
 
 const escape = `\\(?:[ntr\\"']|25[0-5]|2[0-4][0-9]|[01]?[0-9]{1,2})`
 
-// tokenPattern matches white space, a comment, or one of the tokens, of which it has one group each.
+// tokenPattern matches white space, a comment or a token, with a group for each.
 var tokenPattern = regexp.MustCompile(`^(?:(\s+)|--([^\n]*)|([A-Za-z_]\w*)` +
 	`|((?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)` +
 	`|("(?:[^"\\\n]|` + escape + `)*"|'(?:[^'\\\n]|` + escape + `)*')` +
