@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -169,16 +170,24 @@ func TestPagesNameWhatExists(t *testing.T) {
 	require.Greater(t, checked, 100)
 }
 
-// A row after an empty line is rendered as text, unless it begins a table.
-func TestNoTableIsCut(t *testing.T) {
+// A row after an empty line is rendered as text, unless it begins a table, and text right after a
+// row is rendered as another row.
+func TestTablesAreWhole(t *testing.T) {
 	for _, page := range pages(t) {
-		lines := strings.Split(read(t, page), "\n")
-		for i, line := range lines {
-			if !strings.HasPrefix(line, "|") || i > 0 && strings.HasPrefix(lines[i-1], "|") {
+		var rows []string // of the table before a line
+		for i, line := range strings.Split(read(t, page), "\n") {
+			where := fmt.Sprintf("%s:%d", page, i+1)
+			switch {
+			case !strings.HasPrefix(line, "|"):
+				require.True(t, rows == nil || line == "", "%s: text belongs to the table", where)
+				require.NotEqual(t, 1, len(rows), "%s: a row without a table", where)
+				rows = nil
 				continue
+			case len(rows) == 1:
+				require.True(t, strings.HasPrefix(line, "|-"), "%s: no line below the heads", where)
 			}
-			require.True(t, i+1 < len(lines) && strings.HasPrefix(lines[i+1], "|-"),
-				"%s:%d: a row without a table", page, i+1)
+			require.NotContains(t, rows, line, "%s: a row that is there twice", where)
+			rows = append(rows, line)
 		}
 	}
 }
