@@ -2423,6 +2423,10 @@ elseif name == 'fair_share' then
 			return share.t, math.min(math.max(lib.finite(share.w, 1), 0.01), 100)
 		end
 	end
+elseif name == 'fill_limit' then
+	function lib.fill_limit(name)
+		return lib.return_parked(lib.read_limit(name, 1))
+	end
 elseif name == 'first_line' then
 	function lib.first_line(message)
 		local line = string.match(message, '^%s*([^\013\010]*)')
@@ -3012,10 +3016,7 @@ elseif name == 'leave_turns' then
 	end
 elseif name == 'limit_freed' then
 	function lib.limit_freed(name)
-		if try('exists', lib.limit_key(name, 'wait')) == 1 then
-			return lib.return_parked(lib.read_limit(name, 1))
-		end
-		return 0
+		return try('exists', lib.limit_key(name, 'wait')) == 1 and lib.fill_limit(name) or 0
 	end
 elseif name == 'limit_opens' then
 	function lib.limit_opens(limit, jid)
@@ -4785,7 +4786,7 @@ elseif name == 'stop_all_limited' then
 		for i = 1, #found do
 			local freed = try('zrem', lib.limit_key(found[i], 'held'), unpack(jids[found[i]]))
 			if type(freed) == 'number' and freed > 0 and try('exists', lib.limit_key(found[i], 'wait')) == 1 then
-				lib.limit_freed(found[i])
+				lib.fill_limit(found[i])
 			end
 		end
 	end

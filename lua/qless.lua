@@ -3135,6 +3135,10 @@ elseif name == 'fair_share' then
 			return share.t, math.min(math.max(lib.finite(share.w, 1), 0.01), 100)
 		end
 	end
+elseif name == 'fill_limit' then
+	function lib.fill_limit(name)
+		return lib.return_parked(lib.read_limit(name, 1))
+	end
 elseif name == 'find_place' then
 	function lib.find_place(group, jid, failure, length)
 		local key, low, high = prefix .. 'f:' .. group, 0, length
@@ -4042,10 +4046,7 @@ elseif name == 'leave_turns' then
 	end
 elseif name == 'limit_freed' then
 	function lib.limit_freed(name)
-		if try('exists', lib.limit_key(name, 'wait')) == 1 then
-			return lib.return_parked(lib.read_limit(name, 1))
-		end
-		return 0
+		return try('exists', lib.limit_key(name, 'wait')) == 1 and lib.fill_limit(name) or 0
 	end
 elseif name == 'limit_opens' then
 	function lib.limit_opens(limit, jid)
@@ -6310,7 +6311,7 @@ elseif name == 'stop_all_limited' then
 		for i = 1, #found do
 			local freed = try('zrem', lib.limit_key(found[i], 'held'), unpack(jids[found[i]]))
 			if type(freed) == 'number' and freed > 0 and try('exists', lib.limit_key(found[i], 'wait')) == 1 then
-				lib.limit_freed(found[i])
+				lib.fill_limit(found[i])
 			end
 		end
 	end
@@ -9158,7 +9159,7 @@ elseif command == 'finish' then
 			for i = 1, #found do
 				local freed = try('zrem', prefix .. 'x:limit:' .. found[i] .. ':held', unpack(jids[found[i]]))
 				if type(freed) == 'number' and freed > 0 and try('exists', prefix .. 'x:limit:' .. found[i] .. ':wait') == 1 then
-					library(stamp, now).limit_freed(found[i])
+					library(stamp, now).fill_limit(found[i])
 				end
 			end
 		end

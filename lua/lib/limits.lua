@@ -200,11 +200,13 @@ local function limit_opens(limit, jid) -- cold
 end
 
 -- Returns parked jobs of a limit that may have room again to work. Returns their number.
+local function fill_limit(name) -- cold
+  return return_parked(read_limit(name, 1))
+end
+
+-- Does the same if there are parked jobs.
 local function limit_freed(name) -- cold
-  if try('exists', limit_key(name, 'wait')) == 1 then
-    return return_parked(read_limit(name, 1))
-  end
-  return 0
+  return try('exists', limit_key(name, 'wait')) == 1 and fill_limit(name) or 0
 end
 
 -- Called when a job with limits has left its place, whatever its state: another one may have the
@@ -246,7 +248,7 @@ local function stop_all_limited(items)
     local freed = try('zrem', limit_key(found[i], 'held'), unpack(jids[found[i]]))
     if type(freed) == 'number' and freed > 0
       and try('exists', limit_key(found[i], 'wait')) == 1 then
-      limit_freed(found[i])
+      fill_limit(found[i])
     end
   end
 end

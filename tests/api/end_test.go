@@ -189,7 +189,7 @@ func TestAnInvalidEnd(t *testing.T) {
 			"State: State":  {Message: "m"},
 			"group is empt": {State: qless.StateFailed},
 			"State \"runni": {State: qless.StateRunning},
-			"TryAgain -1":   {TryAgain: -1},
+			"is negative":   {TryAgain: -1},
 			"JSON":          {Result: func() {}},
 		} {
 			e.Unchanged(func() {
