@@ -118,8 +118,8 @@
 // # Other languages
 //
 // All state, and every decision about it, is in a Lua script that runs atomically on the server.
-// The keys and commands are those of the qless clients for Ruby, Python and PHP. These can share
-// the Redis server if they load the script that [DropInScript] returns.
+// Keys and commands are the same as in the qless clients for Ruby, Python and PHP. Such clients can
+// share the Redis server if they load the script that [DropInScript] returns.
 //
 // # Tools
 //

@@ -97,6 +97,7 @@ func init() {
 		client.(*Client).settleDeferred(ctx)
 	}
 	inside.Wrap, inside.ErrorOfOne = wrap, errorOfOne
+	inside.CheckName, inside.CheckJID = checkName, checkJobName
 	inside.Observer = func(client any) any { return client.(*Client).observe }
 }
 

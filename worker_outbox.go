@@ -367,15 +367,9 @@ func (b *outbox) settle(reports []*report, answers []string) {
 			b.notTaken(r, err)
 		}
 	}
-	if slices.ContainsFunc(answers, leavesRest) {
+	if slices.ContainsFunc(answers, wire.LeavesRest) {
 		b.rest.Notify()
 	}
-}
-
-// leavesRest reports whether a reply of the script finish for a job has the mark of deferred
-// dependents.
-func leavesRest(answer string) bool {
-	return strings.HasSuffix(answer, "+") && !strings.HasPrefix(answer, "!")
 }
 
 // end reports how the server has ended a job, or why not.

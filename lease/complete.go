@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/batch"
@@ -20,11 +19,11 @@ import (
 // reply, its jobs have the error [qless.ErrUnavailable] and may be complete.
 func (t *Taker) Complete(ctx context.Context, queue string, jids ...string) []error {
 	const op = "complete"
-	problem := checkName(op, "queue name", queue)
+	problem := inside.CheckName(op, "queue name", queue)
 	errs := make([]error, len(jids))
 	var valid []int // the indices of valid jids
 	for i, jid := range jids {
-		if errs[i] = checkJID(op, jid); errs[i] == nil {
+		if errs[i] = inside.CheckJID(op, jid); errs[i] == nil {
 			valid = append(valid, i)
 		}
 	}
@@ -36,7 +35,7 @@ func (t *Taker) Complete(ctx context.Context, queue string, jids ...string) []er
 		for n, i := range part {
 			errs[i] = completed(op, jids[i], answer, n)
 		}
-		if slices.ContainsFunc(answer.texts, leavesRest) {
+		if slices.ContainsFunc(answer.texts, wire.LeavesRest) {
 			inside.SettleDeferred(ctx, t.client)
 		}
 	}
@@ -66,12 +65,6 @@ const completeArgs = 5
 
 // completedAtOnce is the maximum number of jobs in one script.
 const completedAtOnce = 200
-
-// leavesRest reports whether a reply of the script finish for a job has the mark of deferred
-// dependents.
-func leavesRest(answer string) bool {
-	return strings.HasSuffix(answer, "+") && !strings.HasPrefix(answer, "!")
-}
 
 // A completeBatcher completes the jobs of several goroutines with one script. Its requests are
 // arguments of the script finish.

@@ -9,6 +9,7 @@ import (
 	"github.com/qless/qless-go/internal/guard"
 	"github.com/qless/qless-go/internal/inside"
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // An End describes how [Taker.End] ends a job.
@@ -62,7 +63,7 @@ func (t *Taker) End(ctx context.Context, jid string, end End) error {
 			return &qless.Error{
 				Op: op, Code: qless.ErrFinished, JID: jid, Message: "the job is " + state[1:],
 			}
-		case strings.HasSuffix(state, "+"):
+		case wire.LeavesRest(state):
 			inside.SettleDeferred(ctx, t.client)
 		}
 		return nil
@@ -89,7 +90,7 @@ func resultSize(args []any) int {
 // endArgs checks an end, and returns the arguments for it.
 func (t *Taker) endArgs(jid string, end End) ([]any, error) {
 	const op = "end"
-	if err := checkJID(op, jid); err != nil {
+	if err := inside.CheckJID(op, jid); err != nil {
 		return nil, err
 	}
 	switch end.State {
@@ -99,7 +100,7 @@ func (t *Taker) endArgs(jid string, end End) ([]any, error) {
 		}
 		end.State = qless.StateComplete
 	case qless.StateFailed:
-		if err := checkName(op, "group", end.Group); err != nil {
+		if err := inside.CheckName(op, "group", end.Group); err != nil {
 			return nil, err
 		}
 	default:

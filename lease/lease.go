@@ -9,7 +9,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/inside"
-	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -54,25 +53,6 @@ func invalid(op, jid, format string, args ...any) error {
 	return &qless.Error{
 		Op: op, Code: qless.ErrInvalid, JID: jid, Message: fmt.Sprintf(format, args...),
 	}
-}
-
-// checkName returns an error if nothing can have the name.
-func checkName(op, what, name string) error {
-	if err := jobopts.CheckName(what, name); err != nil {
-		return invalid(op, "", "%s", err)
-	}
-	return nil
-}
-
-// checkJID returns an error if no job can have the jid.
-func checkJID(op, jid string) error {
-	if err := checkName(op, "jid", jid); err != nil {
-		return err
-	}
-	if err := jobopts.CheckJID(jid); err != nil {
-		return invalid(op, jid, "%s", err)
-	}
-	return nil
 }
 
 // unexpected returns the error for a reply of the wrong type.

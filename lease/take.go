@@ -15,7 +15,7 @@ import (
 	"github.com/qless/qless-go/internal/queues"
 )
 
-// A Request says which jobs [Taker.Take] may take. Queues is required.
+// A Request describes the jobs that [Taker.Take] may take. Queues is required.
 type Request struct {
 	// Count is the maximum number of jobs to return, up to 1000. The call returns as soon as there is
 	// one. Defaults to 1.
@@ -141,7 +141,7 @@ func (r *Request) check() error {
 		return invalid(opTake, "", "Request.Queues has %d names, more than %d", len(r.Queues), maxTaken)
 	}
 	for _, queue := range r.Queues {
-		if err := checkName(opTake, "queue name", queue); err != nil {
+		if err := inside.CheckName(opTake, "queue name", queue); err != nil {
 			return err
 		}
 		if !queues.IsName(queue) {

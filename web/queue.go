@@ -138,7 +138,7 @@ func (q *queueData) isUnknown() bool {
 	return q.Cause().Code == doctor.ReasonUnknown && !hasJobs && !isSet
 }
 
-// unknownQueue says that a queue does not exist. Its first job can be put there.
+// unknownQueue returns the page of a queue that does not exist, where the first job can be put.
 func unknownQueue(data *queueData) *view {
 	return &view{
 		template: "noqueue", status: http.StatusNotFound, Title: data.Name, Data: errorData{

@@ -78,6 +78,13 @@ var Withdraw func(ctx context.Context, client any, jid string) error
 // EncodeResult encodes the result of a job.
 var EncodeResult func(client any, op, jid string, result any) (string, error)
 
+// CheckName returns an error if no queue, group or other named thing can have a name. what tells
+// which of them it is.
+var CheckName func(op, what, name string) error
+
+// CheckJID returns an error if no job can have a jid.
+var CheckJID func(op, jid string) error
+
 // SettleDeferred releases or fails dependents that were too many for one script.
 var SettleDeferred func(ctx context.Context, client any)
 

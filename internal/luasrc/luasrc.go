@@ -13,5 +13,5 @@
 //	local function free(jid) -- cold
 //
 // stay there. Constants in capitals are replaced by their values.
-// Luacheck finds what is wrong within a file; this package, what is wrong between files.
+// Luacheck finds mistakes within a file, and this package mistakes between files.
 package luasrc

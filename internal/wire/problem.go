@@ -59,6 +59,12 @@ func RefusedProblem(reply string) (p Problem, refused bool) {
 	return p, true
 }
 
+// LeavesRest reports whether a script's reply for a job that has ended has the mark of dependents
+// that must still be released or notified.
+func LeavesRest(reply string) bool {
+	return strings.HasSuffix(reply, "+") && !strings.HasPrefix(reply, "!")
+}
+
 // About describes the problem in an error that names a job.
 func (p Problem) About(jid string) string {
 	switch p.JID {
