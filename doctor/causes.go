@@ -33,8 +33,7 @@ func (l *look) found() []Reason {
 	workers := [][]Reason{l.noTakers(), l.workersBusy()}
 	own := [][]Reason{
 		l.notNotified(), l.expiredUnswept(), l.failedDependencies(), l.circle(), l.openBatches(),
-		l.dependencies(),
-		l.scheduledOnly(), l.recurring(),
+		l.dependencies(), l.scheduledOnly(), l.backlog, l.recurring(),
 	}
 	locks := [][]Reason{l.grace(), l.stalledLocks()}
 	other := [][]Reason{l.unhandled(), untried}
@@ -92,7 +91,7 @@ func (l *look) fullLimits() []Reason {
 
 func (l *look) fullLimit(limit *inspect.LimitInfo) Reason {
 	r := Reason{
-		Code: ReasonLimit, Certain: true, Limit: limit.Name,
+		Code: ReasonLimitFull, Certain: true, Limit: limit.Name,
 		Sampled: l.counts.Scheduled > len(l.scheduled), Until: limit.Next,
 	}
 	for i := range l.scheduled {

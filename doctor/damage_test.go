@@ -239,11 +239,11 @@ func TestDamageThatIsOnlyTold(t *testing.T) {
 		{"nobody knows when a job is due", "ZREM q:q-scheduled scheduled", "lost j:scheduled", ""},
 		{"a definition is damaged", "HSET x:limits odd nonsense", "limit_damaged x:limits odd", ""},
 		{"a key is unknown", "SET x:odd 1", "unknown_key x:odd", ""},
-		{"a key has another type", "SET completed 1", "wrong_type completed, lost j:complete", ""},
-		{"a queue has another type", "SET q:else-work 1", "wrong_type q:else-work", ""},
-		{"statistics have another type", "SET s:wait:1:q 1", "wrong_type s:wait:1:q", ""},
-		{"rates have another type", "SET x:rates:60 1 EX 1000", "wrong_type x:rates:60", ""},
-		{"turns have another type", "SET x:fair:0:q 1", "wrong_type x:fair:0:q", ""},
+		{"a key has another type", "SET completed 1", "damaged completed, lost j:complete", ""},
+		{"a queue has another type", "SET q:else-work 1", "damaged q:else-work", ""},
+		{"statistics have another type", "SET s:wait:1:q 1", "damaged s:wait:1:q", ""},
+		{"rates have another type", "SET x:rates:60 1 EX 1000", "damaged x:rates:60", ""},
+		{"turns have another type", "SET x:fair:0:q 1", "damaged x:fair:0:q", ""},
 		{"a setting is unknown", "HSET config odd 1", "setting_unknown config odd", ""},
 		{"a setting means nothing", "HSET config heartbeat x", "setting_invalid config heartbeat", ""},
 		{"a lock that ends at once", "HSET config q-heartbeat 0", "setting_dangerous config q-heartbeat", ""},
@@ -271,7 +271,7 @@ func TestDamageThatIsOnlyTold(t *testing.T) {
 				return f.Fixable && f.Code != doctor.ReasonLost
 			})
 			for i := range told {
-				told[i].Fixable = d.found != "wrong_type completed, lost j:complete"
+				told[i].Fixable = d.found != "damaged completed, lost j:complete"
 			}
 			require.Empty(t, e.fix(told...))
 			require.Empty(t, changed(before, e.dump()))
@@ -328,9 +328,9 @@ func TestAKeyOfAWrongTypeStopsNoRepair(t *testing.T) {
 	e.furnish()
 	e.redis("DEL q:q-depends\nSET q:q-depends 1\nZREM q:q-work waiting\nZREM completed complete")
 	findings := e.examine()
-	requireFound(t, "wrong_type q:q-depends, lost j:depends, lost j:batch, lost j:waiting, lost j:complete", findings)
+	requireFound(t, "damaged q:q-depends, lost j:depends, lost j:batch, lost j:waiting, lost j:complete", findings)
 	require.Len(t, e.fix(findings...), 2)
-	requireFound(t, "wrong_type q:q-depends, lost j:depends, lost j:batch", e.examine())
+	requireFound(t, "damaged q:q-depends, lost j:depends, lost j:batch", e.examine())
 }
 
 // A job that has been put again since the exam is not changed.

@@ -76,7 +76,7 @@ func (e *exam) lookAtKey(ctx context.Context, key, kind string) error {
 		e.record(newFinding(e.Namespace, ReasonUnknownKey, name, "", "", false))
 		return nil
 	case c.Type != kind:
-		e.record(newFinding(e.Namespace, ReasonWrongType, name, "", "a "+kind+", not a "+c.Type, false))
+		e.record(newFinding(e.Namespace, ReasonDamaged, name, "", "a "+kind+", not a "+c.Type, false))
 		return nil
 	}
 	if c.itself == checkJob {

@@ -47,7 +47,7 @@ func (c ReasonCode) keyType() string {
 		return keys.List
 	case ReasonDependencyOneSided, ReasonDependencyOver, ReasonDependencyLeft:
 		return keys.Set
-	case ReasonWrongType:
+	case ReasonDamaged:
 		return ""
 	}
 	return keys.Hash

@@ -26,6 +26,7 @@ const (
 	ReasonDeadly             ReasonCode = "deadly"
 	ReasonLongRun            ReasonCode = "long_run"
 	ReasonCircle             ReasonCode = "circle"
+	ReasonBacklog            ReasonCode = "backlog"
 	ReasonScheduleMissed     ReasonCode = "schedule_missed"
 	ReasonScheduleUnfollowed ReasonCode = "schedule_unfollowed"
 	ReasonOutbox             ReasonCode = "outbox"
@@ -50,7 +51,6 @@ const (
 const (
 	ReasonUnknown        ReasonCode = "unknown"
 	ReasonEmpty          ReasonCode = "empty"
-	ReasonLimit          ReasonCode = "limit"
 	ReasonWorkersBusy    ReasonCode = "workers_busy"
 	ReasonScheduled      ReasonCode = "scheduled"
 	ReasonRecurring      ReasonCode = "recurring"
@@ -98,7 +98,6 @@ const (
 	ReasonTurnDamaged        ReasonCode = "turn_damaged"
 	ReasonNoExpiry           ReasonCode = "no_expiry"
 	ReasonScheduleEmpty      ReasonCode = "schedule_empty"
-	ReasonWrongType          ReasonCode = "wrong_type"
 	ReasonUnknownKey         ReasonCode = "unknown_key"
 	ReasonInnerNamespace     ReasonCode = "inner_namespace"
 	ReasonLifeOver           ReasonCode = "life_over"
@@ -135,7 +134,6 @@ type Kind struct {
 	Advice  string // what an operator can do
 	Command string // the command that does so; " | " separates alternatives
 	Look    string // the command that a status suggests, if it is another one
-	Alert   string // the alert in deploy/prometheus, besides QlessProblem and QlessUrgentProblem
 }
 
 // Kinds returns the table of reasons. The problems of a status come first, the gravest first.
@@ -167,8 +165,10 @@ var kinds = []Kind{
 	{Code: ReasonRefused, Gravity: Broken, Text: "The server takes no writes: {{.Details}}.",
 		Line:    "{{.Details}}: it refuses puts, and workers get no jobs",
 		Command: "qless check server"},
-	{Code: ReasonDamaged, Gravity: Urgent,
-		Line: "the key {{.Key}} is damaged: it is a {{.Details}}", Command: "qless doctor"},
+	{Code: ReasonDamaged, Gravity: Broken, Text: "{{.Key}} holds {{.Details}}.",
+		Line:    "the key {{.Key}} is damaged: it is a {{.Details}}",
+		Advice:  "Another program has written the key. Rename it, then examine again.",
+		Command: "redis-cli RENAME {key} aside", Look: "qless doctor"},
 	{Code: ReasonLost, Gravity: Broken,
 		Text: "By its record, the job {{.Name}} belongs in {{.Details}}, but it is not there.",
 		Line: `{{verb .Jobs "job" "is" "are"}} running without a lock, which was deleted or ` +
@@ -180,8 +180,7 @@ var kinds = []Kind{
 			"{{silence .Silent}}",
 		Line:   "has no workers: {{.Wait}}{{with .Details}}. {{.}}{{end}}",
 		Lines:  "have no workers: {{.Wait}}",
-		Advice: "Start a worker for the queue.", Command: "qless worker ls", Look: whyQueue,
-		Alert: "QlessNobodyWorks"},
+		Advice: "Start a worker for the queue.", Command: "qless worker ls", Look: whyQueue},
 	{Code: ReasonNoHandler, Gravity: Urgent,
 		Text: `No worker that takes jobs from the queue has a handler for the klass {{printf ` +
 			`"%q" .Klass}}, which {{verb .Jobs "job" "has" "have"}}.`,
@@ -196,15 +195,15 @@ var kinds = []Kind{
 		Line:   "has {{expired .Jobs}}{{.Details}}: did workers die?",
 		Lines:  "have {{expired .Jobs}}: did workers die?",
 		Advice: "Start another worker: it takes over the jobs.", Command: "qless worker ls",
-		Look: whyQueue, Alert: "QlessStalledLocks"},
+		Look: whyQueue},
 	{Code: ReasonOld, Gravity: Urgent, Line: "is late: {{.Wait}}", Lines: "are late: {{.Wait}}",
-		Look: whyQueue, Alert: "QlessJobsLate"},
+		Look: whyQueue},
 	{Code: ReasonFailing, Gravity: Attention,
 		Line: `fails {{printf "%.0f" .Rate}} % of its jobs, {{.Details}} a minute{{with ` +
 			`.Group}}, most in {{.}}{{end}}`,
 		Lines: "fail more than 10 % of their jobs, {{.Jobs}} a minute{{with .Group}}, most in " +
 			"{{.}}{{end}}",
-		Look: "qless failed show {group} | qless failed ls", Alert: "QlessFailures"},
+		Look: "qless failed show {group} | qless failed ls"},
 	{Code: ReasonRetrying, Gravity: Attention,
 		Line:  `retries {{printf "%.0f" .Rate}} % of its runs, {{.Details}} a minute`,
 		Lines: "retry more than half of their runs, {{.Jobs}} a minute", Look: whyQueue},
@@ -230,27 +229,33 @@ var kinds = []Kind{
 		Line: "has a job that has been running for {{.Details}}, much longer than usual: {{.JID}}, " +
 			"a {{.Klass}}, on {{list .Workers}}",
 		Lines:   "have jobs that have been running for much longer than usual, such as {{.JID}}",
-		Command: "qless job show {jid}", Alert: "QlessJobHangs"},
+		Command: "qless job show {jid}"},
 	{Code: ReasonCircle, Gravity: Urgent,
 		Text:    "The jobs {{list .JIDs}} wait for each other: none of them ever runs.",
 		Line:    "has jobs that wait for each other, and never run: {{list .JIDs}}",
 		Lines:   "have jobs that wait for each other, and never run, such as {{.JID}}",
 		Advice:  "Remove a dependency, or cancel one of them.",
 		Command: "qless job undepend {jid} --on {blocker}"},
+	{Code: ReasonBacklog, Gravity: Attention,
+		Text: "The recurring job {{.JID}} has missed {{.Jobs}} runs: their jobs are put, and run, " +
+			"before newer ones.",
+		Line: "has a recurring job, {{.JID}}, that has missed {{.Jobs}} runs: their jobs go before " +
+			"newer ones",
+		Lines:   "have recurring jobs that have missed many runs, such as {{.JID}}",
+		Advice:  "Limit the number of missed jobs that are put.",
+		Command: "qless recur set {jid} --backlog 1"},
 	{Code: ReasonScheduleMissed, Gravity: Urgent,
 		Line:    "schedule {{.Schedule}} is overdue: it missed {{.Details}}",
-		Command: "qless schedule ls", Alert: "QlessScheduleMissed"},
+		Command: "qless schedule ls"},
 	{Code: ReasonScheduleUnfollowed, Gravity: Attention,
 		Line: "no worker follows schedule {{.Schedule}}{{if not .Until.IsZero}}, whose next job is " +
 			"due at {{clock .Until}}{{end}}",
 		Command: "qless schedule ls"},
-	{Code: ReasonOutbox, Gravity: Attention, Line: "the outbox {{.Details}}",
-		Alert: "QlessOutboxLate"},
+	{Code: ReasonOutbox, Gravity: Attention, Line: "the outbox {{.Outbox}} {{.Details}}"},
 	{Code: ReasonMemoryLow, Gravity: Warning,
 		Text:   `{{printf "%.0f" .Rate}} % of the server's memory is used.`,
 		Line:   `{{printf "%.0f" .Rate}} % of the server's memory is used`,
-		Advice: "Free memory or raise maxmemory.", Command: "qless check server",
-		Alert: "QlessRedisNearlyFull"},
+		Advice: "Free memory or raise maxmemory.", Command: "qless check server"},
 	{Code: ReasonEvicts, Gravity: Warning,
 		Text: "The server may delete any key when it is full: its maxmemory-policy is " +
 			"{{.Details}}, not noeviction.",
@@ -259,8 +264,16 @@ var kinds = []Kind{
 		Advice:  "Set its maxmemory-policy to noeviction.",
 		Command: "redis-cli CONFIG SET maxmemory-policy noeviction", Look: "qless doctor"},
 	{Code: ReasonLimitFull, Gravity: Attention,
+		Text: `{{verb .Jobs "job" "waits" "wait"}} for the limit {{printf "%q" .Limit}}{{if not ` +
+			`.Certain}}, which has free slots now: each job is tried again within about a ` +
+			`minute{{else if .Details}}: no more than {{count .Max "job"}} may start in ` +
+			`{{.Details}}, the next one at {{clock .Until}}{{else if .Max}}: no more than ` +
+			`{{.Max}} may run at once, and these do: {{list .JIDs}}{{else}}, which is held until ` +
+			`{{clock .Until}}{{end}}.`,
 		Line: "limit {{.Limit}} is full: {{waits .Jobs}} for it{{.Details}}",
-		Look: "qless job show {jid} | qless limit show {limit}", Alert: "QlessLimitFull"},
+		Advice: "{{if not .Certain}}Wait a minute.{{else if .JIDs}}Look at a job that holds a " +
+			"slot, or raise the limit.{{else}}Wait, or raise the limit.{{end}}",
+		Command: "qless job show {jid}", Look: "qless job show {jid} | qless limit show {limit}"},
 	{Code: ReasonMaxRate, Gravity: Attention,
 		Text: `No more than {{count .Max "job"}} may start in {{.Details}}, the next one at ` +
 			`{{clock .Until}}.`,
@@ -277,7 +290,7 @@ var kinds = []Kind{
 	{Code: ReasonPaused, Gravity: Attention,
 		Text: "The queue is paused: workers get no jobs until it is resumed.",
 		Line: "is paused: {{.Wait}}", Lines: "are paused: {{.Wait}}", Advice: "Resume it.",
-		Command: "qless queue resume {queue}", Alert: "QlessQueuePaused"},
+		Command: "qless queue resume {queue}"},
 	{Code: ReasonWorkersPaused, Gravity: Attention,
 		Text: "All workers that take jobs from the queue are paused or stopping: {{list " +
 			".Workers}}.{{silence .Silent}}",
@@ -287,7 +300,7 @@ var kinds = []Kind{
 	{Code: ReasonFailed, Gravity: Attention,
 		Line: "{{.Jobs}} jobs have failed and wait to be retried or canceled, {{.Details}} of " +
 			"them in {{.Group}}",
-		Command: "qless failed ls", Alert: "QlessFailureGroupGrows"},
+		Command: "qless failed ls"},
 	{Code: ReasonUniqueHeld, Gravity: Attention,
 		Line: "puts with the unique key{{if .Details}}s of {{.Details}} jobs are refused until " +
 			"these are due, the last{{else}} of job {{.JID}} are refused until it is due{{end}} " +
@@ -313,16 +326,6 @@ var kinds = []Kind{
 		Advice: "Compare the name with those of the queues.", Command: "qless queue ls"},
 	{Code: ReasonEmpty, Gravity: Calm, Text: "The queue has no jobs.",
 		Advice: "Check whether the jobs have failed or are complete.", Command: "qless failed ls"},
-	{Code: ReasonLimit, Gravity: Attention,
-		Text: `{{verb .Jobs "job" "waits" "wait"}} for the limit {{printf "%q" .Limit}}{{if not ` +
-			`.Certain}}, which has free slots now: each job is tried again within about a ` +
-			`minute{{else if .Details}}: no more than {{count .Max "job"}} may start in ` +
-			`{{.Details}}, the next one at {{clock .Until}}{{else if .Max}}: no more than ` +
-			`{{.Max}} may run at once, and these do: {{list .JIDs}}{{else}}, which is held until ` +
-			`{{clock .Until}}{{end}}.`,
-		Advice: "{{if not .Certain}}Wait a minute.{{else if .JIDs}}Look at a job that holds a " +
-			"slot, or raise the limit.{{else}}Wait, or raise the limit.{{end}}",
-		Command: "qless job show {jid}"},
 	{Code: ReasonWorkersBusy, Gravity: Attention,
 		Text: `{{if .Slots}}{{.Details}} jobs from the queue, and none has a free slot: {{count ` +
 			`.Busy "job"}} in {{count .Slots "slot"}}.{{else}}No registered worker takes jobs ` +
@@ -443,9 +446,6 @@ var kinds = []Kind{
 	{Code: ReasonNoExpiry, Gravity: Broken, Text: "{{.Key}} should expire but does not."},
 	{Code: ReasonScheduleEmpty, Gravity: Broken,
 		Text: "The schedule {{.Name}} is registered but has no data."},
-	{Code: ReasonWrongType, Gravity: Broken, Text: "{{.Key}} holds {{.Details}}.",
-		Advice:  "Another program has written the key. Rename it, then examine again.",
-		Command: "redis-cli RENAME {key} aside"},
 	{Code: ReasonUnknownKey, Gravity: Warning,
 		Text:   "{{.Key}} is a key that no known program uses.",
 		Advice: "Find out which program writes it, and give that another prefix."},

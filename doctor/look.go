@@ -29,7 +29,8 @@ type look struct {
 	graced   []*qless.Job
 	followed []*qless.Job // jobs that depend on others, the first ones
 	ready    []*qless.Job // waiting or scheduled jobs, the first ones
-	now      time.Time    // only set if one of these jobs has a limited life
+	now      time.Time    // only set if it matters: see readNow
+	backlog  []Reason     // of a recurring job
 	needed   map[string]*qless.Job
 
 	waiting, running, stalled, scheduled, depends []inspect.Row
@@ -50,7 +51,8 @@ func (l *look) read(ctx context.Context) error {
 	}
 	steps := []func(context.Context) error{
 		l.readSettings, l.readWorkers, l.readLists, l.readLimits, l.readGraced, l.readReady,
-		l.readNeeded, l.readNow, l.readGroups, l.readRates,
+		l.readNeeded, l.readNow, l.readBacklog,
+		l.readGroups, l.readRates,
 	}
 	if l.isEmpty() {
 		steps = []func(context.Context) error{l.readKnown, l.readGroups}
@@ -207,15 +209,24 @@ func (l *look) readNeeded(ctx context.Context) (err error) {
 	return err
 }
 
-// readNow reads the server's time if a job that was read has a limited life.
+// readNow reads the server's time if a job that was read has a limited life, or jobs recur.
 func (l *look) readNow(ctx context.Context) error {
 	jobs := slices.Concat(l.ready, l.followed, slices.Collect(maps.Values(l.needed)))
-	if !slices.ContainsFunc(jobs, func(j *qless.Job) bool { return j != nil && !j.Until.IsZero() }) {
+	hasEnd := func(j *qless.Job) bool { return j != nil && !j.Until.IsZero() }
+	if l.counts.Recurring == 0 && !slices.ContainsFunc(jobs, hasEnd) {
 		return nil
 	}
 	reply, err := l.client.Do(ctx, "overview", "0", "0", "0")
 	if parts, ok := reply.([]any); ok && len(parts) > 0 {
 		l.now = wire.AsNumber(parts[0]).Time()
+	}
+	return err
+}
+
+// readBacklog finds the recurring job with the most missed runs.
+func (l *look) readBacklog(ctx context.Context) (err error) {
+	if l.counts.Recurring > 0 {
+		l.backlog, err = readBacklog(ctx, l.client, l.queue.Name(), l.now)
 	}
 	return err
 }

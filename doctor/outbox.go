@@ -74,7 +74,7 @@ func (s *Status) outboxProblems(late time.Duration) (found []Reason) {
 		silent := s.asOf.Sub(o.Reported)
 		add := func(urgent bool, jobs int, sentence string, args ...any) {
 			found = append(found, Reason{Code: ReasonOutbox, Jobs: jobs, Gravity: grave(urgent),
-				details: o.Name + " " + fmt.Sprintf(sentence, args...)})
+				Outbox: o.Name, details: fmt.Sprintf(sentence, args...)})
 		}
 		if aside := o.Aside(); aside > 0 {
 			add(false, aside, "has set %s aside, which wait for Relay.Retry or Drop", count(aside, "job"))

@@ -14,26 +14,20 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// Thresholds of problems that alerts and checks share.
+// Thresholds of problems that checks share.
 const (
 	// Late is the wait from which jobs are late, if it is not set.
 	Late = 5 * time.Minute
 
 	// MemoryLow is the share of used memory from which memory is low.
 	MemoryLow = 0.8
-
-	// LongRun is the time from which a run that is unusually long needs attention.
-	LongRun = time.Hour
-
-	// FailingShare is the share of the runs above which failures need attention.
-	FailingShare = 0.1
 )
 
-// Failures need attention if their share of the runs exceeds FailingShare, and their number per
+// Failures need attention if their share of the runs exceeds failingShare, and their number per
 // minute reaches failingRate. They are urgent if one of the others is reached.
 const (
-	failingRate         = 1
-	lostShare, lostRate = 0.5, 10
+	failingShare, failingRate = 0.1, 1
+	lostShare, lostRate       = 0.5, 10
 )
 
 // retriedShare is the share of the runs above which retries need attention, at the same rates. They
@@ -143,8 +137,8 @@ func (s *Status) damagedKeys() []Reason {
 	var found []Reason
 	for _, damaged := range s.Damaged {
 		found = append(found, Reason{
-			Code: ReasonDamaged, Key: damaged.Key, Queue: queueOfKey(s.Namespace, damaged.Key),
-			details: damaged.Kind,
+			Code: ReasonDamaged, Gravity: Urgent, Key: damaged.Key,
+			Queue: queueOfKey(s.Namespace, damaged.Key), details: damaged.Kind,
 		})
 	}
 	return found
@@ -260,7 +254,7 @@ func (q *QueueStatus) runProblems() []Reason {
 		}}
 	}
 	switch {
-	case failed >= failingRate && failed > FailingShare*all:
+	case failed >= failingRate && failed > failingShare*all:
 		return problem(ReasonFailing, failed >= lostRate || failed >= lostShare*all, failed)
 	case retried >= failingRate && retried > retriedShare*all:
 		return problem(ReasonRetrying, retried >= lostRate && completed == 0, retried)
@@ -280,7 +274,7 @@ func (q *QueueStatus) jobProblems(asOf time.Time) []Reason {
 			Group: r.Blockers[0].Group,
 		})
 	}
-	found = append(found, q.circle...)
+	found = append(found, slices.Concat(q.circle, q.backlog)...)
 	if job := q.openBatch; job != nil && asOf.Sub(job.History[0].When) >= openLong {
 		found = append(found, Reason{
 			Code: ReasonOpenBatch, JID: job.JID, details: units.Age(asOf.Sub(job.History[0].When)),

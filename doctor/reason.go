@@ -34,6 +34,7 @@ type Reason struct {
 	Queues []string `json:"queues,omitempty"`
 
 	Limit    string `json:"limit,omitempty"`
+	Outbox   string `json:"outbox,omitempty"`
 	Schedule string `json:"schedule,omitempty"`
 	Klass    string `json:"klass,omitempty"`
 

@@ -95,6 +95,7 @@ type QueueStatus struct {
 	unhandled string     // a klass whose jobs its workers release
 	blocked   *Reason    // the cause of jobs that wait for failed ones
 	circle    []Reason   // jobs that wait for each other
+	backlog   []Reason   // of a recurring job
 	openBatch *qless.Job // the callback of the oldest open batch
 	distant   *distantJob
 	long      *inspect.Row // a job that runs unusually long
@@ -173,15 +174,15 @@ func ReadStatus(
 // commands, one script per 200 queues ([inspect.Inspector.Overview]), three commands per worker,
 // one per minute of the rates, and one script per limit that keeps jobs waiting. It also costs one
 // call for each of the 20 queues that have waited longest, three for each of the 10 with the most
-// jobs that depend on others, one for each of the 10 with the most running jobs, and while jobs
-// fail, one for each of the 5 largest failure groups. The jobs whose unique keys have refused puts
-// cost a command and a script, and outboxes a command.
+// jobs that depend on others, one for each of the 10 with the most running jobs, and of the 10 with
+// the most recurring ones, and while jobs fail, one for each of the 5 largest failure groups. The
+// jobs whose unique keys have refused puts cost a command and a script, and outboxes a command.
 func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
 	steps := []func(context.Context, *StatusReader) error{
 		s.readOverview, s.readServer, s.readWorkers, s.readRates, s.readSchedules,
 		s.readMaxRates, s.readDependencies, s.readFailing, s.readDeadly, s.readDistant, s.readLong,
-		s.readHeld, s.readUnlocked, s.readOutboxes,
+		s.readBacklogs, s.readHeld, s.readUnlocked, s.readOutboxes,
 	}
 	for _, step := range steps {
 		if err := step(ctx, r); err != nil {

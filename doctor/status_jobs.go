@@ -45,9 +45,10 @@ func (s *Status) readDistant(ctx context.Context, r *StatusReader) error {
 	return nil
 }
 
-// A run needs attention if it takes LongRun and unusual times the mean of its queue. The runs of
+// A run needs attention if it takes longRun and unusual times the mean of its queue. The runs of
 // maxLongQueues queues are read.
 const (
+	longRun       = time.Hour
 	unusual       = 3
 	maxLongQueues = 10
 )
@@ -82,7 +83,7 @@ func (s *Status) readLong(ctx context.Context, r *StatusReader) error {
 
 // isLong reports whether a run is unusual for a queue, by the runs that have ended since yesterday.
 func (s *Status) isLong(ctx context.Context, queue *qless.Queue, ran time.Duration) (bool, error) {
-	if ran < LongRun {
+	if ran < longRun {
 		return false, nil
 	}
 	for _, day := range []time.Time{s.asOf, s.asOf.AddDate(0, 0, -1)} {

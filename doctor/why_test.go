@@ -119,14 +119,14 @@ func TestAFullLimitAndWhoHoldsIt(t *testing.T) {
 	e.pop("other", 1)
 	e.put("q", "j1 j2", qless.Limits{"shop/7"})
 	require.Empty(t, errOf(e.Queue("q").Pop(e.ctx, 2)))
-	c := e.only(doctor.ReasonLimit)
+	c := e.only(doctor.ReasonLimitFull)
 	require.Equal(t, []any{true, 2, 1, "shop/7"}, []any{c.Certain, c.Jobs, c.Max, c.Limit})
 	require.Equal(t, []string{"holder"}, c.JIDs)
 	require.Equal(t, `2 jobs wait for the limit "shop/7": no more than 1 may run at once, and these do: holder.`,
 		c.Sentence)
 
 	e.do(e.Limit("shop/7").Hold(e.ctx, time.Hour))
-	c = e.only(doctor.ReasonLimit)
+	c = e.only(doctor.ReasonLimitFull)
 	require.WithinDuration(t, testkit.Noon.Add(time.Hour), c.Until, time.Second)
 	require.Contains(t, c.Sentence, "is held until 2024-01-02 13:00:00")
 }
@@ -138,12 +138,12 @@ func TestALimitWhoseRateIsUsedUp(t *testing.T) {
 	e.put("q", "j1 j2", qless.Limits{"api"})
 	e.pop("q", 1)
 	require.Empty(t, errOf(e.Queue("q").Pop(e.ctx, 1)))
-	c := e.only(doctor.ReasonLimit)
+	c := e.only(doctor.ReasonLimitFull)
 	require.Equal(t, []any{true, 1, 1}, []any{c.Certain, c.Jobs, c.Max})
 	require.WithinDuration(t, testkit.Noon.Add(time.Minute), c.Until, time.Second)
 
 	e.do(e.rdb.HSet(e.ctx, "ql:x:limits", "api", "0 9 60").Err()) // so that no worker notices
-	c = e.cause(doctor.ReasonLimit)
+	c = e.cause(doctor.ReasonLimitFull)
 	require.False(t, c.Certain)
 	require.Contains(t, c.Sentence, "has free slots now")
 }
@@ -371,6 +371,45 @@ func TestJobsThatWaitForEachOther(t *testing.T) {
 	require.Equal(t, "depends", codes(e.why()))
 }
 
+func TestARecurringJobThatHasMissedManyRuns(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", free)
+	e.do(errOf(e.Queue("q").Recur(e.ctx, "K", nil, time.Second, qless.JID("tick"))))
+	e.do(errOf(e.Queue("q").Recur(e.ctx, "K", nil, time.Second, qless.JID("last"), qless.Backlog(1))))
+	attention := func() (told []string) {
+		status, err := doctor.ReadStatus(t.Context(), e.Client, 30*24*time.Hour)
+		e.do(err)
+		for _, r := range status.Attention {
+			told = append(told, r.String()+"; "+r.Command)
+		}
+		return told
+	}
+	e.clock.Advance(99 * time.Second)
+	e.register("free", free)
+	require.Empty(t, attention())
+	e.clock.Advance(time.Hour)
+	e.register("free", free)
+	e.put("q", "behind")
+	require.Equal(t, []string{"backlog: queue q has a recurring job, tick, that has missed 3699 runs: their jobs " +
+		"go before newer ones; qless recur set tick --backlog 1"}, attention())
+	jids := []string{}
+	for _, job := range e.pop("q", 100) {
+		jids = append(jids, job.JID)
+	}
+	require.NotContains(t, jids, "behind")
+	c := e.cause(doctor.ReasonBacklog)
+	require.Regexp(t, `^The recurring job tick has missed 3\d{3} runs: their jobs are put, and run, before newer ones.$`,
+		c.Sentence)
+	require.Equal(t, "qless recur set tick --backlog 1", c.Command)
+
+	job, err := e.RecurringJob(t.Context(), "tick")
+	e.do(err)
+	job.Backlog = 1
+	e.do(job.Update(t.Context()))
+	require.NotContains(t, codes(e.why()), "backlog")
+	require.Empty(t, attention())
+}
+
 func TestLocksInTheirGracePeriod(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", "j1 j2")
@@ -498,7 +537,7 @@ func TestAnExplanationIsJSON(t *testing.T) {
 	found := e.why()
 	text, err := json.Marshal(found)
 	e.do(err)
-	require.Contains(t, string(text), `"code":"limit"`)
+	require.Contains(t, string(text), `"code":"limit_full"`)
 	var again doctor.Explanation
 	e.do(json.Unmarshal(text, &again))
 	require.Equal(t, codes(found), codes(&again))

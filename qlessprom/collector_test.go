@@ -583,6 +583,7 @@ func TestReportsOfOutboxesAreExported(t *testing.T) {
 	require.Regexp(t, `qless_outbox_oldest_seconds\{outbox="shop"\} 9\d`, shown)
 	require.Contains(t, shown, `qless_outbox_problems{kind="invalid",outbox="shop"} 2`)
 	require.Contains(t, shown, `qless_outbox_problems{kind="parent",outbox="shop"} 1`)
+	require.Contains(t, shown, `qless_problem_subject{code="outbox",kind="outbox",name="shop"} 1`)
 	require.Contains(t, shown, `qless_outbox_oldest_seconds{outbox="idle"} 0`)
 	require.Equal(t, 4, strings.Count(shown, "qless_outbox_rows{"))
 	require.Regexp(t, `qless_outbox_problems\{kind="x+",outbox="odd"\} 5`, shown)

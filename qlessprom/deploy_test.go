@@ -2,7 +2,6 @@ package qlessprom_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -18,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/qlessprom"
 )
 
@@ -128,29 +126,25 @@ func TestAlertsNameWhatIsExportedAndLeadToTheirRunbooks(t *testing.T) {
 	}
 }
 
-// alertsByName returns the expressions of the alerts.
-func alertsByName(t *testing.T) map[string]string {
+// judged are the series that the table of reasons judges. Their trend is no reason.
+var judged = regexp.MustCompile(`deriv|qless_(queue_(oldest_waiting_seconds|paused|jobs|failures_total)|` +
+	`failed_jobs|limit_parked|schedule_overdue|outbox_\w+|worker_oldest_running_seconds)|redis_\w+`)
+
+// The two alerts by gravity are the only ones about what the table of reasons tells.
+func TestReasonsHaveTheirThresholdsInOneTable(t *testing.T) {
 	var r rules
 	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "deploy/prometheus/alerts.yml")), &r))
-	alerts := map[string]string{}
-	for _, rule := range r.Groups[0].Rules {
-		alerts[rule.Alert] = rule.Expr
-	}
-	return alerts
-}
-
-func TestReasonsAndAlertsAgree(t *testing.T) {
-	alerts := alertsByName(t)
-	for _, k := range doctor.Kinds() {
-		if k.Alert != "" {
-			require.Contains(t, alerts, k.Alert, k.Code)
-		}
-	}
-	for name, threshold := range map[string]float64{
-		"QlessJobsLate": doctor.Late.Seconds(), "QlessOutboxLate": doctor.Late.Seconds(),
-		"QlessFailures": doctor.FailingShare, "QlessJobHangs": doctor.LongRun.Seconds(), "QlessRedisNearlyFull": doctor.MemoryLow,
+	alerts := r.Groups[0].Rules
+	for i, want := range [][]string{ // TestEachProblemIsExported has the levels
+		{"QlessUrgentProblem", "qless_problem == 2", "page"}, {"QlessProblem", "qless_problem == 1", "ticket"},
 	} {
-		require.Regexp(t, fmt.Sprintf(`> %v\b`, threshold), alerts[name])
+		require.Equal(t, want, []string{alerts[i].Alert, alerts[i].Expr, alerts[i].Labels["severity"]})
+	}
+	for _, alert := range alerts[2:] {
+		require.NotContains(t, alert.Expr, "qless_problem", alert.Alert)
+		if use := judged.FindString(alert.Expr); use != "deriv" {
+			require.Empty(t, use, alert.Alert)
+		}
 	}
 }
 

@@ -11,7 +11,7 @@ var (
 	problem = describe("qless_problem",
 		"Whether a problem needs attention, by its code: 0 no, 1 yes, 2 urgently.", "code")
 	problemSubject = describe("qless_problem_subject",
-		"The subject of a problem: a queue, limit, schedule, failure group or key.",
+		"The subject of a problem: a queue, job, limit, schedule, outbox, failure group or key.",
 		"code", "kind", "name")
 	workersGone = describe("qless_workers_gone",
 		"Number of Go workers that have died within max-worker-age.")
@@ -46,7 +46,7 @@ func (f *findings) add(p *doctor.Reason, counts map[string]int) {
 	f.levels[code] = max(f.levels[code], 1+number(p.Urgent()))
 	subjects := []subject{
 		{code, "limit", p.Limit}, {code, "schedule", p.Schedule}, {code, "group", p.Group},
-		{code, "key", p.Key}, {code, "queue", p.Queue},
+		{code, "key", p.Key}, {code, "queue", p.Queue}, {code, "outbox", p.Outbox}, {code, "job", p.JID},
 	}
 	for _, queue := range p.Queues {
 		subjects = append(subjects, subject{code, "queue", queue})

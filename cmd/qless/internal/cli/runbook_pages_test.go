@@ -107,11 +107,65 @@ type deed struct{ does, sees string }
 // byPages are the situations of the runbook as the dashboard shows them, up to their solution.
 var byPages = map[string][]deed{
 	"A queue runs as many jobs as it may": {
+		{"/", "Warning Queue sms is at its max-rate: 1 job waits"},
+		{"/queues/sms/why", "No more than 1 job may start in 1h0m0s"},
+		{"/queues/sms", "Rate at most 1 in 1h"},
+		{"press queue.max_rate value=10&per=1", "The rate is set."},
 		{"/", "Warning Queue render is at its max-concurrency of 1: 2 jobs wait"},
 		{"/queues/render/why", "No more than 1 job of the queue may run at once, and 1 job runs: long."},
 		{"/queues/render", "long"},
-		{"press queue.max_concurrency value=20", "The concurrency is set."},
+		{"press queue.max_concurrency value=2", "The concurrency is set."},
 		{"/", "Nothing does."},
+	},
+	"All workers are paused": {
+		{"/", "Warning Queue sms has only workers that are paused or stopping: 1 job waits"},
+		{"/queues/sms/why", "All workers that take jobs from the queue are paused or stopping: sms-1."},
+	},
+	"No worker knows a klass": {
+		{"/", "Urgent Queue crm has jobs of the klass Export, for which no worker has a handler"},
+		{"/queues/crm/why", "No worker that takes jobs from the queue has a handler for the klass \"Export\""},
+	},
+	"All slots are busy": {
+		{"/", "Urgent Queue thumbs is late: 1 job waits, the oldest for 10m"},
+		{"/queues/thumbs/why", "1 worker takes jobs from the queue, and none has a free slot: 1 job in 1 slot."},
+	},
+	"Many runs fail": {
+		{"/", "Urgent Queue pay fails 60 % of its jobs"},
+		{"/failures", "bank"},
+		{"/failures/bank", "no answer"},
+	},
+	"A schedule has no worker": {
+		{"/", "Warning No worker follows schedule nightly, whose next job is due at"},
+		{"/schedules/nightly", "nightly"},
+	},
+	"A recurring job has a backlog": {
+		{"/", "Warning Queue feeds has a recurring job, poll, that has missed"},
+		{"/queues/feeds/why", "The recurring job poll has missed"},
+	},
+	"A batch stays open": {
+		{"/", "Warning Queue reports has a batch that has been open for 1d02h, with the callback sum"},
+		{"/jobs/sum", "depends"},
+		{"press job.cancel", "1 job canceled."},
+	},
+	"Jobs wait for each other": {
+		{"/", "Urgent Queue etl has jobs that wait for each other, and never run: load, clean"},
+		{"/queues/etl/why", "The jobs load, clean wait for each other: none of them ever runs."},
+	},
+	"Locks are gone": {
+		{"/", "Urgent 1 job is running without a lock, which was deleted or evicted, such as film"},
+		{"/doctor", "The namespace was not examined yet."},
+		{"press doctor.examine", "Doctor"},
+		{"await /doctor", "Broken"},
+	},
+	"Redis is nearly full": {
+		{"/", "Urgent 9...% of the server's memory is used...The server deletes jobs when its memory is full"},
+		{"/server", "Set its maxmemory-policy to noeviction."},
+		{"redis config set maxmemory-policy noeviction", ""},
+		{"redis config set maxmemory 1gb", ""},
+		{"await /", "Nothing does."},
+	},
+	"Jobs stay in an outbox": {
+		{"/", "Urgent The outbox shop is late: 3 jobs wait...The outbox shop has set 2 jobs aside"},
 	},
 	"A queue is paused": {
 		{"/", "Warning Queue export is paused: 1 job waits"},
@@ -196,7 +250,7 @@ var byPages = map[string][]deed{
 		{"/queues/mial/why", "Did you mean mail, which has workers?"},
 	},
 	"A schedule is late": {
-		{"/", "Warning No worker follows schedule nightly, whose next job is due at"},
+		{"/", "Urgent Schedule nightly is overdue: it missed 2 runs, and no worker follows it"},
 		{"/schedules/nightly", "nightly"},
 	},
 	"A job hangs": {

@@ -2,9 +2,12 @@ package cli_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/qlesstest"
 )
@@ -89,10 +95,11 @@ func (w *wreck) popAt(ago time.Duration, queue string) {
 }
 
 // register registers a worker at a time.
-func (w *wreck) register(name, queue string, at time.Time) {
+func (w *wreck) register(name, queue string, at time.Time, more ...string) {
 	w.t.Helper()
 	client := w.at(at)
-	info := fmt.Sprintf(`{"queues":[%q],"slots":1,"klasses":["Sync"],"language":"go","host":"h"}`, queue)
+	info := fmt.Sprintf(`{"queues":[%q],"slots":1,"klasses":["Sync"],"language":"go","host":"h"%s}`, queue,
+		strings.Join(more, ""))
 	_, err := client.Do(w.t.Context(), "worker.register", name, "0", info)
 	require.NoError(w.t, err)
 }
@@ -107,13 +114,30 @@ func (w *wreck) lose(queue, jid string) {
 	})
 }
 
-// retried counts retries of the last minutes, like a worker.
-func (w *wreck) retried(queue string, each int) {
+// ended counts the outcomes of the last minutes like a worker: "completed,failed,retried".
+func (w *wreck) ended(queue, each string) {
 	w.t.Helper()
 	for ago := range 5 {
 		minute := time.Now().Add(-time.Duration(ago) * time.Minute).Truncate(time.Minute).Unix()
-		w.redis(fmt.Sprintf("hset ql:x:rates:%d %d:%s:Sync 0,0,%d||", minute, len(queue), queue, each))
+		w.redis(fmt.Sprintf("hset ql:x:rates:%d %d:%s:Sync %s||", minute, len(queue), queue, each))
 	}
+}
+
+// follow lets a worker follow the schedule nightly, and stops the worker.
+func (w *wreck) follow() {
+	w.t.Helper()
+	worker, err := qless.NewWorker(w.Client, qless.WorkerConfig{
+		Queues: []string{"reports"}, Logger: testkit.Quiet(), Schedules: []qless.Schedule{
+			{ID: "nightly", When: "0 3 * * *", Queue: "reports", Job: qless.JobSpec{Klass: "Sync"}},
+		},
+	})
+	require.NoError(w.t, err)
+	worker.Handle("Sync", func(context.Context, *qless.Job) error { return nil })
+	require.NoError(w.t, worker.Start(w.t.Context()))
+	testkit.Until(w.t, "the schedule to be followed", func() bool {
+		return strings.Contains(w.ok("schedule", "ls"), "nightly")
+	})
+	require.NoError(w.t, worker.Stop(w.t.Context()))
 }
 
 // situations make the situations of the parts of the runbook.
@@ -121,6 +145,9 @@ var situations = map[string]func(w *wreck){
 	"A queue runs as many jobs as it may": func(w *wreck) {
 		w.ok("config", "set", "render-max-concurrency", "1", "--yes")
 		w.jobs("render", "long next last", 1)
+		w.ok("config", "set", "sms-max-rate", "1/3600", "--yes")
+		w.jobs("sms", "now", 1)
+		w.putAt(20*time.Second, "sms", "later")
 	},
 	"A queue is paused": func(w *wreck) {
 		w.jobs("export", "a", 0)
@@ -143,7 +170,7 @@ var situations = map[string]func(w *wreck){
 		_, err := charge.Retry(w.t.Context(), time.Hour, "bank", "no answer")
 		require.NoError(w.t, err)
 		w.register("pay-1", "pay", time.Now())
-		w.retried("pay", 50)
+		w.ended("pay", "0,0,50")
 	},
 	"A job waits for one that has failed": func(w *wreck) {
 		page := w.jobs("pages", "page-2", 1)[0]
@@ -184,19 +211,10 @@ var situations = map[string]func(w *wreck){
 		w.register("mail-1", "mail", time.Now())
 		w.putAt(2*time.Minute, "mial", "letter")
 	},
+	"A schedule has no worker": func(w *wreck) { w.follow() },
 	"A schedule is late": func(w *wreck) {
-		worker, err := qless.NewWorker(w.Client, qless.WorkerConfig{
-			Queues: []string{"reports"}, Logger: testkit.Quiet(), Schedules: []qless.Schedule{
-				{ID: "nightly", When: "0 3 * * *", Queue: "reports", Job: qless.JobSpec{Klass: "Sync"}},
-			},
-		})
-		require.NoError(w.t, err)
-		worker.Handle("Sync", func(context.Context, *qless.Job) error { return nil })
-		require.NoError(w.t, worker.Start(w.t.Context()))
-		testkit.Until(w.t, "the schedule to be followed", func() bool {
-			return strings.Contains(w.ok("schedule", "ls"), "nightly")
-		})
-		require.NoError(w.t, worker.Stop(w.t.Context()))
+		w.follow()
+		w.redis(fmt.Sprint("hset ql:x:schedules nightly ", time.Now().Add(-48*time.Hour).Unix()))
 	},
 	"A job hangs": func(w *wreck) {
 		w.putAt(2*time.Hour, "render", "stuck", qless.LockTime(24*time.Hour))
@@ -207,6 +225,64 @@ var situations = map[string]func(w *wreck){
 		for _, ago := range []time.Duration{600, 530, 510, 440, 420} { // taken, lost, taken, lost, failed
 			w.popAt(ago*time.Second, "pay")
 		}
+	},
+	"A batch stays open": func(w *wreck) {
+		_, err := w.at(time.Now().Add(-26*time.Hour)).NewBatch(w.t.Context(), "reports",
+			qless.JobSpec{Klass: "Sync", Options: []qless.PutOption{qless.JID("sum")}})
+		require.NoError(w.t, err)
+	},
+	"Jobs wait for each other": func(w *wreck) {
+		w.jobs("other", "start", 1)
+		w.jobs("etl", "load", 0, qless.DependsOn{"start"})
+		w.jobs("etl", "clean", 0, qless.DependsOn{"load"})
+		w.redis("sadd ql:j:load-dependencies clean")
+		w.redis("sadd ql:j:clean-dependents load")
+	},
+	"Locks are gone": func(w *wreck) {
+		w.jobs("video", "film", 1)
+		w.redis("del ql:q:video-locks")
+	},
+	"All workers are paused": func(w *wreck) {
+		w.register("sms-1", "sms", time.Now(), `,"paused":true`)
+		w.putAt(2*time.Minute, "sms", "late")
+	},
+	"No worker knows a klass": func(w *wreck) {
+		w.register("crm-1", "crm", time.Now(), `,"unhandled":[{"queue":"crm","klass":"Export"}]`)
+		_, err := w.Queue("crm").Put(w.t.Context(), "Export", nil, qless.JID("export"))
+		require.NoError(w.t, err)
+	},
+	"All slots are busy": func(w *wreck) {
+		w.putAt(10*time.Minute, "thumbs", "first")
+		w.putAt(10*time.Minute, "thumbs", "second")
+		w.popAt(0, "thumbs")
+		jobs, err := inspect.New(w.Client).Queue("thumbs", inspect.Running).List(w.t.Context(), inspect.Range{})
+		require.NoError(w.t, err)
+		w.register(jobs.Items[0].Worker, "thumbs", time.Now())
+	},
+	"Many runs fail": func(w *wreck) {
+		w.ended("pay", "4,6,0")
+		for _, job := range w.jobs("pay", "charge refund", 2) {
+			require.NoError(w.t, job.Fail(w.t.Context(), "bank", "no answer"))
+		}
+	},
+	"Jobs stay in an outbox": func(w *wreck) {
+		w.redis(fmt.Sprintf(`hset ql:x:outbox shop {"time":%d,"rows":3,"oldest":400,"problems":{"invalid":2}}`,
+			time.Now().Unix()))
+	},
+	"Redis is nearly full": func(w *wreck) {
+		w.redis("setrange elsewhere 30000000 x")
+		memory, err := w.rdb.Info(w.t.Context(), "memory").Result()
+		require.NoError(w.t, err)
+		used, err := strconv.Atoi(redisx.ParseInfo(memory)["used_memory"])
+		require.NoError(w.t, err)
+		w.redis(fmt.Sprint("config set maxmemory ", used*10/9))
+		w.redis("config set maxmemory-policy volatile-lru")
+	},
+	"A recurring job has a backlog": func(w *wreck) {
+		_, err := w.at(time.Now().Add(-4*time.Minute)).Queue("feeds").Recur(w.t.Context(), "Sync", nil, time.Second,
+			qless.JID("poll"))
+		require.NoError(w.t, err)
+		w.register("feeds-1", "feeds", time.Now())
 	},
 	"Keys are damaged": func(w *wreck) {
 		w.jobs("mail", "deleted kept", 0)
@@ -237,7 +313,6 @@ func runbook(t *testing.T) map[string][]step {
 	book := map[string][]step{}
 	for _, part := range strings.Split(text, "\n### ")[1:] {
 		heading, rest, _ := strings.Cut(part, "\n")
-		require.Contains(t, rest, "lert", heading)
 		_, block, _ := strings.Cut(rest, "```console\n")
 		block, _, found = strings.Cut(block, "```")
 		require.True(t, found, heading)
@@ -270,16 +345,76 @@ func inOrder(lines []string) string {
 	return "(?s)" + strings.Join(parts, `[^\n]*\n.*`)
 }
 
+// runbookIndex returns the codes of the reasons that the index of the runbook gives to headings.
+func runbookIndex(t *testing.T) map[string][]doctor.ReasonCode {
+	t.Helper()
+	page, err := os.ReadFile("../../../../docs/operations.md")
+	require.NoError(t, err)
+	_, text, _ := strings.Cut(string(page), "\n| code | situation |\n")
+	text, _, _ = strings.Cut(text, "\n\n")
+	index := map[string][]doctor.ReasonCode{}
+	for line := range strings.Lines(text) {
+		cells := strings.Split(line, "|")
+		for _, heading := range regexp.MustCompile(`\[(.*?)\]`).FindAllStringSubmatch(cells[2], -1) {
+			for _, code := range regexp.MustCompile("`(.*?)`").FindAllStringSubmatch(cells[1], -1) {
+				name := strings.ToUpper(heading[1][:1]) + heading[1][1:]
+				index[name] = append(index[name], doctor.ReasonCode(code[1]))
+			}
+		}
+	}
+	return index
+}
+
+func TestEachReasonHasItsSituationInTheRunbook(t *testing.T) {
+	var codes []doctor.ReasonCode
+	for heading, some := range runbookIndex(t) {
+		require.Contains(t, situations, heading)
+		codes = append(codes, some...)
+	}
+	slices.Sort(codes)
+	require.ElementsMatch(t, doctor.ProblemCodes(), slices.Compact(codes))
+}
+
+// advised returns the reasons that status finds, or the first one that why finds.
+func (w *wreck) advised(command string) (reasons []doctor.Reason) {
+	w.t.Helper()
+	var found struct{ Attention, Causes []doctor.Reason }
+	if r := w.fields(strings.TrimPrefix(command, "qless ") + " --json"); r.out != "" {
+		require.NoError(w.t, json.Unmarshal([]byte(r.out), &found))
+	}
+	return append(found.Attention, found.Causes[:min(1, len(found.Causes))]...)
+}
+
+// requirePlayed requires that each command that status and why print is a step as it stands.
+func requirePlayed(t *testing.T, reasons []doctor.Reason, steps []step) {
+	t.Helper()
+	for _, r := range reasons {
+		isIt := func(s step) bool { return strings.HasPrefix(s.command, r.Command) }
+		require.True(t, slices.ContainsFunc(steps, isIt), "no step plays %s", r.Command)
+	}
+}
+
 func TestTheRunbookIsTrue(t *testing.T) {
 	t.Parallel()
-	book := runbook(t)
+	book, index := runbook(t), runbookIndex(t)
 	require.Len(t, book, len(situations))
 	for heading, steps := range book {
 		t.Run(heading, func(t *testing.T) {
 			t.Parallel()
 			w := newWreck(t)
 			situations[heading](w)
+			found := w.advised("qless status")
+			slices.SortFunc(found, func(a, b doctor.Reason) int { return strings.Compare(string(a.Code), string(b.Code)) })
+			var codes []doctor.ReasonCode
+			for _, r := range found {
+				codes = append(codes, r.Code)
+			}
+			require.ElementsMatch(t, index[heading], slices.Compact(codes))
+			requirePlayed(t, found, steps)
 			for _, step := range steps {
+				if strings.HasPrefix(step.command, "qless why ") {
+					requirePlayed(t, w.advised(step.command), steps)
+				}
 				if words, isRedis := strings.CutPrefix(step.command, "redis-cli "); isRedis {
 					w.redis(words)
 					continue

@@ -88,7 +88,7 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 			require.NoError(w.t, w.queue().SetMaxRate(w.t.Context(), 1, time.Hour))
 			w.pop("mail", 1)
 		}, "may start in 1h0m0s", "qless config get mail-max-rate"},
-		{doctor.ReasonLimit, func(w why) {
+		{doctor.ReasonLimitFull, func(w why) {
 			w.worker(free)
 			ctx := w.t.Context()
 			require.NoError(w.t, w.Client().Limit("shop").Set(ctx, qless.LimitConfig{
