@@ -138,11 +138,13 @@ elseif name == 'job_key' then
 elseif name == 'kept_by' then
 	function lib.kept_by(name, jid)
 		local job = try('hmget', lib.job_key(jid), 'state', 'x:o')
-		local claim = lib.claim_on(name, job[1], job[2])
-		if claim and not lib.is_over(jid, job[2], job[1]) then
-			return jid, job[1], claim
+		local state, stored = job[1], job[2]
+		local claim = lib.claim_of(stored)
+		local holds = claim and claim.k == name and state and state ~= 'complete' and state ~= 'failed' and not (claim.m == 'start' and state == 'running')
+		if holds and not lib.is_over(jid, stored, state) then
+			return jid, state, claim
 		end
-		return nil, job[1], job[2]
+		return nil, state, stored
 	end
 elseif name == 'list_of' then
 	function lib.list_of(text)
@@ -168,14 +170,6 @@ if name == 'claim_of' then
 		if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
 			return claim
 		end
-	end
-elseif name == 'claim_on' then
-	function lib.claim_on(name, state, stored)
-		local claim = lib.claim_of(stored)
-		if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed' or claim.m == 'start' and state == 'running' then
-			return
-		end
-		return claim
 	end
 elseif name == 'diagnose' then
 	function lib.diagnose(kind, key, member, details, repair, ...)

@@ -248,7 +248,9 @@ elseif name == 'wake' then
 				end
 				var.unheard = var.unheard + 1
 			elseif list then
-				lib.note_missing(list, queue)
+				if try('exists', lib.listed_key(list)) == 1 then
+					try('hset', lib.listed_key(list), queue, '1')
+				end
 				list = nil
 			else
 				break
@@ -287,14 +289,6 @@ if name == 'admit' then
 			found[i].started, found[i].room = found[i].started + 1, found[i].room - 1
 		end
 		return found
-	end
-elseif name == 'apart' then
-	function lib.apart(priority)
-		if priority == 0 then
-			return 0.000001
-		end
-		local _, exponent = math.frexp(priority)
-		return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
 	end
 elseif name == 'array' then
 	function lib.array(list)
@@ -424,10 +418,7 @@ elseif name == 'tally' then
 	end
 elseif name == 'union' then
 	function lib.union(list, more, first)
-		local has = {}
-		for i = 1, #list do
-			has[list[i]] = true
-		end
+		local has = lib.set_of(list, 1)
 		for i = first, #more do
 			if not has[more[i]] then
 				has[more[i]] = true
@@ -582,16 +573,21 @@ elseif name == 'reject' then
 	function lib.reject(area, message)
 		lib.raise(area, lib.new_problem('invalid', nil, message))
 	end
+elseif name == 'set_of' then
+	function lib.set_of(list, first)
+		local set = {}
+		for i = first, #list do
+			set[list[i]] = true
+		end
+		return set
+	end
 elseif name == 'settle' then
 	function lib.settle(item, state, queue)
-		local key = item.key
+		local more = item.data ~= '' and {'data', item.data} or var.none
 		if item.result then
-			lib.settle_result(item, state, queue)
-		elseif item.data ~= '' then
-			call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'data', item.data)
-		else
-			call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries)
+			more = {'x:result', lib.result_field(state, stamp, item.result), unpack(more)}
 		end
+		call('hset', item.key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, unpack(more))
 	end
 elseif name == 'sooner' then
 	function lib.sooner(a, b)
@@ -599,15 +595,14 @@ elseif name == 'sooner' then
 	end
 elseif name == 'unfail' then
 	function lib.unfail(jobs, given)
-		local queues, jids = lib.add_work(jobs), {}
+		local groups = lib.add_work(jobs)
 		for i = #jobs, 1, -1 do
 			local job = jobs[i]
 			local key = lib.job_key(job.jid)
-			jids[#jids + 1] = job.jid
 			lib.adopt_history(job.jid, job.history)
-			lib.record(key, lib.entry(now, '"put"', cjson.encode({q = job.to})))
+			lib.record(key, lib.entry(now, '"put"', cjson.encode({q = job.queue})))
 			lib.uncount_failure(job.from, lib.list_of(job.failure))
-			call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', job.to, 'remaining', given.retries or job.retries or '5')
+			call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', job.queue, 'remaining', given.retries or job.retries or '5')
 			if given.retries then
 				call('hset', key, 'retries', given.retries)
 			end
@@ -615,13 +610,14 @@ elseif name == 'unfail' then
 				lib.restore(job, given)
 			end
 		end
-		lib.unfile_failures(jids)
-		for i = 1, #queues do
-			lib.know_unlisted(queues[i])
-			lib.note_filled(queues[i])
-			lib.wake(queues[i])
+		lib.unfile_failures(lib.jids_of(jobs))
+		for _, group in ipairs(groups) do
+			local job = group[1]
+			lib.know_unlisted(job.queue)
+			lib.note_filled(job.queue)
+			lib.wake(job.queue)
+			lib.publish_more({event = 'unfailed', queue = job.queue, count = #group, jid = not group[2] and job.jid or nil, group = lib.list_of(job.failure).group})
 		end
-		lib.publish_unfailed(jobs)
 	end
 elseif name == 'unpark' then
 	function lib.unpark(jid, queue, score)
@@ -653,7 +649,7 @@ elseif name == 'advance' then
 			lib.write_change(item, item.change)
 		end
 		if item.result then
-			lib.mark_result(item.key)
+			call('hset', item.key, 'x:o', lib.with_letter(call('hget', item.key, 'x:o'), 'r'))
 		end
 		if item.stored and lib.has_lifetime(item.stored) then
 			lib.renew_life(jid)
@@ -695,21 +691,12 @@ elseif name == 'exhaust' then
 		if problem then
 			return problem
 		end
-		local fields = {'remaining', item.remaining}
-		if item.ended then
-			lib.add_result(item, fields)
-		end
 		item.group, item.message = group, message
-		lib.give_up(item, worker, fields, 'failed')
+		lib.give_up(item, worker, {'remaining', item.remaining}, 'failed')
 		local cap, keep = lib.read_failing()
 		lib.mark_exhausted(item.jid, queue, group, failure, cap)
 		lib.publish_more({event = 'failed', jid = item.jid, queue = item.current, worker = worker, group = group, message = message})
-		if item.stored then
-			lib.job_ended(item.jid, item.stored, 'failed')
-		end
-		if keep then
-			lib.file_failure(item.jid, group, keep, item.stored)
-		end
+		lib.settle_failure(item.jid, group, item.stored, keep)
 	end
 elseif name == 'give_up' then
 	function lib.give_up(item, worker, fields, what)
@@ -722,6 +709,10 @@ elseif name == 'give_up' then
 		if item.data ~= '' then
 			fields[#fields + 1] = 'data'
 			fields[#fields + 1] = item.data
+		end
+		if item.ended and what == 'failed' then
+			fields[#fields + 1] = 'x:result'
+			fields[#fields + 1] = item.ended
 		end
 		if item.began then
 			fields[#fields + 1] = 'x:attempts'
@@ -742,10 +733,6 @@ elseif name == 'integer' then
 		end
 		return value
 	end
-elseif name == 'is_gone' then
-	function lib.is_gone(jid, found)
-		return found[2] and lib.is_over(jid, found[2], found[1])
-	end
 elseif name == 'is_over' then
 	function lib.is_over(jid, stored, state)
 		if not lib.has_lifetime(stored) then
@@ -759,10 +746,10 @@ elseif name == 'is_over' then
 		return may_be and (lib.end_of_life(jid, stored, state, now) or math.huge) <= now
 	end
 elseif name == 'jids_of' then
-	function lib.jids_of(group)
+	function lib.jids_of(items)
 		local jids = {}
-		for i = 1, #group do
-			jids[i] = group[i].jid
+		for i = 1, #items do
+			jids[i] = items[i].jid
 		end
 		return jids
 	end
@@ -773,11 +760,13 @@ elseif name == 'job_key' then
 elseif name == 'kept_by' then
 	function lib.kept_by(name, jid)
 		local job = try('hmget', lib.job_key(jid), 'state', 'x:o')
-		local claim = lib.claim_on(name, job[1], job[2])
-		if claim and not lib.is_over(jid, job[2], job[1]) then
-			return jid, job[1], claim
+		local state, stored = job[1], job[2]
+		local claim = lib.claim_of(stored)
+		local holds = claim and claim.k == name and state and state ~= 'complete' and state ~= 'failed' and not (claim.m == 'start' and state == 'running')
+		if holds and not lib.is_over(jid, stored, state) then
+			return jid, state, claim
 		end
-		return nil, job[1], job[2]
+		return nil, state, stored
 	end
 elseif name == 'let_run' then
 	function lib.let_run(jid, other)
@@ -806,11 +795,11 @@ elseif name == 'observe' then
 	function lib.observe(kind, queue, durations)
 		local day = lib.day_of(now)
 		local key, short = lib.stats_key(kind, day, queue), lib.are_short(durations)
-		local values, asked, counts
+		local values, asked
 		if short then
 			values = try('hmget', key, 'total', 'mean', 'vk', 's0')
 		else
-			asked, counts = lib.count_buckets(durations)
+			asked = lib.count_buckets(durations)
 			values = try('hmget', key, unpack(asked))
 		end
 		local total = lib.finite(values[1], 0)
@@ -829,7 +818,7 @@ elseif name == 'observe' then
 		if short then
 			try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', lib.finite(values[4], 0) + #durations))
 		else
-			lib.write_summary(key, total, mean, vk, asked, counts, values)
+			lib.write_summary(key, total, mean, vk, asked, values)
 		end
 		if fresh then
 			lib.begin_day(kind, day, queue)
@@ -899,8 +888,9 @@ elseif name == 'prepare' then
 			lib.note_refused(refused[i])
 		end
 		for _, item in ipairs(puts.items) do
-			if item.claim then
-				lib.change_claim(item)
+			local before_it = item.claim and item.claimed and lib.claim_of(item.claimed)
+			if before_it and before_it.k ~= item.claim.k then
+				lib.release_claim(item.jid, item.claimed, 'canceled')
 			end
 			if item.old then
 				lib.leave(item, puts.worker)
@@ -982,6 +972,16 @@ elseif name == 'text_of' then
 		end
 		return jid and 'Job ' .. jid .. ' ' .. text or text
 	end
+elseif name == 'without' then
+	function lib.without(items, field)
+		local found = {}
+		for i = 1, #items do
+			if not items[i][field] then
+				found[#found + 1] = items[i]
+			end
+		end
+		return found
+	end
 end
 end
 else
@@ -994,21 +994,15 @@ if name == 'add_tags' then
 	end
 elseif name == 'add_work' then
 	function lib.add_work(jobs)
-		local queues, its = {}, {}
-		for i = 1, #jobs do
-			local to = jobs[i].to
-			if not its[to] then
-				queues[#queues + 1], its[to] = to, {}
-			end
-			table.insert(its[to], jobs[i])
+		local groups = lib.group_by_queue(jobs)
+		for g = 2, #groups do
+			call('zcard', lib.queue_key(groups[g][1].queue, 'work'))
 		end
-		for i = 2, #queues do
-			call('zcard', lib.queue_key(queues[i], 'work'))
+		for g = 1, #groups do
+			local queue = groups[g][1].queue
+			lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), lib.scores_of(queue, groups[g]))
 		end
-		for i = 1, #queues do
-			lib.each_slice(call, 'zadd', lib.queue_key(queues[i], 'work'), lib.scores_of(queues[i], its[queues[i]]))
-		end
-		return queues
+		return groups
 	end
 elseif name == 'all_free' then
 	function lib.all_free(items)
@@ -1031,14 +1025,6 @@ elseif name == 'claim_of' then
 			return claim
 		end
 	end
-elseif name == 'claim_on' then
-	function lib.claim_on(name, state, stored)
-		local claim = lib.claim_of(stored)
-		if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed' or claim.m == 'start' and state == 'running' then
-			return
-		end
-		return claim
-	end
 elseif name == 'count_in' then
 	function lib.count_in(text)
 		local count = lib.finite(text, 0)
@@ -1054,7 +1040,7 @@ elseif name == 'end_life' then
 		local ends = state and lib.end_of_life(jid, stored, as or state, since)
 		if ends and ends <= now then
 			if state == 'complete' then
-				lib.delete_expired(jid, job[5])
+				lib.delete_complete(jid, job[5], stored)
 				return true
 			elseif lib.expire_job(jid, job) then
 				if state ~= 'failed' then
@@ -1085,12 +1071,6 @@ elseif name == 'find_job' then
 			more = more .. lib.due_member(jid, job[2], state)
 		end
 		return lib.job_json(job, lib.is_tracked(jid), more)
-	end
-elseif name == 'group_of' then
-	function lib.group_of(jid)
-		local failure = try('hget', lib.job_key(jid), 'failure')
-		local group = type(failure) == 'string' and lib.list_of(failure).group
-		return type(group) == 'string' and group or ''
 	end
 elseif name == 'has_room' then
 	function lib.has_room(jid)
@@ -1140,7 +1120,7 @@ elseif name == 'job_json' then
 			remaining = math.floor(lib.finite(remaining, 0))
 		end
 		if priority ~= '0' then
-			priority = lib.number_json(lib.finite(priority, 0))
+			priority = lib.exact(lib.finite(priority, 0))
 		end
 		local encode = cjson.encode
 		local history = lib.history_json(jid, newest)
@@ -1445,7 +1425,7 @@ elseif name == 'are_short' then
 		return true
 	end
 elseif name == 'bare_list' then
-	function lib.bare_list(list, offset, count)
+	function lib.bare_list(list, offset, count, ...)
 		local last = math.min(offset + count, list.total) - 1
 		if last < offset then
 			return {}
@@ -1454,9 +1434,9 @@ elseif name == 'bare_list' then
 		elseif list.kind == 'failed' then
 			return call('lrange', list.key, offset, last)
 		elseif list.falls then
-			return call('zrevrange', list.key, offset, last)
+			return call('zrevrange', list.key, offset, last, ...)
 		end
-		return call('zrange', list.key, list.from + offset, list.from + last)
+		return call('zrange', list.key, list.from + offset, list.from + last, ...)
 	end
 elseif name == 'begin_day' then
 	function lib.begin_day(kind, day, queue)
@@ -1545,12 +1525,7 @@ elseif name == 'fail_lost' then
 		lib.add_failure(jid, group)
 		lib.mark_exhausted(jid, queue, group, lib.failure_json(group, message, now, ''), settings.cap)
 		lib.publish('log', cjson.encode({jid = jid, event = 'failed', group = group, worker = worker, message = message}))
-		if stored then
-			lib.job_ended(jid, stored, 'failed')
-		end
-		if settings.keep_failed then
-			lib.file_failure(jid, group, settings.keep_failed, stored)
-		end
+		lib.settle_failure(jid, group, stored, settings.keep_failed)
 	end
 elseif name == 'failed_at' then
 	function lib.failed_at(key, place)
@@ -1925,10 +1900,6 @@ elseif name == 'queue_key' then
 	function lib.queue_key(queue, part)
 		return prefix .. 'q:' .. queue .. '-' .. part
 	end
-elseif name == 'queues_of' then
-	function lib.queues_of(key)
-		return {kind = 'queues', key = prefix .. key, from = 0, total = lib.finite(try('zcard', prefix .. key), 0)}
-	end
 elseif name == 'read_gift' then
 	function lib.read_gift(area, first, last)
 		local given = lib.options(area, first, last)
@@ -1944,17 +1915,10 @@ elseif name == 'read_gift' then
 	end
 elseif name == 'read_list' then
 	function lib.read_list(list, offset, count)
-		local last = math.min(offset + count, list.total) - 1
-		if last < offset or lib.is_plain(list) then
+		if lib.is_plain(list) then
 			return lib.bare_list(list, offset, count), {}
 		end
-		local found
-		if list.falls then
-			found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
-		else
-			found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
-		end
-		local jids, scores = {}, {}
+		local found, jids, scores = lib.bare_list(list, offset, count, 'WITHSCORES'), {}, {}
 		for i = 1, #found, 2 do
 			jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
 		end
@@ -2102,7 +2066,8 @@ elseif name == 'take_over' then
 	end
 elseif name == 'tell_each' then
 	function lib.tell_each(jids, other, failed, ended)
-		local group, minded = lib.group_of(other), 0
+		local group, minded = lib.list_of(try('hget', lib.job_key(other), 'failure')).group, 0
+		group = type(group) == 'string' and group or ''
 		for i = 1, #jids do
 			local minds, stored = lib.tell(jids[i], other, group, ended)
 			minded = minded + (minds and 1 or 0)
@@ -2195,12 +2160,7 @@ elseif name == 'write_job' then
 	end
 end
 else
-if name == 'add_result' then
-	function lib.add_result(item, fields)
-		fields[#fields + 1] = 'x:result'
-		fields[#fields + 1] = item.ended
-	end
-elseif name == 'admit_each' then
+if name == 'admit_each' then
 	function lib.admit_each(jids, count, jobs, settings, run)
 		for i = 1, count do
 			local stored = jobs[i][9]
@@ -2234,8 +2194,7 @@ elseif name == 'buckets_of' then
 		return buckets, #fields > 0
 	end
 elseif name == 'cancel_job' then
-	function lib.cancel_job(jid, job, how, count)
-		local key = lib.job_key(jid)
+	function lib.cancel_job(jid, job, how)
 		local state, queue, failure, worker = job[1], job[2], job[3], job[4]
 		if state == 'complete' then
 			return
@@ -2256,10 +2215,9 @@ elseif name == 'cancel_job' then
 			try('srem', lib.job_key(other) .. '-dependents', jid)
 		end
 		if state == 'failed' then
-			lib.forget_failure(jid, queue, failure, count)
+			lib.forget_failure(jid, queue, failure)
 		end
-		lib.remove_tags(jid, lib.names_of(job[5]), 1)
-		call('del', key, key .. '-history', key .. '-dependencies')
+		lib.delete_record(jid, job[5])
 		lib.publish_tracked('canceled', jid)
 		if job[6] then
 			lib.job_ended(jid, job[6], how or 'canceled')
@@ -2303,27 +2261,16 @@ elseif name == 'clear_list' then
 		end
 		return deleted
 	end
-elseif name == 'count_from' then
-	function lib.count_from(group, failure, length)
-		local middle = lib.failed_at(prefix .. 'f:' .. group, math.floor(length / 2))
-		return lib.finite(failure.when, 0) < middle and -1 or 1
-	end
 elseif name == 'delete_job' then
 	function lib.delete_job(jid)
-		local key = lib.job_key(jid)
-		local job = try('hmget', key, 'state', 'tags')
-		if job[1] ~= 'complete' then
-			return
+		local job = try('hmget', lib.job_key(jid), 'state', 'tags')
+		if job[1] == 'complete' then
+			lib.delete_record(jid, job[2])
 		end
-		lib.remove_tags(jid, lib.names_of(job[2]), 1)
-		call('del', key, key .. '-history', key .. '-dependencies')
 	end
 elseif name == 'difference' then
 	function lib.difference(list, other, first)
-		local gone, kept = {}, {}
-		for i = first, #other do
-			gone[other[i]] = true
-		end
+		local gone, kept = lib.set_of(other, first), {}
 		for i = 1, #list do
 			if not gone[list[i]] then
 				kept[#kept + 1] = list[i]
@@ -2341,14 +2288,8 @@ elseif name == 'drop_slots' then
 	end
 elseif name == 'due_member' then
 	function lib.due_member(jid, queue, state)
-		local due
-		if state == 'depends' then
-			local job = try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed')
-			due = not job[2] and job[1]
-		else
-			due = queue and try('zscore', lib.queue_key(queue, 'scheduled'), jid)
-		end
-		due = lib.finite(type(due) == 'string' and due, 0)
+		local job = state == 'depends' and try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed') or var.none
+		local due = lib.finite(lib.due_elsewhere(jid, queue, state, job[1], job[2]), 0)
 		return due > 0 and ',"due":' .. lib.exact(due) or ''
 	end
 elseif name == 'each_queue' then
@@ -2356,7 +2297,8 @@ elseif name == 'each_queue' then
 		local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
 		for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
 			if letter == '' or letter == part[1] then
-				local list = lib.queues_of(part[2])
+				local key = prefix .. part[2]
+				local list = {kind = 'queues', key = key, from = 0, total = lib.finite(try('zcard', key), 0)}
 				local offset = lib.after_cursor(area, list, place)
 				local some, scores = lib.read_list(list, offset, count)
 				for i = 1, #some do
@@ -2498,15 +2440,6 @@ elseif name == 'is_tracked' then
 	function lib.is_tracked(jid)
 		return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 	end
-elseif name == 'keep_claim' then
-	function lib.keep_claim(item, claims)
-		local key = item.claim.k
-		if claims[key] then
-			item.claim = nil
-		else
-			claims[key] = item
-		end
-	end
 elseif name == 'keep_delay' then
 	function lib.keep_delay(key, delay, means_none)
 		if delay > 0 then
@@ -2521,7 +2454,7 @@ elseif name == 'know_queue' then
 		local queues = prefix .. 'queues'
 		if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
 			try('zrem', prefix .. 'x:queues', queue)
-			lib.publish_queue(queue)
+			lib.publish_ours('x:queues', queue)
 		end
 	end
 elseif name == 'leave_rest' then
@@ -2672,16 +2605,6 @@ elseif name == 'read_turns' then
 		end
 		return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
 	end
-elseif name == 'remembered' then
-	function lib.remembered(items)
-		local kept = {}
-		for i = 1, #items do
-			if not items[i].forgotten then
-				kept[#kept + 1] = items[i]
-			end
-		end
-		return kept
-	end
 elseif name == 'remove_tag' then
 	function lib.remove_tag(jid, tag)
 		if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
@@ -2790,7 +2713,7 @@ end
 end
 end
 else
-if length < 15 then
+if length < 16 then
 if length < 13 then
 if length < 12 then
 if name == 'add_failure' then
@@ -2990,7 +2913,8 @@ elseif name == 'leave_group' then
 			count = count or var.near_end[jid] and -1
 			local length = count and 0 or lib.finite(try('llen', key), 0)
 			if length >= 10000 then
-				count = lib.count_from(group, failure, length)
+				local middle = lib.failed_at(key, math.floor(length / 2))
+				count = lib.finite(failure.when, 0) < middle and -1 or 1
 			end
 			try('lrem', key, count or 0, jid)
 			lib.drop_empty_group(group)
@@ -3035,10 +2959,6 @@ elseif name == 'limit_opens' then
 		end
 		limit.ends = limit.ends or lib.finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
 		return math.max(limit.ends, now + 1)
-	end
-elseif name == 'mark_result' then
-	function lib.mark_result(key)
-		call('hset', key, 'x:o', lib.with_letter(call('hget', key, 'x:o'), 'r'))
 	end
 elseif name == 'more_fields' then
 	function lib.more_fields(backoff, text)
@@ -3096,10 +3016,6 @@ elseif name == 'note_starts' then
 		end
 		limit.started, limit.from = 0, nil
 	end
-elseif name == 'number_json' then
-	function lib.number_json(n)
-		return string.format('%.17g', n)
-	end
 elseif name == 'parse_limit' then
 	function lib.parse_limit(text)
 		local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
@@ -3147,7 +3063,8 @@ elseif name == 'read_before' then
 				lib.raise('Put', lib.named_twice(item.jid))
 			end
 			local found = condition and call('hmget', item.key, 'state', 'x:o') or var.none
-			if condition and lib.is_left_alone(condition, found[1]) and (new or not lib.is_gone(item.jid, found)) then
+			local gone = not new and found[2] and lib.is_over(item.jid, found[2], found[1])
+			if condition and lib.is_left_alone(condition, found[1]) and not gone then
 				item.left = found[1] or ''
 				if new and item.given.claim then
 					claims[item.given.claim.k] = item
@@ -3161,8 +3078,10 @@ elseif name == 'read_before' then
 			if item.left then
 				return
 			end
+		elseif item.claim and claims[item.claim.k] then
+			item.claim = nil
 		elseif item.claim then
-			lib.keep_claim(item, claims)
+			claims[item.claim.k] = item
 		end
 		if #item.depends == 0 then
 			item.others = item.others or var.none
@@ -3184,7 +3103,7 @@ elseif name == 'read_failed' then
 	function lib.read_failed(jid, queue)
 		local job = try('hmget', lib.job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state')
 		if job[1] then
-			return {jid = jid, from = job[1], to = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
+			return {jid = jid, from = job[1], queue = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
 		end
 	end
 elseif name == 'read_holder' then
@@ -3356,10 +3275,7 @@ elseif name == 'waiting_for' then
 		local list, seen, at = {jid}, {[jid] = true}, 1
 		while list[at] and var.followable > 0 do
 			local stored = try('srandmember', lib.job_key(list[at]) .. '-dependents', var.followable)
-			local waiting = {}
-			for i = 1, #stored do
-				waiting[stored[i]] = true
-			end
+			local waiting = lib.set_of(stored, 1)
 			for other, waits in pairs(changes[list[at]] or var.none) do
 				waiting[other] = waits
 			end
@@ -3453,13 +3369,6 @@ elseif name == 'after_cursor' then
 			return list.total - rank
 		end
 		return math.max(rank + (found and 1 or 0) - list.from, 0)
-	end
-elseif name == 'change_claim' then
-	function lib.change_claim(item)
-		local before = item.claimed and lib.claim_of(item.claimed)
-		if before and before.k ~= item.claim.k then
-			lib.release_claim(item.jid, item.claimed, 'canceled')
-		end
 	end
 elseif name == 'drop_expired' then
 	function lib.drop_expired(jid, state)
@@ -3705,13 +3614,6 @@ elseif name == 'must_publish' then
 	function lib.must_publish()
 		if may_run and not may_run('publish', prefix .. 'log', '') then
 			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
-	end
-elseif name == 'note_missing' then
-	function lib.note_missing(name, queue)
-		local key = lib.listed_key(name)
-		if try('exists', key) == 1 then
-			try('hset', key, queue, '1')
 		end
 	end
 elseif name == 'note_options' then
@@ -4072,24 +3974,24 @@ elseif name == 'backoff_delay' then
 	end
 elseif name == 'count_buckets' then
 	function lib.count_buckets(durations)
-		local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+		local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
 		for i = 1, #durations do
 			local seconds = durations[i]
 			if seconds >= 0 and seconds < 1 then
 				short = short + 1
 			else
 				local name = lib.bucket_of(seconds)
-				if not seen[name] then
+				if not fields[name] then
 					fields[#fields + 1] = name
 				end
-				seen[name] = (seen[name] or 0) + 1
+				fields[name] = (fields[name] or 0) + 1
 			end
 		end
 		if short == 0 then
 			table.remove(fields, 4)
 		end
-		seen.s0 = short
-		return fields, seen
+		fields.s0 = short
+		return fields
 	end
 elseif name == 'delete_failed' then
 	function lib.delete_failed(jid, forced)
@@ -4104,12 +4006,25 @@ elseif name == 'delete_failed' then
 		local details = lib.list_of(job[3])
 		lib.leave_group(jid, details, -1)
 		lib.uncount_failure(job[2], details)
-		lib.remove_tags(jid, lib.names_of(job[4]), 1)
-		call('del', key, key .. '-history')
+		lib.delete_record(jid, job[4])
 		if lib.has_lifetime(stored) then
 			lib.note_life(jid)
 		end
 		return 'deleted'
+	end
+elseif name == 'delete_record' then
+	function lib.delete_record(jid, tags)
+		local key = lib.job_key(jid)
+		lib.remove_tags(jid, lib.names_of(tags), 1)
+		call('del', key, key .. '-history', key .. '-dependencies')
+	end
+elseif name == 'due_elsewhere' then
+	function lib.due_elsewhere(jid, queue, state, scheduled, undelayed)
+		if state == 'scheduled' and queue then
+			local due = try('zscore', lib.queue_key(queue, 'scheduled'), jid)
+			return type(due) == 'string' and due or nil
+		end
+		return state == 'depends' and not undelayed and scheduled or nil
 	end
 elseif name == 'end_of_record' then
 	function lib.end_of_record(stored)
@@ -4162,7 +4077,7 @@ elseif name == 'know_unlisted' then
 	function lib.know_unlisted(queue)
 		local listed = try('zscore', prefix .. 'queues', queue)
 		if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-			lib.publish_queue(queue)
+			lib.publish_ours('x:queues', queue)
 		end
 	end
 elseif name == 'lifetime_name' then
@@ -4227,13 +4142,9 @@ elseif name == 'progress_json' then
 			if not n then
 				return
 			end
-			values[i] = lib.number_json(n)
+			values[i] = lib.exact(n)
 		end
 		return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] .. ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
-	end
-elseif name == 'publish_queue' then
-	function lib.publish_queue(queue)
-		lib.publish_ours('x:queues', queue)
 	end
 elseif name == 'read_max_rate' then
 	function lib.read_max_rate(queue, text, most)
@@ -4332,15 +4243,6 @@ elseif name == 'settle_limits' then
 		var.met_limits = nil
 		return kept
 	end
-elseif name == 'settle_result' then
-	function lib.settle_result(item, state, queue)
-		local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'x:result', lib.result_field(state, stamp, item.result)}
-		if item.data ~= '' then
-			fields[#fields + 1] = 'data'
-			fields[#fields + 1] = item.data
-		end
-		call('hset', item.key, unpack(fields))
-	end
 elseif name == 'split_options' then
 	function lib.split_options(text)
 		local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -4395,16 +4297,17 @@ elseif name == 'write_options' then
 		end
 	end
 elseif name == 'write_summary' then
-	function lib.write_summary(key, total, mean, vk, asked, counts, values)
+	function lib.write_summary(key, total, mean, vk, asked, values)
 		local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
 		for i = 4, #asked do
 			update[2 * i - 1] = asked[i]
-			update[2 * i] = string.format('%d', lib.finite(values[i], 0) + counts[asked[i]])
+			update[2 * i] = string.format('%d', lib.finite(values[i], 0) + asked[asked[i]])
 		end
 		try('hset', key, unpack(update))
 	end
 end
 else
+if length < 15 then
 if name == 'count_existing' then
 	function lib.count_existing(keys)
 		local count = 0
@@ -4413,20 +4316,26 @@ if name == 'count_existing' then
 		end
 		return count
 	end
-elseif name == 'delete_expired' then
-	function lib.delete_expired(jid, tags)
-		local key = lib.job_key(jid)
-		try('zrem', prefix .. 'completed', jid)
-		lib.remove_tags(jid, lib.names_of(tags), 1)
-		call('del', key, key .. '-history', key .. '-dependencies')
-		lib.note_life(jid)
-	end
 elseif name == 'forget_failure' then
-	function lib.forget_failure(jid, queue, failure, count)
+	function lib.forget_failure(jid, queue, failure)
 		local details = lib.list_of(failure)
-		lib.leave_group(jid, details, count)
+		lib.leave_group(jid, details)
 		lib.uncount_failure(queue, details)
 		lib.unfile_failures({jid})
+	end
+elseif name == 'group_by_queue' then
+	function lib.group_by_queue(items)
+		local groups, found = {}, {}
+		for i = 1, #items do
+			local item = items[i]
+			local group = found[item.queue]
+			if not group then
+				group = {}
+				found[item.queue], groups[#groups + 1] = group, group
+			end
+			group[#group + 1] = item
+		end
+		return groups
 	end
 elseif name == 'lost_with_room' then
 	function lib.lost_with_room(queue, wanted)
@@ -4544,6 +4453,15 @@ elseif name == 'release_claims' then
 		end
 		lib.each_slice(call, 'del', prefix .. 'x:none', gone)
 	end
+elseif name == 'settle_failure' then
+	function lib.settle_failure(jid, group, stored, keep)
+		if stored then
+			lib.job_ended(jid, stored, 'failed')
+		end
+		if keep then
+			lib.file_failure(jid, group, keep, stored)
+		end
+	end
 elseif name == 'wake_for_limit' then
 	function lib.wake_for_limit(option)
 		local queue = string.match(option, '^(.+)%-max%-concurrency$') or string.match(option, '^(.+)%-max%-rate$')
@@ -4561,11 +4479,7 @@ elseif name == 'without_letter' then
 		return letters == '' and '' or letters .. body
 	end
 end
-end
-end
 else
-if length < 17 then
-if length < 16 then
 if name == 'allowed_by_rate' then
 	function lib.allowed_by_rate(queue, settings, wanted)
 		local limit = lib.read_max_rate(queue, settings.max_rate, wanted)
@@ -4581,6 +4495,14 @@ if name == 'allowed_by_rate' then
 elseif name == 'attempts_member' then
 	function lib.attempts_member(text)
 		return ',"attempts":' .. (lib.readable('[' .. text .. ']') or empty_list)
+	end
+elseif name == 'delete_complete' then
+	function lib.delete_complete(jid, tags, stored)
+		try('zrem', prefix .. 'completed', jid)
+		lib.delete_record(jid, tags)
+		if stored and lib.has_lifetime(stored) then
+			lib.note_life(jid)
+		end
 	end
 elseif name == 'dependents_from' then
 	function lib.dependents_from(jid, cursor)
@@ -4653,7 +4575,12 @@ elseif name == 'unfile_failures' then
 		lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
 	end
 end
+end
+end
+end
 else
+if length < 18 then
+if length < 17 then
 if name == 'check_dependents' then
 	function lib.check_dependents(jid, among, n)
 		local dependents = lib.dependents_beyond(call, jid, among, n)
@@ -4693,10 +4620,12 @@ elseif name == 'forget_completed' then
 	end
 elseif name == 'fractional_score' then
 	function lib.fractional_score(n, priority)
-		if n == 0 then
-			return lib.work_score(now, priority)
+		local size, apart = lib.finite(priority, 0), 0.000001
+		if size ~= 0 then
+			local _, exponent = math.frexp(size)
+			apart = math.max(apart, 2 ^ (exponent - 52) * 10000000000)
 		end
-		return lib.work_score(now + n * lib.apart(lib.finite(priority, 0)), priority)
+		return lib.work_score(now + n * apart, priority)
 	end
 elseif name == 'note_all_started' then
 	function lib.note_all_started(jobs, n, locks, common)
@@ -4737,23 +4666,6 @@ elseif name == 'prune_histograms' then
 			end
 		end
 	end
-elseif name == 'publish_unfailed' then
-	function lib.publish_unfailed(jobs)
-		local queues, events = {}, {}
-		for i = 1, #jobs do
-			local job = jobs[i]
-			local event = events[job.to]
-			if event then
-				event.count, event.jid = event.count + 1, nil
-			else
-				queues[#queues + 1] = job.to
-				events[job.to] = {event = 'unfailed', queue = job.to, jid = job.jid, count = 1, group = lib.list_of(job.failure).group}
-			end
-		end
-		for i = 1, #queues do
-			lib.publish_more(events[queues[i]])
-		end
-	end
 elseif name == 'score_by_options' then
 	function lib.score_by_options(job, priority)
 		if lib.has_option(job[3], 'g') and (job[2] == 'waiting' or job[4]) then
@@ -4791,9 +4703,7 @@ elseif name == 'stop_all_limited' then
 		end
 	end
 end
-end
 else
-if length < 18 then
 if name == 'dependents_beyond' then
 	function lib.dependents_beyond(run, jid, among, n)
 		local key = lib.job_key(jid) .. '-dependents'
@@ -4807,6 +4717,7 @@ elseif name == 'read_dependencies' then
 	function lib.read_dependencies(area, text)
 		return lib.check_dependencies(area, lib.names(area, 'depends', text), 1)
 	end
+end
 end
 else
 if length < 20 then
@@ -4867,6 +4778,7 @@ elseif name == 'release_dependents' then
 	end
 end
 else
+if length < 21 then
 if name == 'publish_each_tracked' then
 	function lib.publish_each_tracked(channel, jids)
 		local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
@@ -4875,6 +4787,19 @@ if name == 'publish_each_tracked' then
 				lib.publish(channel, jids[i])
 			end
 		end
+	end
+end
+else
+if name == 'change_recurring_tags' then
+	function lib.change_recurring_tags(area, change)
+		local key = lib.recur_key(lib.required('Recurring', 'jid', ARGV[3]))
+		local tags = call('hget', key, 'tags')
+		if not tags then
+			lib.raise(area, lib.no_job(ARGV[3]))
+		end
+		local text = lib.array(change(lib.names_of(tags), ARGV, 4))
+		call('hset', key, 'tags', text)
+		return text
 	end
 end
 end
@@ -4902,11 +4827,12 @@ if command == 'retry' then
 		end
 		return n
 	end
-	local function not_owned(area, jid, owner, state, worker, time, since)
-		if state ~= 'running' then
-			return library(stamp, now).not_running(area, jid, state)
-		elseif owner ~= worker or since and since ~= time then
-			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and time)
+	local function not_owned(area, jid, job, worker, since)
+		local owner = job[1]
+		if job[2] ~= 'running' then
+			return library(stamp, now).not_running(area, jid, job[2])
+		elseif owner ~= worker or since and since ~= job[3] then
+			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
 		end
 	end
 	local function finite(text, default)
@@ -4949,23 +4875,23 @@ if command == 'retry' then
 		local problem3
 		repeat
 			local key = prefix .. 'j:' .. item.jid
-			local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
-			local problem2 = job.err and job or not item.anybody and not_owned('Retry', item.jid, job[3], job[2], worker, job[8], item.since)
+			local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
+			local problem2 = job.err and job or not item.anybody and not_owned('Retry', item.jid, job, worker, item.since)
 			if problem2 then
 				problem3 = problem2
 				break
-			elseif not job[1] then
+			elseif not job[4] then
 				problem3 = library(stamp, now).no_queue(item.jid)
 				break
-			elseif item.here and item.queue ~= job[1] then
-				problem3 = library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. job[1]))
+			elseif item.here and item.queue ~= job[4] then
+				problem3 = library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. job[4]))
 				break
 			end
-			item.key, item.current, item.priority = key, job[1], job[4]
-			item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-			item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
+			item.key, item.current, item.priority = key, job[4], job[5]
+			item.remaining, item.history, item.grace = math.floor(finite(job[6], 0)), job[7], job[8]
+			item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[3], job[10]
 			if item.result then
-				item.ended = library(stamp, now).result_field('failed', job[8], item.result)
+				item.ended = library(stamp, now).result_field('failed', job[3], item.result)
 			end
 		until true
 		if problem3 then
@@ -5028,6 +4954,10 @@ if command == 'retry' then
 			if item.data ~= '' then
 				fields[#fields + 1] = 'data'
 				fields[#fields + 1] = item.data
+			end
+			if item.ended and 'retried' == 'failed' then
+				fields[#fields + 1] = 'x:result'
+				fields[#fields + 1] = item.ended
 			end
 			if item.began then
 				fields[#fields + 1] = 'x:attempts'
@@ -5657,12 +5587,12 @@ elseif command == 'pop' then
 						do
 							local day = now - now % 86400
 							local key, short = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, are_short(waited)
-							local values, asked, counts
+							local values, asked
 							if short then
 								values = try('hmget', key, 'total', 'mean', 'vk', 's0')
 							else
 								do
-									local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+									local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
 									for i = 1, #waited do
 										local seconds = waited[i]
 										if seconds >= 0 and seconds < 1 then
@@ -5682,17 +5612,17 @@ elseif command == 'pop' then
 												end
 												name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 											until true
-											if not seen[name] then
+											if not fields[name] then
 												fields[#fields + 1] = name
 											end
-											seen[name] = (seen[name] or 0) + 1
+											fields[name] = (fields[name] or 0) + 1
 										end
 									end
 									if short == 0 then
 										table.remove(fields, 4)
 									end
-									seen.s0 = short
-									asked, counts = fields, seen
+									fields.s0 = short
+									asked = fields
 								end
 								values = try('hmget', key, unpack(asked))
 							end
@@ -5712,11 +5642,11 @@ elseif command == 'pop' then
 							if short then
 								try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #waited))
 							else
-								local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+								local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
 								local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
 								for i = 4, #asked2 do
 									update[2 * i - 1] = asked2[i]
-									update[2 * i] = string.format('%d', finite(values2[i], 0) + counts2[asked2[i]])
+									update[2 * i] = string.format('%d', finite(values2[i], 0) + asked2[asked2[i]])
 								end
 								try('hset', key, unpack(update))
 							end
@@ -5768,6 +5698,25 @@ elseif command == 'pop' then
 	end
 	return joined(out)
 elseif command == 'heartbeat' then
+	local function own_lock_time(text)
+		local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
+		local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
+		return seconds > 0 and seconds < math.huge and seconds or nil
+	end
+	local function heartbeat_of(queue)
+		local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
+		do
+			local own, general = config[1], config[2]
+			local seconds = own and tonumber(own)
+			if not seconds or seconds - seconds ~= 0 then
+				seconds = general and tonumber(general)
+			end
+			if not seconds or seconds - seconds ~= 0 then
+				seconds = 60
+			end
+			return seconds
+		end
+	end
 	local jid
 	do
 		local text = ARGV[3]
@@ -5793,45 +5742,21 @@ elseif command == 'heartbeat' then
 		end
 	end
 	local key = prefix .. 'j:' .. jid
-	local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o', 'time')
-	local queue = job[1]
+	local job = call('hmget', key, 'worker', 'state', 'time', 'queue', 'grace', 'x:o')
+	local queue = job[4]
+	local problem
 	do
-		local owner, state, time = job[3], job[2], job[6]
-		local problem
-		if state ~= 'running' then
-			problem = library(stamp, now).not_running('Heartbeat', jid, state)
-		elseif owner ~= worker or since and since ~= time then
-			problem = library(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and time)
-		end
-		if problem then
-			library(stamp, now).raise('Heartbeat', problem)
-		elseif not queue then
-			library(stamp, now).raise('Heartbeat', library(stamp, now).no_queue(jid))
+		local owner = job[1]
+		if job[2] ~= 'running' then
+			problem = library(stamp, now).not_running('Heartbeat', jid, job[2])
+		elseif owner ~= worker or since and since ~= job[3] then
+			problem = library(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and job[3])
 		end
 	end
-	local seconds
-	do
-		local stored = job[5]
-		local seconds3
-		if stored then
-			local ok, values = pcall(cjson.decode, string.match(stored, '^%a*l%a*|(.*)$') or '')
-			local seconds2 = ok and type(values) == 'table' and tonumber(values.l) or 0
-			seconds3 = seconds2 > 0 and seconds2 < math.huge and seconds2 or nil
-		end
-		if not seconds3 then
-			local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-			local own, general = config[1], config[2]
-			local seconds2 = own and tonumber(own)
-			if not seconds2 or seconds2 - seconds2 ~= 0 then
-				seconds2 = general and tonumber(general)
-			end
-			if not seconds2 or seconds2 - seconds2 ~= 0 then
-				seconds2 = 60
-			end
-			seconds3 = seconds2
-		end
-		seconds = seconds3
+	if problem or not queue then
+		library(stamp, now).raise('Heartbeat', problem or library(stamp, now).no_queue(jid))
 	end
+	local seconds = job[6] and own_lock_time(job[6]) or heartbeat_of(queue)
 	local text
 	repeat
 		if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
@@ -5853,18 +5778,19 @@ elseif command == 'heartbeat' then
 	else
 		call('hset', key, 'expires', text, 'worker', worker)
 	end
-	if job[4] then
+	if job[5] then
 		call('hdel', key, 'grace')
 	end
 	try('zadd', prefix .. 'workers', stamp, worker)
 	try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
 	return now + seconds
 elseif command == 'fail' then
-	local function not_owned(area, jid, owner, state, worker, time, since)
-		if state ~= 'running' then
-			return library(stamp, now).not_running(area, jid, state)
-		elseif owner ~= worker or since and since ~= time then
-			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and time)
+	local function not_owned(area, jid, job, worker, since)
+		local owner = job[1]
+		if job[2] ~= 'running' then
+			return library(stamp, now).not_running(area, jid, job[2])
+		elseif owner ~= worker or since and since ~= job[3] then
+			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
 		end
 	end
 	local function finite(text, default)
@@ -5876,20 +5802,20 @@ elseif command == 'fail' then
 	end
 	local function read_owned(area, item, worker)
 		local key = prefix .. 'j:' .. item.jid
-		local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
-		local problem = job.err and job or not item.anybody and not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+		local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
+		local problem = job.err and job or not item.anybody and not_owned(area, item.jid, job, worker, item.since)
 		if problem then
 			return problem
-		elseif not job[1] then
+		elseif not job[4] then
 			return library(stamp, now).no_queue(item.jid)
-		elseif item.here and item.queue ~= job[1] then
-			return library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. job[1]))
+		elseif item.here and item.queue ~= job[4] then
+			return library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. job[4]))
 		end
-		item.key, item.current, item.priority = key, job[1], job[4]
-		item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-		item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
+		item.key, item.current, item.priority = key, job[4], job[5]
+		item.remaining, item.history, item.grace = math.floor(finite(job[6], 0)), job[7], job[8]
+		item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[3], job[10]
 		if item.result then
-			item.ended = library(stamp, now).result_field('failed', job[8], item.result)
+			item.ended = library(stamp, now).result_field('failed', job[3], item.result)
 		end
 	end
 	local function add_failure(jid, group)
@@ -5963,9 +5889,6 @@ elseif command == 'fail' then
 			try('publish', prefix .. 'failed', jid)
 		end
 		local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
-		if item.ended then
-			library(stamp, now).add_result(item, fields)
-		end
 		do
 			try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
 			try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
@@ -5981,6 +5904,10 @@ elseif command == 'fail' then
 			if item.data ~= '' then
 				fields[#fields + 1] = 'data'
 				fields[#fields + 1] = item.data
+			end
+			if item.ended and 'failed' == 'failed' then
+				fields[#fields + 1] = 'x:result'
+				fields[#fields + 1] = item.ended
 			end
 			if item.began then
 				fields[#fields + 1] = 'x:attempts'
@@ -6028,11 +5955,14 @@ elseif command == 'fail' then
 				try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 			end
 		end
-		if item.stored then
-			library(stamp, now).job_ended(jid, item.stored, 'failed')
-		end
-		if keep then
-			library(stamp, now).file_failure(jid, group, keep, item.stored)
+		do
+			local stored = item.stored
+			if stored then
+				library(stamp, now).job_ended(jid, stored, 'failed')
+			end
+			if keep then
+				library(stamp, now).file_failure(jid, group, keep, stored)
+			end
 		end
 	until true
 	if problem then
@@ -6174,16 +6104,17 @@ elseif command == 'complete' then
 					repeat
 						local jid = item2.jid
 						local key = prefix .. 'j:' .. jid
-						local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+						local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
 						local refusal = job.err and job
 						if not refusal and not item2.anybody then
 							repeat
-								local owner, state, time, since = job[1], job[2], job[5], item2.since
-								if state ~= 'running' then
-									refusal = library(stamp, now).not_running('Complete', jid, state)
+								local since = item2.since
+								local owner = job[1]
+								if job[2] ~= 'running' then
+									refusal = library(stamp, now).not_running('Complete', jid, job[2])
 									break
-								elseif owner ~= worker or since and since ~= time then
-									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and time)
+								elseif owner ~= worker or since and since ~= job[3] then
+									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
 									break
 								end
 								refusal = nil
@@ -6192,11 +6123,11 @@ elseif command == 'complete' then
 						if refusal then
 							problem = refusal
 							break
-						elseif item2.queue ~= job[4] then
-							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(job[4])))
+						elseif item2.queue ~= job[5] then
+							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(job[5])))
 							break
 						end
-						item2.key, item2.retries, item2.began = key, job[3] or '5', job[5]
+						item2.key, item2.retries, item2.began = key, job[4] or '5', job[3]
 						if item2.anybody and job[2] ~= 'running' then
 							item2.began = stamp
 						end
@@ -6248,39 +6179,27 @@ elseif command == 'complete' then
 		end
 		local queues
 		do
-			local groups, found = {{queue = owned[1].queue, items = owned, jids = var.none, ran = var.none}}, nil
+			local queue, several = owned[1].queue, false
 			for i = 2, #owned do
-				local queue = owned[i].queue
-				if not found and queue ~= groups[1].queue then
-					groups[1].items = {unpack(owned, 1, i - 1)}
-					found = {[groups[1].queue] = groups[1]}
-				end
-				if found then
-					local its = found[queue]
-					if not its then
-						its = {queue = queue, items = {}}
-						found[queue] = its
-						groups[#groups + 1] = its
-					end
-					its.items[#its.items + 1] = owned[i]
-				end
+				several = several or owned[i].queue ~= queue
 			end
+			local groups = several and library(stamp, now).group_by_queue(owned) or {owned}
 			for i = 1, #groups do
-				local jids, durations
+				local ids, times
 				do
-					local items = groups[i].items
-					local ids, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+					local items = groups[i]
+					local ids2, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
 					local began, time
 					for i2 = 1, #items do
 						local item3 = items[i2]
 						if item3.began ~= began or i2 == 1 then
 							began, time = item3.began, finite(item3.began, now)
 						end
-						ids[i2], ran[i2] = item3.jid, now - time
+						ids2[i2], ran[i2] = item3.jid, now - time
 					end
-					jids, durations = ids, ran
+					ids, times = ids2, ran
 				end
-				groups[i].jids, groups[i].ran = jids, durations
+				groups[i] = {queue = groups[i][1].queue, jids = ids, ran = times}
 			end
 			queues = groups
 		end
@@ -6315,12 +6234,12 @@ elseif command == 'complete' then
 				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
 				local day = now - now % 86400
 				local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
-				local values, asked, counts
+				local values, asked
 				if short then
 					values = try('hmget', key, 'total', 'mean', 'vk', 's0')
 				else
 					do
-						local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+						local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
 						for i3 = 1, #ran do
 							local seconds = ran[i3]
 							if seconds >= 0 and seconds < 1 then
@@ -6340,17 +6259,17 @@ elseif command == 'complete' then
 									end
 									name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 								until true
-								if not seen[name] then
+								if not fields[name] then
 									fields[#fields + 1] = name
 								end
-								seen[name] = (seen[name] or 0) + 1
+								fields[name] = (fields[name] or 0) + 1
 							end
 						end
 						if short == 0 then
 							table.remove(fields, 4)
 						end
-						seen.s0 = short
-						asked, counts = fields, seen
+						fields.s0 = short
+						asked = fields
 					end
 					values = try('hmget', key, unpack(asked))
 				end
@@ -6370,11 +6289,11 @@ elseif command == 'complete' then
 				if short then
 					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
 				else
-					local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+					local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
 					local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
 					for i5 = 4, #asked2 do
 						update[2 * i5 - 1] = asked2[i5]
-						update[2 * i5] = string.format('%d', finite(values2[i5], 0) + counts2[asked2[i5]])
+						update[2 * i5] = string.format('%d', finite(values2[i5], 0) + asked2[asked2[i5]])
 					end
 					try('hset', key, unpack(update))
 				end
@@ -6420,14 +6339,11 @@ elseif command == 'complete' then
 			else
 				item4.state = 'complete'
 				do
-					local key = item4.key
+					local more = item4.data ~= '' and {'data', item4.data} or var.none
 					if item4.result then
-						library(stamp, now).settle_result(item4, 'complete', '')
-					elseif item4.data ~= '' then
-						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries, 'data', item4.data)
-					else
-						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries)
+						more = {'x:result', library(stamp, now).result_field('complete', stamp, item4.result), unpack(more)}
 					end
+					call('hset', item4.key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries, unpack(more))
 				end
 				if has_ending and item4.stored and library(stamp, now).has_any(item4.stored, 'kruw') then
 					ending[#ending + 1] = item4
@@ -6438,7 +6354,7 @@ elseif command == 'complete' then
 			end
 		end
 		if #finished > 0 then
-			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
+			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).without(finished, 'forgotten') or finished
 			if #kept > 0 then
 				repeat
 					local keep_seconds, keep_count = config[1], config[2]
@@ -6577,12 +6493,11 @@ if command == 'jobs' then
 	local function page(first)
 		return lib.integer('Jobs', 'offset', ARGV[first] or 0), lib.integer('Jobs', 'count', ARGV[first + 1] or 25)
 	end
-	local function is_queue(name)
-		return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
-	end
 	local function names_queue()
 		local first = ARGV[4]
-		if #ARGV >= 6 or first == '' or first and not lib.finite(first) and is_queue(first) then
+		if #ARGV >= 6 or first == '' then
+			return first
+		elseif first and not lib.finite(first) and (call('zscore', prefix .. 'queues', first) or try('zscore', prefix .. 'x:queues', first)) then
 			return first
 		end
 	end
@@ -6897,10 +6812,7 @@ if length < 7 then
 if command == 'cancel' then
 	var = {left_groups = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
-	local among = {}
-	for i = 3, #ARGV do
-		among[ARGV[i]] = true
-	end
+	local among = lib.set_of(ARGV, 3)
 	for i = 3, #ARGV do
 		lib.check_dependents(ARGV[i], among, #ARGV - 2)
 	end
@@ -7028,10 +6940,7 @@ if command == 'depends' then
 		if watches then
 			lib.must_publish()
 		end
-		local failed = lib.link(jid, others, {})
-		if failed then
-			call('sadd', failed.key, failed.member)
-		end
+		lib.must_link(jid, others, {})
 		if watches then
 			lib.watch(jid, lib.job_ended)
 		end
@@ -7137,19 +7046,15 @@ elseif command == 'unrecur' then
 elseif command == 'workers' then
 	library(stamp, now)
 	local far = lib.exact(now + 8640000)
-	local function forget(old)
-		if lib.may_write(prefix .. 'workers') then
+	local function forget_old()
+		local key = prefix .. 'workers'
+		local age = lib.finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
+		local old = call('zrangebyscore', key, 0, lib.exact(now - age), 'LIMIT', 0, 1000)
+		if old[1] and lib.may_write(key) then
 			for _, worker in ipairs(old) do
 				call('del', lib.worker_key(worker))
 			end
-			lib.each_slice(call, 'zrem', prefix .. 'workers', old)
-		end
-	end
-	local function forget_old()
-		local age = lib.finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
-		local old = call('zrangebyscore', prefix .. 'workers', 0, lib.exact(now - age), 'LIMIT', 0, 1000)
-		if #old > 0 then
-			forget(old)
+			lib.each_slice(call, 'zrem', key, old)
 		end
 	end
 	local function counts(name)
@@ -7263,17 +7168,10 @@ if command == 'recur.get' then
 		return nil
 	end
 	local text = cjson.encode({jid = job[1], klass = job[2], state = job[3], queue = job[4], interval = lib.finite(job[6], 0), retries = lib.finite(job[7], 0), count = lib.finite(job[8], 0), data = job[9], backlog = lib.finite(job[11], 0)})
-	return string.sub(text, 1, -2) .. ',"priority":' .. lib.number_json(lib.finite(job[5], 0)) .. ',"tags":' .. lib.array(lib.names_of(job[10])) .. '}'
+	return string.sub(text, 1, -2) .. ',"priority":' .. lib.exact(lib.finite(job[5], 0)) .. ',"tags":' .. lib.array(lib.names_of(job[10])) .. '}'
 elseif command == 'recur.tag' then
 	library(stamp, now)
-	local jid = lib.required('Recurring', 'jid', ARGV[3])
-	local tags = call('hget', lib.recur_key(jid), 'tags')
-	if not tags then
-		lib.raise('Tag', lib.no_job(jid))
-	end
-	tags = lib.union(lib.names_of(tags), ARGV, 4)
-	call('hset', lib.recur_key(jid), 'tags', lib.array(tags))
-	return lib.array(tags)
+	return lib.change_recurring_tags('Tag', lib.union)
 end
 else
 if command == 'config.get' then
@@ -7326,14 +7224,7 @@ else
 if length < 12 then
 if command == 'recur.untag' then
 	library(stamp, now)
-	local jid = lib.required('Recurring', 'jid', ARGV[3])
-	local tags = call('hget', lib.recur_key(jid), 'tags')
-	if not tags then
-		lib.raise('Untag', lib.no_job(jid))
-	end
-	tags = lib.difference(lib.names_of(tags), ARGV, 4)
-	call('hset', lib.recur_key(jid), 'tags', lib.array(tags))
-	return lib.array(tags)
+	return lib.change_recurring_tags('Untag', lib.difference)
 end
 else
 if length < 17 then

@@ -188,20 +188,12 @@ elseif name == 'fail' then
 		lib.publish('log', cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message}))
 		lib.publish_tracked('failed', jid)
 		local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', lib.failure_json(group, message, math.floor(now), worker)}
-		if item.ended then
-			lib.add_result(item, fields)
-		end
 		lib.give_up(item, worker, fields, 'failed')
 		lib.leave_queue(item.current, jid)
 		local cap, keep = lib.read_failing()
 		lib.record(item.key, lib.entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
 		lib.tally_failure(item.current)
-		if item.stored then
-			lib.job_ended(jid, item.stored, 'failed')
-		end
-		if keep then
-			lib.file_failure(jid, group, keep, item.stored)
-		end
+		lib.settle_failure(jid, group, item.stored, keep)
 	end
 elseif name == 'free' then
 	function lib.free(jid, released)
@@ -327,7 +319,9 @@ elseif name == 'wake' then
 				end
 				var.unheard = var.unheard + 1
 			elseif list then
-				lib.note_missing(list, queue)
+				if try('exists', lib.listed_key(list)) == 1 then
+					try('hset', lib.listed_key(list), queue, '1')
+				end
 				list = nil
 			else
 				break
@@ -366,14 +360,6 @@ if name == 'admit' then
 			found[i].started, found[i].room = found[i].started + 1, found[i].room - 1
 		end
 		return found
-	end
-elseif name == 'apart' then
-	function lib.apart(priority)
-		if priority == 0 then
-			return 0.000001
-		end
-		local _, exponent = math.frexp(priority)
-		return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
 	end
 elseif name == 'array' then
 	function lib.array(list)
@@ -541,10 +527,7 @@ elseif name == 'tally' then
 	end
 elseif name == 'union' then
 	function lib.union(list, more, first)
-		local has = {}
-		for i = 1, #list do
-			has[list[i]] = true
-		end
+		local has = lib.set_of(list, 1)
 		for i = first, #more do
 			if not has[more[i]] then
 				has[more[i]] = true
@@ -724,16 +707,21 @@ elseif name == 'search' then
 		end
 		return found, #jids, ''
 	end
+elseif name == 'set_of' then
+	function lib.set_of(list, first)
+		local set = {}
+		for i = first, #list do
+			set[list[i]] = true
+		end
+		return set
+	end
 elseif name == 'settle' then
 	function lib.settle(item, state, queue)
-		local key = item.key
+		local more = item.data ~= '' and {'data', item.data} or var.none
 		if item.result then
-			lib.settle_result(item, state, queue)
-		elseif item.data ~= '' then
-			call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'data', item.data)
-		else
-			call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries)
+			more = {'x:result', lib.result_field(state, stamp, item.result), unpack(more)}
 		end
+		call('hset', item.key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, unpack(more))
 	end
 elseif name == 'sooner' then
 	function lib.sooner(a, b)
@@ -741,15 +729,14 @@ elseif name == 'sooner' then
 	end
 elseif name == 'unfail' then
 	function lib.unfail(jobs, given)
-		local queues, jids = lib.add_work(jobs), {}
+		local groups = lib.add_work(jobs)
 		for i = #jobs, 1, -1 do
 			local job = jobs[i]
 			local key = lib.job_key(job.jid)
-			jids[#jids + 1] = job.jid
 			lib.adopt_history(job.jid, job.history)
-			lib.record(key, lib.entry(now, '"put"', cjson.encode({q = job.to})))
+			lib.record(key, lib.entry(now, '"put"', cjson.encode({q = job.queue})))
 			lib.uncount_failure(job.from, lib.list_of(job.failure))
-			call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', job.to, 'remaining', given.retries or job.retries or '5')
+			call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', job.queue, 'remaining', given.retries or job.retries or '5')
 			if given.retries then
 				call('hset', key, 'retries', given.retries)
 			end
@@ -757,13 +744,14 @@ elseif name == 'unfail' then
 				lib.restore(job, given)
 			end
 		end
-		lib.unfile_failures(jids)
-		for i = 1, #queues do
-			lib.know_unlisted(queues[i])
-			lib.note_filled(queues[i])
-			lib.wake(queues[i])
+		lib.unfile_failures(lib.jids_of(jobs))
+		for _, group in ipairs(groups) do
+			local job = group[1]
+			lib.know_unlisted(job.queue)
+			lib.note_filled(job.queue)
+			lib.wake(job.queue)
+			lib.publish_more({event = 'unfailed', queue = job.queue, count = #group, jid = not group[2] and job.jid or nil, group = lib.list_of(job.failure).group})
 		end
-		lib.publish_unfailed(jobs)
 	end
 elseif name == 'unlist' then
 	function lib.unlist(key)
@@ -802,7 +790,7 @@ elseif name == 'advance' then
 			lib.write_change(item, item.change)
 		end
 		if item.result then
-			lib.mark_result(item.key)
+			call('hset', item.key, 'x:o', lib.with_letter(call('hget', item.key, 'x:o'), 'r'))
 		end
 		if item.stored and lib.has_lifetime(item.stored) then
 			lib.renew_life(jid)
@@ -881,21 +869,12 @@ elseif name == 'exhaust' then
 		if problem then
 			return problem
 		end
-		local fields = {'remaining', item.remaining}
-		if item.ended then
-			lib.add_result(item, fields)
-		end
 		item.group, item.message = group, message
-		lib.give_up(item, worker, fields, 'failed')
+		lib.give_up(item, worker, {'remaining', item.remaining}, 'failed')
 		local cap, keep = lib.read_failing()
 		lib.mark_exhausted(item.jid, queue, group, failure, cap)
 		lib.publish_more({event = 'failed', jid = item.jid, queue = item.current, worker = worker, group = group, message = message})
-		if item.stored then
-			lib.job_ended(item.jid, item.stored, 'failed')
-		end
-		if keep then
-			lib.file_failure(item.jid, group, keep, item.stored)
-		end
+		lib.settle_failure(item.jid, group, item.stored, keep)
 	end
 elseif name == 'give_up' then
 	function lib.give_up(item, worker, fields, what)
@@ -908,6 +887,10 @@ elseif name == 'give_up' then
 		if item.data ~= '' then
 			fields[#fields + 1] = 'data'
 			fields[#fields + 1] = item.data
+		end
+		if item.ended and what == 'failed' then
+			fields[#fields + 1] = 'x:result'
+			fields[#fields + 1] = item.ended
 		end
 		if item.began then
 			fields[#fields + 1] = 'x:attempts'
@@ -927,10 +910,6 @@ elseif name == 'integer' then
 			lib.reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
 		end
 		return value
-	end
-elseif name == 'is_gone' then
-	function lib.is_gone(jid, found)
-		return found[2] and lib.is_over(jid, found[2], found[1])
 	end
 elseif name == 'is_held' then
 	function lib.is_held(worker, jid)
@@ -968,10 +947,10 @@ elseif name == 'is_shut' then
 		return urn.shut[i]
 	end
 elseif name == 'jids_of' then
-	function lib.jids_of(group)
+	function lib.jids_of(items)
 		local jids = {}
-		for i = 1, #group do
-			jids[i] = group[i].jid
+		for i = 1, #items do
+			jids[i] = items[i].jid
 		end
 		return jids
 	end
@@ -982,11 +961,13 @@ elseif name == 'job_key' then
 elseif name == 'kept_by' then
 	function lib.kept_by(name, jid)
 		local job = try('hmget', lib.job_key(jid), 'state', 'x:o')
-		local claim = lib.claim_on(name, job[1], job[2])
-		if claim and not lib.is_over(jid, job[2], job[1]) then
-			return jid, job[1], claim
+		local state, stored = job[1], job[2]
+		local claim = lib.claim_of(stored)
+		local holds = claim and claim.k == name and state and state ~= 'complete' and state ~= 'failed' and not (claim.m == 'start' and state == 'running')
+		if holds and not lib.is_over(jid, stored, state) then
+			return jid, state, claim
 		end
-		return nil, job[1], job[2]
+		return nil, state, stored
 	end
 elseif name == 'let_run' then
 	function lib.let_run(jid, other)
@@ -1018,7 +999,7 @@ elseif name == 'matches' then
 		end
 		if filter.klass or filter.tag then
 			local job = try('hmget', key, 'klass', 'tags')
-			if filter.klass and job[1] ~= filter.klass or filter.tag and not lib.has_name(lib.names_of(job[2]), filter.tag) then
+			if filter.klass and job[1] ~= filter.klass or filter.tag and not lib.set_of(lib.names_of(job[2]), 1)[filter.tag] then
 				return false
 			end
 		end
@@ -1035,11 +1016,11 @@ elseif name == 'observe' then
 	function lib.observe(kind, queue, durations)
 		local day = lib.day_of(now)
 		local key, short = lib.stats_key(kind, day, queue), lib.are_short(durations)
-		local values, asked, counts
+		local values, asked
 		if short then
 			values = try('hmget', key, 'total', 'mean', 'vk', 's0')
 		else
-			asked, counts = lib.count_buckets(durations)
+			asked = lib.count_buckets(durations)
 			values = try('hmget', key, unpack(asked))
 		end
 		local total = lib.finite(values[1], 0)
@@ -1058,7 +1039,7 @@ elseif name == 'observe' then
 		if short then
 			try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', lib.finite(values[4], 0) + #durations))
 		else
-			lib.write_summary(key, total, mean, vk, asked, counts, values)
+			lib.write_summary(key, total, mean, vk, asked, values)
 		end
 		if fresh then
 			lib.begin_day(kind, day, queue)
@@ -1136,8 +1117,9 @@ elseif name == 'prepare' then
 			lib.note_refused(refused[i])
 		end
 		for _, item in ipairs(puts.items) do
-			if item.claim then
-				lib.change_claim(item)
+			local before_it = item.claim and item.claimed and lib.claim_of(item.claimed)
+			if before_it and before_it.k ~= item.claim.k then
+				lib.release_claim(item.jid, item.claimed, 'canceled')
 			end
 			if item.old then
 				lib.leave(item, puts.worker)
@@ -1147,16 +1129,17 @@ elseif name == 'prepare' then
 	end
 elseif name == 'promote' then
 	function lib.promote(jids)
-		local queues, jobs, ready = lib.read_scheduled(jids)
-		for i = 1, #queues do
-			call('zcard', lib.queue_key(queues[i], 'work'))
-			call('zcard', lib.queue_key(queues[i], 'scheduled'))
+		lib.must_publish()
+		local jobs, ready = lib.read_scheduled(jids)
+		local groups = lib.group_by_queue(jobs)
+		for g = 1, #groups do
+			call('zcard', lib.queue_key(groups[g][1].queue, 'work'))
+			call('zcard', lib.queue_key(groups[g][1].queue, 'scheduled'))
 		end
-		for i = 1, #queues do
-			lib.release_scheduled(queues[i], jobs[queues[i]])
-			ready = ready + #jobs[queues[i]]
+		for g = 1, #groups do
+			lib.release_scheduled(groups[g])
 		end
-		return ready
+		return ready + #jobs
 	end
 elseif name == 'publish' then
 	function lib.publish(channel, message)
@@ -1264,6 +1247,16 @@ elseif name == 'text_of' then
 		end
 		return jid and 'Job ' .. jid .. ' ' .. text or text
 	end
+elseif name == 'without' then
+	function lib.without(items, field)
+		local found = {}
+		for i = 1, #items do
+			if not items[i][field] then
+				found[#found + 1] = items[i]
+			end
+		end
+		return found
+	end
 end
 end
 else
@@ -1305,21 +1298,15 @@ elseif name == 'add_wait' then
 	end
 elseif name == 'add_work' then
 	function lib.add_work(jobs)
-		local queues, its = {}, {}
-		for i = 1, #jobs do
-			local to = jobs[i].to
-			if not its[to] then
-				queues[#queues + 1], its[to] = to, {}
-			end
-			table.insert(its[to], jobs[i])
+		local groups = lib.group_by_queue(jobs)
+		for g = 2, #groups do
+			call('zcard', lib.queue_key(groups[g][1].queue, 'work'))
 		end
-		for i = 2, #queues do
-			call('zcard', lib.queue_key(queues[i], 'work'))
+		for g = 1, #groups do
+			local queue = groups[g][1].queue
+			lib.each_slice(call, 'zadd', lib.queue_key(queue, 'work'), lib.scores_of(queue, groups[g]))
 		end
-		for i = 1, #queues do
-			lib.each_slice(call, 'zadd', lib.queue_key(queues[i], 'work'), lib.scores_of(queues[i], its[queues[i]]))
-		end
-		return queues
+		return groups
 	end
 elseif name == 'all_free' then
 	function lib.all_free(items)
@@ -1342,14 +1329,6 @@ elseif name == 'claim_of' then
 			return claim
 		end
 	end
-elseif name == 'claim_on' then
-	function lib.claim_on(name, state, stored)
-		local claim = lib.claim_of(stored)
-		if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed' or claim.m == 'start' and state == 'running' then
-			return
-		end
-		return claim
-	end
 elseif name == 'count_in' then
 	function lib.count_in(text)
 		local count = lib.finite(text, 0)
@@ -1365,7 +1344,7 @@ elseif name == 'end_life' then
 		local ends = state and lib.end_of_life(jid, stored, as or state, since)
 		if ends and ends <= now then
 			if state == 'complete' then
-				lib.delete_expired(jid, job[5])
+				lib.delete_complete(jid, job[5], stored)
 				return true
 			elseif lib.expire_job(jid, job) then
 				if state ~= 'failed' then
@@ -1409,12 +1388,6 @@ elseif name == 'find_job' then
 		end
 		return lib.job_json(job, lib.is_tracked(jid), more)
 	end
-elseif name == 'group_of' then
-	function lib.group_of(jid)
-		local failure = try('hget', lib.job_key(jid), 'failure')
-		local group = type(failure) == 'string' and lib.list_of(failure).group
-		return type(group) == 'string' and group or ''
-	end
 elseif name == 'has_jobs' then
 	function lib.has_jobs(queue, worker, soon)
 		if call('exists', lib.queue_key(queue, 'work')) == 1 then
@@ -1426,15 +1399,6 @@ elseif name == 'has_jobs' then
 			soonest = due and math.min(due, soonest) or soonest
 		end
 		return soonest < now + soon and (soonest <= now or not lib.is_claimed(queue, soonest, worker))
-	end
-elseif name == 'has_name' then
-	function lib.has_name(list, name)
-		for i = 1, #list do
-			if list[i] == name then
-				return true
-			end
-		end
-		return false
 	end
 elseif name == 'has_room' then
 	function lib.has_room(jid)
@@ -1506,7 +1470,7 @@ elseif name == 'job_json' then
 			remaining = math.floor(lib.finite(remaining, 0))
 		end
 		if priority ~= '0' then
-			priority = lib.number_json(lib.finite(priority, 0))
+			priority = lib.exact(lib.finite(priority, 0))
 		end
 		local encode = cjson.encode
 		local history = lib.history_json(jid, newest)
@@ -1639,10 +1603,7 @@ elseif name == 'put_back' then
 elseif name == 'put_once' then
 	function lib.put_once(puts)
 		local key, items, positions, left = prefix .. 'x:outbox:put', puts.items, {}, {}
-		local jids = {}
-		for i = 1, #items do
-			jids[i] = items[i].jid
-		end
+		local jids = lib.jids_of(items)
 		local ends = call('zmscore', key, unpack(jids))
 		for i = 1, #items do
 			if ends[i] then
@@ -1938,7 +1899,7 @@ elseif name == 'are_short' then
 		return true
 	end
 elseif name == 'bare_list' then
-	function lib.bare_list(list, offset, count)
+	function lib.bare_list(list, offset, count, ...)
 		local last = math.min(offset + count, list.total) - 1
 		if last < offset then
 			return {}
@@ -1947,9 +1908,9 @@ elseif name == 'bare_list' then
 		elseif list.kind == 'failed' then
 			return call('lrange', list.key, offset, last)
 		elseif list.falls then
-			return call('zrevrange', list.key, offset, last)
+			return call('zrevrange', list.key, offset, last, ...)
 		end
-		return call('zrange', list.key, list.from + offset, list.from + last)
+		return call('zrange', list.key, list.from + offset, list.from + last, ...)
 	end
 elseif name == 'begin_day' then
 	function lib.begin_day(kind, day, queue)
@@ -2071,12 +2032,7 @@ elseif name == 'fail_lost' then
 		lib.add_failure(jid, group)
 		lib.mark_exhausted(jid, queue, group, lib.failure_json(group, message, now, ''), settings.cap)
 		lib.publish('log', cjson.encode({jid = jid, event = 'failed', group = group, worker = worker, message = message}))
-		if stored then
-			lib.job_ended(jid, stored, 'failed')
-		end
-		if settings.keep_failed then
-			lib.file_failure(jid, group, settings.keep_failed, stored)
-		end
+		lib.settle_failure(jid, group, stored, settings.keep_failed)
 	end
 elseif name == 'failed_at' then
 	function lib.failed_at(key, place)
@@ -2420,11 +2376,12 @@ elseif name == 'not_empty' then
 		return text and text ~= '' and text or nil
 	end
 elseif name == 'not_owned' then
-	function lib.not_owned(area, jid, owner, state, worker, time, since)
-		if state ~= 'running' then
-			return lib.not_running(area, jid, state)
-		elseif owner ~= worker or since and since ~= time then
-			return lib.lost_lock(area, jid, owner, owner == worker and time)
+	function lib.not_owned(area, jid, job, worker, since)
+		local owner = job[1]
+		if job[2] ~= 'running' then
+			return lib.not_running(area, jid, job[2])
+		elseif owner ~= worker or since and since ~= job[3] then
+			return lib.lost_lock(area, jid, owner, owner == worker and job[3])
 		end
 	end
 elseif name == 'note_life' then
@@ -2520,10 +2477,6 @@ elseif name == 'queue_key' then
 	function lib.queue_key(queue, part)
 		return prefix .. 'q:' .. queue .. '-' .. part
 	end
-elseif name == 'queues_of' then
-	function lib.queues_of(key)
-		return {kind = 'queues', key = prefix .. key, from = 0, total = lib.finite(try('zcard', prefix .. key), 0)}
-	end
 elseif name == 'rates_key' then
 	function lib.rates_key(at)
 		return prefix .. 'x:rates:' .. string.format('%d', at - at % 60)
@@ -2557,17 +2510,10 @@ elseif name == 'read_jids' then
 	end
 elseif name == 'read_list' then
 	function lib.read_list(list, offset, count)
-		local last = math.min(offset + count, list.total) - 1
-		if last < offset or lib.is_plain(list) then
+		if lib.is_plain(list) then
 			return lib.bare_list(list, offset, count), {}
 		end
-		local found
-		if list.falls then
-			found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
-		else
-			found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
-		end
-		local jids, scores = {}, {}
+		local found, jids, scores = lib.bare_list(list, offset, count, 'WITHSCORES'), {}, {}
 		for i = 1, #found, 2 do
 			jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
 		end
@@ -2777,7 +2723,8 @@ elseif name == 'take_over' then
 	end
 elseif name == 'tell_each' then
 	function lib.tell_each(jids, other, failed, ended)
-		local group, minded = lib.group_of(other), 0
+		local group, minded = lib.list_of(try('hget', lib.job_key(other), 'failure')).group, 0
+		group = type(group) == 'string' and group or ''
 		for i = 1, #jids do
 			local minds, stored = lib.tell(jids[i], other, group, ended)
 			minded = minded + (minds and 1 or 0)
@@ -2870,12 +2817,7 @@ elseif name == 'write_job' then
 	end
 end
 else
-if name == 'add_result' then
-	function lib.add_result(item, fields)
-		fields[#fields + 1] = 'x:result'
-		fields[#fields + 1] = item.ended
-	end
-elseif name == 'admit_each' then
+if name == 'admit_each' then
 	function lib.admit_each(jids, count, jobs, settings, run)
 		for i = 1, count do
 			local stored = jobs[i][9]
@@ -2909,8 +2851,7 @@ elseif name == 'buckets_of' then
 		return buckets, #fields > 0
 	end
 elseif name == 'cancel_job' then
-	function lib.cancel_job(jid, job, how, count)
-		local key = lib.job_key(jid)
+	function lib.cancel_job(jid, job, how)
 		local state, queue, failure, worker = job[1], job[2], job[3], job[4]
 		if state == 'complete' then
 			return
@@ -2931,10 +2872,9 @@ elseif name == 'cancel_job' then
 			try('srem', lib.job_key(other) .. '-dependents', jid)
 		end
 		if state == 'failed' then
-			lib.forget_failure(jid, queue, failure, count)
+			lib.forget_failure(jid, queue, failure)
 		end
-		lib.remove_tags(jid, lib.names_of(job[5]), 1)
-		call('del', key, key .. '-history', key .. '-dependencies')
+		lib.delete_record(jid, job[5])
 		lib.publish_tracked('canceled', jid)
 		if job[6] then
 			lib.job_ended(jid, job[6], how or 'canceled')
@@ -2978,11 +2918,6 @@ elseif name == 'clear_list' then
 		end
 		return deleted
 	end
-elseif name == 'count_from' then
-	function lib.count_from(group, failure, length)
-		local middle = lib.failed_at(prefix .. 'f:' .. group, math.floor(length / 2))
-		return lib.finite(failure.when, 0) < middle and -1 or 1
-	end
 elseif name == 'deal_drawn' then
 	function lib.deal_drawn(ask, urn, wanted, most)
 		local turns, shares, round = {}, {}, 1
@@ -3006,20 +2941,14 @@ elseif name == 'deal_drawn' then
 	end
 elseif name == 'delete_job' then
 	function lib.delete_job(jid)
-		local key = lib.job_key(jid)
-		local job = try('hmget', key, 'state', 'tags')
-		if job[1] ~= 'complete' then
-			return
+		local job = try('hmget', lib.job_key(jid), 'state', 'tags')
+		if job[1] == 'complete' then
+			lib.delete_record(jid, job[2])
 		end
-		lib.remove_tags(jid, lib.names_of(job[2]), 1)
-		call('del', key, key .. '-history', key .. '-dependencies')
 	end
 elseif name == 'difference' then
 	function lib.difference(list, other, first)
-		local gone, kept = {}, {}
-		for i = first, #other do
-			gone[other[i]] = true
-		end
+		local gone, kept = lib.set_of(other, first), {}
 		for i = 1, #list do
 			if not gone[list[i]] then
 				kept[#kept + 1] = list[i]
@@ -3045,14 +2974,8 @@ elseif name == 'drop_slots' then
 	end
 elseif name == 'due_member' then
 	function lib.due_member(jid, queue, state)
-		local due
-		if state == 'depends' then
-			local job = try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed')
-			due = not job[2] and job[1]
-		else
-			due = queue and try('zscore', lib.queue_key(queue, 'scheduled'), jid)
-		end
-		due = lib.finite(type(due) == 'string' and due, 0)
+		local job = state == 'depends' and try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed') or var.none
+		local due = lib.finite(lib.due_elsewhere(jid, queue, state, job[1], job[2]), 0)
 		return due > 0 and ',"due":' .. lib.exact(due) or ''
 	end
 elseif name == 'each_queue' then
@@ -3060,7 +2983,8 @@ elseif name == 'each_queue' then
 		local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
 		for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
 			if letter == '' or letter == part[1] then
-				local list = lib.queues_of(part[2])
+				local key = prefix .. part[2]
+				local list = {kind = 'queues', key = key, from = 0, total = lib.finite(try('zcard', key), 0)}
 				local offset = lib.after_cursor(area, list, place)
 				local some, scores = lib.read_list(list, offset, count)
 				for i = 1, #some do
@@ -3238,15 +3162,6 @@ elseif name == 'is_tracked' then
 	function lib.is_tracked(jid)
 		return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 	end
-elseif name == 'keep_claim' then
-	function lib.keep_claim(item, claims)
-		local key = item.claim.k
-		if claims[key] then
-			item.claim = nil
-		else
-			claims[key] = item
-		end
-	end
 elseif name == 'keep_delay' then
 	function lib.keep_delay(key, delay, means_none)
 		if delay > 0 then
@@ -3261,7 +3176,7 @@ elseif name == 'know_queue' then
 		local queues = prefix .. 'queues'
 		if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
 			try('zrem', prefix .. 'x:queues', queue)
-			lib.publish_queue(queue)
+			lib.publish_ours('x:queues', queue)
 		end
 	end
 elseif name == 'leave_rest' then
@@ -3455,20 +3370,20 @@ elseif name == 'read_limit' then
 elseif name == 'read_owned' then
 	function lib.read_owned(area, item, worker)
 		local key = lib.job_key(item.jid)
-		local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
-		local problem = job.err and job or not item.anybody and lib.not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+		local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
+		local problem = job.err and job or not item.anybody and lib.not_owned(area, item.jid, job, worker, item.since)
 		if problem then
 			return problem
-		elseif not job[1] then
+		elseif not job[4] then
 			return lib.no_queue(item.jid)
-		elseif item.here and item.queue ~= job[1] then
-			return lib.new_problem('wrong_queue', item.jid, lib.is('running in another queue: ' .. job[1]))
+		elseif item.here and item.queue ~= job[4] then
+			return lib.new_problem('wrong_queue', item.jid, lib.is('running in another queue: ' .. job[4]))
 		end
-		item.key, item.current, item.priority = key, job[1], job[4]
-		item.remaining, item.history, item.grace = math.floor(lib.finite(job[5], 0)), job[6], job[7]
-		item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
+		item.key, item.current, item.priority = key, job[4], job[5]
+		item.remaining, item.history, item.grace = math.floor(lib.finite(job[6], 0)), job[7], job[8]
+		item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[3], job[10]
 		if item.result then
-			item.ended = lib.result_field('failed', job[8], item.result)
+			item.ended = lib.result_field('failed', job[3], item.result)
 		end
 	end
 elseif name == 'read_share' then
@@ -3490,16 +3405,6 @@ elseif name == 'read_turns' then
 			first, waits = 0, false
 		end
 		return {key = key, first = first, waits = waits, ends = {}, step = lib.turn_step(priority), passed = waits and try('zrangebyscore', key, '-inf', lib.exact(first), 'LIMIT', 0, 2) or var.none}
-	end
-elseif name == 'remembered' then
-	function lib.remembered(items)
-		local kept = {}
-		for i = 1, #items do
-			if not items[i].forgotten then
-				kept[#kept + 1] = items[i]
-			end
-		end
-		return kept
 	end
 elseif name == 'remove_tag' then
 	function lib.remove_tag(jid, tag)
@@ -3704,7 +3609,7 @@ end
 end
 end
 else
-if length < 15 then
+if length < 16 then
 if length < 13 then
 if length < 12 then
 if name == 'add_failure' then
@@ -3762,11 +3667,8 @@ elseif name == 'admit_alike' then
 		return alike and found or nil
 	end
 elseif name == 'cancel_each' then
-	function lib.cancel_each(jids, count)
-		local among, jobs, canceled = {}, {}, 0
-		for i = 1, #jids do
-			among[jids[i]] = true
-		end
+	function lib.cancel_each(jids)
+		local among, jobs, canceled = lib.set_of(jids, 1), {}, 0
 		for i = 1, #jids do
 			if jobs[jids[i]] == nil then
 				jobs[jids[i]] = lib.read_cancelable(jids[i], among, #jids) or false
@@ -3782,7 +3684,7 @@ elseif name == 'cancel_each' then
 		for i = 1, #jids do
 			local job = jobs[jids[i]]
 			if job then
-				lib.cancel_job(jids[i], job, nil, count)
+				lib.cancel_job(jids[i], job)
 				canceled, jobs[jids[i]] = canceled + 1, false
 			end
 		end
@@ -3936,10 +3838,6 @@ elseif name == 'is_last_put' then
 		end
 		return true
 	end
-elseif name == 'is_near_end' then
-	function lib.is_near_end(jid)
-		return var.near_end[jid]
-	end
 elseif name == 'is_selected' then
 	function lib.is_selected(list, filters, jid)
 		local key = list.kind == 'recurring' and lib.recur_key(jid) or lib.job_key(jid)
@@ -4012,7 +3910,8 @@ elseif name == 'leave_group' then
 			count = count or var.near_end[jid] and -1
 			local length = count and 0 or lib.finite(try('llen', key), 0)
 			if length >= 10000 then
-				count = lib.count_from(group, failure, length)
+				local middle = lib.failed_at(key, math.floor(length / 2))
+				count = lib.finite(failure.when, 0) < middle and -1 or 1
 			end
 			try('lrem', key, count or 0, jid)
 			lib.drop_empty_group(group)
@@ -4065,10 +3964,6 @@ elseif name == 'limit_opens' then
 		end
 		limit.ends = limit.ends or lib.finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
 		return math.max(limit.ends, now + 1)
-	end
-elseif name == 'mark_result' then
-	function lib.mark_result(key)
-		call('hset', key, 'x:o', lib.with_letter(call('hget', key, 'x:o'), 'r'))
 	end
 elseif name == 'more_fields' then
 	function lib.more_fields(backoff, text)
@@ -4132,10 +4027,6 @@ elseif name == 'note_starts' then
 			try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
 		end
 		limit.started, limit.from = 0, nil
-	end
-elseif name == 'number_json' then
-	function lib.number_json(n)
-		return string.format('%.17g', n)
 	end
 elseif name == 'open_safely' then
 	function lib.open_safely(ask, i, wanted, direct)
@@ -4227,7 +4118,8 @@ elseif name == 'read_before' then
 				lib.raise('Put', lib.named_twice(item.jid))
 			end
 			local found = condition and call('hmget', item.key, 'state', 'x:o') or var.none
-			if condition and lib.is_left_alone(condition, found[1]) and (new or not lib.is_gone(item.jid, found)) then
+			local gone = not new and found[2] and lib.is_over(item.jid, found[2], found[1])
+			if condition and lib.is_left_alone(condition, found[1]) and not gone then
 				item.left = found[1] or ''
 				if new and item.given.claim then
 					claims[item.given.claim.k] = item
@@ -4241,8 +4133,10 @@ elseif name == 'read_before' then
 			if item.left then
 				return
 			end
+		elseif item.claim and claims[item.claim.k] then
+			item.claim = nil
 		elseif item.claim then
-			lib.keep_claim(item, claims)
+			claims[item.claim.k] = item
 		end
 		if #item.depends == 0 then
 			item.others = item.others or var.none
@@ -4270,7 +4164,7 @@ elseif name == 'read_failed' then
 	function lib.read_failed(jid, queue)
 		local job = try('hmget', lib.job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state')
 		if job[1] then
-			return {jid = jid, from = job[1], to = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
+			return {jid = jid, from = job[1], queue = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
 		end
 	end
 elseif name == 'read_holder' then
@@ -4458,16 +4352,6 @@ elseif name == 'take_passed' then
 			end
 		end
 	end
-elseif name == 'to_complete' then
-	function lib.to_complete(items)
-		local found = {}
-		for i = 1, #items do
-			if not items[i].action then
-				found[#found + 1] = items[i]
-			end
-		end
-		return found
-	end
 elseif name == 'unlink_some' then
 	function lib.unlink_some(jid)
 		local others = call('spop', lib.job_key(jid) .. '-dependencies', lib.max_unlinked())
@@ -4485,10 +4369,7 @@ elseif name == 'waiting_for' then
 		local list, seen, at = {jid}, {[jid] = true}, 1
 		while list[at] and var.followable > 0 do
 			local stored = try('srandmember', lib.job_key(list[at]) .. '-dependents', var.followable)
-			local waiting = {}
-			for i = 1, #stored do
-				waiting[stored[i]] = true
-			end
+			local waiting = lib.set_of(stored, 1)
 			for other, waits in pairs(changes[list[at]] or var.none) do
 				waiting[other] = waits
 			end
@@ -4586,13 +4467,6 @@ elseif name == 'after_cursor' then
 elseif name == 'best_of_work' then
 	function lib.best_of_work(run, queue, limit)
 		return run('zrevrange', lib.queue_key(queue, 'work'), '0', limit == 1 and '0' or string.format('%d', (limit < 500 and limit or 500) - 1))
-	end
-elseif name == 'change_claim' then
-	function lib.change_claim(item)
-		local before = item.claimed and lib.claim_of(item.claimed)
-		if before and before.k ~= item.claim.k then
-			lib.release_claim(item.jid, item.claimed, 'canceled')
-		end
 	end
 elseif name == 'drop_expired' then
 	function lib.drop_expired(jid, state)
@@ -4863,13 +4737,6 @@ elseif name == 'must_publish' then
 	function lib.must_publish()
 		if may_run and not may_run('publish', prefix .. 'log', '') then
 			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
-		end
-	end
-elseif name == 'note_missing' then
-	function lib.note_missing(name, queue)
-		local key = lib.listed_key(name)
-		if try('exists', key) == 1 then
-			try('hset', key, queue, '1')
 		end
 	end
 elseif name == 'note_options' then
@@ -5357,24 +5224,24 @@ elseif name == 'backoff_delay' then
 	end
 elseif name == 'count_buckets' then
 	function lib.count_buckets(durations)
-		local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+		local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
 		for i = 1, #durations do
 			local seconds = durations[i]
 			if seconds >= 0 and seconds < 1 then
 				short = short + 1
 			else
 				local name = lib.bucket_of(seconds)
-				if not seen[name] then
+				if not fields[name] then
 					fields[#fields + 1] = name
 				end
-				seen[name] = (seen[name] or 0) + 1
+				fields[name] = (fields[name] or 0) + 1
 			end
 		end
 		if short == 0 then
 			table.remove(fields, 4)
 		end
-		seen.s0 = short
-		return fields, seen
+		fields.s0 = short
+		return fields
 	end
 elseif name == 'delete_failed' then
 	function lib.delete_failed(jid, forced)
@@ -5389,12 +5256,17 @@ elseif name == 'delete_failed' then
 		local details = lib.list_of(job[3])
 		lib.leave_group(jid, details, -1)
 		lib.uncount_failure(job[2], details)
-		lib.remove_tags(jid, lib.names_of(job[4]), 1)
-		call('del', key, key .. '-history')
+		lib.delete_record(jid, job[4])
 		if lib.has_lifetime(stored) then
 			lib.note_life(jid)
 		end
 		return 'deleted'
+	end
+elseif name == 'delete_record' then
+	function lib.delete_record(jid, tags)
+		local key = lib.job_key(jid)
+		lib.remove_tags(jid, lib.names_of(tags), 1)
+		call('del', key, key .. '-history', key .. '-dependencies')
 	end
 elseif name == 'direct_shares' then
 	function lib.direct_shares(ask, turns, n)
@@ -5469,7 +5341,7 @@ elseif name == 'know_unlisted' then
 	function lib.know_unlisted(queue)
 		local listed = try('zscore', prefix .. 'queues', queue)
 		if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-			lib.publish_queue(queue)
+			lib.publish_ours('x:queues', queue)
 		end
 	end
 elseif name == 'lifetime_name' then
@@ -5534,13 +5406,9 @@ elseif name == 'progress_json' then
 			if not n then
 				return
 			end
-			values[i] = lib.number_json(n)
+			values[i] = lib.exact(n)
 		end
 		return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] .. ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
-	end
-elseif name == 'publish_queue' then
-	function lib.publish_queue(queue)
-		lib.publish_ours('x:queues', queue)
 	end
 elseif name == 'read_follower' then
 	function lib.read_follower(text)
@@ -5658,15 +5526,6 @@ elseif name == 'settle_limits' then
 		var.met_limits = nil
 		return kept
 	end
-elseif name == 'settle_result' then
-	function lib.settle_result(item, state, queue)
-		local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'x:result', lib.result_field(state, stamp, item.result)}
-		if item.data ~= '' then
-			fields[#fields + 1] = 'data'
-			fields[#fields + 1] = item.data
-		end
-		call('hset', item.key, unpack(fields))
-	end
 elseif name == 'split_options' then
 	function lib.split_options(text)
 		local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -5737,16 +5596,17 @@ elseif name == 'write_options' then
 		end
 	end
 elseif name == 'write_summary' then
-	function lib.write_summary(key, total, mean, vk, asked, counts, values)
+	function lib.write_summary(key, total, mean, vk, asked, values)
 		local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
 		for i = 4, #asked do
 			update[2 * i - 1] = asked[i]
-			update[2 * i] = string.format('%d', lib.finite(values[i], 0) + counts[asked[i]])
+			update[2 * i] = string.format('%d', lib.finite(values[i], 0) + asked[asked[i]])
 		end
 		try('hset', key, unpack(update))
 	end
 end
 else
+if length < 15 then
 if name == 'append_waiting' then
 	function lib.append_waiting(name, others, seen)
 		if string.byte(name) ~= 1 then
@@ -5768,18 +5628,10 @@ elseif name == 'count_existing' then
 		end
 		return count
 	end
-elseif name == 'delete_expired' then
-	function lib.delete_expired(jid, tags)
-		local key = lib.job_key(jid)
-		try('zrem', prefix .. 'completed', jid)
-		lib.remove_tags(jid, lib.names_of(tags), 1)
-		call('del', key, key .. '-history', key .. '-dependencies')
-		lib.note_life(jid)
-	end
 elseif name == 'forget_failure' then
-	function lib.forget_failure(jid, queue, failure, count)
+	function lib.forget_failure(jid, queue, failure)
 		local details = lib.list_of(failure)
-		lib.leave_group(jid, details, count)
+		lib.leave_group(jid, details)
 		lib.uncount_failure(queue, details)
 		lib.unfile_failures({jid})
 	end
@@ -5791,8 +5643,7 @@ elseif name == 'group_by_queue' then
 			local group = found[item.queue]
 			if not group then
 				group = {}
-				found[item.queue] = group
-				groups[#groups + 1] = group
+				found[item.queue], groups[#groups + 1] = group, group
 			end
 			group[#group + 1] = item
 		end
@@ -5864,10 +5715,6 @@ elseif name == 'options_member' then
 		end
 		return ',"x":' .. string.match(text, '|(.*)$')
 	end
-elseif name == 'progress_field' then
-	function lib.progress_field(done, total, attempt, time, note)
-		return lib.number_json(done) .. '|' .. lib.number_json(total) .. '|' .. lib.number_json(attempt) .. '|' .. lib.number_json(time) .. '|' .. note
-	end
 elseif name == 'read_lifetimes' then
 	function lib.read_lifetimes(area, text, delay)
 		local letters, values = lib.split_options(text)
@@ -5894,26 +5741,22 @@ elseif name == 'read_lifetimes' then
 	end
 elseif name == 'read_scheduled' then
 	function lib.read_scheduled(jids)
-		local queues, jobs, ready = {}, {}, 0
+		local jobs, ready = {}, 0
 		for i = 1, #jids do
 			local jid = jids[i]
 			local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
-			local state, its = job[1], job[2]
-			if not state or not its then
+			local state, queue = job[1], job[2]
+			if not state or not queue then
 				lib.leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
 			elseif state == 'waiting' then
 				ready = ready + 1
 			elseif state ~= 'scheduled' then
 				lib.leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
 			else
-				if not jobs[its] then
-					jobs[its], queues[#queues + 1] = {}, its
-				end
-				local parked = lib.parked_by(state, job[6], job[5])
-				jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
+				jobs[#jobs + 1] = {jid = jid, queue = queue, priority = job[3], stored = job[4], parked = lib.parked_by(state, job[6], job[5])}
 			end
 		end
-		return queues, jobs, ready
+		return jobs, ready
 	end
 elseif name == 'refuse_circles' then
 	function lib.refuse_circles(items)
@@ -5963,6 +5806,15 @@ elseif name == 'release_claims' then
 		end
 		lib.each_slice(call, 'del', prefix .. 'x:none', gone)
 	end
+elseif name == 'settle_failure' then
+	function lib.settle_failure(jid, group, stored, keep)
+		if stored then
+			lib.job_ended(jid, stored, 'failed')
+		end
+		if keep then
+			lib.file_failure(jid, group, keep, stored)
+		end
+	end
 elseif name == 'tell_all_apart' then
 	function lib.tell_all_apart(ask, asked)
 		local parts = {}
@@ -5992,11 +5844,7 @@ elseif name == 'without_letter' then
 		return letters == '' and '' or letters .. body
 	end
 end
-end
-end
 else
-if length < 17 then
-if length < 16 then
 if name == 'allowed_by_rate' then
 	function lib.allowed_by_rate(queue, settings, wanted)
 		local limit = lib.read_max_rate(queue, settings.max_rate, wanted)
@@ -6028,6 +5876,14 @@ elseif name == 'cancel_together' then
 			canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
 		end
 		return canceled, {unpack(order, #jobs + 1)}
+	end
+elseif name == 'delete_complete' then
+	function lib.delete_complete(jid, tags, stored)
+		try('zrem', prefix .. 'completed', jid)
+		lib.delete_record(jid, tags)
+		if stored and lib.has_lifetime(stored) then
+			lib.note_life(jid)
+		end
 	end
 elseif name == 'dependents_from' then
 	function lib.dependents_from(jid, cursor)
@@ -6091,7 +5947,7 @@ elseif name == 'publish_tracked' then
 elseif name == 'read_all_failed' then
 	function lib.read_all_failed(jids)
 		local jobs = {}
-		for i = 1, #jids do
+		for i = #jids, 1, -1 do
 			local job = lib.read_failed(jids[i])
 			if not job then
 				lib.leave_out(jids[i], 'not_found', 'no such job')
@@ -6160,7 +6016,12 @@ elseif name == 'unfile_failures' then
 		lib.each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
 	end
 end
+end
+end
+end
 else
+if length < 18 then
+if length < 17 then
 if name == 'check_dependents' then
 	function lib.check_dependents(jid, among, n)
 		local dependents = lib.dependents_beyond(call, jid, among, n)
@@ -6218,10 +6079,12 @@ elseif name == 'forget_completed' then
 	end
 elseif name == 'fractional_score' then
 	function lib.fractional_score(n, priority)
-		if n == 0 then
-			return lib.work_score(now, priority)
+		local size, apart = lib.finite(priority, 0), 0.000001
+		if size ~= 0 then
+			local _, exponent = math.frexp(size)
+			apart = math.max(apart, 2 ^ (exponent - 52) * 10000000000)
 		end
-		return lib.work_score(now + n * lib.apart(lib.finite(priority, 0)), priority)
+		return lib.work_score(now + n * apart, priority)
 	end
 elseif name == 'note_all_started' then
 	function lib.note_all_started(jobs, n, locks, common)
@@ -6260,23 +6123,6 @@ elseif name == 'prune_histograms' then
 			if left == 0 then
 				return
 			end
-		end
-	end
-elseif name == 'publish_unfailed' then
-	function lib.publish_unfailed(jobs)
-		local queues, events = {}, {}
-		for i = 1, #jobs do
-			local job = jobs[i]
-			local event = events[job.to]
-			if event then
-				event.count, event.jid = event.count + 1, nil
-			else
-				queues[#queues + 1] = job.to
-				events[job.to] = {event = 'unfailed', queue = job.to, jid = job.jid, count = 1, group = lib.list_of(job.failure).group}
-			end
-		end
-		for i = 1, #queues do
-			lib.publish_more(events[queues[i]])
 		end
 	end
 elseif name == 'score_by_options' then
@@ -6349,9 +6195,7 @@ elseif name == 'take_round_robin' then
 		until gone == 0 or var.droppable <= 0 or ask.left
 	end
 end
-end
 else
-if length < 18 then
 if name == 'dependents_beyond' then
 	function lib.dependents_beyond(run, jid, among, n)
 		local key = lib.job_key(jid) .. '-dependents'
@@ -6363,10 +6207,7 @@ if name == 'dependents_beyond' then
 	end
 elseif name == 'dependents_of_all' then
 	function lib.dependents_of_all(jids)
-		local among, dependents, count = {}, {}, 0
-		for i = 1, #jids do
-			among[jids[i]] = true
-		end
+		local among, dependents, count = lib.set_of(jids, 1), {}, 0
 		for i = 1, #jids do
 			dependents[jids[i]] = lib.check_dependents(jids[i], among, #jids)
 			count = count + #dependents[jids[i]]
@@ -6386,7 +6227,8 @@ elseif name == 'recurring_summary' then
 		return {jid = jid, klass = job[1], queue = job[2], priority = job[3], tags = lib.names_of(job[4]), retries = job[5], interval = job[6], due = score, fell_due = lib.finite(score, math.huge) <= now}
 	end
 elseif name == 'release_scheduled' then
-	function lib.release_scheduled(queue, jobs)
+	function lib.release_scheduled(jobs)
+		local queue = jobs[1].queue
 		local work, moved, due, turns = {}, {}, {}, {}
 		for i = 1, #jobs do
 			local job = jobs[i]
@@ -6407,6 +6249,7 @@ elseif name == 'release_scheduled' then
 		lib.note_filled(queue)
 		lib.wake(queue)
 	end
+end
 end
 else
 if length < 20 then
@@ -6482,6 +6325,7 @@ elseif name == 'spare_dependencies' then
 	end
 end
 else
+if length < 21 then
 if name == 'publish_each_tracked' then
 	function lib.publish_each_tracked(channel, jids)
 		local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
@@ -6490,6 +6334,19 @@ if name == 'publish_each_tracked' then
 				lib.publish(channel, jids[i])
 			end
 		end
+	end
+end
+else
+if name == 'change_recurring_tags' then
+	function lib.change_recurring_tags(area, change)
+		local key = lib.recur_key(lib.required('Recurring', 'jid', ARGV[3]))
+		local tags = call('hget', key, 'tags')
+		if not tags then
+			lib.raise(area, lib.no_job(ARGV[3]))
+		end
+		local text = lib.array(change(lib.names_of(tags), ARGV, 4))
+		call('hset', key, 'tags', text)
+		return text
 	end
 end
 end
@@ -6517,11 +6374,12 @@ if command == 'retry' then
 		end
 		return n
 	end
-	local function not_owned(area, jid, owner, state, worker, time, since)
-		if state ~= 'running' then
-			return library(stamp, now).not_running(area, jid, state)
-		elseif owner ~= worker or since and since ~= time then
-			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and time)
+	local function not_owned(area, jid, job, worker, since)
+		local owner = job[1]
+		if job[2] ~= 'running' then
+			return library(stamp, now).not_running(area, jid, job[2])
+		elseif owner ~= worker or since and since ~= job[3] then
+			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
 		end
 	end
 	local function finite(text, default)
@@ -6564,23 +6422,23 @@ if command == 'retry' then
 		local problem3
 		repeat
 			local key = prefix .. 'j:' .. item.jid
-			local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
-			local problem2 = job.err and job or not item.anybody and not_owned('Retry', item.jid, job[3], job[2], worker, job[8], item.since)
+			local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
+			local problem2 = job.err and job or not item.anybody and not_owned('Retry', item.jid, job, worker, item.since)
 			if problem2 then
 				problem3 = problem2
 				break
-			elseif not job[1] then
+			elseif not job[4] then
 				problem3 = library(stamp, now).no_queue(item.jid)
 				break
-			elseif item.here and item.queue ~= job[1] then
-				problem3 = library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. job[1]))
+			elseif item.here and item.queue ~= job[4] then
+				problem3 = library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. job[4]))
 				break
 			end
-			item.key, item.current, item.priority = key, job[1], job[4]
-			item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-			item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
+			item.key, item.current, item.priority = key, job[4], job[5]
+			item.remaining, item.history, item.grace = math.floor(finite(job[6], 0)), job[7], job[8]
+			item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[3], job[10]
 			if item.result then
-				item.ended = library(stamp, now).result_field('failed', job[8], item.result)
+				item.ended = library(stamp, now).result_field('failed', job[3], item.result)
 			end
 		until true
 		if problem3 then
@@ -6643,6 +6501,10 @@ if command == 'retry' then
 			if item.data ~= '' then
 				fields[#fields + 1] = 'data'
 				fields[#fields + 1] = item.data
+			end
+			if item.ended and 'retried' == 'failed' then
+				fields[#fields + 1] = 'x:result'
+				fields[#fields + 1] = item.ended
 			end
 			if item.began then
 				fields[#fields + 1] = 'x:attempts'
@@ -7105,12 +6967,12 @@ elseif command == 'reserve' then
 					do
 						local day = now - now % 86400
 						local key, short = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, are_short(waited)
-						local values4, asked, counts
+						local values4, asked
 						if short then
 							values4 = try('hmget', key, 'total', 'mean', 'vk', 's0')
 						else
 							do
-								local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+								local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
 								for i = 1, #waited do
 									local seconds = waited[i]
 									if seconds >= 0 and seconds < 1 then
@@ -7130,17 +6992,17 @@ elseif command == 'reserve' then
 											end
 											name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 										until true
-										if not seen[name] then
+										if not fields[name] then
 											fields[#fields + 1] = name
 										end
-										seen[name] = (seen[name] or 0) + 1
+										fields[name] = (fields[name] or 0) + 1
 									end
 								end
 								if short == 0 then
 									table.remove(fields, 4)
 								end
-								seen.s0 = short
-								asked, counts = fields, seen
+								fields.s0 = short
+								asked = fields
 							end
 							values4 = try('hmget', key, unpack(asked))
 						end
@@ -7160,11 +7022,11 @@ elseif command == 'reserve' then
 						if short then
 							try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values4[4], 0) + #waited))
 						else
-							local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values4
+							local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values4
 							local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
 							for i = 4, #asked2 do
 								update[2 * i - 1] = asked2[i]
-								update[2 * i] = string.format('%d', finite(values2[i], 0) + counts2[asked2[i]])
+								update[2 * i] = string.format('%d', finite(values2[i], 0) + asked2[asked2[i]])
 							end
 							try('hset', key, unpack(update))
 						end
@@ -7235,6 +7097,23 @@ elseif command == 'reserve' then
 		end
 		table.sort(coming, by_due)
 		return coming
+	end
+	local function is_claimed(queue, due, worker)
+		local held = try('get', prefix .. 'x:due:' .. queue)
+		if type(held) ~= 'string' then
+			return false
+		end
+		local until_then, holder = string.match(held, '^(%S+) (.*)$')
+		local at = tonumber(until_then)
+		return at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
+	end
+	local function claim_due(queue, due, worker)
+		if is_claimed(queue, due, worker) then
+			return false
+		end
+		local ttl = math.ceil((due - now) * 1000) + 1000
+		call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
+		return true
 	end
 	local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
 	local NAMES_AND_MORE = ' ' .. NAMES
@@ -7360,10 +7239,16 @@ elseif command == 'reserve' then
 			end
 		end
 		if #known.filled > 0 then
-			local is_filled, bytes = {}, {string.byte(known.marks, 1, #known.marks)}
-			for i = 1, #known.filled do
-				is_filled[known.filled[i]] = true
+			local is_filled
+			do
+				local list = known.filled
+				local set = {}
+				for i = 1, #list do
+					set[list[i]] = true
+				end
+				is_filled = set
 			end
+			local bytes = {string.byte(known.marks, 1, #known.marks)}
 			for i = 1, #ask.queues do
 				if is_filled[ask.queues[i]] then
 					bytes[i] = 48
@@ -7483,41 +7368,19 @@ elseif command == 'reserve' then
 	local listeners = 2
 	if #out < ask.count and not ask.left then
 		do
-			local wait3, claimed4
+			local wait3, claimed2
 			do
 				local coming = ask.quiet and var.none or coming_due(ask)
 				local wait2, queue = ask.poll, ''
 				for i = 1, #coming do
-					local claimed3
-					repeat
-						local queue, due, worker = coming[i].queue, coming[i].due, ask.worker
-						local claimed2
-						repeat
-							local held = try('get', prefix .. 'x:due:' .. queue)
-							if type(held) ~= 'string' then
-								claimed2 = false
-								break
-							end
-							local until_then, holder = string.match(held, '^(%S+) (.*)$')
-							local at = tonumber(until_then)
-							claimed2 = at and holder ~= worker and at > now and at <= due and try('sismember', prefix .. 'x:idle', holder) == 1
-						until true
-						if claimed2 then
-							claimed3 = false
-							break
-						end
-						local ttl = math.ceil((due - now) * 1000) + 1000
-						call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
-						claimed3 = true
-					until true
-					if claimed3 then
+					if claim_due(coming[i].queue, coming[i].due, ask.worker) then
 						wait2, queue = math.max(coming[i].due - now, 0.001), coming[i].queue
 						break
 					end
 				end
-				wait3, claimed4 = wait2, queue
+				wait3, claimed2 = wait2, queue
 			end
-			if ask.claim ~= '' and ask.claim ~= claimed4 and library(stamp, now).drop_claim(ask) then
+			if ask.claim ~= '' and ask.claim ~= claimed2 and library(stamp, now).drop_claim(ask) then
 				library(stamp, now).wake(ask.claim)
 			end
 			local again = try('sadd', prefix .. 'x:idle', ask.worker) == 0
@@ -7551,7 +7414,7 @@ elseif command == 'reserve' then
 			if again and ask.polls then
 				library(stamp, now).note_looked(ask)
 			end
-			wait, claimed, polled = wait3, claimed4, again
+			wait, claimed, polled = wait3, claimed2, again
 		end
 		if not ask.brief then
 			listeners, listens = count_listeners(worker)
@@ -8511,12 +8374,12 @@ elseif command == 'pop' then
 						do
 							local day = now - now % 86400
 							local key, short = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, are_short(waited)
-							local values, asked, counts
+							local values, asked
 							if short then
 								values = try('hmget', key, 'total', 'mean', 'vk', 's0')
 							else
 								do
-									local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+									local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
 									for i = 1, #waited do
 										local seconds = waited[i]
 										if seconds >= 0 and seconds < 1 then
@@ -8536,17 +8399,17 @@ elseif command == 'pop' then
 												end
 												name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 											until true
-											if not seen[name] then
+											if not fields[name] then
 												fields[#fields + 1] = name
 											end
-											seen[name] = (seen[name] or 0) + 1
+											fields[name] = (fields[name] or 0) + 1
 										end
 									end
 									if short == 0 then
 										table.remove(fields, 4)
 									end
-									seen.s0 = short
-									asked, counts = fields, seen
+									fields.s0 = short
+									asked = fields
 								end
 								values = try('hmget', key, unpack(asked))
 							end
@@ -8566,11 +8429,11 @@ elseif command == 'pop' then
 							if short then
 								try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #waited))
 							else
-								local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+								local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
 								local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
 								for i = 4, #asked2 do
 									update[2 * i - 1] = asked2[i]
-									update[2 * i] = string.format('%d', finite(values2[i], 0) + counts2[asked2[i]])
+									update[2 * i] = string.format('%d', finite(values2[i], 0) + asked2[asked2[i]])
 								end
 								try('hset', key, unpack(update))
 							end
@@ -8622,6 +8485,25 @@ elseif command == 'pop' then
 	end
 	return joined(out)
 elseif command == 'heartbeat' then
+	local function own_lock_time(text)
+		local ok, values = pcall(cjson.decode, string.match(text, '^%a*l%a*|(.*)$') or '')
+		local seconds = ok and type(values) == 'table' and tonumber(values.l) or 0
+		return seconds > 0 and seconds < math.huge and seconds or nil
+	end
+	local function heartbeat_of(queue)
+		local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
+		do
+			local own, general = config[1], config[2]
+			local seconds = own and tonumber(own)
+			if not seconds or seconds - seconds ~= 0 then
+				seconds = general and tonumber(general)
+			end
+			if not seconds or seconds - seconds ~= 0 then
+				seconds = 60
+			end
+			return seconds
+		end
+	end
 	local jid
 	do
 		local text = ARGV[3]
@@ -8647,45 +8529,21 @@ elseif command == 'heartbeat' then
 		end
 	end
 	local key = prefix .. 'j:' .. jid
-	local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o', 'time')
-	local queue = job[1]
+	local job = call('hmget', key, 'worker', 'state', 'time', 'queue', 'grace', 'x:o')
+	local queue = job[4]
+	local problem
 	do
-		local owner, state, time = job[3], job[2], job[6]
-		local problem
-		if state ~= 'running' then
-			problem = library(stamp, now).not_running('Heartbeat', jid, state)
-		elseif owner ~= worker or since and since ~= time then
-			problem = library(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and time)
-		end
-		if problem then
-			library(stamp, now).raise('Heartbeat', problem)
-		elseif not queue then
-			library(stamp, now).raise('Heartbeat', library(stamp, now).no_queue(jid))
+		local owner = job[1]
+		if job[2] ~= 'running' then
+			problem = library(stamp, now).not_running('Heartbeat', jid, job[2])
+		elseif owner ~= worker or since and since ~= job[3] then
+			problem = library(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and job[3])
 		end
 	end
-	local seconds
-	do
-		local stored = job[5]
-		local seconds3
-		if stored then
-			local ok, values = pcall(cjson.decode, string.match(stored, '^%a*l%a*|(.*)$') or '')
-			local seconds2 = ok and type(values) == 'table' and tonumber(values.l) or 0
-			seconds3 = seconds2 > 0 and seconds2 < math.huge and seconds2 or nil
-		end
-		if not seconds3 then
-			local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-			local own, general = config[1], config[2]
-			local seconds2 = own and tonumber(own)
-			if not seconds2 or seconds2 - seconds2 ~= 0 then
-				seconds2 = general and tonumber(general)
-			end
-			if not seconds2 or seconds2 - seconds2 ~= 0 then
-				seconds2 = 60
-			end
-			seconds3 = seconds2
-		end
-		seconds = seconds3
+	if problem or not queue then
+		library(stamp, now).raise('Heartbeat', problem or library(stamp, now).no_queue(jid))
 	end
+	local seconds = job[6] and own_lock_time(job[6]) or heartbeat_of(queue)
 	local text
 	repeat
 		if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
@@ -8707,7 +8565,7 @@ elseif command == 'heartbeat' then
 	else
 		call('hset', key, 'expires', text, 'worker', worker)
 	end
-	if job[4] then
+	if job[5] then
 		call('hdel', key, 'grace')
 	end
 	try('zadd', prefix .. 'workers', stamp, worker)
@@ -8789,16 +8647,17 @@ elseif command == 'finish' then
 					repeat
 						local jid = item.jid
 						local key = prefix .. 'j:' .. jid
-						local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+						local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
 						local refusal = job.err and job
 						if not refusal and not item.anybody then
 							repeat
-								local owner, state, time, since = job[1], job[2], job[5], item.since
-								if state ~= 'running' then
-									refusal = library(stamp, now).not_running('Complete', jid, state)
+								local since = item.since
+								local owner = job[1]
+								if job[2] ~= 'running' then
+									refusal = library(stamp, now).not_running('Complete', jid, job[2])
 									break
-								elseif owner ~= worker or since and since ~= time then
-									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and time)
+								elseif owner ~= worker or since and since ~= job[3] then
+									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
 									break
 								end
 								refusal = nil
@@ -8807,11 +8666,11 @@ elseif command == 'finish' then
 						if refusal then
 							problem = refusal
 							break
-						elseif item.queue ~= job[4] then
-							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(job[4])))
+						elseif item.queue ~= job[5] then
+							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(job[5])))
 							break
 						end
-						item.key, item.retries, item.began = key, job[3] or '5', job[5]
+						item.key, item.retries, item.began = key, job[4] or '5', job[3]
 						if item.anybody and job[2] ~= 'running' then
 							item.began = stamp
 						end
@@ -8863,39 +8722,27 @@ elseif command == 'finish' then
 		end
 		local queues
 		do
-			local groups, found = {{queue = owned[1].queue, items = owned, jids = var.none, ran = var.none}}, nil
+			local queue, several = owned[1].queue, false
 			for i = 2, #owned do
-				local queue = owned[i].queue
-				if not found and queue ~= groups[1].queue then
-					groups[1].items = {unpack(owned, 1, i - 1)}
-					found = {[groups[1].queue] = groups[1]}
-				end
-				if found then
-					local its = found[queue]
-					if not its then
-						its = {queue = queue, items = {}}
-						found[queue] = its
-						groups[#groups + 1] = its
-					end
-					its.items[#its.items + 1] = owned[i]
-				end
+				several = several or owned[i].queue ~= queue
 			end
+			local groups = several and library(stamp, now).group_by_queue(owned) or {owned}
 			for i = 1, #groups do
-				local jids, durations
+				local ids, times
 				do
-					local items = groups[i].items
-					local ids, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+					local items = groups[i]
+					local ids2, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
 					local began, time
 					for i2 = 1, #items do
 						local item = items[i2]
 						if item.began ~= began or i2 == 1 then
 							began, time = item.began, finite(item.began, now)
 						end
-						ids[i2], ran[i2] = item.jid, now - time
+						ids2[i2], ran[i2] = item.jid, now - time
 					end
-					jids, durations = ids, ran
+					ids, times = ids2, ran
 				end
-				groups[i].jids, groups[i].ran = jids, durations
+				groups[i] = {queue = groups[i][1].queue, jids = ids, ran = times}
 			end
 			queues = groups
 		end
@@ -8930,12 +8777,12 @@ elseif command == 'finish' then
 				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
 				local day = now - now % 86400
 				local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
-				local values, asked, counts
+				local values, asked
 				if short then
 					values = try('hmget', key, 'total', 'mean', 'vk', 's0')
 				else
 					do
-						local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+						local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
 						for i3 = 1, #ran do
 							local seconds = ran[i3]
 							if seconds >= 0 and seconds < 1 then
@@ -8955,17 +8802,17 @@ elseif command == 'finish' then
 									end
 									name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 								until true
-								if not seen[name] then
+								if not fields[name] then
 									fields[#fields + 1] = name
 								end
-								seen[name] = (seen[name] or 0) + 1
+								fields[name] = (fields[name] or 0) + 1
 							end
 						end
 						if short == 0 then
 							table.remove(fields, 4)
 						end
-						seen.s0 = short
-						asked, counts = fields, seen
+						fields.s0 = short
+						asked = fields
 					end
 					values = try('hmget', key, unpack(asked))
 				end
@@ -8985,11 +8832,11 @@ elseif command == 'finish' then
 				if short then
 					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
 				else
-					local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+					local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
 					local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
 					for i5 = 4, #asked2 do
 						update[2 * i5 - 1] = asked2[i5]
-						update[2 * i5] = string.format('%d', finite(values2[i5], 0) + counts2[asked2[i5]])
+						update[2 * i5] = string.format('%d', finite(values2[i5], 0) + asked2[asked2[i5]])
 					end
 					try('hset', key, unpack(update))
 				end
@@ -9035,14 +8882,11 @@ elseif command == 'finish' then
 			else
 				item.state = 'complete'
 				do
-					local key = item.key
+					local more = item.data ~= '' and {'data', item.data} or var.none
 					if item.result then
-						library(stamp, now).settle_result(item, 'complete', '')
-					elseif item.data ~= '' then
-						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, 'data', item.data)
-					else
-						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries)
+						more = {'x:result', library(stamp, now).result_field('complete', stamp, item.result), unpack(more)}
 					end
+					call('hset', item.key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, unpack(more))
 				end
 				if has_ending and item.stored and library(stamp, now).has_any(item.stored, 'kruw') then
 					ending[#ending + 1] = item
@@ -9053,7 +8897,7 @@ elseif command == 'finish' then
 			end
 		end
 		if #finished > 0 then
-			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
+			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).without(finished, 'forgotten') or finished
 			if #kept > 0 then
 				repeat
 					local keep_seconds, keep_count = config[1], config[2]
@@ -9213,7 +9057,7 @@ elseif command == 'finish' then
 	if completed == n then
 		complete(worker, items)
 	else
-		complete(worker, library(stamp, now).to_complete(items))
+		complete(worker, library(stamp, now).without(items, 'action'))
 		library(stamp, now).give_each(worker, items)
 	end
 	local outcomes = items[2] and {unpack(items)} or {false}
@@ -9228,11 +9072,12 @@ elseif command == 'finish' then
 	end
 	return brief and var.none or outcomes
 elseif command == 'fail' then
-	local function not_owned(area, jid, owner, state, worker, time, since)
-		if state ~= 'running' then
-			return library(stamp, now).not_running(area, jid, state)
-		elseif owner ~= worker or since and since ~= time then
-			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and time)
+	local function not_owned(area, jid, job, worker, since)
+		local owner = job[1]
+		if job[2] ~= 'running' then
+			return library(stamp, now).not_running(area, jid, job[2])
+		elseif owner ~= worker or since and since ~= job[3] then
+			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
 		end
 	end
 	local function finite(text, default)
@@ -9244,20 +9089,20 @@ elseif command == 'fail' then
 	end
 	local function read_owned(area, item, worker)
 		local key = prefix .. 'j:' .. item.jid
-		local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time', 'x:o', 'x:attempts')
-		local problem = job.err and job or not item.anybody and not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+		local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining', 'history', 'grace', 'x:o', 'x:attempts')
+		local problem = job.err and job or not item.anybody and not_owned(area, item.jid, job, worker, item.since)
 		if problem then
 			return problem
-		elseif not job[1] then
+		elseif not job[4] then
 			return library(stamp, now).no_queue(item.jid)
-		elseif item.here and item.queue ~= job[1] then
-			return library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. job[1]))
+		elseif item.here and item.queue ~= job[4] then
+			return library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. job[4]))
 		end
-		item.key, item.current, item.priority = key, job[1], job[4]
-		item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-		item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
+		item.key, item.current, item.priority = key, job[4], job[5]
+		item.remaining, item.history, item.grace = math.floor(finite(job[6], 0)), job[7], job[8]
+		item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[3], job[10]
 		if item.result then
-			item.ended = library(stamp, now).result_field('failed', job[8], item.result)
+			item.ended = library(stamp, now).result_field('failed', job[3], item.result)
 		end
 	end
 	local function add_failure(jid, group)
@@ -9331,9 +9176,6 @@ elseif command == 'fail' then
 			try('publish', prefix .. 'failed', jid)
 		end
 		local fields = {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})}
-		if item.ended then
-			library(stamp, now).add_result(item, fields)
-		end
 		do
 			try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
 			try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
@@ -9349,6 +9191,10 @@ elseif command == 'fail' then
 			if item.data ~= '' then
 				fields[#fields + 1] = 'data'
 				fields[#fields + 1] = item.data
+			end
+			if item.ended and 'failed' == 'failed' then
+				fields[#fields + 1] = 'x:result'
+				fields[#fields + 1] = item.ended
 			end
 			if item.began then
 				fields[#fields + 1] = 'x:attempts'
@@ -9396,11 +9242,14 @@ elseif command == 'fail' then
 				try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 			end
 		end
-		if item.stored then
-			library(stamp, now).job_ended(jid, item.stored, 'failed')
-		end
-		if keep then
-			library(stamp, now).file_failure(jid, group, keep, item.stored)
+		do
+			local stored = item.stored
+			if stored then
+				library(stamp, now).job_ended(jid, stored, 'failed')
+			end
+			if keep then
+				library(stamp, now).file_failure(jid, group, keep, stored)
+			end
 		end
 	until true
 	if problem then
@@ -9539,16 +9388,17 @@ elseif command == 'end' then
 							repeat
 								local jid = item2.jid
 								local key = prefix .. 'j:' .. jid
-								local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+								local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
 								local refusal = job.err and job
 								if not refusal and not item2.anybody then
 									repeat
-										local owner, state2, time, since = job[1], job[2], job[5], item2.since
-										if state2 ~= 'running' then
-											refusal = library(stamp, now).not_running('Complete', jid, state2)
+										local since = item2.since
+										local owner = job[1]
+										if job[2] ~= 'running' then
+											refusal = library(stamp, now).not_running('Complete', jid, job[2])
 											break
-										elseif owner ~= worker or since and since ~= time then
-											refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and time)
+										elseif owner ~= worker or since and since ~= job[3] then
+											refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
 											break
 										end
 										refusal = nil
@@ -9557,11 +9407,11 @@ elseif command == 'end' then
 								if refusal then
 									problem = refusal
 									break
-								elseif item2.queue ~= job[4] then
-									problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(job[4])))
+								elseif item2.queue ~= job[5] then
+									problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(job[5])))
 									break
 								end
-								item2.key, item2.retries, item2.began = key, job[3] or '5', job[5]
+								item2.key, item2.retries, item2.began = key, job[4] or '5', job[3]
 								if item2.anybody and job[2] ~= 'running' then
 									item2.began = stamp
 								end
@@ -9613,39 +9463,27 @@ elseif command == 'end' then
 				end
 				local queues
 				do
-					local groups, found = {{queue = owned[1].queue, items = owned, jids = var.none, ran = var.none}}, nil
+					local queue, several = owned[1].queue, false
 					for i = 2, #owned do
-						local queue = owned[i].queue
-						if not found and queue ~= groups[1].queue then
-							groups[1].items = {unpack(owned, 1, i - 1)}
-							found = {[groups[1].queue] = groups[1]}
-						end
-						if found then
-							local its = found[queue]
-							if not its then
-								its = {queue = queue, items = {}}
-								found[queue] = its
-								groups[#groups + 1] = its
-							end
-							its.items[#its.items + 1] = owned[i]
-						end
+						several = several or owned[i].queue ~= queue
 					end
+					local groups = several and library(stamp, now).group_by_queue(owned) or {owned}
 					for i = 1, #groups do
-						local jids, durations
+						local ids, times
 						do
-							local items = groups[i].items
-							local ids, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+							local items = groups[i]
+							local ids2, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
 							local began, time
 							for i2 = 1, #items do
 								local item3 = items[i2]
 								if item3.began ~= began or i2 == 1 then
 									began, time = item3.began, finite(item3.began, now)
 								end
-								ids[i2], ran[i2] = item3.jid, now - time
+								ids2[i2], ran[i2] = item3.jid, now - time
 							end
-							jids, durations = ids, ran
+							ids, times = ids2, ran
 						end
-						groups[i].jids, groups[i].ran = jids, durations
+						groups[i] = {queue = groups[i][1].queue, jids = ids, ran = times}
 					end
 					queues = groups
 				end
@@ -9680,12 +9518,12 @@ elseif command == 'end' then
 						try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
 						local day = now - now % 86400
 						local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
-						local values, asked, counts
+						local values, asked
 						if short then
 							values = try('hmget', key, 'total', 'mean', 'vk', 's0')
 						else
 							do
-								local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+								local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
 								for i3 = 1, #ran do
 									local seconds = ran[i3]
 									if seconds >= 0 and seconds < 1 then
@@ -9705,17 +9543,17 @@ elseif command == 'end' then
 											end
 											name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 										until true
-										if not seen[name] then
+										if not fields[name] then
 											fields[#fields + 1] = name
 										end
-										seen[name] = (seen[name] or 0) + 1
+										fields[name] = (fields[name] or 0) + 1
 									end
 								end
 								if short == 0 then
 									table.remove(fields, 4)
 								end
-								seen.s0 = short
-								asked, counts = fields, seen
+								fields.s0 = short
+								asked = fields
 							end
 							values = try('hmget', key, unpack(asked))
 						end
@@ -9735,11 +9573,11 @@ elseif command == 'end' then
 						if short then
 							try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
 						else
-							local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+							local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
 							local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
 							for i5 = 4, #asked2 do
 								update[2 * i5 - 1] = asked2[i5]
-								update[2 * i5] = string.format('%d', finite(values2[i5], 0) + counts2[asked2[i5]])
+								update[2 * i5] = string.format('%d', finite(values2[i5], 0) + asked2[asked2[i5]])
 							end
 							try('hset', key, unpack(update))
 						end
@@ -9785,14 +9623,11 @@ elseif command == 'end' then
 					else
 						item4.state = 'complete'
 						do
-							local key = item4.key
+							local more = item4.data ~= '' and {'data', item4.data} or var.none
 							if item4.result then
-								library(stamp, now).settle_result(item4, 'complete', '')
-							elseif item4.data ~= '' then
-								call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries, 'data', item4.data)
-							else
-								call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries)
+								more = {'x:result', library(stamp, now).result_field('complete', stamp, item4.result), unpack(more)}
 							end
+							call('hset', item4.key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries, unpack(more))
 						end
 						if has_ending and item4.stored and library(stamp, now).has_any(item4.stored, 'kruw') then
 							ending[#ending + 1] = item4
@@ -9803,7 +9638,7 @@ elseif command == 'end' then
 					end
 				end
 				if #finished > 0 then
-					local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
+					local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).without(finished, 'forgotten') or finished
 					if #kept > 0 then
 						repeat
 							local keep_seconds, keep_count = config[1], config[2]
@@ -10043,16 +9878,17 @@ elseif command == 'complete' then
 					repeat
 						local jid = item2.jid
 						local key = prefix .. 'j:' .. jid
-						local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+						local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
 						local refusal = job.err and job
 						if not refusal and not item2.anybody then
 							repeat
-								local owner, state, time, since = job[1], job[2], job[5], item2.since
-								if state ~= 'running' then
-									refusal = library(stamp, now).not_running('Complete', jid, state)
+								local since = item2.since
+								local owner = job[1]
+								if job[2] ~= 'running' then
+									refusal = library(stamp, now).not_running('Complete', jid, job[2])
 									break
-								elseif owner ~= worker or since and since ~= time then
-									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and time)
+								elseif owner ~= worker or since and since ~= job[3] then
+									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
 									break
 								end
 								refusal = nil
@@ -10061,11 +9897,11 @@ elseif command == 'complete' then
 						if refusal then
 							problem = refusal
 							break
-						elseif item2.queue ~= job[4] then
-							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(job[4])))
+						elseif item2.queue ~= job[5] then
+							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(job[5])))
 							break
 						end
-						item2.key, item2.retries, item2.began = key, job[3] or '5', job[5]
+						item2.key, item2.retries, item2.began = key, job[4] or '5', job[3]
 						if item2.anybody and job[2] ~= 'running' then
 							item2.began = stamp
 						end
@@ -10117,39 +9953,27 @@ elseif command == 'complete' then
 		end
 		local queues
 		do
-			local groups, found = {{queue = owned[1].queue, items = owned, jids = var.none, ran = var.none}}, nil
+			local queue, several = owned[1].queue, false
 			for i = 2, #owned do
-				local queue = owned[i].queue
-				if not found and queue ~= groups[1].queue then
-					groups[1].items = {unpack(owned, 1, i - 1)}
-					found = {[groups[1].queue] = groups[1]}
-				end
-				if found then
-					local its = found[queue]
-					if not its then
-						its = {queue = queue, items = {}}
-						found[queue] = its
-						groups[#groups + 1] = its
-					end
-					its.items[#its.items + 1] = owned[i]
-				end
+				several = several or owned[i].queue ~= queue
 			end
+			local groups = several and library(stamp, now).group_by_queue(owned) or {owned}
 			for i = 1, #groups do
-				local jids, durations
+				local ids, times
 				do
-					local items = groups[i].items
-					local ids, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
+					local items = groups[i]
+					local ids2, ran = items[2] and {unpack(items)} or {false}, items[2] and {unpack(items)} or {false}
 					local began, time
 					for i2 = 1, #items do
 						local item3 = items[i2]
 						if item3.began ~= began or i2 == 1 then
 							began, time = item3.began, finite(item3.began, now)
 						end
-						ids[i2], ran[i2] = item3.jid, now - time
+						ids2[i2], ran[i2] = item3.jid, now - time
 					end
-					jids, durations = ids, ran
+					ids, times = ids2, ran
 				end
-				groups[i].jids, groups[i].ran = jids, durations
+				groups[i] = {queue = groups[i][1].queue, jids = ids, ran = times}
 			end
 			queues = groups
 		end
@@ -10184,12 +10008,12 @@ elseif command == 'complete' then
 				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
 				local day = now - now % 86400
 				local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
-				local values, asked, counts
+				local values, asked
 				if short then
 					values = try('hmget', key, 'total', 'mean', 'vk', 's0')
 				else
 					do
-						local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+						local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
 						for i3 = 1, #ran do
 							local seconds = ran[i3]
 							if seconds >= 0 and seconds < 1 then
@@ -10209,17 +10033,17 @@ elseif command == 'complete' then
 									end
 									name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 								until true
-								if not seen[name] then
+								if not fields[name] then
 									fields[#fields + 1] = name
 								end
-								seen[name] = (seen[name] or 0) + 1
+								fields[name] = (fields[name] or 0) + 1
 							end
 						end
 						if short == 0 then
 							table.remove(fields, 4)
 						end
-						seen.s0 = short
-						asked, counts = fields, seen
+						fields.s0 = short
+						asked = fields
 					end
 					values = try('hmget', key, unpack(asked))
 				end
@@ -10239,11 +10063,11 @@ elseif command == 'complete' then
 				if short then
 					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
 				else
-					local total2, mean2, vk2, asked2, counts2, values2 = total, mean, vk, asked, counts, values
+					local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
 					local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
 					for i5 = 4, #asked2 do
 						update[2 * i5 - 1] = asked2[i5]
-						update[2 * i5] = string.format('%d', finite(values2[i5], 0) + counts2[asked2[i5]])
+						update[2 * i5] = string.format('%d', finite(values2[i5], 0) + asked2[asked2[i5]])
 					end
 					try('hset', key, unpack(update))
 				end
@@ -10289,14 +10113,11 @@ elseif command == 'complete' then
 			else
 				item4.state = 'complete'
 				do
-					local key = item4.key
+					local more = item4.data ~= '' and {'data', item4.data} or var.none
 					if item4.result then
-						library(stamp, now).settle_result(item4, 'complete', '')
-					elseif item4.data ~= '' then
-						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries, 'data', item4.data)
-					else
-						call('hset', key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries)
+						more = {'x:result', library(stamp, now).result_field('complete', stamp, item4.result), unpack(more)}
 					end
+					call('hset', item4.key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries, unpack(more))
 				end
 				if has_ending and item4.stored and library(stamp, now).has_any(item4.stored, 'kruw') then
 					ending[#ending + 1] = item4
@@ -10307,7 +10128,7 @@ elseif command == 'complete' then
 			end
 		end
 		if #finished > 0 then
-			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).remembered(finished) or finished
+			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).without(finished, 'forgotten') or finished
 			if #kept > 0 then
 				repeat
 					local keep_seconds, keep_count = config[1], config[2]
@@ -10460,12 +10281,11 @@ elseif command == 'jobs' then
 	local function page(first)
 		return lib.integer('Jobs', 'offset', ARGV[first] or 0), lib.integer('Jobs', 'count', ARGV[first + 1] or 25)
 	end
-	local function is_queue(name)
-		return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
-	end
 	local function names_queue()
 		local first = ARGV[4]
-		if #ARGV >= 6 or first == '' or first and not lib.finite(first) and is_queue(first) then
+		if #ARGV >= 6 or first == '' then
+			return first
+		elseif first and not lib.finite(first) and (call('zscore', prefix .. 'queues', first) or try('zscore', prefix .. 'x:queues', first)) then
 			return first
 		end
 	end
@@ -10807,9 +10627,9 @@ elseif command == 'renew' then
 	local heartbeats = {}
 	local outcomes, by_queue, all = {}, {}, {}
 	local function read_lock(jid, i)
-		local job = try('hmget', lib.job_key(jid), 'queue', 'state', 'worker', 'grace', 'x:o')
-		local queue = job[1]
-		local problem = job.err and job or lib.not_owned('Renew', jid, job[3], job[2], worker)
+		local job = try('hmget', lib.job_key(jid), 'worker', 'state', 'queue', 'grace', 'x:o')
+		local queue = job[3]
+		local problem = job.err and job or lib.not_owned('Renew', jid, job, worker)
 		if problem or not queue then
 			return problem or lib.no_queue(jid)
 		end
@@ -10951,7 +10771,12 @@ elseif command == 'sweep' then
 			lib.stop_limited(jids[i], try('hget', lib.job_key(jids[i]), 'x:o'))
 		end
 	end
-	local function move_due(queue, lost, recur, scheduled)
+	local function sweep_queue(queue)
+		local lost, recur = count_due(queue, 'locks'), count_due(queue, 'recur')
+		local scheduled = count_due(queue, 'scheduled')
+		if room <= 0 or lost + recur + scheduled == 0 then
+			return 0
+		end
 		call('zrem', lib.queue_key(queue, 'work'), '')
 		if lost > 0 then
 			local cap = lib.read_failing()
@@ -10961,14 +10786,6 @@ elseif command == 'sweep' then
 		lib.bring_due(queue, recur > 0, scheduled > 0, room - locks)
 		lib.wake(queue)
 		return locks + recur - count_due(queue, 'recur') + scheduled - count_due(queue, 'scheduled')
-	end
-	local function sweep_queue(queue)
-		local lost, recur = count_due(queue, 'locks'), count_due(queue, 'recur')
-		local scheduled = count_due(queue, 'scheduled')
-		if room <= 0 or lost + recur + scheduled == 0 then
-			return 0
-		end
-		return move_due(queue, lost, recur, scheduled)
 	end
 	local function next_queues()
 		local at = lib.finite(try('hget', prefix .. 'x:sweep', 'at'), 0)
@@ -11067,10 +10884,7 @@ if length < 7 then
 if command == 'cancel' then
 	var = {left_groups = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
 	library(stamp, now)
-	local among = {}
-	for i = 3, #ARGV do
-		among[ARGV[i]] = true
-	end
+	local among = lib.set_of(ARGV, 3)
 	for i = 3, #ARGV do
 		lib.check_dependents(ARGV[i], among, #ARGV - 2)
 	end
@@ -11107,8 +10921,7 @@ elseif command == 'depart' then
 	local claim, relays = lib.required('Depart', 'claim', ARGV[4]), ARGV[5]
 	local function holds_jobs(key)
 		for _, jid in ipairs(try('zrange', key, 0, -1)) do
-			local job = try('hmget', lib.job_key(jid), 'worker', 'state')
-			if job[1] == worker and job[2] == 'running' then
+			if lib.is_held(worker, jid) then
 				return true
 			end
 		end
@@ -11172,28 +10985,16 @@ elseif command == 'forget' then
 	var = {left_groups = {}, near_end = {}}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
-	local key = lib.job_key(jid)
-	local job = call('hmget', key, 'state', 'tags', 'x:o')
+	local job = call('hmget', lib.job_key(jid), 'state', 'tags', 'x:o')
 	local state = job[1]
-	local function delete_complete()
+	if state == 'complete' then
 		lib.must_write()
-		try('zrem', prefix .. 'completed', jid)
-		lib.remove_tags(jid, lib.names_of(job[2]), 1)
-		call('del', key, key .. '-history', key .. '-dependencies')
-		if job[3] and lib.has_lifetime(job[3]) then
-			lib.note_life(jid)
-		end
-	end
-	local function delete_failure()
+		lib.delete_complete(jid, job[2], job[3])
+	elseif state == 'failed' then
 		lib.check_dependents(jid, {}, 0)
 		lib.must_write()
 		lib.delete_failed(jid, true)
 		lib.unfile_failures({jid})
-	end
-	if state == 'complete' then
-		delete_complete()
-	elseif state == 'failed' then
-		delete_failure()
 	else
 		return state
 	end
@@ -11279,7 +11080,7 @@ elseif command == 'repair' then
 				failed[#failed + 1] = jids[i]
 			elseif job.err then
 				lib.leave_out(jids[i], 'server', job.err)
-			elseif lib.is_near_end(jids[i]) then
+			elseif var.near_end[jids[i]] then
 				strays[#strays + 1] = jids[i]
 				lib.leave_out(jids[i], job[1] and 'not_failed' or 'not_found', 'it has not failed in ' .. ARGV[6])
 			end
@@ -11304,16 +11105,9 @@ elseif command == 'repair' then
 		end
 		return done
 	end
-	local function reversed(jids)
-		local all = {}
-		for i = #jids, 1, -1 do
-			all[#all + 1] = jids[i]
-		end
-		return all
-	end
 	local function unfail_all(jids)
 		local given = lib.read_gift('Repair', last + 1, #ARGV)
-		local jobs, place = lib.read_all_failed(reversed(jids)), {}
+		local jobs, place = lib.read_all_failed(jids), {}
 		for i = 1, #wanted do
 			place[wanted[i]] = i - 1
 		end
@@ -11321,11 +11115,7 @@ elseif command == 'repair' then
 			jobs[i].after = place[jobs[i].jid]
 		end
 		lib.unfail(jobs, given)
-		local all = {}
-		for i = 1, #jobs do
-			all[i] = jobs[i].jid
-		end
-		lib.leave_together(all)
+		lib.leave_together(lib.jids_of(jobs))
 		for i = 1, #jobs do
 			lib.leave_group(jobs[i].jid, lib.list_of(jobs[i].failure))
 		end
@@ -11410,11 +11200,7 @@ elseif command == 'repair' then
 		end
 		return done
 	end
-	local function promote_all(jids)
-		lib.must_publish()
-		return lib.promote(jids)
-	end
-	local actions = {cancel = lib.cancel_each, move = move_all, priority = set_priorities, promote = promote_all, tag = tag_all, timeout = time_out_all, track = track_all, unfail = unfail_all, untag = tag_all, untrack = untrack_all}
+	local actions = {cancel = lib.cancel_each, move = move_all, priority = set_priorities, promote = lib.promote, tag = tag_all, timeout = time_out_all, track = track_all, unfail = unfail_all, untag = tag_all, untrack = untrack_all}
 	if not actions[action] then
 		lib.reject('Repair', 'Unknown action "' .. action .. '"')
 	end
@@ -11462,10 +11248,7 @@ if command == 'depends' then
 		if watches then
 			lib.must_publish()
 		end
-		local failed = lib.link(jid, others, {})
-		if failed then
-			call('sadd', failed.key, failed.member)
-		end
+		lib.must_link(jid, others, {})
 		if watches then
 			lib.watch(jid, lib.job_ended)
 		end
@@ -11531,10 +11314,10 @@ elseif command == 'latency' then
 			return a.priority > b.priority
 		end)
 		for i = 1, #bands do
-			bands[i] = '{"priority":' .. lib.number_json(bands[i].priority) .. ',"waited":' .. lib.number_json(bands[i].waited) .. '}'
+			bands[i] = '{"priority":' .. lib.exact(bands[i].priority) .. ',"waited":' .. lib.exact(bands[i].waited) .. '}'
 		end
 		local next_due = math.min(scheduled or math.huge, recur or math.huge)
-		return '{"bands":' .. lib.joined(bands) .. (next_due < math.huge and ',"next":' .. lib.number_json(next_due) or '') .. (more and ',"more":true' or '') .. '}'
+		return '{"bands":' .. lib.joined(bands) .. (next_due < math.huge and ',"next":' .. lib.exact(next_due) or '') .. (more and ',"more":true' or '') .. '}'
 	end
 	lib.named('Latency', 'queue', ARGV[3])
 	local found = {}
@@ -11616,19 +11399,15 @@ elseif command == 'unrecur' then
 elseif command == 'workers' then
 	library(stamp, now)
 	local far = lib.exact(now + 8640000)
-	local function forget(old)
-		if lib.may_write(prefix .. 'workers') then
+	local function forget_old()
+		local key = prefix .. 'workers'
+		local age = lib.finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
+		local old = call('zrangebyscore', key, 0, lib.exact(now - age), 'LIMIT', 0, 1000)
+		if old[1] and lib.may_write(key) then
 			for _, worker in ipairs(old) do
 				call('del', lib.worker_key(worker))
 			end
-			lib.each_slice(call, 'zrem', prefix .. 'workers', old)
-		end
-	end
-	local function forget_old()
-		local age = lib.finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
-		local old = call('zrangebyscore', prefix .. 'workers', 0, lib.exact(now - age), 'LIMIT', 0, 1000)
-		if #old > 0 then
-			forget(old)
+			lib.each_slice(call, 'zrem', key, old)
 		end
 	end
 	local function counts(name)
@@ -11876,10 +11655,10 @@ elseif command == 'overview' then
 		local from = now - lib.finite(age, 86400)
 		return sound(try('zcount', workers, '(' .. lib.exact(from), '+inf'), workers)
 	end
-	local function scanned(scan, key, wanted)
+	local function scanned(operation, key, wanted)
 		local found, cursor = {}, '0'
 		repeat
-			local reply = sound(scan(key, cursor, wanted), key)
+			local reply = sound(try(operation, key, cursor, 'COUNT', wanted), key)
 			if not reply then
 				return false
 			end
@@ -11890,15 +11669,9 @@ elseif command == 'overview' then
 		until cursor == '0' or #found >= wanted
 		return found
 	end
-	local function scan_set(key, cursor, count)
-		return try('sscan', key, cursor, 'COUNT', count)
-	end
-	local function scan_hash(key, cursor, count)
-		return try('hscan', key, cursor, 'COUNT', count)
-	end
 	local function group_sizes()
 		local key = prefix .. 'failures'
-		local groups, found = scanned(scan_set, key, 1000), {}
+		local groups, found = scanned('sscan', key, 1000), {}
 		for i = 1, math.min(#(groups or var.none), 1000) do
 			local group = prefix .. 'f:' .. groups[i]
 			found[2 * i - 1], found[2 * i] = groups[i], sound(try('llen', group), group)
@@ -11907,7 +11680,7 @@ elseif command == 'overview' then
 	end
 	local function limit_figures()
 		local key = prefix .. 'x:limits'
-		local stored, listed, defined = scanned(scan_hash, key, 1000), {}, {}
+		local stored, listed, defined = scanned('hscan', key, 1000), {}, {}
 		for i = 1, #(stored or var.none), 2 do
 			if not string.find(stored[i], ' ', 1, true) then
 				listed[#listed + 1], defined[stored[i]] = stored[i], stored[i + 1]
@@ -11996,12 +11769,12 @@ elseif command == 'progress' then
 	local function set(item)
 		local key = lib.job_key(item.jid)
 		local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
-		local problem = job.err and job or lib.not_owned('Progress', item.jid, job[1], job[2], worker, job[3], item.since)
+		local problem = job.err and job or lib.not_owned('Progress', item.jid, job, worker, item.since)
 		if problem then
 			return problem
 		end
 		local attempt = math.max(0, lib.finite(job[4], 0) - math.max(0, lib.finite(job[5], 0))) + 1
-		local text = lib.progress_field(item.done, item.total, attempt, now, item.note)
+		local text = lib.exact(item.done) .. '|' .. lib.exact(item.total) .. '|' .. lib.exact(attempt) .. '|' .. lib.exact(now) .. '|' .. item.note
 		local stored = job[6] or ''
 		if lib.has_option(stored, 'p') then
 			call('hset', key, 'x:progress', text)
@@ -12164,17 +11937,10 @@ elseif command == 'recur.get' then
 		return nil
 	end
 	local text = cjson.encode({jid = job[1], klass = job[2], state = job[3], queue = job[4], interval = lib.finite(job[6], 0), retries = lib.finite(job[7], 0), count = lib.finite(job[8], 0), data = job[9], backlog = lib.finite(job[11], 0)})
-	return string.sub(text, 1, -2) .. ',"priority":' .. lib.number_json(lib.finite(job[5], 0)) .. ',"tags":' .. lib.array(lib.names_of(job[10])) .. '}'
+	return string.sub(text, 1, -2) .. ',"priority":' .. lib.exact(lib.finite(job[5], 0)) .. ',"tags":' .. lib.array(lib.names_of(job[10])) .. '}'
 elseif command == 'recur.tag' then
 	library(stamp, now)
-	local jid = lib.required('Recurring', 'jid', ARGV[3])
-	local tags = call('hget', lib.recur_key(jid), 'tags')
-	if not tags then
-		lib.raise('Tag', lib.no_job(jid))
-	end
-	tags = lib.union(lib.names_of(tags), ARGV, 4)
-	call('hset', lib.recur_key(jid), 'tags', lib.array(tags))
-	return lib.array(tags)
+	return lib.change_recurring_tags('Tag', lib.union)
 elseif command == 'relations' then
 	library(stamp, now)
 	local jid, which = lib.required('Job', 'jid', ARGV[3]), ARGV[4]
@@ -12392,14 +12158,7 @@ if command == 'put.settled' then
 	return
 elseif command == 'recur.untag' then
 	library(stamp, now)
-	local jid = lib.required('Recurring', 'jid', ARGV[3])
-	local tags = call('hget', lib.recur_key(jid), 'tags')
-	if not tags then
-		lib.raise('Untag', lib.no_job(jid))
-	end
-	tags = lib.difference(lib.names_of(tags), ARGV, 4)
-	call('hset', lib.recur_key(jid), 'tags', lib.array(tags))
-	return lib.array(tags)
+	return lib.change_recurring_tags('Untag', lib.difference)
 end
 else
 if command == 'batch.commit' then
@@ -12451,12 +12210,12 @@ elseif command == 'batch.status' then
 				end
 			end
 		end
-		return ',"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"jids":' .. lib.array(jids) .. (stuck and ',"stuck":' .. lib.number_json(stuck) or '')
+		return ',"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"jids":' .. lib.array(jids) .. (stuck and ',"stuck":' .. lib.exact(stuck) or '')
 	end
 	local _, values = lib.split_options(job[2])
 	local own = type(values.b) == 'table' and values.b or var.none
 	local failed = type(values.f) == 'table' and values.f.failed
-	return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) .. ',"total":' .. lib.number_json(lib.finite(own.n, 0)) .. ',"pending":' .. lib.number_json(pending) .. ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') .. (cursor and members() or '') .. '}'
+	return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) .. ',"total":' .. lib.exact(lib.finite(own.n, 0)) .. ',"pending":' .. lib.exact(pending) .. ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') .. (cursor and members() or '') .. '}'
 elseif command == 'config.unset' then
 	var = {unheard = 0}
 	library(stamp, now)

@@ -47,8 +47,7 @@ func FactsOf(sources fs.FS) (map[string]Facts, error) {
 var required = []struct{ pattern, problem string }{
 	{`\n-- Repeat   (safe|once|once, unless new)\n`, `the header lacks "Repeat safe" or "once"`},
 	{`\n-- For      (classic|PHP|Go)\n`, `the header lacks "For classic", "For PHP" or "For Go"`},
-	{`\n-- KEYS\[1\]  the namespace prefix\n-- ARGV     `,
-		`the header does not say what KEYS[1] and ARGV are`},
+	{`\n-- Args     `, `the header does not say what the arguments are`},
 }
 
 // wordy matches a header that says more about the Cost than fits on a line.
@@ -111,7 +110,7 @@ func (t *tree) calls(src *source) []string {
 // callers are the functions that are passed the name of a Redis command, either first or after
 // another of them.
 var callers = map[string]bool{
-	"call": true, "try": true, "run": true, "write_first": true, "each_slice": true,
+	"call": true, "try": true, "run": true, "each_slice": true, "scanned": true,
 }
 
 // calledBy returns the Redis command of a call, or nothing.

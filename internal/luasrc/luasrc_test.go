@@ -21,7 +21,7 @@ var sources = os.DirFS("../../lua")
 // header returns the header of a command, with more lines.
 func header(more ...string) string {
 	lines := []string{
-		"-- a: does something.", "--", "-- KEYS[1]  the namespace prefix", "-- ARGV     COMMAND, NOW", "-- For      Go", "-- Repeat   safe",
+		"-- a: does something.", "--", "-- Args     none", "-- Returns  nil", "-- For      Go", "-- Repeat   safe",
 	}
 	return strings.Join(append(lines, more...), "\n") + "\n\n"
 }
@@ -220,7 +220,7 @@ func TestBuildRefuses(t *testing.T) {
 		"lib/base.lua:1: a statement outside of a function":                            {library + "call('get', 'x')\n", get},
 		`commands/a.lua:1: the header lacks "Repeat safe" or "once"`:                   {library, strings.Replace(get, "Repeat   safe", "Repeat   twice", 1)},
 		`commands/a.lua:1: the header lacks "For classic", "For PHP" or "For Go"`:      {library, strings.Replace(get, "For      Go", "For      all", 1)},
-		"commands/a.lua:1: the header does not say what KEYS[1] and ARGV are":          {library, strings.Replace(get, "ARGV     COMMAND", "Args     COMMAND", 1)},
+		"commands/a.lua:1: the header does not say what the arguments are":             {library, strings.Replace(get, "Args     none", "ARGV     none", 1)},
 		`commands/a.lua:8: "then" in the place of "do"`:                                {library, header() + "while true then end\n"},
 		`commands/a.lua:8: "function" in the place of a name`:                          {library, header() + "function x() end\n"},
 		"commands/a.lua:8: '\\'' is no part of Lua, or begins a string without an end": {library, header() + "return 'x\n"},

@@ -1,8 +1,7 @@
 -- await: the end of a job, and its result. If it has not ended yet, the script that ends it
 -- publishes that on PREFIX x:done:<jid>.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid [, 'progress']
+-- Args     jid [, 'progress']
 -- Returns  as result does. With 'progress', the JSON of a job that has not ended and has reported
 --          progress has a member for that; PREFIX x:progress:<jid> has the later ones. If there is
 --          no job because an outbox has not put it, what the outbox has left in x:outbox:not:<jid>

@@ -1,8 +1,7 @@
 -- batch.commit: closes a batch, so that it waits for no more members. If no members remain, the
 -- batch is released, as by the completion of its last member.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid
+-- Args     jid
 -- Returns  how many members it waits for
 -- Errors   Batch.commit() when there is no such job, or it is not a batch
 -- Cost     6 commands, 8 more if the batch is ready

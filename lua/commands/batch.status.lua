@@ -1,8 +1,7 @@
 -- batch.status: the progress of a batch, and some of the members that it waits for, in no
 -- particular order.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid [, the cursor of the last call or '' [, 'stuck']]
+-- Args     jid [, the cursor of the last call or '' [, 'stuck']]
 -- Returns  JSON: the state of the batch's own job; open; total, how many members it has got;
 --          pending, how many of them it waits for; failed, an object with the groups of the
 --          failures that it was notified of; with a cursor also cursor and jids: about 500 of the
@@ -39,13 +38,13 @@ local function members()
     end
   end
   return ',"cursor":' .. cjson.encode(next_part(found)) .. ',"jids":' .. array(jids) ..
-    (stuck and ',"stuck":' .. number_json(stuck) or '')
+    (stuck and ',"stuck":' .. exact(stuck) or '')
 end
 
 local _, values = split_options(job[2])
 local own = type(values[BATCH]) == 'table' and values[BATCH] or none
 local failed = type(values[POLICY]) == 'table' and values[POLICY].failed
 return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) ..
-  ',"total":' .. number_json(finite(own.n, 0)) .. ',"pending":' .. number_json(pending) ..
+  ',"total":' .. exact(finite(own.n, 0)) .. ',"pending":' .. exact(pending) ..
   ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') ..
   (cursor and members() or '') .. '}'

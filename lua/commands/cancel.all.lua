@@ -1,7 +1,6 @@
 -- cancel.all: deletes jobs together, whatever their state, in several calls if they are many.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, at most 500 jids
+-- Args     at most 500 jids
 -- Returns  JSON {count, rest}: how many were deleted, and the jids that the caller has to name
 --          again: a call deletes at most 100, fewer if they are in long failure groups or wait for
 --          more than 1,000 others

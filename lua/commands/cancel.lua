@@ -1,7 +1,6 @@
 -- cancel: deletes jobs, whatever their state; completed ones are left alone.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid...
+-- Args     jid...
 -- Returns  the jids, existing or not. Go gets none if one of the jobs waits for more than 1,000
 --          others: then nothing was done, and cancel.all is the command for it
 -- Errors   Cancel() when a job depends on one of them and is not itself among them
@@ -9,10 +8,7 @@
 -- For      classic
 -- Repeat   once
 
-local among = {}
-for i = 3, #ARGV do
-  among[ARGV[i]] = true
-end
+local among = set_of(ARGV, 3)
 for i = 3, #ARGV do
   check_dependents(ARGV[i], among, #ARGV - 2)
 end

@@ -1,10 +1,9 @@
 -- complete: completes a worker's job, or moves it to its next queue.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, worker, queue, data, then pairs: result json; since time: only a job
---          that runs since then; next queue; delay n, depends json, priority n, retries n, tags
---          json, o text, drop letters (which need next); checked 1 from a caller that has checked
---          that the data is JSON, and for whom no delay means none; o and drop as in put
+-- Args     jid, worker, queue, data, then pairs: result json; since time: only a job that runs
+--          since then; next queue; delay n, depends json, priority n, retries n, tags json, o text,
+--          drop letters (which need next); checked 1 from a caller that has checked that the data
+--          is JSON, and for whom no delay means none; o and drop as in put
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'; if checked,
 --          'complete+' when sweep must still release some dependents
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue

@@ -1,7 +1,6 @@
 -- config.get: one setting, or all of them.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, [key], or '', 'from', the cursor of the last call or ''
+-- Args     [key], or '', 'from', the cursor of the last call or ''
 -- Returns  the value, an integer when it is a default, nil when it has none; or JSON of all, with
 --          the defaults of unset ones except backoff;
 --          from: JSON {cursor, settings} of about 500 that are set, and a cursor, which is empty at

@@ -1,7 +1,6 @@
 -- config.set: changes a setting.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, key, value
+-- Args     key, value
 -- Returns  nil
 -- Errors   config.set()
 -- Cost     2 commands

@@ -1,7 +1,6 @@
 -- config.unset: resets a setting to its default.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, key
+-- Args     key
 -- Returns  nil
 -- Errors   config.unset()
 -- Cost     2 commands

@@ -1,7 +1,6 @@
 -- depart: deregisters a worker that stops, and wakes other workers for the jobs that it waited for.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, worker, claim, relays, queue...
+-- Args     worker, claim, relays, queue...
 --          claim     the claim that its last reserve returned
 --          relays    '1' when it listened for puts by other scripts: another worker takes over
 -- Returns  nil
@@ -17,8 +16,7 @@ local claim, relays = required('Depart', 'claim', ARGV[4]), ARGV[5]
 -- another worker has it.
 local function holds_jobs(key)
   for _, jid in ipairs(try('zrange', key, 0, -1)) do
-    local job = try('hmget', job_key(jid), 'worker', 'state')
-    if job[1] == worker and job[2] == 'running' then
+    if is_held(worker, jid) then
       return true
     end
   end

@@ -1,8 +1,7 @@
 -- depends: adds or removes dependencies of a job, which must have some.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, 'on' or 'off', jid... ('off', 'all' ends them all); or 'upon',
---          jid..., which is on, but refuses a circle; or 'fewer', which ends 1,000
+-- Args     jid, 'on' or 'off', jid... ('off', 'all' ends them all); or 'upon', jid..., which is on,
+--          but refuses a circle; or 'fewer', which ends 1,000
 -- Returns  1; of 'fewer', how many are left
 -- Errors   Depends() when the job's state is not depends, a jid is none, or the job would wait for
 --          itself
@@ -31,10 +30,7 @@ local function add()
   if watches then
     must_publish()
   end
-  local failed = link(jid, others, {})
-  if failed then
-    call('sadd', failed.key, failed.member) -- the same error, for the caller
-  end
+  must_link(jid, others, {})
   if watches then
     watch(jid, job_ended)
   end

@@ -1,11 +1,9 @@
 -- end: completes or fails a job, whichever worker has it, if any; or makes it run again.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, 'complete' or 'failed', group, message, tries [, result]
+-- Args     jid, 'complete' or 'failed', group, message, tries [, result]
 --          group, message  of a job that fails; else ''
---          tries    how many calls it takes to end the job: the others put a job that runs, or was
---                   timed out, back into its queue, and leave one that waits as it is. The job's
---                   option n counts those calls, unless tries is 0
+--          tries    how many calls it takes to end the job, which its option n counts unless this
+--                   is 0: the others put a job that runs, or was timed out, back into its queue
 --          result   JSON
 -- Returns  the state of the job: 'complete', 'failed', or its new one if it continues; with '!'
 --          before it if the job had ended before, and was left as it is. 'complete+' or 'failed+'

@@ -1,7 +1,6 @@
 -- fail: fails a worker's job. It stays in a failure group until it is moved or canceled.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, worker, group, message [, data [, result [, since]]]
+-- Args     jid, worker, group, message [, data [, result [, since]]]
 --          since: only a job that runs since this time, unless it is ''; then result may be '', too
 -- Returns  the jid
 -- Errors   Fail() when the job is not this worker's or not running

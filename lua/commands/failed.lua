@@ -1,8 +1,6 @@
 -- failed: the numbers of failed jobs by group, or the jobs of a group, newest failure first.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, [group [, start, limit]], or '', 0, 0, 'from', the cursor of the last call
---          or ''
+-- Args     [group [, start, limit]], or '', 0, 0, 'from', the cursor of the last call or ''
 -- Returns  JSON {group: count}, or JSON {total, jobs} with jids;
 --          from: JSON {cursor, groups} of about 500 groups, and a cursor, which is empty at the end
 -- Errors   Failed()

@@ -1,12 +1,10 @@
 -- failures: counts the jobs of a failure group by klass, from the latest failure on. Changes
 -- nothing.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, group, cursor of the last call or '', count (at most 1000)
+-- Args     group, cursor of the last call or '', count (at most 1000)
 -- Returns  JSON {total, looked, cursor, klasses: [{klass, count, first, last, message, jid}, ...]}:
---          how many failed jobs there are, how many were looked at, a cursor, which is empty at the
---          end, and for each klass how many have failed, when first and last, and with what message
---          last
+--          how many have failed, how many were looked at, a cursor, which is empty at the end, and
+--          for each klass how many have failed, when first and last, and the last one's message
 -- Errors   Failures()
 -- Cost     3 commands, and 1 for each job that it looks at
 -- For      Go

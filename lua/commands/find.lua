@@ -1,9 +1,8 @@
 -- find: searches a list for jobs with a klass, a tag, or a text in their jid or data, or for the
 -- callbacks of batches. Changes nothing.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, list, name, cursor, count, limit, shown, then filters: klass, tag, text in
---          the jid, text in the data, batch
+-- Args     list, name, cursor, count, limit, shown, then filters: klass, tag, text in the jid, text
+--          in the data, batch
 --          list, name, shown  as in list; or worker, a worker; jids, a JSON array
 --          cursor   what the last call returned, or ''
 --          count    how many jobs to look at, at most 1000, fewer if they have more than 2 MiB of

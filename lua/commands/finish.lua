@@ -1,10 +1,9 @@
 -- finish: completes, fails, retries or releases many jobs of a worker. Each has its own outcome: a
 -- refused one does not affect the others.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and
---          n arguments that are pairs; or for jobs of a queue that are complete, and of which
---          nothing else is said: completed, queue, n, and n jids:
+-- Args     worker, then for each job, at most 1000: action, jid, queue, data, n, and n arguments
+--          that are pairs; or for jobs of a queue that are complete, and of which nothing else is
+--          said: completed, queue, n, and n jids:
 --          complete  next queue, delay n, depends json, priority n, retries n, tags json, o text,
 --                    drop letters, result json
 --          fail      group, message, result json
@@ -82,7 +81,7 @@ releasable = math.max(RELEASED, n)
 if completed == n then
   complete(worker, items)
 else
-  complete(worker, to_complete(items))
+  complete(worker, without(items, 'action'))
   give_each(worker, items)
 end
 local outcomes = sized(items)

@@ -1,7 +1,6 @@
 -- get: one job.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, x:due if the JSON must have the job's due time
+-- Args     jid, x:due if the JSON must have the job's due time
 -- Returns  its JSON, or nil; with x:due and large data an array of the JSON, '' and the data. With
 --          x:due, dependents or dependencies that are thousands are not shown, but named in
 --          left_out

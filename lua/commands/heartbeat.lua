@@ -1,8 +1,7 @@
 -- heartbeat: renews a worker's lock on its job for the queue's heartbeat, or the job's own lock
 -- time.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, worker [, data [, since]]
+-- Args     jid, worker [, data [, since]]
 --          since: only a job that runs since this time, unless it is ''
 -- Returns  when the lock now ends: an integer (the job keeps the fraction)
 -- Errors   Heartbeat() when the job is not this worker's or not running
@@ -20,11 +19,14 @@ if data then
 end
 
 local key = job_key(jid)
-local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o', 'time')
-local queue = job[1]
-must_own('Heartbeat', jid, queue, job[3], job[2], worker, job[6], since)
+local job = call('hmget', key, 'worker', 'state', 'time', 'queue', 'grace', 'x:o')
+local queue = job[4]
+local problem = not_owned('Heartbeat', jid, job, worker, since)
+if problem or not queue then
+  raise('Heartbeat', problem or no_queue(jid))
+end
 
-local seconds = lock_time_of(queue, job[5])
+local seconds = job[6] and own_lock_time(job[6]) or heartbeat_of(queue)
 local text = later(seconds)
 local locks = queue_key(queue, 'locks')
 if type(try('zadd', locks, text, jid)) == 'table' then
@@ -36,7 +38,7 @@ if data then
 else
   call('hset', key, 'expires', text, 'worker', worker)
 end
-if job[4] then
+if job[5] then
   call('hdel', key, 'grace')
 end
 try('zadd', prefix .. 'workers', stamp, worker)

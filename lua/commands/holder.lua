@@ -1,7 +1,6 @@
 -- holder: the job that holds a unique key.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, key
+-- Args     key
 -- Returns  its jid, or nil
 -- Errors   Holder()
 -- Cost     2 commands

@@ -1,9 +1,8 @@
 -- jobs: the jids of the jobs in a state.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, 'complete' [, offset, count], or 'complete', queue [, offset, count], or
---          running, stalled, scheduled, depends, recurring or waiting, queue [, offset, count]
---          where a count of -1 means all running, stalled or recurring ones
+-- Args     'complete' [, offset, count], or 'complete', queue [, offset, count], or running,
+--          stalled, scheduled, depends, recurring or waiting, queue [, offset, count] where a count
+--          of -1 means all running, stalled or recurring ones
 --          complete, with three arguments or a first one that names a queue, is for clients in
 --          PHP: all that are complete when the queue is '', else those among the last 1000 that
 --          were completed in this queue
@@ -25,16 +24,14 @@ local function page(first)
     integer('Jobs', 'count', ARGV[first + 1] or 25)
 end
 
--- Whether such a queue exists or existed.
-local function is_queue(name)
-  return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
-end
-
--- The queue that the arguments of complete name, or nil.
+-- The queue that the arguments of complete name, or nil. A single one names a queue if it exists or
+-- existed.
 local function names_queue()
   local first = ARGV[4]
-  if #ARGV >= 6 or first == ''
-    or first and not finite(first) and is_queue(first) then
+  if #ARGV >= 6 or first == '' then
+    return first
+  elseif first and not finite(first) and (call('zscore', prefix .. 'queues', first)
+    or try('zscore', prefix .. 'x:queues', first)) then
     return first
   end
 end

@@ -1,8 +1,7 @@
 -- latency: the waiting times of the oldest jobs of queues that could be popped, by priority.
 -- Changes nothing: due jobs count where they are.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue...
+-- Args     queue...
 -- Returns  JSON, for each queue: {bands: [{priority, waited}, ...], next [, more]}, from the
 --          highest priority on, at most 16 of them, then with more; next is when the first
 --          scheduled or recurring job falls due, or fell due; it is missing if there is none
@@ -30,12 +29,12 @@ local function latency(queue)
     return a.priority > b.priority
   end)
   for i = 1, #bands do
-    bands[i] = '{"priority":' .. number_json(bands[i].priority) .. ',"waited":' ..
-      number_json(bands[i].waited) .. '}'
+    bands[i] = '{"priority":' .. exact(bands[i].priority) .. ',"waited":' ..
+      exact(bands[i].waited) .. '}'
   end
   local next_due = math.min(scheduled or math.huge, recur or math.huge)
   return '{"bands":' .. joined(bands) .. (next_due < math.huge and
-    ',"next":' .. number_json(next_due) or '') .. (more and ',"more":true' or '') .. '}'
+    ',"next":' .. exact(next_due) or '') .. (more and ',"more":true' or '') .. '}'
 end
 
 named('Latency', 'queue', ARGV[3])

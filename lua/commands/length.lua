@@ -1,7 +1,6 @@
 -- length: the number of locked, waiting and scheduled jobs of a queue, together.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue
+-- Args     queue
 -- Returns  that number
 -- Errors   Queue()
 -- Cost     3 commands

@@ -1,8 +1,7 @@
 -- limit.delete: removes the definition of a limit, and its hold. Parked jobs that then have room
 -- return to work.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, name
+-- Args     name
 -- Returns  nil
 -- Errors   Limit()
 -- Cost     2 commands, and 12 for each job that goes back, at most 100

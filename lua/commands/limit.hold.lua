@@ -1,7 +1,6 @@
 -- limit.hold: prevents jobs with a limit from starting for some time.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, name, seconds
+-- Args     name, seconds
 --          seconds  from now, in place of what was held before; 0 ends that
 -- Returns  nil
 -- Errors   Limit()

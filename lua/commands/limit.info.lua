@@ -1,7 +1,6 @@
 -- limit.info: the definition of a limit, and its use.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, name
+-- Args     name
 -- Returns  an array of texts: concurrency, rate and per, each 0 if there is none; 1 if the
 --          definition is the limit's own, else 0; until when it is held, or 0; when the next job
 --          may start, or 0 if that is now or when a slot is free; how many jobs are parked; an

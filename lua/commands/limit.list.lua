@@ -1,7 +1,6 @@
 -- limit.list: the limits that have a definition, in no order.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, the cursor of the last call or ''
+-- Args     the cursor of the last call or ''
 -- Returns  an array: a cursor, which is empty at the end, and for each of about 500 limits the
 --          name, the definition, which is concurrency, rate and per, separated by spaces, the
 --          number of slots that are taken and the number of jobs that are parked

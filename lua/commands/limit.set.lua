@@ -1,7 +1,6 @@
 -- limit.set: defines a limit, or changes it. Parked jobs that then have room return to work.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, name, concurrency, rate, per
+-- Args     name, concurrency, rate, per
 --          concurrency  how many jobs may run at a time; 0: any number
 --          rate, per    how many may be started in any time of so many seconds; both 0: any number
 -- Returns  nil

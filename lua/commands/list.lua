@@ -1,8 +1,7 @@
 -- list: a page of a list of jobs, with a summary of each. Changes nothing: due jobs are shown where
 -- they are.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, list, name, offset, count (at most 500), shown
+-- Args     list, name, offset, count (at most 500), shown
 --          list, name  waiting, running, stalled, scheduled, depends or recurring, a queue; failed,
 --                      a group; tagged, a tag; complete or tracked, nothing
 --          shown       how many bytes to show of the data of each; or 'jid', with a count of at

@@ -1,7 +1,6 @@
 -- log: adds an entry to a job's history.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, message [, json]
+-- Args     jid, message [, json]
 -- Returns  nil
 -- Errors   Log() when there is no such job
 -- Cost     2 commands

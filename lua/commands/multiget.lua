@@ -1,12 +1,10 @@
 -- multiget: several jobs.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, x:due if the JSON must have due times, jid...
+-- Args     x:due if the JSON must have due times, jid...
 -- Returns  a JSON array of the existing ones; with x:due and large data an array: that JSON, in
 --          which beside says which data a job has; a JSON array of the jids for which there was no
 --          room, or ''; and the data. With x:due, dependents and dependencies that are thousands in
 --          all are not shown, but named in left_out
--- Errors   none
 -- Cost     4 commands a job, and more of one as for get
 -- For      classic
 -- Repeat   safe

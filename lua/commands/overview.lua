@@ -1,21 +1,18 @@
 -- overview: the figures of queues, workers, failures and limits, for metrics. Changes nothing: due
 -- jobs count as waiting where they are.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, offset, count, more, queue...: which of the queues, in the order in which
---          they were first seen; 1 for all figures, or 0 for those of queues alone; and the queues
---          of which the statistics of today are wanted
+-- Args     offset, count, more, queue...: which of the queues, in the order in which they were
+--          first seen; 1 for all figures, or 0 for those of queues alone; and the queues of which
+--          the statistics of today are wanted
 -- Returns  an array: the time; how many queues there are; the names of those wanted, and the
 --          max-concurrency of each; the names of the paused ones; for each of those wanted that has
 --          jobs, on end, its place from 1, waiting, running, stalled, scheduled, depends,
 --          recurring, and oldest in milliseconds; for each with statistics {name, retries, failed,
 --          failures, expired, wait, run}, the last two as fields and values; the keys that are
 --          damaged, whose figures are nil, each with its kind; and with more how many workers were
---          seen lately, failure groups with their sizes, at most 1000, and limits, at most 100: the
---          name, the definition, how many slots are taken, how many jobs are parked; of more than
---          some 1000 limits, the first by name of some that are always the same unless limits come
---          or go; and the server's used_memory, maxmemory and maxmemory_policy, or none of them if
---          it refuses
+--          seen lately, failure groups with their sizes, at most 1000, and limits, at most 100,
+--          usually the same: the name, the definition, how many slots are taken, how many jobs are
+--          parked; and the server's used_memory, maxmemory and maxmemory_policy, unless it refuses
 -- Errors   Overview()
 -- Cost     7 commands; up to 8 a queue, 2 a priority of its jobs; with more 1 a group, 2 a limit
 -- For      Go
@@ -211,10 +208,10 @@ local function workers_seen()
 end
 
 -- The items of a scan, as many as wanted, or all; or false if the key is damaged.
-local function scanned(scan, key, wanted)
+local function scanned(operation, key, wanted)
   local found, cursor = {}, '0'
   repeat
-    local reply = sound(scan(key, cursor, wanted), key)
+    local reply = sound(try(operation, key, cursor, 'COUNT', wanted), key)
     if not reply then
       return false
     end
@@ -226,17 +223,9 @@ local function scanned(scan, key, wanted)
   return found
 end
 
-local function scan_set(key, cursor, count)
-  return try('sscan', key, cursor, 'COUNT', count)
-end
-
-local function scan_hash(key, cursor, count)
-  return try('hscan', key, cursor, 'COUNT', count)
-end
-
 local function group_sizes()
   local key = prefix .. 'failures'
-  local groups, found = scanned(scan_set, key, MAX_GROUPS), {}
+  local groups, found = scanned('sscan', key, MAX_GROUPS), {}
   for i = 1, math.min(#(groups or none), MAX_GROUPS) do
     local group = prefix .. 'f:' .. groups[i]
     found[2 * i - 1], found[2 * i] = groups[i], sound(try('llen', group), group)
@@ -246,7 +235,7 @@ end
 
 local function limit_figures()
   local key = prefix .. 'x:limits'
-  local stored, listed, defined = scanned(scan_hash, key, MAX_SHOWN_LIMITS), {}, {}
+  local stored, listed, defined = scanned('hscan', key, MAX_SHOWN_LIMITS), {}, {}
   for i = 1, #(stored or none), 2 do
     if not string.find(stored[i], ' ', 1, true) then
       listed[#listed + 1], defined[stored[i]] = stored[i], stored[i + 1]

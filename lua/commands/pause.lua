@@ -1,7 +1,6 @@
 -- pause: pauses queues, so that no jobs are taken from them until they are unpaused.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue...
+-- Args     queue...
 -- Returns  nil
 -- Errors   Pause() when none is named
 -- Cost     2 commands for each

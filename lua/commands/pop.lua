@@ -1,7 +1,6 @@
 -- pop: locks the next jobs of a queue for a worker: lost ones first, then by priority.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue, worker, count [, 'timed']
+-- Args     queue, worker, count [, 'timed']
 -- Returns  a JSON array of at most count jobs, fewer when the queue has fewer, none when it is
 --          paused or its running jobs have reached <queue>-max-concurrency. Jobs whose lives have
 --          ended are dropped, at most 1000 of them; then there may be more. timed: each also has

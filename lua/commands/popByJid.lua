@@ -1,8 +1,7 @@
 -- popByJid: locks one chosen job of a queue for a worker, if it is waiting there. For clients in
 -- PHP.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue, jid, worker
+-- Args     queue, jid, worker
 -- Returns  a JSON array of one element: the job, or an empty object when it does not wait in this
 --          queue, its life has ended, its limits have no room, or the queue is paused. Its running
 --          jobs may exceed <queue>-max-concurrency and <queue>-max-rate

@@ -1,7 +1,6 @@
 -- priority: changes a job's priority, and its place if it waits.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, n
+-- Args     jid, n
 -- Returns  n
 -- Errors   Priority() when there is no such job
 -- Cost     3 commands, 4 if the job is complete

@@ -1,7 +1,6 @@
 -- progress: records the progress of a worker's jobs, and publishes it to their waiters.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, worker, then for each job: jid, since, done, total, note
+-- Args     worker, then for each job: jid, since, done, total, note
 --          since  only a job that runs since this time, unless it is ''
 --          total  0 if it is not known
 -- Returns  an array with one text for each job: empty, or '!' and the problem, as
@@ -29,12 +28,13 @@ local function set(item)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
   local problem = job.err and job or
-    not_owned('Progress', item.jid, job[1], job[2], worker, job[3], item.since)
+    not_owned('Progress', item.jid, job, worker, item.since)
   if problem then
     return problem
   end
   local attempt = math.max(0, finite(job[4], 0) - math.max(0, finite(job[5], 0))) + 1
-  local text = progress_field(item.done, item.total, attempt, now, item.note)
+  local text = exact(item.done) .. '|' .. exact(item.total) .. '|' .. exact(attempt) .. '|' ..
+    exact(now) .. '|' .. item.note
   local stored = job[6] or ''
   if has_option(stored, HAS_PROGRESS) then
     call('hset', key, 'x:progress', text)

@@ -1,7 +1,6 @@
 -- put: creates a job in a queue, or moves an existing job with this jid there.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, worker, queue, jid, klass, data, delay, then pairs:
+-- Args     worker, queue, jid, klass, data, delay, then pairs:
 --          priority n, tags json, retries n, depends json
 --          checked   1 from a caller that has checked that all JSON is JSON, and for whom a delay
 --                    of 0 means none

@@ -1,9 +1,8 @@
 -- put.many: puts many jobs into queues.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, worker, checked ('1' from a caller that has checked that all JSON is JSON,
---          'new' if besides all jids are fresh random ones, 'once' if besides no job may be put
---          twice: see lib/receipts.lua; or ''),
+-- Args     worker, checked ('1' from a caller that has checked that all JSON is JSON, 'new' if
+--          besides all jids are fresh random ones, 'once' if besides no job may be put twice: see
+--          lib/receipts.lua; or ''),
 --          then for each job, at most 1000: queue, jid, klass, data, delay, n, and n arguments:
 --          the other pairs of put. The last jobs may say the rest once: '', queue, klass, delay,
 --          n, n arguments, then jid and data for each

@@ -1,7 +1,6 @@
 -- put.settled: lets the receipts of jobs end a minute from now, because nobody will put them again.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid...
+-- Args     jid...
 -- Returns  nil
 -- Errors   Put() when none is named
 -- Cost     1 command for 500 jobs

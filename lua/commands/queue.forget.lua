@@ -1,8 +1,7 @@
 -- queue.forget: removes queues from the list of known queues.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue...; '' before them: only queues without jobs, because workers of a
---          pattern would not find the jobs
+-- Args     queue...; '' before them: only queues without jobs, because workers of a pattern would
+--          not find the jobs
 -- Returns  nil
 -- Errors   Queue.forget() when none is named, or one has jobs after ''
 -- Cost     2 commands for each, 7 after ''

@@ -1,7 +1,6 @@
 -- queue.settings: the settings of a queue, as they apply to its jobs.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue
+-- Args     queue
 -- Returns  an array of texts: how long a lock lasts; how many jobs may run, 0 or less for any
 --          number; how many may be started in which time, each 0 if there is no max-rate; and when
 --          the next one may be started, or 0 if that is now

@@ -1,7 +1,6 @@
 -- queues: the number of jobs of a queue, by state. Moves due jobs into work.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, [queue], or '', 'from', the cursor of the last call or ''
+-- Args     [queue], or '', 'from', the cursor of the last call or ''
 -- Returns  JSON of one queue, or of all in the order in which they were first seen:
 --          {name, waiting, stalled, running, scheduled, depends, recurring, paused};
 --          from: JSON {cursor, queues} of at most 200 queues, also queues that got their jobs by

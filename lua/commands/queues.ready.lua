@@ -1,9 +1,7 @@
 -- queues.ready: the ones among some queues that have jobs for a worker, now or later.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue...
+-- Args     queue...
 -- Returns  an array of the queues with waiting, locked, scheduled or recurring jobs, in their order
--- Errors   none
 -- Cost     1 command for each
 -- For      Go
 -- Repeat   safe

@@ -1,12 +1,10 @@
--- rates.add: adds a worker's counts to the rates of a minute (lib/rates.lua), once.
+-- rates.add: adds a worker's counts to the rates of a minute, once.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, run, number, age, then for each queue and klass, at most 1000: queue,
---          klass, counts
+-- Args     run, number, age, then for each queue and klass, at most 1000: queue, klass, counts
 --          run     names the sender; x:rates:sent:<run> is the last number that it has sent
 --          number  greater than the one before, or the same if that may have been lost
 --          age     how many seconds ago it was counted: that is the minute
---          counts  a value, as lib/rates.lua has it
+--          counts  a value, in the format of lib/rates.lua
 -- Returns  1, or 0 if it was added before, or is too old
 -- Errors   Rates.add()
 -- Cost     6 commands, 7 for the first of a minute

@@ -1,7 +1,6 @@
 -- rates: the counts of workers in some minutes, in the format of lib/rates.lua.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, first, minutes [, queue [, klass]]
+-- Args     first, minutes [, queue [, klass]]
 --          first    a time in the first minute
 --          minutes  how many, at most 60
 --          queue    only that one, unless it is ''

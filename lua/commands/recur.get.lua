@@ -1,7 +1,6 @@
 -- recur.get: one recurring job.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid
+-- Args     jid
 -- Returns  its JSON, or nil
 -- Errors   Recurring()
 -- Cost     1 command
@@ -26,5 +25,5 @@ local text = cjson.encode({
   backlog = finite(job[11], 0),
 })
 return string.sub(text, 1, -2) ..
-  ',"priority":' .. number_json(finite(job[5], 0)) ..
+  ',"priority":' .. exact(finite(job[5], 0)) ..
   ',"tags":' .. array(names_of(job[10])) .. '}'

@@ -1,9 +1,8 @@
 -- recur: puts a job into a queue repeatedly, at an interval.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue, jid, klass, data, 'interval', seconds, offset, then pairs: priority
---          n, tags json, retries n, backlog n, keep 1 when one that exists keeps its time, if its
---          queue and interval do not change
+-- Args     queue, jid, klass, data, 'interval', seconds, offset, then pairs: priority n, tags json,
+--          retries n, backlog n, keep 1 when one that exists keeps its time, if its queue and
+--          interval do not change
 -- Returns  the jid
 -- Errors   Queue(), Recur()
 -- Cost     4 commands

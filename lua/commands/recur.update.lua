@@ -1,8 +1,6 @@
 -- recur.update: changes a recurring job; jobs that it has already put stay as they are.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, then pairs: priority, interval, retries, data, klass, queue, backlog,
---          tags json
+-- Args     jid, then pairs: priority, interval, retries, data, klass, queue, backlog, tags json
 -- Returns  1
 -- Errors   Recur() when there is no such job or an option is unknown; nothing is written then
 -- Cost     3 commands, and 1 for each further pair

@@ -1,8 +1,6 @@
 -- relations: some dependents or dependencies of a job, in no particular order.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, 'dependents' or 'dependencies', cursor: 0 at first, then that of the
---          last reply
+-- Args     jid, 'dependents' or 'dependencies', cursor: 0 at first, then that of the last reply
 -- Returns  an array: the cursor, which is 0 at the end, and an array of some thousand jids, perhaps
 --          of one that was there before. Jobs that come or go meanwhile may be missing
 -- Errors   Job(), Relations()

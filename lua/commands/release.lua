@@ -1,7 +1,6 @@
 -- release: requeues a worker's job without using up a retry.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, queue, worker, delay, data [, since]
+-- Args     jid, queue, worker, delay, data [, since]
 --          since: only a job that runs since this time, unless it is ''
 -- Returns  the jid
 -- Errors   Release() when the job is not this worker's, not running, or runs in another queue

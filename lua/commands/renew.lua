@@ -1,7 +1,6 @@
 -- renew: renews a worker's locks on many jobs.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, worker, jid...
+-- Args     worker, jid...
 -- Returns  an array with one text for each job: for how many seconds it is locked from now, or
 --          '!' and the problem, as text_of formats it
 -- Errors   Renew()
@@ -16,9 +15,9 @@ local outcomes, by_queue, all = {}, {}, {}
 
 -- Reads a job and records the new end of its lock. Returns the problem, or nil.
 local function read_lock(jid, i)
-  local job = try('hmget', job_key(jid), 'queue', 'state', 'worker', 'grace', 'x:o')
-  local queue = job[1]
-  local problem = job.err and job or not_owned('Renew', jid, job[3], job[2], worker)
+  local job = try('hmget', job_key(jid), 'worker', 'state', 'queue', 'grace', 'x:o')
+  local queue = job[3]
+  local problem = job.err and job or not_owned('Renew', jid, job, worker)
   if problem or not queue then
     return problem or no_queue(jid)
   end

@@ -2,9 +2,8 @@
 -- the order in which they are named. Jobs that do not allow the action are left as they are. So is,
 -- by cancel, a job with more than 1,000 dependencies, which Go cancels in steps.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, action, value, list, name, jids, limit, n, n arguments that are the
---          filters of find, pairs
+-- Args     action, value, list, name, jids, limit, n, n arguments that are the filters of find,
+--          pairs
 --          action, value  cancel, promote, timeout, track, untrack or unfail, ''; priority, a
 --                         number; tag or untag, a JSON array of tags; move, a queue
 --          list, name     as in find, but not recurring; jids, '' for any job
@@ -14,8 +13,7 @@
 --          pairs          of unfail: retries n, ttl seconds; of move: worker, delay, and those of
 --                         put
 -- Returns  JSON {count, left: [[jid, code, why], ...], looked}: how many were changed or needed no
---          change, which were found and left, and how many were looked at: fewer than named if they
---          have to be searched for in long failure groups
+--          change, which were left, and how many were looked at, of jids in long failure groups few
 -- Errors   Repair(), Queue(), Put()
 -- Cost     3 commands; 2 for each job of a failure group, and 2 to 17 for each change
 -- For      Go
@@ -54,7 +52,7 @@ local function without_strays(jids)
       failed[#failed + 1] = jids[i]
     elseif job.err then
       leave_out(jids[i], 'server', job.err)
-    elseif is_near_end(jids[i]) then
+    elseif near_end[jids[i]] then
       strays[#strays + 1] = jids[i]
       leave_out(jids[i], job[1] and 'not_failed' or 'not_found', 'it has not failed in ' .. ARGV[6])
     end
@@ -83,17 +81,9 @@ local function each_job(jids, fields, do_it)
   return done
 end
 
-local function reversed(jids)
-  local all = {}
-  for i = #jids, 1, -1 do
-    all[#all + 1] = jids[i]
-  end
-  return all
-end
-
 local function unfail_all(jids)
   local given = read_gift('Repair', last + 1, #ARGV)
-  local jobs, place = read_all_failed(reversed(jids)), {}
+  local jobs, place = read_all_failed(jids), {}
   for i = 1, #wanted do
     place[wanted[i]] = i - 1
   end
@@ -101,11 +91,7 @@ local function unfail_all(jids)
     jobs[i].after = place[jobs[i].jid]
   end
   unfail(jobs, given)
-  local all = {}
-  for i = 1, #jobs do
-    all[i] = jobs[i].jid
-  end
-  leave_together(all)
+  leave_together(jids_of(jobs))
   for i = 1, #jobs do
     leave_group(jobs[i].jid, list_of(jobs[i].failure))
   end
@@ -202,13 +188,8 @@ local function untrack_all(jids)
   return done
 end
 
-local function promote_all(jids)
-  must_publish()
-  return promote(jids)
-end
-
 local actions = {
-  cancel = cancel_each, move = move_all, priority = set_priorities, promote = promote_all,
+  cancel = cancel_each, move = move_all, priority = set_priorities, promote = promote,
   tag = tag_all, timeout = time_out_all, track = track_all, unfail = unfail_all, untag = tag_all,
   untrack = untrack_all,
 }

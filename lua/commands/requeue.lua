@@ -1,7 +1,6 @@
 -- requeue: like put, for a job that must exist.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, worker, queue, jid, klass, data, delay, then the pairs of put
+-- Args     worker, queue, jid, klass, data, delay, then the pairs of put
 -- Returns  what put returns
 -- Errors   Requeue() when there is no such job, else those of put
 -- Cost     put and one command

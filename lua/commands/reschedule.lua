@@ -1,7 +1,6 @@
 -- reschedule: changes the time at which a waiting or scheduled job can be popped, and nothing else.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, seconds
+-- Args     jid, seconds
 -- Returns  the state that the job was in: it was left as it is unless that is waiting or scheduled.
 --          Nil if there is no such job
 -- Errors   Job(), Reschedule(), also when the job's life would end before

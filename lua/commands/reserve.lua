@@ -1,9 +1,7 @@
 -- reserve: locks jobs of several queues for a worker. If there are fewer than requested, the worker
 -- becomes idle, and the next ready job wakes it.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, worker, count, poll, n, n arguments that are pairs, and at most 1000
---          queues:
+-- Args     worker, count, poll, n, n arguments that are pairs, and at most 1000 queues:
 --          count     how many jobs; may be 0: the worker has no room and is no longer idle
 --          poll      the longest time in seconds before the worker asks again
 --          order     ordered, if nothing is said: a queue is asked when those before it have no

@@ -1,7 +1,6 @@
 -- result: the end of a job, and its result.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid
+-- Args     jid
 -- Returns  JSON with the state; of a complete or failed job also the result, if it has one, and the
 --          failure, if it has failed, both as text. Nil if there is no such job
 -- Errors   Job()

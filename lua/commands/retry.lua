@@ -1,8 +1,6 @@
 -- retry: requeues a worker's job and uses up one of its retries.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid, queue, worker [, delay [, group, message [, 'here', since [, data [,
---          result]]]]]
+-- Args     jid, queue, worker [, delay [, group, message [, 'here', since [, data [, result]]]]]
 --          here: only a job that runs in this queue, and, unless it is '', since this time; group
 --          and message may be '' then. Else the job goes to the queue from wherever it runs
 --          result: that of a job that has failed because it had no retries left

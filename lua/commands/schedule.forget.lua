@@ -1,7 +1,6 @@
 -- schedule.forget: forgets a schedule, unless a worker follows it and would register it again.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, id
+-- Args     id
 -- Returns  'forgotten', 'followed' or 'unknown'
 -- Errors   Schedule.forget()
 -- Cost     4 commands

@@ -2,8 +2,7 @@
 -- counts as due now, so that its first job is the next one. Notes the worker that asks as a
 -- follower.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, id [, worker, digest]
+-- Args     id [, worker, digest]
 --          digest stands for what the worker puts, and when
 -- Returns  {last, now, what}, as text; last is not after now. The field what is empty, 'register'
 --          if the worker must register the schedule, or 'differs' if others follow another one

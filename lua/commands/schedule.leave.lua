@@ -1,7 +1,6 @@
 -- schedule.leave: notes that a worker that stops no longer follows its schedules.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, worker, id...
+-- Args     worker, id...
 -- Returns  nil
 -- Errors   Schedule.leave()
 -- Cost     1 command, and 1 for each

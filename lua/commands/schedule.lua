@@ -1,8 +1,7 @@
 -- schedule: puts the job of a schedule that was due at a time, unless another client has done so.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, id, due, missed, then the arguments of put: worker, queue, jid, klass,
---          data, delay, pairs
+-- Args     id, due, missed, then the arguments of put: worker, queue, jid, klass, data, delay,
+--          pairs
 --          missed is how many times there were since it was last due that get no job
 -- Returns  what put returns, nil when the schedule has already passed that time, or 0 when it is
 --          not due yet

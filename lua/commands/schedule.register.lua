@@ -1,7 +1,6 @@
 -- schedule.register: stores the definition of a schedule, in place of an earlier registration.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, id, digest, spec, on_missed, queue, klass, jid, data, pairs
+-- Args     id, digest, spec, on_missed, queue, klass, jid, data, pairs
 --          jid     that of every job, or ''
 --          data    that of the jobs; '' with pairs '' if the schedule is too large to be stored
 --          pairs   a JSON array: the options of the jobs, as put takes them

@@ -1,7 +1,6 @@
 -- schedules: the registered schedules, by id.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, then an id, or the offset and the limit of a list
+-- Args     an id, or the offset and the limit of a list
 -- Returns  JSON {now, total, items}, with fewer items than wanted if they have many followers, but
 --          one if there is any, where an item is {id, due, followers, fields}: when it was last
 --          due, the hash of its followers as a list, and its spec, on_missed, queue, klass, digest,

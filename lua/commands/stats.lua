@@ -1,7 +1,6 @@
 -- stats: a queue's statistics of one day.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue, date (any time of that day)
+-- Args     queue, date (any time of that day)
 -- Returns  JSON {retries, failed, failures, wait, run}, and expired, if any jobs have; wait and run
 --          are {count, mean, std, histogram}; the histogram has 60 seconds, 59 minutes, 23 hours
 --          and 6 days

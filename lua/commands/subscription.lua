@@ -1,7 +1,6 @@
 -- subscription: the patterns of topics that queues subscribe to, which clients in PHP match.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue, 'add', 'remove' or 'exists', topic / queue, 'get' / queue, 'all'
+-- Args     queue, 'add', 'remove' or 'exists', topic / queue, 'get' / queue, 'all'
 -- Returns  JSON. add: the queue's name, once for each of its patterns; remove, exists: whether the
 --          queue had this pattern; get: the key of the queue's patterns, in an array, which is
 --          empty when there are none; all: the queues of each pattern. That finds the queues that

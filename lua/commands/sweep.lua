@@ -3,13 +3,11 @@
 -- did not, and releases the dependents of complete jobs that had too many for one call. In the
 -- named queues, moves due jobs, and jobs whose locks have expired, to where a pop would find them.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue...; '*' alone: 100 of the known queues, and the next call looks at
---          others; '' alone: only the work on failed jobs, which workers ask for from time to time
+-- Args     queue...; '*' alone: 100 of the known queues, and the next call looks at others; ''
+--          alone: only the work on failed jobs, which workers ask for from time to time
 -- Returns  how many jobs it has deleted, failed, notified or moved, or warned that their locks have
 --          ended; '' alone: 1 if the next call continues among the failed jobs, 0 if it begins
 --          again
--- Errors   none
 -- Cost     3 commands if there is nothing to do, and those of at most 100 ends of lives
 -- For      Go
 -- Repeat   safe
@@ -102,8 +100,14 @@ local function hand_back_lost(queue, jids)
   end
 end
 
--- Moves the due jobs of a queue. Returns their number.
-local function move_due(queue, lost, recur, scheduled)
+-- Moves the due jobs of a queue, if there is room for more. Returns their number, or raises an
+-- error.
+local function sweep_queue(queue)
+  local lost, recur = count_due(queue, 'locks'), count_due(queue, 'recur')
+  local scheduled = count_due(queue, 'scheduled')
+  if room <= 0 or lost + recur + scheduled == 0 then
+    return 0
+  end
   call('zrem', queue_key(queue, 'work'), '') -- fails if jobs could not be added later
   if lost > 0 then
     local cap = read_failing()
@@ -113,17 +117,6 @@ local function move_due(queue, lost, recur, scheduled)
   bring_due(queue, recur > 0, scheduled > 0, room - locks)
   wake(queue)
   return locks + recur - count_due(queue, 'recur') + scheduled - count_due(queue, 'scheduled')
-end
-
--- Moves the due jobs of a queue, if there is room for more. Returns their number, or raises an
--- error.
-local function sweep_queue(queue)
-  local lost, recur = count_due(queue, 'locks'), count_due(queue, 'recur')
-  local scheduled = count_due(queue, 'scheduled')
-  if room <= 0 or lost + recur + scheduled == 0 then
-    return 0
-  end
-  return move_due(queue, lost, recur, scheduled)
 end
 
 -- The known queues whose turn it is.

@@ -1,7 +1,6 @@
 -- tag: adds or removes tags of a job, lists the jobs of a tag, or the most used tags.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, 'add' or 'remove', jid, tag... / 'get', tag, offset, count /
+-- Args     'add' or 'remove', jid, tag... / 'get', tag, offset, count /
 --          'top', offset, count [, 'total']
 -- Returns  add, remove: JSON of the job's tags; get: JSON {total, jobs};
 --          top: JSON of the tags that two or more jobs have, most first; with 'total',

@@ -1,7 +1,6 @@
 -- tags: the tags that at least one job has. For clients in PHP.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, offset, count
+-- Args     offset, count
 -- Returns  a JSON array
 -- Errors   Tags()
 -- Cost     1 command

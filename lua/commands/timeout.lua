@@ -1,7 +1,6 @@
 -- timeout: expires the locks of running jobs at once. The jobs are popped before all others.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid...
+-- Args     jid...
 -- Returns  nil
 -- Errors   Timeout() when one of them does not run; none is touched then
 -- Cost     7 commands a job

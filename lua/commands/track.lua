@@ -1,7 +1,6 @@
 -- track: starts or stops tracking a job, or lists the tracked jobs.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, none, or: 'track' or 'untrack', jid [, 'tidy']
+-- Args     none, or: 'track' or 'untrack', jid [, 'tidy']
 --          tidy: some tracked jobs that are gone leave the list; the one to untrack may be gone
 -- Returns  none: JSON {jobs, expired}, expired being the jids of jobs that are gone;
 --          else 1 when that changed something, 0 when not

@@ -1,9 +1,7 @@
 -- tracked: the jids of the tracked jobs, including jobs that are gone. For clients in PHP.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW
+-- Args     none
 -- Returns  a JSON array, oldest first, of the jobs that were tracked less than jobs-history ago
--- Errors   none
 -- Cost     2 commands
 -- For      PHP
 -- Repeat   safe

@@ -1,7 +1,6 @@
 -- unfail.job: moves one failed job into its own queue.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid [, pairs: retries, n; ttl, seconds]
+-- Args     jid [, pairs: retries, n; ttl, seconds]
 -- Returns  the jid
 -- Errors   Unfail.job() when there is no such job, or it has not failed
 -- Cost     14 commands

@@ -1,7 +1,6 @@
 -- unfail: moves jobs of a failure group, the oldest failures first, into a queue.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue, group [, count (25) [, pairs: retries, n; ttl, seconds]]
+-- Args     queue, group [, count (25) [, pairs: retries, n; ttl, seconds]]
 -- Returns  how many were moved
 -- Errors   Unfail()
 -- Cost     8 commands, 6 a job: whoever calls bounds the count, of which 1000 take about 10 ms

@@ -1,7 +1,6 @@
 -- unpause: unpauses queues, so that jobs are taken from them again.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue...
+-- Args     queue...
 -- Returns  nil
 -- Errors   Unpause() when none is named
 -- Cost     2 commands for each, and the commands that wake a worker

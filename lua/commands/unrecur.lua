@@ -1,7 +1,6 @@
 -- unrecur: deletes a recurring job; jobs that it has put are kept.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid
+-- Args     jid
 -- Returns  1, existing or not
 -- Errors   Recurring()
 -- Cost     3 commands

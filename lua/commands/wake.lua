@@ -1,9 +1,8 @@
 -- wake: wakes an idle worker of each given queue, or of every known queue that has jobs for one.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, queue...; or '' and the cursor of the last call, or '': at most 500 of all
---          queues, fewer if many workers do not listen. Woken are those of queues with jobs that
---          are ready, or due within an hour, if no worker waits for them
+-- Args     queue...; or '' and the cursor of the last call, or '': at most 500 of all queues, fewer
+--          if many workers do not listen. Woken are those of queues with jobs that are ready, or
+--          due within an hour, if no worker waits for them
 -- Returns  nil; of all queues a cursor, which is empty at the end
 -- Errors   Wake()
 -- Cost     2 commands, 1 more a queue, 2 for a worker that is woken; of all queues up to 6 each

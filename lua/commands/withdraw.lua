@@ -1,7 +1,6 @@
 -- withdraw: deletes a job that is not running and has not ended.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, jid
+-- Args     jid
 -- Returns  the state that the job was in: it was left as it is if that is running, complete or
 --          failed. "unlinked" if it waited for more than 1,000 others: now it waits for fewer, and
 --          for ever, and the caller asks again. Nil if there is no such job

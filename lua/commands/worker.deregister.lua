@@ -1,7 +1,6 @@
 -- worker.deregister: removes workers from the list of known workers; they keep their locks.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, worker...
+-- Args     worker...
 -- Returns  nil
 -- Errors   Worker.deregister() when none is named
 -- Cost     2 commands for each

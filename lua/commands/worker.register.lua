@@ -2,8 +2,7 @@
 -- seconds. Releases some dependents of complete jobs that had too many for one call. Makes one
 -- worker examine the failed jobs every 5 minutes.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, worker, age, json
+-- Args     worker, age, json
 --          age   how many seconds ago the worker was started
 --          json  an object that describes it, for workers with 'registered'
 -- Returns  1 if sweep must still release such jobs; 2 if this worker should call sweep for failed

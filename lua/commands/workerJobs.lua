@@ -1,7 +1,6 @@
 -- workerJobs: the jids of a worker's jobs. For clients in PHP.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, [worker [, from]]
+-- Args     [worker [, from]]
 --          from: only jobs whose locks end at that time or later; a score, such as (5 or -inf
 -- Returns  a JSON array, the lock that ends first first; null when no worker is named
 -- Errors   the server's when from is no score

@@ -1,9 +1,7 @@
--- workers: the workers seen recently, with the number of jobs of each, or the jobs of one worker.
+-- workers: the workers seen recently, with the number of jobs of each, or the jobs of one.
 --
--- KEYS[1]  the namespace prefix
--- ARGV     COMMAND, NOW, [worker], or '', first, last [, 'registered', cursor]: the range of the
---          list that is wanted, negative ones counted from its end, '' for all; the cursor of the
---          last call, or ''
+-- Args     [worker], or '', first, last [, 'registered', the cursor of the last call or '']: the
+--          range of the list, negative ones counted from its end, '' for all
 -- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts;
 --          registered: JSON {cursor, workers} of at most 500, last seen last, with the text of
 --          each that has registered, SEEN|STARTED|JSON, as registered or as gone, and a cursor,
@@ -25,20 +23,15 @@ local REGISTERS = 70
 -- Later than any lock ends: 100 days from now.
 local far = exact(now + 8640000)
 
-local function forget(old)
-  if may_write(prefix .. 'workers') then
+local function forget_old()
+  local key = prefix .. 'workers'
+  local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), DEFAULT_MAX_WORKER_AGE)
+  local old = call('zrangebyscore', key, 0, exact(now - age), 'LIMIT', 0, 1000)
+  if old[1] and may_write(key) then
     for _, worker in ipairs(old) do
       call('del', worker_key(worker))
     end
-    each_slice(call, 'zrem', prefix .. 'workers', old)
-  end
-end
-
-local function forget_old()
-  local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), DEFAULT_MAX_WORKER_AGE)
-  local old = call('zrangebyscore', prefix .. 'workers', 0, exact(now - age), 'LIMIT', 0, 1000)
-  if #old > 0 then
-    forget(old)
+    each_slice(call, 'zrem', key, old)
   end
 end
 

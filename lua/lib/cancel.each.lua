@@ -37,12 +37,9 @@ local function spare_dependencies(jids, jobs)
 end
 
 -- Cancels jobs, and leaves out the ones that can't be canceled. Returns the number of canceled
--- ones. count is as in leave_group.
-local function cancel_each(jids, count)
-  local among, jobs, canceled = {}, {}, 0
-  for i = 1, #jids do
-    among[jids[i]] = true
-  end
+-- ones.
+local function cancel_each(jids)
+  local among, jobs, canceled = set_of(jids, 1), {}, 0
   for i = 1, #jids do
     if jobs[jids[i]] == nil then
       jobs[jids[i]] = read_cancelable(jids[i], among, #jids) or false
@@ -58,7 +55,7 @@ local function cancel_each(jids, count)
   for i = 1, #jids do
     local job = jobs[jids[i]]
     if job then
-      cancel_job(jids[i], job, nil, count)
+      cancel_job(jids[i], job)
       canceled, jobs[jids[i]] = canceled + 1, false
     end
   end

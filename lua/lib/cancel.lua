@@ -44,10 +44,8 @@ local function read_job_to_cancel(jid, most)
   return job
 end
 
--- Deletes a job, unless it is complete. how is "expired" if it has expired. count is as in
--- leave_group, for a failed job.
-local function cancel_job(jid, job, how, count)
-  local key = job_key(jid)
+-- Deletes a job, unless it is complete. how is "expired" if it has expired.
+local function cancel_job(jid, job, how)
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
   if state == 'complete' then
     return
@@ -68,10 +66,9 @@ local function cancel_job(jid, job, how, count)
     try('srem', job_key(other) .. '-dependents', jid)
   end
   if state == 'failed' then
-    forget_failure(jid, queue, failure, count)
+    forget_failure(jid, queue, failure)
   end
-  remove_tags(jid, names_of(job[5]), 1)
-  call('del', key, key .. '-history', key .. '-dependencies')
+  delete_record(jid, job[5])
   publish_tracked('canceled', jid)
   if job[6] then
     job_ended(jid, job[6], how or 'canceled')

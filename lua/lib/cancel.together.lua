@@ -10,10 +10,7 @@ local MAX_DEPENDENTS = 20000
 
 -- The dependents of each of these jobs among them. Fails if another job depends on any.
 local function dependents_of_all(jids) -- cold
-  local among, dependents, count = {}, {}, 0
-  for i = 1, #jids do
-    among[jids[i]] = true
-  end
+  local among, dependents, count = set_of(jids, 1), {}, 0
   for i = 1, #jids do
     dependents[jids[i]] = check_dependents(jids[i], among, #jids)
     count = count + #dependents[jids[i]]

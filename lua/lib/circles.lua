@@ -30,10 +30,7 @@ local function waiting_for(jid, changes) -- cold
   local list, seen, at = {jid}, {[jid] = true}, 1
   while list[at] and followable > 0 do
     local stored = try('srandmember', job_key(list[at]) .. '-dependents', followable)
-    local waiting = {}
-    for i = 1, #stored do
-      waiting[stored[i]] = true
-    end
+    local waiting = set_of(stored, 1)
     for other, waits in pairs(changes[list[at]] or none) do
       waiting[other] = waits
     end

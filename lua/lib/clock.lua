@@ -1,6 +1,7 @@
 -- The time of the call as text. See prologue.lua.
 
--- A number as text without loss of precision, to format once and use often.
+-- A number as text without loss of precision, to format once and use often. cjson would write only
+-- 14 digits.
 local function exact(n)
   return string.format('%.17g', n)
 end

@@ -48,8 +48,7 @@ end
 
 -- Claims the next due job of a queue, unless another worker has claimed it.
 local function claim_due(queue, due, worker)
-  local claimed = is_claimed(queue, due, worker)
-  if claimed then
+  if is_claimed(queue, due, worker) then
     return false
   end
   local ttl = math.ceil((due - now) * 1000) + 1000
@@ -63,8 +62,7 @@ local function claim_soonest(ask)
   local coming = ask.quiet and none or coming_due(ask)
   local wait, queue = ask.poll, ''
   for i = 1, #coming do
-    local claimed = claim_due(coming[i].queue, coming[i].due, ask.worker)
-    if claimed then
+    if claim_due(coming[i].queue, coming[i].due, ask.worker) then
       wait, queue = math.max(coming[i].due - now, 0.001), coming[i].queue
       break
     end

@@ -4,29 +4,14 @@
 -- Whether a job of this call has limits, or an option that takes effect now.
 local frees_limits, has_ending
 
--- Writes the fields that every outcome changes, the result, and the data if there is any.
-local function settle_result(item, state, queue) -- cold
-  local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
-    'expires', '0', 'remaining', item.retries, 'x:result', result_field(state, stamp, item.result)}
-  if item.data ~= '' then
-    fields[#fields + 1] = 'data'
-    fields[#fields + 1] = item.data
-  end
-  call('hset', item.key, unpack(fields))
-end
-
--- Writes the fields that every outcome changes, and the data if there is any.
+-- Writes the fields that every outcome changes, and the result and the data if there are any.
 local function settle(item, state, queue)
-  local key = item.key
+  local more = item.data ~= '' and {'data', item.data} or none
   if item.result then
-    settle_result(item, state, queue)
-  elseif item.data ~= '' then
-    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
-      'expires', '0', 'remaining', item.retries, 'data', item.data)
-  else
-    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
-      'expires', '0', 'remaining', item.retries)
+    more = {'x:result', result_field(state, stamp, item.result), unpack(more)}
   end
+  call('hset', item.key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '',
+    'failure', '{}', 'expires', '0', 'remaining', item.retries, unpack(more))
 end
 
 -- Reads a job and checks that this worker may complete it, or that item.anybody is set. Returns the
@@ -34,17 +19,17 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+  local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
   local refusal = job.err and job
   if not refusal and not item.anybody then
-    refusal = not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
+    refusal = not_owned('Complete', jid, job, worker, item.since)
   end
   if refusal then
     return refusal
-  elseif item.queue ~= job[4] then
-    return new_problem('wrong_queue', jid, is('running in another queue: ' .. tostring(job[4])))
+  elseif item.queue ~= job[5] then
+    return new_problem('wrong_queue', jid, is('running in another queue: ' .. tostring(job[5])))
   end
-  item.key, item.retries, item.began = key, job[3] or DEFAULT_RETRIES, job[5]
+  item.key, item.retries, item.began = key, job[4] or DEFAULT_RETRIES, job[3]
   if item.anybody and job[2] ~= 'running' then
     item.began = stamp -- it did not run
   end
@@ -102,28 +87,16 @@ local function columns(items)
   return ids, ran
 end
 
--- Groups items by queue: {queue, items} for each.
-local function items_by_queue(items)
-  local groups, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
+-- The queues of items: {queue, jids, ran} for each, with the columns of its items.
+local function columns_by_queue(items)
+  local queue, several = items[1].queue, false
   for i = 2, #items do
-    local queue = items[i].queue
-    if not found and queue ~= groups[1].queue then
-      groups[1].items = {unpack(items, 1, i - 1)}
-      found = {[groups[1].queue] = groups[1]}
-    end
-    if found then
-      local its = found[queue]
-      if not its then
-        its = {queue = queue, items = {}}
-        found[queue] = its
-        groups[#groups + 1] = its
-      end
-      its.items[#its.items + 1] = items[i]
-    end
+    several = several or items[i].queue ~= queue
   end
+  local groups = several and group_by_queue(items) or {items}
   for i = 1, #groups do
-    local jids, durations = columns(groups[i].items)
-    groups[i].jids, groups[i].ran = jids, durations
+    local ids, times = columns(groups[i])
+    groups[i] = {queue = groups[i][1].queue, jids = ids, ran = times}
   end
   return groups
 end
@@ -151,17 +124,6 @@ local function read_config(queues)
     fields[3 + i] = queues[i].queue .. '-max-concurrency'
   end
   return try('hmget', prefix .. 'config', unpack(fields))
-end
-
--- The items whose jobs were not deleted.
-local function remembered(items) -- cold
-  local kept = {}
-  for i = 1, #items do
-    if not items[i].forgotten then
-      kept[#kept + 1] = items[i]
-    end
-  end
-  return kept
 end
 
 -- Whether any of the jobs has dependents, dependents of other jobs remain, or the key more exists.
@@ -207,7 +169,7 @@ local function complete(worker, items)
   if #owned == 0 then
     return
   end
-  local queues = items_by_queue(owned)
+  local queues = columns_by_queue(owned)
   local config = read_config(queues)
   local cap = history_cap(config[3])
   -- Usually no job has dependents, is tracked, or waits to be released: one command checks all of
@@ -247,7 +209,7 @@ local function complete(worker, items)
     end
   end
   if #finished > 0 then
-    local kept = ending[1] and all_completed(ending) and remembered(finished) or finished
+    local kept = ending[1] and all_completed(ending) and without(finished, 'forgotten') or finished
     if #kept > 0 then
       keep_completed(kept, config[1], config[2])
     end

@@ -6,13 +6,10 @@ local PRUNED = 100
 
 -- Deletes a job if it is complete.
 local function delete_job(jid)
-  local key = job_key(jid)
-  local job = try('hmget', key, 'state', 'tags')
-  if job[1] ~= 'complete' then
-    return
+  local job = try('hmget', job_key(jid), 'state', 'tags')
+  if job[1] == 'complete' then
+    delete_record(jid, job[2])
   end
-  remove_tags(jid, names_of(job[2]), 1)
-  call('del', key, key .. '-history', key .. '-dependencies')
 end
 
 -- Deletes at most limit completed jobs: the ones from before a time, or the excess.

@@ -52,6 +52,17 @@ local function job_ended(jid, stored, state) -- cold
   end
 end
 
+-- Does the rest after the failure of a job with these options, or false, was written. keep has the
+-- settings for failed jobs, if there are any.
+local function settle_failure(jid, group, stored, keep)
+  if stored then
+    job_ended(jid, stored, 'failed')
+  end
+  if keep then
+    file_failure(jid, group, keep, stored)
+  end
+end
+
 -- Deletes complete jobs whose records are not kept.
 local function forget_completed(items) -- cold
   local keys, jids = {}, {}

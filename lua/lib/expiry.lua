@@ -26,13 +26,13 @@ local function fail_expired(jid, job) -- cold
   return true
 end
 
--- Deletes a complete job with these tags.
-local function delete_expired(jid, tags) -- cold
-  local key = job_key(jid)
+-- Deletes a complete job with these tags and options.
+local function delete_complete(jid, tags, stored) -- cold
   try('zrem', prefix .. 'completed', jid)
-  remove_tags(jid, names_of(tags), 1)
-  call('del', key, key .. '-history', key .. '-dependencies')
-  note_life(jid)
+  delete_record(jid, tags)
+  if stored and has_lifetime(stored) then
+    note_life(jid)
+  end
 end
 
 -- Expires a job with these fields that has not ended yet.
@@ -61,7 +61,7 @@ local function end_life(jid, as) -- cold
   local ends = state and end_of_life(jid, stored, as or state, since)
   if ends and ends <= now then
     if state == 'complete' then
-      delete_expired(jid, job[5])
+      delete_complete(jid, job[5], stored)
       return true
     elseif expire_job(jid, job) then
       if state ~= 'failed' then

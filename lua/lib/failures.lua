@@ -40,13 +40,6 @@ local function failed_at(key, place) -- cold
   return finite(list_of(failure).when, 0)
 end
 
--- The count of an LREM that removes a failure from a group of this length. In a long group, LREM
--- searches from the nearer end: the newest failure comes first.
-local function count_from(group, failure, length) -- cold
-  local middle = failed_at(prefix .. 'f:' .. group, math.floor(length / 2))
-  return finite(failure.when, 0) < middle and -1 or 1
-end
-
 -- The number of jobs from which on a group is long.
 local LONG_GROUP = 10000
 
@@ -56,10 +49,10 @@ local function unfile_failures(jids)
 end
 
 -- Removes a failed job that is moved or canceled from its failure group and the statistics. queue
--- and failure are the job's fields, and count is as above.
-local function forget_failure(jid, queue, failure, count)
+-- and failure are the job's fields.
+local function forget_failure(jid, queue, failure)
   local details = list_of(failure)
-  leave_group(jid, details, count)
+  leave_group(jid, details)
   uncount_failure(queue, details)
   unfile_failures({jid})
 end

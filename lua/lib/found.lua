@@ -2,14 +2,8 @@
 
 -- The member of the JSON of a job with its due time, or ''.
 local function due_member(jid, queue, state) -- cold
-  local due
-  if state == 'depends' then
-    local job = try('hmget', job_key(jid), 'scheduled', 'x:undelayed')
-    due = not job[2] and job[1]
-  else
-    due = queue and try('zscore', queue_key(queue, 'scheduled'), jid)
-  end
-  due = finite(type(due) == 'string' and due, 0)
+  local job = state == 'depends' and try('hmget', job_key(jid), 'scheduled', 'x:undelayed') or none
+  local due = finite(due_elsewhere(jid, queue, state, job[1], job[2]), 0)
   return due > 0 and ',"due":' .. exact(due) or ''
 end
 

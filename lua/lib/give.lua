@@ -4,33 +4,28 @@
 -- may end, if item.anybody is set. Returns the problem, or nil.
 local function read_owned(area, item, worker)
   local key = job_key(item.jid)
-  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time', 'x:o', 'x:attempts')
+  local job = try('hmget', key, 'worker', 'state', 'time', 'queue', 'priority', 'remaining',
+    'history', 'grace', 'x:o', 'x:attempts')
   local problem = job.err and job or not item.anybody and
-    not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+    not_owned(area, item.jid, job, worker, item.since)
   if problem then
     return problem
-  elseif not job[1] then
+  elseif not job[4] then
     return no_queue(item.jid)
-  elseif item.here and item.queue ~= job[1] then
-    return new_problem('wrong_queue', item.jid, is('running in another queue: ' .. job[1]))
+  elseif item.here and item.queue ~= job[4] then
+    return new_problem('wrong_queue', item.jid, is('running in another queue: ' .. job[4]))
   end
-  item.key, item.current, item.priority = key, job[1], job[4]
-  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-  item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[8], job[10]
+  item.key, item.current, item.priority = key, job[4], job[5]
+  item.remaining, item.history, item.grace = math.floor(finite(job[6], 0)), job[7], job[8]
+  item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[3], job[10]
   if item.result then
-    item.ended = result_field('failed', job[8], item.result)
+    item.ended = result_field('failed', job[3], item.result)
   end
-end
-
--- Adds the result of a job that has failed to fields to be written.
-local function add_result(item, fields) -- cold
-  fields[#fields + 1] = 'x:result'
-  fields[#fields + 1] = item.ended
 end
 
 -- Takes a job from its worker and changes some of its fields. The caller has already written its
--- new place, as that may fail. what is the end of its run, if it ran.
+-- new place, as that may fail. what is the end of its run, if it ran; with "failed", the job has
+-- its result.
 local function give_up(item, worker, fields, what)
   try('zrem', queue_key(item.current, 'locks'), item.jid)
   try('zrem', worker_key(worker), item.jid)
@@ -41,6 +36,10 @@ local function give_up(item, worker, fields, what)
   if item.data ~= '' then
     fields[#fields + 1] = 'data'
     fields[#fields + 1] = item.data
+  end
+  if item.ended and what == 'failed' then
+    fields[#fields + 1] = 'x:result'
+    fields[#fields + 1] = item.ended
   end
   if item.began then
     fields[#fields + 1] = 'x:attempts'
@@ -80,20 +79,12 @@ local function fail(worker, item)
   publish_tracked('failed', jid)
   local fields = {'state', 'failed', 'worker', '', 'expires', '',
     'failure', failure_json(group, message, math.floor(now), worker)}
-  if item.ended then
-    add_result(item, fields)
-  end
   give_up(item, worker, fields, 'failed')
   leave_queue(item.current, jid)
   local cap, keep = read_failing()
   record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
   tally_failure(item.current)
-  if item.stored then
-    job_ended(jid, item.stored, 'failed')
-  end
-  if keep then
-    file_failure(jid, group, keep, item.stored)
-  end
+  settle_failure(jid, group, item.stored, keep)
 end
 
 -- Fails a job that has no retries left. Returns the problem, or nil.
@@ -106,24 +97,15 @@ local function exhaust(worker, item, queue, group, failure) -- cold
   if problem then
     return problem
   end
-  local fields = {'remaining', item.remaining}
-  if item.ended then
-    add_result(item, fields)
-  end
   item.group, item.message = group, message
-  give_up(item, worker, fields, 'failed')
+  give_up(item, worker, {'remaining', item.remaining}, 'failed')
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
   publish_more({
     event = 'failed', jid = item.jid, queue = item.current, worker = worker, group = group,
     message = message,
   })
-  if item.stored then
-    job_ended(item.jid, item.stored, 'failed')
-  end
-  if keep then
-    file_failure(item.jid, group, keep, item.stored)
-  end
+  settle_failure(item.jid, group, item.stored, keep)
 end
 
 -- Requeues a job and uses up a retry: {jid, queue, data, delay [, group, message] [, result]}. The

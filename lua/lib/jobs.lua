@@ -26,6 +26,13 @@ local function read_job(run, jid)
     'expires', 'x:attempts')
 end
 
+-- Deletes all that belongs to a job with these tags.
+local function delete_record(jid, tags)
+  local key = job_key(jid)
+  remove_tags(jid, names_of(tags), 1)
+  call('del', key, key .. '-history', key .. '-dependencies')
+end
+
 -- The number of jids of other jobs that this call may still return. Without it, as for clients in
 -- other languages, it returns all.
 local related_left
@@ -86,7 +93,7 @@ local function job_json(job, tracked, more, newest)
     remaining = math.floor(finite(remaining, 0))
   end
   if priority ~= '0' then
-    priority = number_json(finite(priority, 0))
+    priority = exact(finite(priority, 0))
   end
   local encode = cjson.encode
   local history = history_json(jid, newest)

@@ -20,11 +20,6 @@ local function joined(texts)
   return '[' .. table.concat(texts, ',') .. ']'
 end
 
--- A number with all its digits: cjson would write 14.
-local function number_json(n)
-  return string.format('%.17g', n)
-end
-
 -- The elements of a stored list; none if it is missing or damaged.
 local function list_of(text)
   if not text then

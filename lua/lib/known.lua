@@ -35,10 +35,8 @@ local function read_marks(ask, known)
     end
   end
   if #known.filled > 0 then
-    local is_filled, bytes = {}, {string.byte(known.marks, 1, #known.marks)}
-    for i = 1, #known.filled do
-      is_filled[known.filled[i]] = true
-    end
+    local is_filled = set_of(known.filled, 1)
+    local bytes = {string.byte(known.marks, 1, #known.marks)}
     for i = 1, #ask.queues do
       if is_filled[ask.queues[i]] then
         bytes[i] = ZERO

@@ -30,10 +30,6 @@ local function find_near_end(key, jids) -- cold
   end
 end
 
-local function is_near_end(jid) -- cold
-  return near_end[jid]
-end
-
 -- The place of a job in a long group, or nil. The newest failures come first.
 local function find_place(group, jid, failure, length) -- cold
   local key, low, high = prefix .. 'f:' .. group, 0, length
@@ -96,8 +92,9 @@ local function leave_group(jid, failure, count)
     local key = prefix .. 'f:' .. group
     count = count or near_end[jid] and -1
     local length = count and 0 or finite(try('llen', key), 0)
-    if length >= LONG_GROUP then
-      count = count_from(group, failure, length)
+    if length >= LONG_GROUP then -- from the nearer end: the newest failure comes first
+      local middle = failed_at(key, math.floor(length / 2))
+      count = finite(failure.when, 0) < middle and -1 or 1
     end
     try('lrem', key, count or 0, jid)
     drop_empty_group(group)

@@ -99,8 +99,8 @@ local function these_of(area, kind, name, jids) -- cold
 end
 
 -- At most count jids of a list, without their scores: writing a score as text costs more than
--- reading a jid.
-local function bare_list(list, offset, count)
+-- reading a jid. With 'WITHSCORES', each is followed by its score.
+local function bare_list(list, offset, count, ...)
   local last = math.min(offset + count, list.total) - 1
   if last < offset then
     return {}
@@ -109,24 +109,17 @@ local function bare_list(list, offset, count)
   elseif list.kind == 'failed' then
     return call('lrange', list.key, offset, last)
   elseif list.falls then
-    return call('zrevrange', list.key, offset, last)
+    return call('zrevrange', list.key, offset, last, ...)
   end
-  return call('zrange', list.key, list.from + offset, list.from + last)
+  return call('zrange', list.key, list.from + offset, list.from + last, ...)
 end
 
 -- The same with their scores, which some lists do not have.
 local function read_list(list, offset, count)
-  local last = math.min(offset + count, list.total) - 1
-  if last < offset or is_plain(list) then
+  if is_plain(list) then
     return bare_list(list, offset, count), {}
   end
-  local found
-  if list.falls then
-    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
-  else
-    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
-  end
-  local jids, scores = {}, {}
+  local found, jids, scores = bare_list(list, offset, count, 'WITHSCORES'), {}, {}
   for i = 1, #found, 2 do
     jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
   end

@@ -54,12 +54,7 @@ local function fail_lost(queue, jid, worker, own_queue, stored, settings) -- col
   publish('log', cjson.encode({
     jid = jid, event = 'failed', group = group, worker = worker, message = message,
   }))
-  if stored then
-    job_ended(jid, stored, 'failed')
-  end
-  if settings.keep_failed then
-    file_failure(jid, group, settings.keep_failed, stored)
-  end
+  settle_failure(jid, group, stored, settings.keep_failed)
 end
 
 -- The time that a lost job waits before it can be taken again: initial delay * factor ^ losses, by

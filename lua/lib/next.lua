@@ -51,8 +51,8 @@ local function advance(item, cap) -- cold
   if item.change then
     write_change(item, item.change)
   end
-  if item.result then
-    mark_result(item.key)
+  if item.result then -- that of the job's end, unless it gets another by then
+    call('hset', item.key, 'x:o', with_letter(call('hget', item.key, 'x:o'), HAS_RESULT))
   end
   if item.stored and has_lifetime(item.stored) then
     renew_life(jid)

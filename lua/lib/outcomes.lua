@@ -42,14 +42,3 @@ local function give_each(worker, items) -- cold
     end
   end
 end
-
--- The items to complete, when there are others.
-local function to_complete(items) -- cold
-  local found = {}
-  for i = 1, #items do
-    if not items[i].action then
-      found[#found + 1] = items[i]
-    end
-  end
-  return found
-end

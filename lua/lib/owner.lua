@@ -19,22 +19,15 @@ local function lost_lock(area, jid, owner, again) -- cold
     (again and ', at ' .. tostring(again) or ''))
 end
 
--- The problem that this worker does not hold a job, or nil. since is the time at which the worker
--- took the job, if it is known: it may have lost the job and taken it again.
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if state ~= 'running' then
-    return not_running(area, jid, state)
-  elseif owner ~= worker or since and since ~= time then
-    return lost_lock(area, jid, owner, owner == worker and time)
-  end
-end
-
-local function must_own(area, jid, queue, owner, state, worker, time, since)
-  local problem = not_owned(area, jid, owner, state, worker, time, since)
-  if problem then
-    raise(area, problem)
-  elseif not queue then
-    raise(area, no_queue(jid))
+-- The problem that this worker does not hold a job, or nil. The first fields of job are worker,
+-- state and, if since is given, time. since is the time at which the worker took the job, if it is
+-- known: it may have lost the job and taken it again.
+local function not_owned(area, jid, job, worker, since)
+  local owner = job[1]
+  if job[2] ~= 'running' then
+    return not_running(area, jid, job[2])
+  elseif owner ~= worker or since and since ~= job[3] then
+    return lost_lock(area, jid, owner, owner == worker and job[3])
   end
 end
 
@@ -42,16 +35,4 @@ end
 local function heartbeat_of(queue)
   local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
   return lock_time(config[1], config[2])
-end
-
--- The lock time of a queue for a job with the options stored, or false.
-local function lock_time_of(queue, stored)
-  local seconds
-  if stored then
-    seconds = own_lock_time(stored)
-  end
-  if not seconds then
-    seconds = heartbeat_of(queue)
-  end
-  return seconds
 end

@@ -91,17 +91,12 @@ local function tell(jid, other, group, ended) -- cold
   return true, job[3]
 end
 
-local function group_of(jid) -- cold
-  local failure = try('hget', job_key(jid), 'failure')
-  local group = type(failure) == 'string' and list_of(failure).group
-  return type(group) == 'string' and group or ''
-end
-
 -- Notifies jobs that their dependency other has failed. Adds jobs that fail too, and that others
 -- with a policy wait for, to failed. Calls ended for each that fails, like job_ended. Returns the
 -- number of affected jobs.
 local function tell_each(jids, other, failed, ended) -- cold
-  local group, minded = group_of(other), 0
+  local group, minded = list_of(try('hget', job_key(other), 'failure')).group, 0
+  group = type(group) == 'string' and group or ''
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)

@@ -2,12 +2,6 @@
 -- DONE|TOTAL|ATTEMPT|TIME|NOTE. The letter p of the job's options, which has no value, means that
 -- there is any.
 
--- The field for the progress of a job in this attempt to run it, at this time.
-local function progress_field(done, total, attempt, time, note) -- cold
-  return number_json(done) .. '|' .. number_json(total) .. '|' .. number_json(attempt) .. '|' ..
-    number_json(time) .. '|' .. note
-end
-
 -- The field as JSON; nil if there is none, or it is damaged.
 local function progress_json(text) -- cold
   local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
@@ -16,7 +10,7 @@ local function progress_json(text) -- cold
     if not n then
       return
     end
-    values[i] = number_json(n)
+    values[i] = exact(n)
   end
   return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
     ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'

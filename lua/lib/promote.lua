@@ -1,33 +1,33 @@
 -- Promotion of scheduled jobs, which need not wait any longer. A parked job only becomes due: the
 -- next pop tries it, and parks it again if necessary.
 
--- Reads jobs to promote. Leaves out jobs that are not scheduled. Returns the scheduled ones by
--- queue, and the number of jobs that may already be popped.
+-- Reads jobs to promote. Leaves out jobs that are not scheduled. Returns the scheduled ones, and
+-- the number of jobs that may already be popped.
 local function read_scheduled(jids) -- cold
-  local queues, jobs, ready = {}, {}, 0
+  local jobs, ready = {}, 0
   for i = 1, #jids do
     local jid = jids[i]
     local job = try('hmget', job_key(jid), 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
-    local state, its = job[1], job[2]
-    if not state or not its then
+    local state, queue = job[1], job[2]
+    if not state or not queue then
       leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
     elseif state == 'waiting' then
       ready = ready + 1
     elseif state ~= 'scheduled' then
       leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
     else
-      if not jobs[its] then
-        jobs[its], queues[#queues + 1] = {}, its
-      end
-      local parked = parked_by(state, job[6], job[5])
-      jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
+      jobs[#jobs + 1] = {
+        jid = jid, queue = queue, priority = job[3], stored = job[4],
+        parked = parked_by(state, job[6], job[5]),
+      }
     end
   end
-  return queues, jobs, ready
+  return jobs, ready
 end
 
 -- Allows jobs of a queue to be popped now.
-local function release_scheduled(queue, jobs) -- cold
+local function release_scheduled(jobs) -- cold
+  local queue = jobs[1].queue
   local work, moved, due, turns = {}, {}, {}, {}
   for i = 1, #jobs do
     local job = jobs[i]
@@ -51,14 +51,15 @@ end
 
 -- Promotes jobs. Returns the number of jobs that may be popped now.
 local function promote(jids) -- cold
-  local queues, jobs, ready = read_scheduled(jids)
-  for i = 1, #queues do
-    call('zcard', queue_key(queues[i], 'work')) -- fails before anything is written
-    call('zcard', queue_key(queues[i], 'scheduled'))
+  must_publish()
+  local jobs, ready = read_scheduled(jids)
+  local groups = group_by_queue(jobs)
+  for g = 1, #groups do
+    call('zcard', queue_key(groups[g][1].queue, 'work')) -- fails before anything is written
+    call('zcard', queue_key(groups[g][1].queue, 'scheduled'))
   end
-  for i = 1, #queues do
-    release_scheduled(queues[i], jobs[queues[i]])
-    ready = ready + #jobs[queues[i]]
+  for g = 1, #groups do
+    release_scheduled(groups[g])
   end
-  return ready
+  return ready + #jobs
 end

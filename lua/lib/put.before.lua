@@ -85,11 +85,6 @@ local function is_left_alone(condition, state)
   return true
 end
 
--- Whether an existing job, with the found state and options, has expired without being deleted yet.
-local function is_gone(jid, found) -- cold
-  return found[2] and is_over(jid, found[2], found[1])
-end
-
 -- Checks whether another job holds the unique key that an item claims, and if so, whether the item
 -- replaces it. before, claims and unheld are as in read_before.
 local function read_holder(item, before, claims, unheld) -- cold
@@ -127,16 +122,6 @@ local function read_holder(item, before, claims, unheld) -- cold
   end
 end
 
--- Leaves a key that a job would hold again to a job that is put before it.
-local function keep_claim(item, claims) -- cold
-  local key = item.claim.k
-  if claims[key] then
-    item.claim = nil
-  else
-    claims[key] = item
-  end
-end
-
 -- Reads the job's old state and its dependencies. before holds the jobs that are put before it, and
 -- claims the items that claim unique keys, or did so when the same call was sent before. A put that
 -- leaves the job as it is, or is refused because of its unique key, only gets left, the state of
@@ -150,8 +135,8 @@ local function read_before(puts, item, before, claims, fresh, unheld)
       raise('Put', named_twice(item.jid))
     end
     local found = condition and call('hmget', item.key, 'state', 'x:o') or none
-    if condition and is_left_alone(condition, found[1]) and
-      (new or not is_gone(item.jid, found)) then
+    local gone = not new and found[2] and is_over(item.jid, found[2], found[1]) -- not deleted yet
+    if condition and is_left_alone(condition, found[1]) and not gone then
       item.left = found[1] or ''
       if new and item.given.claim then
         claims[item.given.claim.k] = item
@@ -165,8 +150,10 @@ local function read_before(puts, item, before, claims, fresh, unheld)
     if item.left then
       return
     end
+  elseif item.claim and claims[item.claim.k] then
+    item.claim = nil -- the job would hold it again, but one that is put before it claims it
   elseif item.claim then
-    keep_claim(item, claims)
+    claims[item.claim.k] = item
   end
   if #item.depends == 0 then
     item.others = item.others or none

@@ -54,14 +54,6 @@ local function drop_left(items)
   end
 end
 
--- Releases the key that the job of an item held before it claimed another one.
-local function change_claim(item) -- cold
-  local before = item.claimed and claim_of(item.claimed)
-  if before and before.k ~= item.claim.k then
-    release_claim(item.jid, item.claimed, 'canceled')
-  end
-end
-
 -- Makes a job wait for others, or fails before anything is written.
 local function must_link(jid, others, added) -- cold
   local failed = link(jid, others, added)
@@ -126,8 +118,9 @@ local function prepare(puts, fresh) -- cold
     note_refused(refused[i])
   end
   for _, item in ipairs(puts.items) do
-    if item.claim then
-      change_claim(item)
+    local before_it = item.claim and item.claimed and claim_of(item.claimed)
+    if before_it and before_it.k ~= item.claim.k then
+      release_claim(item.jid, item.claimed, 'canceled') -- the key that the job held before
     end
     if item.old then
       leave(item, puts.worker)

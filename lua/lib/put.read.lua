@@ -151,19 +151,3 @@ local function read_put(puts, queue, jid, klass, data, delay, first, last, check
   end
   return job
 end
-
--- Groups jobs by queue.
-local function group_by_queue(items) -- cold
-  local groups, found = {}, {}
-  for i = 1, #items do
-    local item = items[i]
-    local group = found[item.queue]
-    if not group then
-      group = {}
-      found[item.queue] = group
-      groups[#groups + 1] = group
-    end
-    group[#group + 1] = item
-  end
-  return groups
-end

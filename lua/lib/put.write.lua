@@ -10,16 +10,6 @@ local function part_of(item)
   return item.delay > 0 and 'scheduled' or 'work'
 end
 
--- The difference in time between the scores of one call's jobs, so that they are popped in order: a
--- microsecond, or the smallest difference that a score of their size can express.
-local function apart(priority) -- cold
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-
 -- The score of a job that is put now without a priority, digit by digit, because formatting a
 -- fraction is expensive; nil unless stamp has ten digits and six decimals.
 local function score_text()
@@ -28,12 +18,16 @@ local function score_text()
   end
 end
 
--- The score of the nth job that a call puts into work, from 0, as a fraction.
+-- The score of the nth job that a call puts into work, from 0, as a fraction. The times of the
+-- call's jobs differ by a microsecond, or as much as a score of their size can express, so that
+-- they are popped in order.
 local function fractional_score(n, priority) -- cold
-  if n == 0 then
-    return work_score(now, priority)
+  local size, apart = finite(priority, 0), 0.000001
+  if size ~= 0 then
+    local _, exponent = math.frexp(size)
+    apart = math.max(apart, 2 ^ (exponent - 52) * 10000000000)
   end
-  return work_score(now + n * apart(finite(priority, 0)), priority)
+  return work_score(now + n * apart, priority)
 end
 
 -- The score of an item whose time is over, if it has its own place; otherwise nil.
@@ -112,14 +106,6 @@ local function write_job(queue, item, text)
   if item.waits then
     keep_delay(key, item.delay, item.checked)
   end
-end
-
-local function jids_of(group) -- cold
-  local jids = {}
-  for i = 1, #group do
-    jids[i] = group[i].jid
-  end
-  return jids
 end
 
 -- The shortest delay of a queue's jobs.

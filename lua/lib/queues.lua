@@ -3,19 +3,14 @@
 -- A cursor is a letter, k for the queues that are known to all clients and x for the others,
 -- followed by a cursor of that list.
 
-local function queues_of(key) -- cold
-  return {
-    kind = 'queues', key = prefix .. key, from = 0, total = finite(try('zcard', prefix .. key), 0),
-  }
-end
-
 -- Calls visit with at most count queues after a cursor, until it returns true. Returns the cursor
 -- of the last one, or '' if there are no more.
 local function each_queue(area, cursor, count, visit) -- cold
   local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
   for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
     if letter == '' or letter == part[1] then
-      local list = queues_of(part[2])
+      local key = prefix .. part[2]
+      local list = {kind = 'queues', key = key, from = 0, total = finite(try('zcard', key), 0)}
       local offset = after_cursor(area, list, place)
       local some, scores = read_list(list, offset, count)
       for i = 1, #some do

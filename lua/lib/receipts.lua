@@ -10,10 +10,7 @@ local RECEIPT, SETTLED = 604800, 60
 -- of the jobs that have them.
 local function put_once(puts) -- cold
   local key, items, positions, left = prefix .. 'x:outbox:put', puts.items, {}, {}
-  local jids = {}
-  for i = 1, #items do
-    jids[i] = items[i].jid
-  end
+  local jids = jids_of(items)
   local ends = call('zmscore', key, unpack(jids))
   for i = 1, #items do
     if ends[i] then

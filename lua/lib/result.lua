@@ -26,12 +26,6 @@ local function read_end(run, jid) -- cold
   return cjson.encode(found), ended
 end
 
--- Marks a job that moves to another queue with a result, which becomes that of the job's end unless
--- it gets another by then.
-local function mark_result(key) -- cold
-  call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), HAS_RESULT))
-end
-
 -- Makes the result of an earlier queue the result of the job's end, unless it has another.
 local function keep_result(key, state) -- cold
   local job = call('hmget', key, 'time', 'x:result', 'x:o')

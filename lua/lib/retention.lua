@@ -41,8 +41,7 @@ local function delete_failed(jid, forced) -- cold
   local details = list_of(job[3])
   leave_group(jid, details, -1)
   uncount_failure(job[2], details)
-  remove_tags(jid, names_of(job[4]), 1)
-  call('del', key, key .. '-history')
+  delete_record(jid, job[4])
   if has_lifetime(stored) then
     note_life(jid)
   end

@@ -46,15 +46,6 @@ local function data_of(key) -- cold
   return try('hget', key, 'data')
 end
 
-local function has_name(list, name) -- cold
-  for i = 1, #list do
-    if list[i] == name then
-      return true
-    end
-  end
-  return false
-end
-
 -- Whether data has the text of a filter, as it is or as Go writes it.
 local function has_text(data, filter)
   return type(data) == 'string' and (string.find(data, filter.data, 1, true)
@@ -69,7 +60,7 @@ local function matches(filter, key, jid)
   if filter.klass or filter.tag then
     local job = try('hmget', key, 'klass', 'tags')
     if filter.klass and job[1] ~= filter.klass
-      or filter.tag and not has_name(names_of(job[2]), filter.tag) then
+      or filter.tag and not set_of(names_of(job[2]), 1)[filter.tag] then
       return false
     end
   end

@@ -1,11 +1,17 @@
 -- Lists without duplicates, as sets that keep their order.
 
+-- The members of list, from first on, as the keys of a table.
+local function set_of(list, first)
+  local set = {}
+  for i = first, #list do
+    set[list[i]] = true
+  end
+  return set
+end
+
 -- Appends to list the members of more, from first on, that it lacks.
 local function union(list, more, first)
-  local has = {}
-  for i = 1, #list do
-    has[list[i]] = true
-  end
+  local has = set_of(list, 1)
   for i = first, #more do
     if not has[more[i]] then
       has[more[i]] = true
@@ -17,10 +23,7 @@ end
 
 -- The members of list that are not in other from first on.
 local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
-  end
+  local gone, kept = set_of(other, first), {}
   for i = 1, #list do
     if not gone[list[i]] then
       kept[#kept + 1] = list[i]

@@ -73,34 +73,34 @@ local function bucket_of(seconds)
 end
 
 -- Counts the durations in each bucket: returns the fields of a summary followed by the buckets'
--- names, and the counts by name. Most jobs take less than a second.
+-- names, with the counts by name. Most jobs take less than a second.
 local function count_buckets(durations)
-  local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+  local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
   for i = 1, #durations do
     local seconds = durations[i]
     if seconds >= 0 and seconds < 1 then
       short = short + 1
     else
       local name = bucket_of(seconds)
-      if not seen[name] then
+      if not fields[name] then
         fields[#fields + 1] = name
       end
-      seen[name] = (seen[name] or 0) + 1
+      fields[name] = (fields[name] or 0) + 1
     end
   end
   if short == 0 then
     table.remove(fields, 4)
   end
-  seen.s0 = short
-  return fields, seen
+  fields.s0 = short
+  return fields
 end
 
 -- Writes a summary, and the requested buckets.
-local function write_summary(key, total, mean, vk, asked, counts, values)
+local function write_summary(key, total, mean, vk, asked, values)
   local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
   for i = 4, #asked do
     update[2 * i - 1] = asked[i]
-    update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
+    update[2 * i] = string.format('%d', finite(values[i], 0) + asked[asked[i]])
   end
   try('hset', key, unpack(update))
 end
@@ -120,11 +120,11 @@ end
 local function observe(kind, queue, durations)
   local day = day_of(now)
   local key, short = stats_key(kind, day, queue), are_short(durations)
-  local values, asked, counts
+  local values, asked
   if short then
     values = try('hmget', key, 'total', 'mean', 'vk', 's0')
   else
-    asked, counts = count_buckets(durations)
+    asked = count_buckets(durations)
     values = try('hmget', key, unpack(asked))
   end
   local total = finite(values[1], 0)
@@ -144,7 +144,7 @@ local function observe(kind, queue, durations)
     try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk,
       's0', string.format('%d', finite(values[4], 0) + #durations))
   else
-    write_summary(key, total, mean, vk, asked, counts, values)
+    write_summary(key, total, mean, vk, asked, values)
   end
   if fresh then
     begin_day(kind, day, queue)

@@ -18,11 +18,6 @@ local function publish_ours(channel, message)
   publish(channel, message)
 end
 
--- Publishes the name of a new queue.
-local function publish_queue(queue)
-  publish_ours('x:queues', queue)
-end
-
 -- Publishes an event.
 local function publish_more(event)
   publish_ours('x:log', cjson.encode(event))

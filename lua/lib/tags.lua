@@ -26,6 +26,19 @@ local function remove_tags(jid, tags, first)
   end
 end
 
+-- Changes the tags of the recurring job ARGV[3] by those from ARGV[4] on, with union or difference.
+-- Returns them as JSON.
+local function change_recurring_tags(area, change) -- cold
+  local key = recur_key(required('Recurring', 'jid', ARGV[3]))
+  local tags = call('hget', key, 'tags')
+  if not tags then
+    raise(area, no_job(ARGV[3]))
+  end
+  local text = array(change(names_of(tags), ARGV, 4))
+  call('hset', key, 'tags', text)
+  return text
+end
+
 -- Adds names from list[first] on to the stored tags of a job, or removes them. Returns its tags as
 -- JSON, which the caller stores.
 local function change_tags(jid, stored, adds, list, first) -- cold

@@ -6,7 +6,7 @@ local function read_failed(jid, queue)
     'x:o', 'state')
   if job[1] then
     return {
-      jid = jid, from = job[1], to = queue or job[1], state = job[7],
+      jid = jid, from = job[1], queue = queue or job[1], state = job[7],
       priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6],
     }
   end
@@ -26,24 +26,18 @@ local function scores_of(queue, jobs) -- cold
   return work
 end
 
--- Puts the jobs into the work of their queues, all or none. Returns the queues.
+-- Puts the jobs into the work of their queues, all or none. Returns them by queue.
 local function add_work(jobs)
-  local queues, its = {}, {}
-  for i = 1, #jobs do
-    local to = jobs[i].to
-    if not its[to] then
-      queues[#queues + 1], its[to] = to, {}
-    end
-    table.insert(its[to], jobs[i])
-  end
-  for i = 2, #queues do
-    call('zcard', queue_key(queues[i], 'work')) -- fails unless jobs can be added there
+  local groups = group_by_queue(jobs)
+  for g = 2, #groups do
+    call('zcard', queue_key(groups[g][1].queue, 'work')) -- fails unless jobs can be added there
   end
   -- The first write is the one that may fail.
-  for i = 1, #queues do
-    each_slice(call, 'zadd', queue_key(queues[i], 'work'), scores_of(queues[i], its[queues[i]]))
+  for g = 1, #groups do
+    local queue = groups[g][1].queue
+    each_slice(call, 'zadd', queue_key(queue, 'work'), scores_of(queue, groups[g]))
   end
-  return queues
+  return groups
 end
 
 -- The values that the pairs of arguments from ARGV[first] to ARGV[last] set: retries, and a new ttl
@@ -75,42 +69,20 @@ local function restore(job, given) -- cold
   end
 end
 
--- Publishes the number of jobs returned to each queue, and the jid if there is only one. The group
--- is that of its first job.
-local function publish_unfailed(jobs)
-  local queues, events = {}, {}
-  for i = 1, #jobs do
-    local job = jobs[i]
-    local event = events[job.to]
-    if event then
-      event.count, event.jid = event.count + 1, nil
-    else
-      queues[#queues + 1] = job.to
-      events[job.to] = {
-        event = 'unfailed', queue = job.to, jid = job.jid, count = 1,
-        group = list_of(job.failure).group,
-      }
-    end
-  end
-  for i = 1, #queues do
-    publish_more(events[queues[i]])
-  end
-end
-
 -- Puts failed jobs into queues, with the given values (read_gift). Of the jobs that claim one key,
 -- the oldest failure holds it again, which is the last job. The caller removes them from their
--- groups.
+-- groups. For each queue, publishes the number of jobs, the jid if there is only one, and the group
+-- of the first.
 local function unfail(jobs, given)
-  local queues, jids = add_work(jobs), {}
+  local groups = add_work(jobs)
   for i = #jobs, 1, -1 do
     local job = jobs[i]
     local key = job_key(job.jid)
-    jids[#jids + 1] = job.jid
     adopt_history(job.jid, job.history)
-    record(key, entry(now, '"put"', cjson.encode({q = job.to})))
+    record(key, entry(now, '"put"', cjson.encode({q = job.queue})))
     uncount_failure(job.from, list_of(job.failure))
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
-      'queue', job.to, 'remaining', given.retries or job.retries or DEFAULT_RETRIES)
+      'queue', job.queue, 'remaining', given.retries or job.retries or DEFAULT_RETRIES)
     if given.retries then
       call('hset', key, 'retries', given.retries)
     end
@@ -118,20 +90,24 @@ local function unfail(jobs, given)
       restore(job, given)
     end
   end
-  unfile_failures(jids)
-  for i = 1, #queues do
-    know_unlisted(queues[i])
-    note_filled(queues[i])
-    wake(queues[i])
+  unfile_failures(jids_of(jobs))
+  for _, group in ipairs(groups) do
+    local job = group[1]
+    know_unlisted(job.queue)
+    note_filled(job.queue)
+    wake(job.queue)
+    publish_more({
+      event = 'unfailed', queue = job.queue, count = #group, jid = not group[2] and job.jid or nil,
+      group = list_of(job.failure).group,
+    })
   end
-  publish_unfailed(jobs)
 end
 
--- Reads jobs of a group, the oldest failure last, or others, which return to their own queues in
--- that order. Leaves out jobs that have not failed.
+-- Reads jobs, which return to their own queues in this order: the last one comes first, as unfail
+-- wants them. Leaves out jobs that have not failed.
 local function read_all_failed(jids) -- cold
   local jobs = {}
-  for i = 1, #jids do
+  for i = #jids, 1, -1 do
     local job = read_failed(jids[i])
     if not job then
       leave_out(jids[i], 'not_found', 'no such job')

@@ -64,24 +64,17 @@ local function stored_claim(name) -- cold
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
 
--- The claim of a job in a state in which it holds a key, or nil.
-local function claim_on(name, state, stored) -- cold
-  local claim = claim_of(stored)
-  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
-    or claim.m == 'start' and state == 'running' then
-    return
-  end
-  return claim
-end
-
 -- A job, its state and its claim, if it holds the key; otherwise nil, its state and its options.
 local function kept_by(name, jid) -- cold
   local job = try('hmget', job_key(jid), 'state', 'x:o')
-  local claim = claim_on(name, job[1], job[2])
-  if claim and not is_over(jid, job[2], job[1]) then
-    return jid, job[1], claim
+  local state, stored = job[1], job[2]
+  local claim = claim_of(stored)
+  local holds = claim and claim.k == name and state and state ~= 'complete' and state ~= 'failed'
+    and not (claim.m == 'start' and state == 'running')
+  if holds and not is_over(jid, stored, state) then
+    return jid, state, claim
   end
-  return nil, job[1], job[2]
+  return nil, state, stored
 end
 
 -- Like kept_by, for the job that a job with these options, which no longer holds the key, was put

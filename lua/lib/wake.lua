@@ -44,14 +44,6 @@ local function listed_key(name)
   return prefix .. 'x:listed:' .. name
 end
 
--- Notes that the entry of a list is missing in a queue: none of its workers is idle.
-local function note_missing(name, queue)
-  local key = listed_key(name)
-  if try('exists', key) == 1 then
-    try('hset', key, queue, '1')
-  end
-end
-
 -- Returns whether a worker was woken.
 local function wake(queue) -- cold
   local waiting, list, lapses = waiting_key(queue), nil, nil
@@ -70,7 +62,9 @@ local function wake(queue) -- cold
       end
       unheard = unheard + 1
     elseif list then
-      note_missing(list, queue)
+      if try('exists', listed_key(list)) == 1 then
+        try('hset', listed_key(list), queue, '1') -- none of its workers is idle
+      end
       list = nil
     else
       break

@@ -4,6 +4,40 @@ local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
 
+-- Groups jobs by queue, in the order in which the queues first occur.
+local function group_by_queue(items) -- cold
+  local groups, found = {}, {}
+  for i = 1, #items do
+    local item = items[i]
+    local group = found[item.queue]
+    if not group then
+      group = {}
+      found[item.queue], groups[#groups + 1] = group, group
+    end
+    group[#group + 1] = item
+  end
+  return groups
+end
+
+-- The items that lack a field.
+local function without(items, field) -- cold
+  local found = {}
+  for i = 1, #items do
+    if not items[i][field] then
+      found[#found + 1] = items[i]
+    end
+  end
+  return found
+end
+
+local function jids_of(items) -- cold
+  local jids = {}
+  for i = 1, #items do
+    jids[i] = items[i].jid
+  end
+  return jids
+end
+
 -- Removes a job from all parts of its queue.
 local function leave_queue(queue, jid)
   try('zrem', queue_key(queue, 'work'), jid)
@@ -36,7 +70,7 @@ local function know_queue(queue)
   -- Checking first is cheaper: ZADD would parse the time.
   if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    publish_queue(queue)
+    publish_ours('x:queues', queue)
   end
 end
 
@@ -44,6 +78,6 @@ end
 local function know_unlisted(queue) -- cold
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish_queue(queue)
+    publish_ours('x:queues', queue)
   end
 end

@@ -23,7 +23,7 @@ func TestACommandWithoutFactsFailsTheBundle(t *testing.T) {
 	require.ErrorContains(t, run(src, out), `commands/a.lua:1: the header lacks "Repeat`)
 	require.NoFileExists(t, filepath.Join(out, "lua/qless.lua"))
 
-	command("-- a: gets.\n--\n-- KEYS[1]  the namespace prefix\n-- ARGV     NOW\n-- For      Go\n-- Repeat   safe")
+	command("-- a: gets.\n--\n-- Args     none\n-- For      Go\n-- Repeat   safe")
 	require.NoError(t, run(src, out))
 	for _, file := range []string{"lua/qless.lua", "lua/classic.lua", "doctor/doctor.lua"} {
 		require.FileExists(t, filepath.Join(out, file))
