@@ -45,7 +45,7 @@ cmd/qless/internal/text                         150     1   115    15     1     
 cmd/qless/internal/top                         1350     6   382    37     5       23
 compat/gearmonkey                              1950    13   327    36     8       72
 compat/workqueue                               1550    11   275    40     2       53
-doctor                                         4600    27   515    34    19      152
+doctor                                         4500    26   508    33    18      151
 events                                          200     1   186    33     1       21
 examples/gearmonkey                             200     1   156    41     1        0
 examples/internal/connect                       150     1   101    28     1        2

@@ -3,8 +3,6 @@ package doctor
 import (
 	"slices"
 	"time"
-
-	"github.com/qless/qless-go/inspect"
 )
 
 // causes returns the causes that keep jobs waiting, the likeliest first.
@@ -24,7 +22,8 @@ func (l *look) found() []Reason {
 		if !l.known {
 			code = ReasonUnknown
 		}
-		return append([]Reason{{Code: code, Certain: true, details: l.meant}}, l.unhandled()...)
+		about := []Reason{{Code: code, Certain: true, details: l.meant}}
+		return slices.Concat(about, l.problems, l.unhandled())
 	}
 	futile, untried := l.noCompletions()
 	outside := [][]Reason{
@@ -33,7 +32,7 @@ func (l *look) found() []Reason {
 	workers := [][]Reason{l.noTakers(), l.workersBusy()}
 	own := [][]Reason{
 		l.notNotified(), l.expiredUnswept(), l.failedDependencies(), l.circle(), l.openBatches(),
-		l.dependencies(), l.scheduledOnly(), l.backlog, l.recurring(),
+		l.dependencies(), l.scheduledOnly(), l.problems, l.recurring(),
 	}
 	locks := [][]Reason{l.grace(), l.stalledLocks()}
 	other := [][]Reason{l.unhandled(), untried}
@@ -83,35 +82,17 @@ func (l *look) concurrency() []Reason {
 func (l *look) fullLimits() []Reason {
 	var found []Reason
 	for i := range l.limits {
-		found = append(found, l.fullLimit(&l.limits[i]))
+		r := fullLimit(&l.limits[i])
+		r.Jobs, r.Sampled = 0, l.counts.Scheduled > len(l.scheduled)
+		for j := range l.scheduled {
+			if l.scheduled[j].Parked == r.Limit {
+				r.Jobs++
+			}
+		}
+		found = append(found, r)
 	}
 	slices.SortStableFunc(found, func(a, b Reason) int { return b.Jobs - a.Jobs })
 	return found
-}
-
-func (l *look) fullLimit(limit *inspect.LimitInfo) Reason {
-	r := Reason{
-		Code: ReasonLimitFull, Certain: true, Limit: limit.Name,
-		Sampled: l.counts.Scheduled > len(l.scheduled), Until: limit.Next,
-	}
-	for i := range l.scheduled {
-		if l.scheduled[i].Parked == limit.Name {
-			r.Jobs++
-		}
-	}
-	config := limit.Config
-	isFull := config.Concurrency > 0 && len(limit.Running) >= config.Concurrency
-	switch {
-	case !limit.HeldUntil.IsZero():
-		r.Until, r.JIDs = limit.HeldUntil, first(limit.Running)
-	case !limit.Next.IsZero():
-		r.Max, r.details, r.JIDs = config.Rate, config.Per.String(), first(limit.Running)
-	case isFull:
-		r.Max, r.JIDs = config.Concurrency, first(limit.Running)
-	default:
-		r.Certain = false
-	}
-	return r
 }
 
 // noTakers reports that no known worker takes jobs from the queue, and which ones did or would.

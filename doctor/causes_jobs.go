@@ -8,6 +8,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/units"
 )
 
 // dependents returns the jobs, among those read, that wait for a job that matches.
@@ -68,6 +69,18 @@ func (l *look) failedDependencies() []Reason {
 		JIDs: first(waiting), Blockers: first(failed), Groups: first(slices.Compact(groups)),
 		details: ofThem(len(failed), "has", "have") + " failed",
 	}}
+}
+
+// failedDependency is the problem of a status for them.
+func (l *look) failedDependency() []Reason {
+	found := l.failedDependencies()
+	for i, r := range found {
+		found[i] = Reason{
+			Code: r.Code, Gravity: Attention, Jobs: r.Jobs, JID: r.Blockers[0].JID,
+			Group: r.Blockers[0].Group,
+		}
+	}
+	return found
 }
 
 // notNotifiedJobs returns the jobs that would act on the failure of a dependency, but were not
@@ -166,15 +179,25 @@ func (l *look) openBatches() []Reason {
 	}}
 }
 
-// oldestOpenBatch returns the callback, among those read, of the batch that has been open longest.
-func (l *look) oldestOpenBatch() (oldest *qless.Job) {
+// openLong is the age from which an open batch needs attention.
+const openLong = 24 * time.Hour
+
+// longOpenBatch reports the batch that has been open for longest, if it is long.
+func (l *look) longOpenBatch(now time.Time) []Reason {
+	oldest := Reason{Code: ReasonOpenBatch}
+	longest := openLong
 	for _, job := range l.followed {
-		isOpen := slices.Contains(job.Dependencies, openBatch) && len(job.History) > 0
-		if isOpen && (oldest == nil || job.History[0].When.Before(oldest.History[0].When)) {
-			oldest = job
+		if !slices.Contains(job.Dependencies, openBatch) || len(job.History) == 0 {
+			continue
+		}
+		if age := now.Sub(job.History[0].When); age >= longest {
+			longest, oldest.JID, oldest.details = age, job.JID, units.Age(age)
 		}
 	}
-	return oldest
+	if oldest.JID == "" {
+		return nil
+	}
+	return []Reason{oldest}
 }
 
 // circle reports jobs, among those read, that wait for each other. Other clients can put them.
@@ -267,7 +290,7 @@ func (l *look) stalledLocks() []Reason {
 		Workers: first(workers),
 	}
 	gone := slices.DeleteFunc(slices.Clone(workers), func(name string) bool {
-		return l.workers.listed[name]
+		return slices.Contains(names(l.workers.all), name)
 	})
 	if len(gone) > 0 {
 		r.details = list(gone)

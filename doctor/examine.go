@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -103,18 +102,10 @@ type Report struct {
 }
 
 // MarshalJSON writes Took as text.
-func (r Report) MarshalJSON() ([]byte, error) { return json.Marshal(r.json()) }
+func (r Report) MarshalJSON() ([]byte, error) { return units.Marshal(r) }
 
 // UnmarshalJSON reads the output of MarshalJSON.
-func (r *Report) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, r.json()) }
-
-func (r *Report) json() any {
-	type fields Report
-	return &struct {
-		*fields
-		Took *units.Text `json:"took"`
-	}{(*fields)(r), (*units.Text)(&r.Took)}
-}
+func (r *Report) UnmarshalJSON(text []byte) error { return units.Unmarshal(text, r) }
 
 // With returns the findings of a severity.
 func (r *Report) With(severity Gravity) []Reason {
@@ -204,18 +195,10 @@ type Estimate struct {
 }
 
 // MarshalJSON writes Took as text.
-func (e Estimate) MarshalJSON() ([]byte, error) { return json.Marshal(e.json()) }
+func (e Estimate) MarshalJSON() ([]byte, error) { return units.Marshal(e) }
 
 // UnmarshalJSON reads the output of MarshalJSON.
-func (e *Estimate) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, e.json()) }
-
-func (e *Estimate) json() any {
-	type fields Estimate
-	return &struct {
-		*fields
-		Took *units.Text `json:"took"`
-	}{(*fields)(e), (*units.Text)(&e.Took)}
-}
+func (e *Estimate) UnmarshalJSON(text []byte) error { return units.Unmarshal(text, e) }
 
 // EstimateExam estimates how long [Examine] will take from the number of keys in the database, a
 // sample of them, and the time of a round trip. The estimate is right within a factor of about

@@ -127,7 +127,7 @@ type Kind struct {
 	Code    ReasonCode
 	Gravity Gravity // the usual one
 
-	Text  string // the sentence of [Explain] or [Examine]
+	Text  string // the sentence of [Explain] or [Examine], if it is not that of a status
 	Line  string // the sentence of a status; if there are Lines, after the word queue and its name
 	Lines string // the same for several queues, after their number and names
 
@@ -157,8 +157,6 @@ const whyQueue = "qless why {queue}"
 var kinds = []Kind{
 	// Problems that a status tells, the gravest first.
 	{Code: ReasonMemoryFull, Gravity: Broken,
-		Text: `The server's memory is full: {{with .Details}}it deletes jobs by its policy ` +
-			`{{.}}{{else}}puts are refused{{end}}.`,
 		Line: `the server's memory is full ({{printf "%.0f" .Rate}} %): {{with .Details}}it ` +
 			`deletes jobs by its policy {{.}}{{else}}puts are refused{{end}}`,
 		Advice: "Free memory or raise maxmemory.", Command: "qless check server"},
@@ -173,7 +171,7 @@ var kinds = []Kind{
 		Text: "By its record, the job {{.Name}} belongs in {{.Details}}, but it is not there.",
 		Line: `{{verb .Jobs "job" "is" "are"}} running without a lock, which was deleted or ` +
 			`evicted, such as {{.JID}}: if its worker dies, it never runs again`,
-		Advice: "Move it to its queue: it is then due now.", Look: "qless doctor --fix",
+		Advice:  "Move it to its queue: it is then due now.",
 		Command: "qless job move {jid} --to {queue} | qless job move {jid} --to QUEUE"},
 	{Code: ReasonNoWorkers, Gravity: Urgent,
 		Text: "No known worker takes jobs from the queue.{{with .Details}} {{.}}{{end}}" +
@@ -231,14 +229,11 @@ var kinds = []Kind{
 		Lines:   "have jobs that have been running for much longer than usual, such as {{.JID}}",
 		Command: "qless job show {jid}"},
 	{Code: ReasonCircle, Gravity: Urgent,
-		Text:    "The jobs {{list .JIDs}} wait for each other: none of them ever runs.",
 		Line:    "has jobs that wait for each other, and never run: {{list .JIDs}}",
 		Lines:   "have jobs that wait for each other, and never run, such as {{.JID}}",
 		Advice:  "Remove a dependency, or cancel one of them.",
 		Command: "qless job undepend {jid} --on {blocker}"},
 	{Code: ReasonBacklog, Gravity: Attention,
-		Text: "The recurring job {{.JID}} has missed {{.Jobs}} runs: their jobs are put, and run, " +
-			"before newer ones.",
 		Line: "has a recurring job, {{.JID}}, that has missed {{.Jobs}} runs: their jobs go before " +
 			"newer ones",
 		Lines:   "have recurring jobs that have missed many runs, such as {{.JID}}",
@@ -253,12 +248,9 @@ var kinds = []Kind{
 		Command: "qless schedule ls"},
 	{Code: ReasonOutbox, Gravity: Attention, Line: "the outbox {{.Outbox}} {{.Details}}"},
 	{Code: ReasonMemoryLow, Gravity: Warning,
-		Text:   `{{printf "%.0f" .Rate}} % of the server's memory is used.`,
 		Line:   `{{printf "%.0f" .Rate}} % of the server's memory is used`,
 		Advice: "Free memory or raise maxmemory.", Command: "qless check server"},
 	{Code: ReasonEvicts, Gravity: Warning,
-		Text: "The server may delete any key when it is full: its maxmemory-policy is " +
-			"{{.Details}}, not noeviction.",
 		Line: "the server deletes jobs when its memory is full: its policy is {{.Details}}, not " +
 			"noeviction",
 		Advice:  "Set its maxmemory-policy to noeviction.",
@@ -270,7 +262,9 @@ var kinds = []Kind{
 			`{{.Details}}, the next one at {{clock .Until}}{{else if .Max}}: no more than ` +
 			`{{.Max}} may run at once, and these do: {{list .JIDs}}{{else}}, which is held until ` +
 			`{{clock .Until}}{{end}}.`,
-		Line: "limit {{.Limit}} is full: {{waits .Jobs}} for it{{.Details}}",
+		Line: `limit {{.Limit}} is full: {{waits .Jobs}} for it{{if not (or .Max .Until.IsZero)}}, ` +
+			`and is held until {{clock .Until}}{{else if .Busy}}, and {{verb .Busy "job" "holds" ` +
+			`"hold"}} its slots{{end}}`,
 		Advice: "{{if not .Certain}}Wait a minute.{{else if .JIDs}}Look at a job that holds a " +
 			"slot, or raise the limit.{{else}}Wait, or raise the limit.{{end}}",
 		Command: "qless job show {jid}", Look: "qless job show {jid} | qless limit show {limit}"},
@@ -314,7 +308,6 @@ var kinds = []Kind{
 
 	// Remarks of a status.
 	{Code: ReasonNoPersistence, Gravity: Warning,
-		Text:   "The server keeps nothing on disk: a restart loses all jobs.",
 		Line:   "the server keeps nothing on disk: a restart loses all jobs",
 		Advice: "Set appendonly to yes.", Command: "redis-cli CONFIG SET appendonly yes",
 		Look: "qless doctor"},

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -29,8 +28,8 @@ type look struct {
 	graced   []*qless.Job
 	followed []*qless.Job // jobs that depend on others, the first ones
 	ready    []*qless.Job // waiting or scheduled jobs, the first ones
-	now      time.Time    // only set if it matters: see readNow
-	backlog  []Reason     // of a recurring job
+	now      time.Time    // by the server's clock
+	problems []Reason     // of the queue, that a status tells, too
 	needed   map[string]*qless.Job
 
 	waiting, running, stalled, scheduled, depends []inspect.Row
@@ -51,11 +50,13 @@ func (l *look) read(ctx context.Context) error {
 	}
 	steps := []func(context.Context) error{
 		l.readSettings, l.readWorkers, l.readLists, l.readLimits, l.readGraced, l.readReady,
-		l.readNeeded, l.readNow, l.readBacklog,
-		l.readGroups, l.readRates,
+		l.readNeeded, l.readNow,
+		l.readProblems, l.readGroups, l.readRates,
 	}
 	if l.isEmpty() {
-		steps = []func(context.Context) error{l.readKnown, l.readGroups}
+		steps = []func(context.Context) error{
+			l.readKnown, l.readNow, l.readProblems, l.readGroups,
+		}
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -209,13 +210,8 @@ func (l *look) readNeeded(ctx context.Context) (err error) {
 	return err
 }
 
-// readNow reads the server's time if a job that was read has a limited life, or jobs recur.
+// readNow reads the server's time.
 func (l *look) readNow(ctx context.Context) error {
-	jobs := slices.Concat(l.ready, l.followed, slices.Collect(maps.Values(l.needed)))
-	hasEnd := func(j *qless.Job) bool { return j != nil && !j.Until.IsZero() }
-	if l.counts.Recurring == 0 && !slices.ContainsFunc(jobs, hasEnd) {
-		return nil
-	}
 	reply, err := l.client.Do(ctx, "overview", "0", "0", "0")
 	if parts, ok := reply.([]any); ok && len(parts) > 0 {
 		l.now = wire.AsNumber(parts[0]).Time()
@@ -223,10 +219,20 @@ func (l *look) readNow(ctx context.Context) error {
 	return err
 }
 
-// readBacklog finds the recurring job with the most missed runs.
-func (l *look) readBacklog(ctx context.Context) (err error) {
-	if l.counts.Recurring > 0 {
-		l.backlog, err = readBacklog(ctx, l.client, l.queue.Name(), l.now)
+// readProblems finds the problems of the queue that a status tells, too.
+func (l *look) readProblems(ctx context.Context) error {
+	name := l.queue.Name()
+	s := &Status{
+		Namespace: l.client.Namespace(), asOf: l.now, Failures: []Group{{lostOf + name, 1}},
+		Queues: []QueueStatus{{QueueOverview: inspect.QueueOverview{
+			QueueCounts: l.counts, Oldest: l.latency.Oldest,
+		}}},
+	}
+	err := s.readJobs(ctx, &StatusReader{Client: l.client})
+	l.problems = slices.DeleteFunc(s.found, func(r Reason) bool { return r.Queue != name })
+	l.problems = append(l.problems, s.Queues[0].found...)
+	for i := range l.problems {
+		l.problems[i].Certain = true
 	}
 	return err
 }

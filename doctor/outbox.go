@@ -21,18 +21,10 @@ type Outbox struct {
 }
 
 // MarshalJSON writes Oldest as text.
-func (o Outbox) MarshalJSON() ([]byte, error) { return json.Marshal(o.json()) }
+func (o Outbox) MarshalJSON() ([]byte, error) { return units.Marshal(o) }
 
 // UnmarshalJSON reads the output of MarshalJSON.
-func (o *Outbox) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, o.json()) }
-
-func (o *Outbox) json() any {
-	type fields Outbox
-	return &struct {
-		*fields
-		Oldest *units.Text `json:"oldest"`
-	}{(*fields)(o), (*units.Text)(&o.Oldest)}
-}
+func (o *Outbox) UnmarshalJSON(text []byte) error { return units.Unmarshal(text, o) }
 
 // Aside returns the number of rows that are set aside.
 func (o *Outbox) Aside() (n int) {

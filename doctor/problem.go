@@ -48,27 +48,15 @@ func grave(urgent bool) Gravity {
 // problems returns the problems of the namespace, in order.
 func (s *Status) problems(late time.Duration) []Reason {
 	found := slices.Concat(
-		s.memoryProblems(), s.refusal(), s.damagedKeys(), s.queueProblems(late), s.heldKeys(),
+		s.found, s.memoryProblems(), s.refusal(), s.damagedKeys(), s.queueProblems(late),
 		s.outboxProblems(late))
 	if !has(found, ReasonFailing) {
 		found = append(found, s.manyFailed()...)
-	}
-	if n := len(s.unlocked); n > 0 {
-		found = append(found, Reason{Code: ReasonLost, Gravity: Urgent, Jobs: n, JID: s.unlocked[0]})
-	}
-	for _, job := range s.deadly {
-		found = append(found, Reason{
-			Code: ReasonDeadly, Queue: job.Queue, JID: job.JID, Klass: job.Klass,
-			Group: job.Failure.Group, details: fmt.Sprint(len(job.Attempts)),
-		})
 	}
 	for i := range s.FullLimits {
 		if limit := &s.FullLimits[i]; !passes(limit, late) {
 			found = append(found, fullLimit(limit))
 		}
-	}
-	for i := range s.schedules {
-		found = append(found, ofSchedule(&s.schedules[i]))
 	}
 	for i := range found {
 		found[i] = found[i].inStatus()
@@ -157,7 +145,7 @@ func queueOfKey(namespace, key string) string {
 func (s *Status) queueProblems(late time.Duration) []Reason {
 	byCode := map[ReasonCode][]Reason{}
 	for i := range s.Queues {
-		for _, r := range s.Queues[i].problems(s.asOf, late, s.Workers.Silent) {
+		for _, r := range s.Queues[i].problems(late, s.Workers.Silent) {
 			r.Queue, r.age = s.Queues[i].Name, s.Queues[i].Oldest
 			byCode[r.Code] = append(byCode[r.Code], r)
 		}
@@ -198,8 +186,8 @@ func shared(some []Reason) Reason {
 }
 
 // problems returns the problems of a queue; silent is the number of unregistered workers.
-func (q *QueueStatus) problems(asOf time.Time, late time.Duration, silent int) []Reason {
-	return slices.Concat(q.waitProblems(late, silent), q.runProblems(), q.jobProblems(asOf))
+func (q *QueueStatus) problems(late time.Duration, silent int) []Reason {
+	return slices.Concat(q.waitProblems(late, silent), q.runProblems(), q.found)
 }
 
 // state returns the state of the queue.
@@ -262,36 +250,6 @@ func (q *QueueStatus) runProblems() []Reason {
 	return nil
 }
 
-// openLong is the age from which an open batch needs attention.
-const openLong = 24 * time.Hour
-
-// jobProblems returns the problems of single jobs of the queue.
-func (q *QueueStatus) jobProblems(asOf time.Time) []Reason {
-	var found []Reason
-	if r := q.blocked; r != nil {
-		found = append(found, Reason{
-			Code: ReasonFailedDependency, Gravity: Attention, Jobs: r.Jobs, JID: r.Blockers[0].JID,
-			Group: r.Blockers[0].Group,
-		})
-	}
-	found = append(found, slices.Concat(q.circle, q.backlog)...)
-	if job := q.openBatch; job != nil && asOf.Sub(job.History[0].When) >= openLong {
-		found = append(found, Reason{
-			Code: ReasonOpenBatch, JID: job.JID, details: units.Age(asOf.Sub(job.History[0].When)),
-		})
-	}
-	if q.long != nil {
-		found = append(found, Reason{
-			Code: ReasonLongRun, JID: q.long.JID, Klass: q.long.Klass, Workers: []string{q.long.Worker},
-			details: units.Age(asOf.Sub(q.long.Since)),
-		})
-	}
-	if q.distant != nil {
-		found = append(found, Reason{Code: ReasonDistant, JID: q.distant.jid, Until: q.distant.due})
-	}
-	return found
-}
-
 // ofSchedule returns the problem of a schedule that is overdue, or that no worker follows.
 func ofSchedule(schedule *inspect.ScheduleInfo) Reason {
 	r := Reason{
@@ -322,14 +280,22 @@ func passes(limit *inspect.LimitInfo, late time.Duration) bool {
 	return time.Duration(float64(limit.Parked)/float64(c.Rate)*float64(c.Per)) <= late
 }
 
+// fullLimit reports a limit that keeps jobs waiting.
 func fullLimit(limit *inspect.LimitInfo) Reason {
-	r := Reason{Code: ReasonLimitFull, Limit: limit.Name, Jobs: limit.Parked}
+	config := limit.Config
+	r := Reason{
+		Code: ReasonLimitFull, Certain: true, Limit: limit.Name, Jobs: limit.Parked,
+		JIDs: first(limit.Running), Busy: len(limit.Running), Until: limit.Next,
+	}
 	switch {
 	case !limit.HeldUntil.IsZero():
-		r.details = ", and is held until " + limit.HeldUntil.UTC().Format(time.TimeOnly) + " UTC"
-	case len(limit.Running) > 0:
-		r.details = fmt.Sprintf(", and %s its slots", verb(len(limit.Running), "job", "holds", "hold"))
-		r.JID = limit.Running[0]
+		r.Until = limit.HeldUntil
+	case !limit.Next.IsZero():
+		r.Max, r.details = config.Rate, config.Per.String()
+	case config.Concurrency > 0 && len(limit.Running) >= config.Concurrency:
+		r.Max = config.Concurrency
+	default:
+		r.Certain = false
 	}
 	return r
 }

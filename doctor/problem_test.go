@@ -87,9 +87,6 @@ func TestEachProblemOfAQueue(t *testing.T) {
 			o.Queues[0].Workers = 0 // the runner has died
 		}},
 		{"max_rate", time.Minute, waiting, func(o *Status) { o.Queues[0].nextStart = time.Now() }},
-		{"failed_dependency", 0, qless.QueueCounts{Depends: 1}, func(o *Status) {
-			o.Queues[0].blocked = &Reason{Jobs: 1, Blockers: []Blocker{{JID: "j"}}}
-		}},
 		{"no_workers", time.Minute, qless.QueueCounts{Recurring: 1}, func(o *Status) {
 			o.Queues[0].Workers = 0
 		}},
@@ -153,7 +150,7 @@ func TestEachProblemOfAQueue(t *testing.T) {
 		{"failed", 0, waiting, func(o *Status) { o.Failures = []Group{{"a", 99}, {"b", 1}} }},
 		{"", 0, waiting, func(o *Status) { o.Failures = []Group{{"a", 99}} }},
 		{"schedule_missed", 0, waiting, func(o *Status) {
-			o.schedules = []inspect.ScheduleInfo{{ID: "nightly", Overdue: 2}}
+			o.found = []Reason{ofSchedule(&inspect.ScheduleInfo{ID: "nightly", Overdue: 2})}
 		}},
 		{"", 0, waiting, func(o *Status) { o.Outboxes = []Outbox{{Rows: 9, Oldest: time.Second}} }},
 		{"outbox", 0, waiting, func(o *Status) { o.Outboxes = []Outbox{{Rows: 9, Oldest: 2 * time.Hour}} }},

@@ -208,6 +208,10 @@ func (r Reason) explained() Reason {
 	k := kindOf(r.Code)
 	r.Gravity = cmp.Or(r.Gravity, k.Gravity)
 	r.Sentence, r.Advice = r.say(k.Text), r.say(k.Advice)
+	if k.Text == "" && k.Line != "" {
+		line := r.line(k)
+		r.Sentence = strings.ToUpper(line[:1]) + line[1:] + "."
+	}
 	r.Command = cmp.Or(r.Command, r.command(k.Command))
 	if r.Fixable {
 		r.Advice, r.Command = repairs, "qless doctor --fix"
@@ -219,16 +223,20 @@ func (r Reason) explained() Reason {
 func (r Reason) inStatus() Reason {
 	k := kindOf(r.Code)
 	r.Gravity, r.Certain = cmp.Or(r.Gravity, k.Gravity), true
-	switch {
-	case len(r.Queues) > 1:
-		r.Sentence = fmt.Sprintf("%d queues (%s) ", len(r.Queues), list(r.Queues)) + r.say(k.Lines)
-	case k.Lines != "":
-		r.Sentence = "queue " + r.Queue + " " + r.say(k.Line)
-	default:
-		r.Sentence = r.say(k.Line)
-	}
+	r.Sentence = r.line(k)
 	r.Command = cmp.Or(r.Command, r.command(cmp.Or(k.Look, k.Command)))
 	return r.told()
+}
+
+// line returns the sentence of a status, without a full stop.
+func (r *Reason) line(k Kind) string {
+	switch {
+	case len(r.Queues) > 1:
+		return fmt.Sprintf("%d queues (%s) ", len(r.Queues), list(r.Queues)) + r.say(k.Lines)
+	case k.Lines != "":
+		return "queue " + r.Queue + " " + r.say(k.Line)
+	}
+	return r.say(k.Line)
 }
 
 // told returns the reason without what only its sentence needed.

@@ -62,13 +62,10 @@ type Status struct {
 	// Listed are the workers, one by one.
 	Listed []inspect.WorkerStatus `json:"-"`
 
-	asOf      time.Time              // by the server's clock
-	master    string                 // the address of the master if the server is a replica
-	schedules []inspect.ScheduleInfo // that are overdue, or that no worker follows
-	failing   string                 // the failure group that most of the failing jobs enter
-	unlocked  []string               // running jobs whose locks are gone
-	deadly    []*qless.Job           // failed jobs whose workers died at each run
-	held      []*qless.Job           // scheduled jobs whose unique keys refuse puts, last due first
+	asOf    time.Time // by the server's clock
+	master  string    // the address of the master if the server is a replica
+	failing string    // the failure group that most of the failing jobs enter
+	found   []Reason  // problems of single jobs and schedules
 }
 
 // Failed returns the number of failed jobs, in all groups.
@@ -89,16 +86,11 @@ type QueueStatus struct {
 	Workers int        `json:"workers"`
 	Rates   Throughput `json:"rates"`
 
-	nextStart time.Time  // set if its max-rate allows no job at present
-	idle      int        // workers that would take its jobs, but are paused or stopping
-	meant     string     // a queue with workers whose name is nearly the same
-	unhandled string     // a klass whose jobs its workers release
-	blocked   *Reason    // the cause of jobs that wait for failed ones
-	circle    []Reason   // jobs that wait for each other
-	backlog   []Reason   // of a recurring job
-	openBatch *qless.Job // the callback of the oldest open batch
-	distant   *distantJob
-	long      *inspect.Row // a job that runs unusually long
+	nextStart time.Time // set if its max-rate allows no job at present
+	idle      int       // workers that would take its jobs, but are paused or stopping
+	meant     string    // a queue with workers whose name is nearly the same
+	unhandled string    // a klass whose jobs its workers release
+	found     []Reason  // problems of its jobs
 }
 
 // MarshalJSON writes the fields of the overview beside its own.
@@ -179,18 +171,25 @@ func ReadStatus(
 // jobs whose unique keys have refused puts cost a command and a script, and outboxes a command.
 func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
-	steps := []func(context.Context, *StatusReader) error{
-		s.readOverview, s.readServer, s.readWorkers, s.readRates, s.readSchedules,
-		s.readMaxRates, s.readDependencies, s.readFailing, s.readDeadly, s.readDistant, s.readLong,
-		s.readBacklogs, s.readHeld, s.readUnlocked, s.readOutboxes,
-	}
-	for _, step := range steps {
-		if err := step(ctx, r); err != nil {
-			return nil, coded(err)
-		}
+	err := s.read(ctx, r, s.readOverview, s.readServer, s.readWorkers, s.readRates, s.readMaxRates,
+		s.readDependencies, s.readFailing, s.readJobs, s.readUnlocked, s.readOutboxes)
+	if err != nil {
+		return nil, coded(err)
 	}
 	s.Attention = s.problems(r.Late)
 	return s, nil
+}
+
+// A reading is a step of reading a status.
+type reading func(context.Context, *StatusReader) error
+
+func (s *Status) read(ctx context.Context, r *StatusReader, steps ...reading) error {
+	for _, step := range steps {
+		if err := step(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readServer finds out whether the server accepts changes, and keeps them on disk. The server does
@@ -279,48 +278,16 @@ func (s *Status) readWorkers(ctx context.Context, r *StatusReader) error {
 	for i := range workers {
 		s.Workers.Count(&workers[i])
 	}
-	for i := range s.Queues {
-		q := &s.Queues[i]
-		for j := range workers {
-			switch info := workers[j].Info; {
-			case info == nil:
-			case info.TakesFrom(q.Name):
-				q.Workers++
-			case wouldTake(info, q.Name):
-				q.idle++
-			}
-		}
-	}
 	served := servedQueues(workers)
 	for i := range s.Queues {
-		if q := &s.Queues[i]; q.Workers == 0 {
+		q := &s.Queues[i]
+		force := newWorkforce(workers, q.Name)
+		q.Workers, q.idle, q.unhandled = len(force.takers), len(force.idle), force.unhandled(q.Name)
+		if q.Workers == 0 {
 			q.meant = nearly(q.Name, served)
 		}
 	}
-	s.addUnhandled(workers)
 	return nil
-}
-
-// addUnhandled notes for each queue a klass that a worker released for lack of a handler, unless
-// another worker of the queue has one.
-func (s *Status) addUnhandled(workers []inspect.WorkerStatus) {
-	for i := range workers {
-		if workers[i].Info == nil {
-			continue
-		}
-		for _, jobs := range workers[i].Info.Unhandled {
-			at, known := slices.BinarySearchFunc(s.Queues, jobs.Queue, func(q QueueStatus, name string) int {
-				return cmp.Compare(q.Name, name)
-			})
-			if !known || s.Queues[at].unhandled != "" {
-				continue
-			}
-			force := newWorkforce(workers, jobs.Queue)
-			if len(force.silent) == 0 && !force.handles(jobs.Klass) {
-				s.Queues[at].unhandled = jobs.Klass
-			}
-		}
-	}
 }
 
 // Add adds the workers of another namespace to w.
@@ -389,19 +356,18 @@ func (r *StatusReader) lastRates(ctx context.Context) (QueueRates, error) {
 	return QueueRates{from, now, groups}, err
 }
 
+// readSchedules finds the schedules that are overdue, or that no worker follows.
 func (s *Status) readSchedules(ctx context.Context, r *StatusReader) error {
 	schedules, err := inspect.New(r.Client).Schedules(ctx, inspect.Range{Limit: 100})
 	if errors.Is(err, qless.ErrServer) && s.isDamaged(ctx, r.Client, "x:schedule-ids", "zset") {
 		return nil
-	} else if err != nil {
-		return err
 	}
-	for _, schedule := range schedules.Items {
-		if schedule.Overdue > 0 || len(schedule.Followers) == 0 {
-			s.schedules = append(s.schedules, schedule)
+	for i := range schedules.Items {
+		if one := &schedules.Items[i]; one.Overdue > 0 || len(one.Followers) == 0 {
+			s.found = append(s.found, ofSchedule(one))
 		}
 	}
-	return nil
+	return err
 }
 
 // isDamaged reports whether a key has a value of a wrong type. If so, it adds the key to s.Damaged.
@@ -424,58 +390,65 @@ const (
 	ratedFrom        = 10 * time.Second
 )
 
-// mostly returns up to n queues whose figure is above 0, the largest first.
-func (s *Status) mostly(n int, figure func(*QueueStatus) int) []*QueueStatus {
-	var found []*QueueStatus
+// eachOf finds the problems of up to n queues whose figure is above 0, the largest first. A damaged
+// key excludes only its own queue.
+func (s *Status) eachOf(
+	n int, figure func(*QueueStatus) int, find func(*QueueStatus) ([]Reason, error),
+) error {
+	var queues []*QueueStatus
 	for i := range s.Queues {
 		if figure(&s.Queues[i]) > 0 {
-			found = append(found, &s.Queues[i])
+			queues = append(queues, &s.Queues[i])
 		}
 	}
-	slices.SortStableFunc(found, func(a, b *QueueStatus) int { return figure(b) - figure(a) })
-	return found[:min(n, len(found))]
+	slices.SortStableFunc(queues, func(a, b *QueueStatus) int { return figure(b) - figure(a) })
+	for _, q := range queues[:min(n, len(queues))] {
+		found, err := find(q)
+		if err := unlessDamaged(err); err != nil && !errors.Is(err, qless.ErrNotFound) {
+			return err // a job that is gone by now does not matter
+		}
+		q.found = append(q.found, found...)
+	}
+	return nil
+}
+
+// unlessDamaged returns an error unless it is that of the server, as for a damaged key.
+func unlessDamaged(err error) error {
+	if errors.Is(err, qless.ErrServer) {
+		return nil
+	}
+	return err
 }
 
 // readMaxRates finds the queues that wait because of their max-rates.
 func (s *Status) readMaxRates(ctx context.Context, r *StatusReader) error {
-	queues := s.mostly(maxRatedQueues, func(q *QueueStatus) int {
+	waits := func(q *QueueStatus) int {
 		if q.Waiting <= 0 || q.Paused || q.Oldest < ratedFrom {
 			return 0
 		}
 		return int(q.Oldest / time.Second)
-	})
-	for _, q := range queues {
-		settings, err := r.Client.Queue(q.Name).Settings(ctx)
-		if err != nil && !errors.Is(err, qless.ErrServer) {
-			return err
-		}
-		q.nextStart = settings.NextStart
 	}
-	return nil
+	return s.eachOf(maxRatedQueues, waits, func(q *QueueStatus) ([]Reason, error) {
+		settings, err := r.Client.Queue(q.Name).Settings(ctx)
+		q.nextStart = settings.NextStart
+		return nil, err
+	})
 }
 
-// readDependencies finds the queues with jobs that wait for failed ones. A damaged key excludes
-// only its own queue.
+// readDependencies finds the jobs that wait for failed ones, for each other, or for a batch.
 func (s *Status) readDependencies(ctx context.Context, r *StatusReader) error {
-	for _, q := range s.mostly(maxBlockedQueues, func(q *QueueStatus) int { return q.Depends }) {
+	depends := func(q *QueueStatus) int { return q.Depends }
+	return s.eachOf(maxBlockedQueues, depends, func(q *QueueStatus) ([]Reason, error) {
 		l := newLook(r.Client, q.Name)
 		l.counts.Depends = q.Depends
-		err := l.readLists(ctx)
-		if err == nil {
-			err = l.readNeeded(ctx)
+		if err := l.readLists(ctx); err != nil {
+			return nil, err
 		}
-		if err != nil && !errors.Is(err, qless.ErrServer) {
-			return err
+		if err := l.readNeeded(ctx); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			continue
-		}
-		if causes := l.failedDependencies(); len(causes) > 0 {
-			q.blocked = &causes[0]
-		}
-		q.circle, q.openBatch = l.circle(), l.oldestOpenBatch()
-	}
-	return nil
+		return slices.Concat(l.failedDependency(), l.circle(), l.longOpenBatch(s.asOf)), nil
+	})
 }
 
 // readFailing finds the failure group with more than half of the jobs that failed recently.
@@ -488,7 +461,7 @@ func (s *Status) readFailing(ctx context.Context, r *StatusReader) error {
 	half := int(math.Round(s.Rates.Failed*minutes)) / 2
 	for _, group := range s.Failures[:min(maxFailingGroups, len(s.Failures))] {
 		last, err := in.Failed(group.Name).List(ctx, inspect.Range{Offset: half, Limit: 1})
-		if err != nil && !errors.Is(err, qless.ErrServer) {
+		if err := unlessDamaged(err); err != nil {
 			return err
 		}
 		if len(last.Items) > 0 && !last.Items[0].Since.Before(s.RatesFrom) {

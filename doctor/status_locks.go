@@ -28,6 +28,23 @@ func (s *Status) readUnlocked(ctx context.Context, r *StatusReader) error {
 	if isPartial || s.Workers.Held+s.Workers.Stalled <= locks {
 		return nil
 	}
+	jids, err := s.heldJobs(ctx, r)
+	if err != nil {
+		return err
+	}
+	for range 2 { // a job may end between the two calls, but not twice
+		if jids, err = unlocked(ctx, r.Client, jids); err != nil || len(jids) == 0 {
+			return err
+		}
+	}
+	s.found = append(s.found, Reason{
+		Code: ReasonLost, Gravity: Urgent, Jobs: len(jids), JID: jids[0], Command: "qless doctor --fix",
+	})
+	return nil
+}
+
+// heldJobs returns jobs that workers hold, by their own lists.
+func (s *Status) heldJobs(ctx context.Context, r *StatusReader) (jids []string, err error) {
 	pipe := r.Client.Redis().Pipeline()
 	var lists []*redis.StringSliceCmd
 	for i := range s.Listed {
@@ -37,20 +54,12 @@ func (s *Status) readUnlocked(ctx context.Context, r *StatusReader) error {
 		}
 	}
 	if _, err := pipe.Exec(ctx); redisx.IsUnanswered(err) {
-		return err
+		return nil, err
 	}
-	var jids []string
 	for _, list := range lists {
 		jids = append(jids, list.Val()...)
 	}
-	for range 2 { // a job may end between the two calls, but not twice
-		var err error
-		if jids, err = unlocked(ctx, r.Client, jids); err != nil || len(jids) == 0 {
-			return err
-		}
-	}
-	s.unlocked = jids
-	return nil
+	return jids, nil
 }
 
 // unlocked returns those of some jobs that are running, and are not among the locks of their

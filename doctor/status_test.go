@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,18 @@ func TestAStatusNamesTheGroupThatMostJobsFailIn(t *testing.T) {
 	require.NotContains(t, p.Sentence, "most in")
 }
 
+// requireExplained requires that the explanation of a queue has a problem of the status, too.
+func (e *env) requireExplained(queue string, p doctor.Reason) {
+	e.t.Helper()
+	found, err := doctor.Explain(e.t.Context(), e.Client, queue)
+	e.do(err)
+	at := slices.IndexFunc(found.Causes, func(r doctor.Reason) bool { return r.Code == p.Code })
+	require.GreaterOrEqual(e.t, at, 0, "%s in %v", p.Code, found.Causes)
+	c := found.Causes[at]
+	require.Equal(e.t, []any{queue, p.JID, p.Schedule}, []any{c.Queue, c.JID, c.Schedule})
+	require.Regexp(e.t, `^[A-Z].*\.$`, c.Sentence)
+}
+
 func TestAStatusKnowsDistantJobs(t *testing.T) {
 	e := newEnv(t)
 	const day = 24 * time.Hour
@@ -143,6 +156,7 @@ func TestAStatusKnowsDistantJobs(t *testing.T) {
 	require.Equal(t, doctor.ReasonDistant, p.Code)
 	require.Equal(t, []string{"reports", "sync"}, p.Queues)
 	require.Equal(t, "qless job show next-decade", p.Command)
+	e.requireExplained("reports", p)
 }
 
 func TestAStatusKnowsUniqueKeysThatRefusePuts(t *testing.T) {
@@ -169,6 +183,7 @@ func TestAStatusKnowsUniqueKeysThatRefusePuts(t *testing.T) {
 	require.Equal(t, "unique_held: puts with the unique key of job old are refused until it is due at "+
 		e.clock.Now().Add(time.Hour).UTC().Format(time.DateTime)+" UTC", p.String())
 	require.Equal(t, []string{"sync", "old", "qless job show old"}, []string{p.Queue, p.JID, p.Command})
+	e.requireExplained("sync", p)
 
 	e.put("mail", "later", qless.Delay(2*time.Hour), qless.Unique("initech"))
 	refused("crm", "initech")
@@ -208,6 +223,7 @@ func TestAStatusNamesSchedulesThatNoWorkerFollows(t *testing.T) {
 	found := attention()
 	require.Len(t, found, 1)
 	require.Equal(t, doctor.ReasonScheduleUnfollowed, found[0].Code)
+	e.requireExplained("reports", found[0])
 	require.Regexp(t, `^no worker follows schedule nightly, whose next job is due at \S+ 03:00:00 UTC$`,
 		found[0].Sentence)
 }
@@ -230,6 +246,8 @@ func TestAStatusNamesAJobThatRunsUnusuallyLong(t *testing.T) {
 	e.clock.Advance(6 * time.Minute)
 	require.Equal(t, []string{"long_run: queue mail has a job that has been running for 1h05m, " +
 		"much longer than usual: hangs, a K, on w1 qless job show hangs"}, attention())
+
+	e.requireExplained("mail", doctor.Reason{Code: doctor.ReasonLongRun, Queue: "mail", JID: "hangs"})
 
 	e.put("mail", "usual")
 	usual := e.pop("mail", 1)
@@ -255,6 +273,7 @@ func TestAStatusNamesAJobThatKillsItsWorkers(t *testing.T) {
 	}
 	e.do(errOf(e.Queue("mail").Pop(e.ctx, 1)))
 	require.Equal(t, "deadly: job poison, a K, has failed after its worker died or lost it at each of 2 runs", told())
+	e.requireExplained("mail", doctor.Reason{Code: doctor.ReasonDeadly, Queue: "mail", JID: "poison"})
 }
 
 func TestAStatusNamesABatchThatStaysOpen(t *testing.T) {

@@ -30,9 +30,10 @@ const (
 
 // Explain explains why the jobs of a queue wait. The causes are in order of likelihood: a paused
 // queue, limits, workers, then the dependencies and the delays of the jobs themselves. If there is
-// no job to take yet, dependencies and delays come before workers.
+// no job to take yet, dependencies and delays come before workers. The problems of single jobs and
+// schedules of the queue that [ReadStatus] finds are among them.
 //
-// It makes about fifteen to fifty calls, one after another; a queue in use changes between them.
+// It makes about twenty to sixty calls, one after another; a queue in use changes between them.
 // It reads up to 100 jobs of each list of the queue, the dependencies of 20 jobs, the lives of 40,
 // and 5 limits, with about 2000 commands on the server, and lists the workers (3 commands per
 // worker). For a queue without jobs, it counts the jobs of all known queues (9 commands per queue).

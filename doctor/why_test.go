@@ -357,7 +357,7 @@ func TestJobsThatWaitForEachOther(t *testing.T) {
 	require.Equal(t, "depends", codes(e.why()))
 	e.redis("SADD j:a-dependencies b\nSADD j:b-dependents a")
 	c := e.cause(doctor.ReasonCircle)
-	require.Equal(t, "The jobs a, b wait for each other: none of them ever runs.", c.Sentence)
+	require.Equal(t, "Queue q has jobs that wait for each other, and never run: a, b.", c.Sentence)
 	require.Equal(t, "qless job undepend a --on b", c.Command)
 	status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
 	e.do(err)
@@ -398,7 +398,7 @@ func TestARecurringJobThatHasMissedManyRuns(t *testing.T) {
 	}
 	require.NotContains(t, jids, "behind")
 	c := e.cause(doctor.ReasonBacklog)
-	require.Regexp(t, `^The recurring job tick has missed 3\d{3} runs: their jobs are put, and run, before newer ones.$`,
+	require.Regexp(t, `^Queue q has a recurring job, tick, that has missed 3\d{3} runs: their jobs go before newer ones.$`,
 		c.Sentence)
 	require.Equal(t, "qless recur set tick --backlog 1", c.Command)
 

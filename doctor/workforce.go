@@ -13,13 +13,12 @@ type workforce struct {
 	idle   []inspect.WorkerStatus // would, but are paused or stopping
 	gone   []inspect.WorkerStatus // took jobs from it, but have died
 	silent []inspect.WorkerStatus // not registered
-	listed map[string]bool
+	all    []inspect.WorkerStatus
 }
 
 func newWorkforce(all []inspect.WorkerStatus, queue string) workforce {
-	w := workforce{listed: map[string]bool{}}
+	w := workforce{all: all}
 	for _, worker := range all {
-		w.listed[worker.Name] = true
 		if worker.Gone != nil {
 			if worker.Gone.TakesFrom(queue) {
 				w.gone = append(w.gone, worker)
@@ -71,6 +70,19 @@ func (w *workforce) handles(klass string) bool {
 			return pattern == klass || ok && strings.HasPrefix(klass, prefix)
 		})
 	})
+}
+
+// unhandled returns a klass whose jobs workers have released for lack of a handler, or the empty
+// string.
+func (w *workforce) unhandled(queue string) string {
+	for _, worker := range slices.Concat(w.takers, w.idle) {
+		for _, jobs := range worker.Info.Unhandled {
+			if jobs.Queue == queue && len(w.silent) == 0 && !w.handles(jobs.Klass) {
+				return jobs.Klass
+			}
+		}
+	}
+	return ""
 }
 
 // isSilent reports whether a worker is listed, but not registered.

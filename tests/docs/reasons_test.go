@@ -35,9 +35,8 @@ func TestEachReasonIsOnItsPage(t *testing.T) {
 	isDamage := []doctor.Gravity{doctor.Broken, doctor.Leftover, doctor.Warning}
 	for _, k := range doctor.Kinds() {
 		require.Equal(t, k.Line != "", slices.Contains(status, k.Code), "%s in the table of status", k.Code)
-		found := k.Text != "" && (k.Line == "" || slices.Contains(isDamage, k.Gravity))
 		if slices.Contains(isDamage, k.Gravity) {
-			require.Equal(t, found, slices.Contains(damage, k.Code), "%s among the checks", k.Code)
+			require.True(t, slices.Contains(damage, k.Code), "%s among the checks", k.Code)
 		} else {
 			require.Equal(t, k.Text != "", slices.Contains(why, k.Code), "%s among the causes", k.Code)
 		}

@@ -140,7 +140,8 @@ var byPages = map[string][]deed{
 	},
 	"A recurring job has a backlog": {
 		{"/", "Warning Queue feeds has a recurring job, poll, that has missed"},
-		{"/queues/feeds/why", "The recurring job poll has missed"},
+		{"/queues/feeds/why", "Queue feeds has a recurring job, poll, that has missed"},
+		{"/recurring/poll", "Missed jobs all put"},
 	},
 	"A batch stays open": {
 		{"/", "Warning Queue reports has a batch that has been open for 1d02h, with the callback sum"},
@@ -149,7 +150,7 @@ var byPages = map[string][]deed{
 	},
 	"Jobs wait for each other": {
 		{"/", "Urgent Queue etl has jobs that wait for each other, and never run: load, clean"},
-		{"/queues/etl/why", "The jobs load, clean wait for each other: none of them ever runs."},
+		{"/queues/etl/why", "Queue etl has jobs that wait for each other, and never run: load, clean."},
 	},
 	"Locks are gone": {
 		{"/", "Urgent 1 job is running without a lock, which was deleted or evicted, such as film"},
@@ -206,7 +207,7 @@ var byPages = map[string][]deed{
 	},
 	"Redis is full": {
 		{"/", "Urgent The server's memory is full (... puts are refused"},
-		{"/server", "full: puts are refused. Free memory or raise maxmemory."},
+		{"/server", ": puts are refused. Free memory or raise maxmemory."},
 		{"redis config set maxmemory 1gb", ""},
 		{"await /server", "Memory...of 1...GiB"},
 	},
