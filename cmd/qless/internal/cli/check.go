@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -42,20 +41,6 @@ type metric struct {
 	Unit  string     `json:"unit,omitempty"` // s, B, % or nothing
 	Warn  *threshold `json:"warn,omitempty"`
 	Crit  *threshold `json:"crit,omitempty"`
-}
-
-// A checkedError ends the program with the status of a check.
-type checkedError struct {
-	status int
-	error  // an error in the arguments, or nil if the result has been printed
-}
-
-func (e checkedError) Unwrap() error { return e.error }
-
-// isPrinted reports whether an error is the result of a check or an exam, which has been printed.
-func isPrinted(err error) bool {
-	var checked checkedError
-	return errors.Is(err, errBroken) || errors.As(err, &checked) && checked.error == nil
 }
 
 // misused reports an error in the arguments of a check as UNKNOWN.

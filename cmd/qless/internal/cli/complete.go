@@ -20,13 +20,13 @@ var completionTime = 700 * time.Millisecond
 type nameSource func(ctx context.Context, client *qless.Client) ([]string, error)
 
 // completeNames completes names in a shell. Without a server, there are none.
-func (a *app) completeNames(source nameSource) cobra.CompletionFunc {
+func (p *place) completeNames(source nameSource) cobra.CompletionFunc {
 	return func(
 		command *cobra.Command, args []string, begun string,
 	) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(command.Context(), completionTime)
 		defer cancel()
-		client, err := a.client(ctx)
+		client, err := p.client(ctx)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -41,22 +41,22 @@ func (a *app) completeNames(source nameSource) cobra.CompletionFunc {
 }
 
 // completeEach completes the arguments in their order, each from a source of its own.
-func (a *app) completeEach(sources ...nameSource) cobra.CompletionFunc {
+func (p *place) completeEach(sources ...nameSource) cobra.CompletionFunc {
 	return func(
 		command *cobra.Command, args []string, begun string,
 	) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= len(sources) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return a.completeNames(sources[len(args)])(command, args, begun)
+		return p.completeNames(sources[len(args)])(command, args, begun)
 	}
 }
 
 // completeFlag completes the value of a flag.
-func (a *app) completeFlag(command *cobra.Command, flag string, source nameSource) {
+func (p *place) completeFlag(command *cobra.Command, flag string, source nameSource) {
 	_ = command.RegisterFlagCompletionFunc(flag,
 		func(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-			return a.completeNames(source)(c, nil, begun)
+			return p.completeNames(source)(c, nil, begun)
 		})
 }
 

@@ -3,9 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -259,16 +257,4 @@ func rehearse(ctx context.Context, changes []configChange) error {
 		}
 	}
 	return nil
-}
-
-// open opens a file for reading, or the standard input for "-".
-func (a *app) open(path string) (io.ReadCloser, error) {
-	if path == "-" {
-		return io.NopCloser(a.in), nil
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	return file, nil
 }

@@ -14,39 +14,39 @@ import (
 	"github.com/qless/qless-go/internal/dial"
 )
 
-func (a *app) contextCommand() *cobra.Command {
+func (p *place) contextCommand() *cobra.Command {
 	return group("context", "Name the servers that you work with",
 		&cobra.Command{
 			Use:     "ls",
 			Short:   "List the contexts",
 			Example: "  qless context ls",
 			Args:    cobra.NoArgs,
-			RunE:    func(*cobra.Command, []string) error { return a.listContexts() },
+			RunE:    func(*cobra.Command, []string) error { return p.listContexts() },
 		},
 		&cobra.Command{
 			Use:               "show [NAME]",
 			Short:             "Show a context, or the server in use and where its name comes from",
 			Example:           "  qless context show\n  qless context show production",
 			Args:              cobra.MaximumNArgs(1),
-			ValidArgsFunction: a.completeContext,
-			RunE:              func(_ *cobra.Command, args []string) error { return a.showContext(args) },
+			ValidArgsFunction: p.completeContext,
+			RunE:              func(_ *cobra.Command, args []string) error { return p.showContext(args) },
 		},
-		a.contextSetCommand(),
-		a.contextUseCommand(),
+		p.contextSetCommand(),
+		p.contextUseCommand(),
 		&cobra.Command{
 			Use:               "rm NAME",
 			Short:             "Remove a context",
 			Example:           "  qless context rm staging --yes",
 			Args:              cobra.ExactArgs(1),
-			ValidArgsFunction: a.completeContext,
+			ValidArgsFunction: p.completeContext,
 			RunE: func(_ *cobra.Command, args []string) error {
-				return a.removeContext(args[0])
+				return p.removeContext(args[0])
 			},
 		},
 	)
 }
 
-func (a *app) contextSetCommand() *cobra.Command {
+func (p *place) contextSetCommand() *cobra.Command {
 	var description string
 	command := &cobra.Command{
 		Use:   "set NAME",
@@ -58,23 +58,23 @@ func (a *app) contextSetCommand() *cobra.Command {
 			"    --description 'look, but do not touch'\n" +
 			"  pass redis/production | qless context set production --redis -",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeContext,
+		ValidArgsFunction: p.completeContext,
 		RunE: func(command *cobra.Command, args []string) error {
-			return a.setContext(command, args[0], description)
+			return p.setContext(command, args[0], description)
 		},
 	}
 	command.Flags().StringVar(&description, "description", "", "a note for yourself and others")
 	return command
 }
 
-func (a *app) contextUseCommand() *cobra.Command {
+func (p *place) contextUseCommand() *cobra.Command {
 	var none bool
 	command := &cobra.Command{
 		Use:   "use NAME",
 		Short: "Use a context for all commands, unless a flag or the environment names a server",
 		Example: "  qless context use staging\n" +
 			"  qless context use --none",
-		ValidArgsFunction: a.completeContext,
+		ValidArgsFunction: p.completeContext,
 		Args: func(_ *cobra.Command, args []string) error {
 			if none != (len(args) == 0) || len(args) > 1 {
 				return errors.New("want the name of one context, or --none")
@@ -82,7 +82,7 @@ func (a *app) contextUseCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.useContext(strings.Join(args, ""))
+			return p.useContext(strings.Join(args, ""))
 		},
 	}
 	command.Flags().BoolVar(&none, "none", false, "stop using a context")
@@ -115,13 +115,13 @@ func (f *contextFile) list() []shownContext {
 	return list
 }
 
-func (a *app) listContexts() error {
-	file, err := a.loadContexts()
+func (p *place) listContexts() error {
+	file, err := p.loadContexts()
 	if err != nil {
 		return err
 	}
 	list := file.list()
-	return a.print(list, func() *table {
+	return p.print(list, func() *table {
 		t := &table{
 			header: []string{"", "CONTEXT", "REDIS", "NAMESPACE", "DESCRIPTION"},
 			empty:  "no contexts",
@@ -137,12 +137,12 @@ func (a *app) listContexts() error {
 	})
 }
 
-func (a *app) showContext(args []string) error {
-	shown, err := a.contextOrPlace(args)
+func (p *place) showContext(args []string) error {
+	shown, err := p.contextOrPlace(args)
 	if err != nil {
 		return err
 	}
-	return a.print(shown, func() *table {
+	return p.print(shown, func() *table {
 		t := &table{header: []string{"FIELD", "VALUE"}}
 		for _, row := range [][2]string{
 			{"context", shown.Name}, {"redis", shown.Redis}, {"namespace", shown.Namespace},
@@ -157,15 +157,15 @@ func (a *app) showContext(args []string) error {
 }
 
 // contextOrPlace returns the named context, or the server in use.
-func (a *app) contextOrPlace(args []string) (shownContext, error) {
+func (p *place) contextOrPlace(args []string) (shownContext, error) {
 	if len(args) == 0 {
-		where, err := a.where()
+		where, err := p.where()
 		return shownContext{
 			Redis: masked(cmp.Or(where.redis, defaultURL)), From: where.from,
 			Namespace: cmp.Or(where.namespace, qless.DefaultNamespace),
 		}, err
 	}
-	file, err := a.loadContexts()
+	file, err := p.loadContexts()
 	if err != nil {
 		return shownContext{}, err
 	}
@@ -175,26 +175,26 @@ func (a *app) contextOrPlace(args []string) (shownContext, error) {
 	return file.shown(args[0]), nil
 }
 
-func (a *app) setContext(command *cobra.Command, name, description string) error {
+func (p *place) setContext(command *cobra.Command, name, description string) error {
 	if strings.TrimSpace(name) != name || name == "" {
 		return usageError{errors.New("a context needs a name, without spaces around it")}
 	}
-	file, err := a.loadContexts()
+	file, err := p.loadContexts()
 	if err != nil {
 		return err
 	}
 	c, found := file.Contexts[name]
-	if a.redis == "-" {
-		if a.redis, err = firstLine(a.in); err != nil {
+	if p.redis == "-" {
+		if p.redis, err = firstLine(p.in); err != nil {
 			return err
 		}
 	}
-	c.Redis = cmp.Or(a.redis, c.Redis)
+	c.Redis = cmp.Or(p.redis, c.Redis)
 	if err := checkURL(c.Redis); err != nil {
 		return usageError{err}
 	}
 	if command.Flags().Changed("namespace") {
-		c.Namespace = a.namespace
+		c.Namespace = p.namespace
 	}
 	if command.Flags().Changed("description") {
 		c.Description = description
@@ -204,7 +204,7 @@ func (a *app) setContext(command *cobra.Command, name, description string) error
 		verb = "changed"
 	}
 	file.Contexts[name] = c
-	return a.saveContexts(file, verb+" context "+name)
+	return p.saveContexts(file, verb+" context "+name)
 }
 
 // checkURL rejects text that can't be the URL of a server.
@@ -226,8 +226,8 @@ func firstLine(in io.Reader) (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-func (a *app) useContext(name string) error {
-	file, err := a.loadContexts()
+func (p *place) useContext(name string) error {
+	file, err := p.loadContexts()
 	if err != nil {
 		return err
 	}
@@ -236,48 +236,48 @@ func (a *app) useContext(name string) error {
 	}
 	file.Current = name
 	if name == "" {
-		return a.saveContexts(file, "no context is in use")
+		return p.saveContexts(file, "no context is in use")
 	}
-	return a.saveContexts(file, "using context "+name)
+	return p.saveContexts(file, "using context "+name)
 }
 
-func (a *app) removeContext(name string) error {
-	file, err := a.loadContexts()
+func (p *place) removeContext(name string) error {
+	file, err := p.loadContexts()
 	if err != nil {
 		return err
 	}
 	if _, found := file.Contexts[name]; !found {
 		return noContext(name)
 	}
-	if goOn, err := a.confirm("remove context " + name); !goOn {
+	if goOn, err := p.confirm("remove context " + name); !goOn {
 		return err
 	}
 	delete(file.Contexts, name)
 	if file.Current == name {
 		file.Current = ""
 	}
-	return a.saveContexts(file, "removed context "+name)
+	return p.saveContexts(file, "removed context "+name)
 }
 
-func (a *app) saveContexts(file *contextFile, done string) error {
-	if a.dryRun {
-		fmt.Fprintln(a.err, "nothing was written")
-		return a.printJSON(file.list())
+func (p *place) saveContexts(file *contextFile, done string) error {
+	if p.dryRun {
+		fmt.Fprintln(p.err, "nothing was written")
+		return p.printJSON(file.list())
 	}
 	if err := file.save(); err != nil {
 		return err
 	}
-	fmt.Fprintln(a.err, done)
-	return a.printJSON(file.list())
+	fmt.Fprintln(p.err, done)
+	return p.printJSON(file.list())
 }
 
-func (a *app) completeContext(
+func (p *place) completeContext(
 	_ *cobra.Command, args []string, _ string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	file, err := a.loadContexts()
+	file, err := p.loadContexts()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

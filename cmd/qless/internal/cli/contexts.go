@@ -44,7 +44,7 @@ func contextPath() (string, error) {
 }
 
 // loadContexts reads the contexts. Without a file or a home, there are none.
-func (a *app) loadContexts() (*contextFile, error) {
+func (p *place) loadContexts() (*contextFile, error) {
 	file := &contextFile{Contexts: map[string]namedContext{}}
 	path, err := contextPath()
 	if err != nil {

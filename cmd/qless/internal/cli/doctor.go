@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -47,9 +46,6 @@ func (r examResult) MarshalJSON() ([]byte, error) {
 
 // shownFindings is the number of findings of each kind that are printed.
 const shownFindings = 10
-
-// errBroken makes the status 1 when something is broken. The findings have been printed.
-var errBroken = errors.New("something is broken")
 
 func (a *app) doctorCommand() *cobra.Command {
 	e := &exam{app: a}

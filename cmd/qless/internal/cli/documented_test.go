@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -47,7 +46,7 @@ func programs(text string) (runs [][]string) {
 
 // check makes the program parse its arguments and do nothing else.
 func check(args []string) error {
-	command, rest, err := (&app{out: io.Discard, err: io.Discard}).root().Find(args)
+	command, rest, err := Root().Find(args)
 	if err != nil {
 		return err
 	}
@@ -103,7 +102,7 @@ func TestExamplesOfCommandsExist(t *testing.T) {
 			walk(below)
 		}
 	}
-	walk((&app{out: io.Discard, err: io.Discard}).root())
+	walk(Root())
 }
 
 // foreignFlags are flags of other programs that pages mention, and the beginning of several.
@@ -122,7 +121,7 @@ func TestFlagsOfThePagesExist(t *testing.T) {
 			walk(below)
 		}
 	}
-	walk((&app{out: io.Discard, err: io.Discard}).root())
+	walk(Root())
 	inline, found := regexp.MustCompile("`--([a-z-]+)[^`]*`"), 0
 	for _, page := range pages {
 		text, err := os.ReadFile(page)

@@ -3,9 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"slices"
+	"strings"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/cmd/qless/internal/text"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/redisx"
 )
@@ -85,4 +89,81 @@ func hintFor(err error) string {
 		return "hint: " + hint
 	}
 	return ""
+}
+
+// A checkedError ends the program with the status of a check.
+type checkedError struct {
+	status int
+	error  // an error in the arguments, or nil if the result has been printed
+}
+
+func (e checkedError) Unwrap() error { return e.error }
+
+// isPrinted reports whether an error is the result of a check or an exam, which has been printed.
+func isPrinted(err error) bool {
+	var checked checkedError
+	return errors.Is(err, errBroken) || errors.As(err, &checked) && checked.error == nil
+}
+
+// errBroken makes the status 1 when something is broken. The findings have been printed.
+var errBroken = errors.New("something is broken")
+
+// A missingError reports that something does not exist.
+type missingError struct{ error }
+
+// notFound returns an error with the status of missing things.
+func notFound(noun string, names ...string) error {
+	for i, name := range names {
+		names[i] = text.Clean(name)
+	}
+	return missingError{fmt.Errorf("no such %s: %s", noun, strings.Join(names, ", "))}
+}
+
+// missing returns an error that names the wanted things that were not found, or nil.
+func missing(noun string, wanted []string, found func(func(string) bool)) error {
+	there := slices.Collect(found)
+	gone := slices.DeleteFunc(slices.Clone(wanted), func(name string) bool {
+		return slices.Contains(there, name)
+	})
+	if len(gone) == 0 {
+		return nil
+	}
+	return notFound(noun, gone...)
+}
+
+// A leftError reports that some jobs, or other things, were not changed.
+type leftError struct {
+	sum  inspect.Repair
+	noun string
+}
+
+func (e leftError) Error() string {
+	was := "were"
+	if e.sum.Unchanged == 1 {
+		was = "was"
+	}
+	return fmt.Sprintf("%s %s left", text.Count(e.sum.Unchanged, e.noun), was)
+}
+
+// status returns the exit status, that of missing jobs if nothing else is wrong.
+func (e leftError) status() int {
+	for _, err := range e.sum.Reasons {
+		if err.Code != qless.ErrNotFound {
+			return statusRefused
+		}
+	}
+	return statusNotFound
+}
+
+// damage returns an error if keys are damaged, so that figures are missing.
+func damage(found []inspect.DamagedKey) error {
+	if len(found) == 0 {
+		return nil
+	}
+	keys := make([]string, len(found))
+	for i, damaged := range found {
+		keys[i] = damaged.Key
+	}
+	return fmt.Errorf("damaged keys, which qless doctor examines: %s",
+		text.Clean(strings.Join(keys, ", ")))
 }

@@ -21,7 +21,7 @@ func StopClock(text string) {
 
 // Root returns the root of all commands.
 func Root() *cobra.Command {
-	return (&app{out: io.Discard, err: io.Discard}).root()
+	return (&app{newPlace(&console{out: io.Discard, err: io.Discard})}).root()
 }
 
 // Limited returns a listener that accepts up to most connections at a time.

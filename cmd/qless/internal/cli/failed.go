@@ -188,14 +188,14 @@ func (a *app) repairGroups(
 		}
 		var done inspect.Repair
 		failed := inspect.New(client).Failed(name).AtMost(counts[i])
-		done, err = a.repair(ctx, c, failed, counts[i])
+		done, err = c.repair(ctx, a.console, failed, counts[i])
 		sum.Changed, sum.Unchanged = sum.Changed+done.Changed, sum.Unchanged+done.Unchanged
 		maps.Copy(sum.Reasons, done.Reasons)
 		if err != nil {
 			break
 		}
 	}
-	if reported := a.report(c, sum); err == nil {
+	if reported := c.report(a.console, sum); err == nil {
 		err = reported
 	}
 	return err

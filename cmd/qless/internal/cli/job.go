@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/cmd/qless/internal/text"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/internal/units"
 )
@@ -132,24 +130,6 @@ func (a *app) printJob(job *qless.Job, result qless.Result) error {
 	return history(job).write(a.out)
 }
 
-// block prints several lines below their name.
-func (a *app) block(name, lines string) {
-	fmt.Fprintf(a.out, "%s:\n", name)
-	for line := range strings.SplitSeq(strings.TrimRight(lines, "\n"), "\n") {
-		line = text.Clean(strings.ReplaceAll(line, "\t", "    "))
-		fmt.Fprintln(a.out, strings.TrimRight("  "+line, " "))
-	}
-}
-
-// indented returns indented JSON. Data that is not JSON stays as it is.
-func indented(data json.RawMessage) string {
-	var text bytes.Buffer
-	if err := json.Indent(&text, data, "", "  "); err != nil {
-		return string(data)
-	}
-	return text.String()
-}
-
 // jobTable returns the fields that are set in a job.
 func jobTable(job *qless.Job) *table {
 	t := &table{}
@@ -200,14 +180,6 @@ func jobTable(job *qless.Job) *table {
 	return t
 }
 
-func progressText(p *qless.Progress) string {
-	text := fmt.Sprint(p.Done)
-	if p.Total > 0 {
-		text = fmt.Sprintf("%d of %d", p.Done, p.Total)
-	}
-	return strings.TrimSpace(text + " " + p.Note)
-}
-
 func attempts(job *qless.Job) *table {
 	t := &table{
 		header: []string{"  BEGAN", "WHAT", "RAN", "DELAY", "QUEUE", "WORKER", "GROUP", "MESSAGE"},
@@ -232,26 +204,3 @@ func history(job *qless.Job) *table {
 	}
 	return t
 }
-
-// missing returns an error that names the wanted things that were not found, or nil.
-func missing(noun string, wanted []string, found func(func(string) bool)) error {
-	there := slices.Collect(found)
-	gone := slices.DeleteFunc(slices.Clone(wanted), func(name string) bool {
-		return slices.Contains(there, name)
-	})
-	if len(gone) == 0 {
-		return nil
-	}
-	return notFound(noun, gone...)
-}
-
-// notFound returns an error with the status of missing things.
-func notFound(noun string, names ...string) error {
-	for i, name := range names {
-		names[i] = text.Clean(name)
-	}
-	return missingError{fmt.Errorf("no such %s: %s", noun, strings.Join(names, ", "))}
-}
-
-// A missingError reports that something does not exist.
-type missingError struct{ error }

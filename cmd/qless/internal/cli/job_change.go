@@ -35,7 +35,7 @@ func (a *app) jobChange(verb, short, example string, begin func() (change, error
 			if err != nil {
 				return usageError{err}
 			}
-			return a.run(c.run(a))(command, args)
+			return a.run(c.run(a.console))(command, args)
 		},
 		ValidArgsFunction: a.completeNames(trackedJIDs),
 	}

@@ -42,7 +42,7 @@ func (a *app) jobListCommand() *cobra.Command {
 			return a.printPage(page)
 		}),
 	}
-	a.addPlace(command, &flags.place)
+	flags.place.add(a.place, command)
 	flags.part.add(command)
 	command.Flags().StringVarP(&flags.tag, "tag", "t", "", "jobs with this tag")
 	command.Flags().BoolVar(&flags.tracked, "tracked", false, "tracked jobs")

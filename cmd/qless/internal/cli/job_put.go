@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,46 +71,6 @@ func (a *app) warnOfLimits(ctx context.Context, client *qless.Client, flags putF
 			fmt.Fprintf(a.err, "warning: the limit %q is not set, and limits nothing\n", name)
 		}
 	}
-}
-
-// ofJID is the result of a command for one job.
-type ofJID struct {
-	JID string `json:"jid"`
-}
-
-// printJID prints the jid of a job that was put.
-func (a *app) printJID(jid string) error {
-	if !a.json {
-		return a.printJIDs([]string{jid})
-	}
-	return a.printJSON(ofJID{jid})
-}
-
-// data returns JSON from an argument or the standard input, or nil if there is none.
-func (a *app) data(args []string) (any, error) {
-	if len(args) == 0 {
-		return nil, nil
-	}
-	text := []byte(args[0])
-	if args[0] == stdin {
-		read, err := io.ReadAll(a.in)
-		if err != nil {
-			return nil, err
-		}
-		text = read
-	}
-	if err := checkJSON(text); err != nil {
-		return nil, err
-	}
-	return json.RawMessage(text), nil
-}
-
-func checkJSON(text []byte) error {
-	var value any
-	if err := json.Unmarshal(text, &value); err != nil {
-		return usageError{fmt.Errorf("the data is not JSON: %w", err)}
-	}
-	return nil
 }
 
 // putFlags are the options of a put, in the form that files have.

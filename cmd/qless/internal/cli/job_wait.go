@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -90,5 +91,35 @@ func (a *app) progress(jid string) qless.OnProgress {
 func (a *app) clearLine() {
 	if text.IsTerminal(a.err) {
 		fmt.Fprint(a.err, "\r\x1b[K")
+	}
+}
+
+// followEvery is the interval at which a followed job is read.
+const followEvery = time.Second
+
+// follow prints the history of a job, entry by entry, until the job has ended.
+func (a *app) follow(ctx context.Context, client *qless.Client, jid string) error {
+	for printed := 0; ; {
+		a.watch.restart()
+		job, err := client.Job(ctx, jid)
+		if err != nil {
+			return err
+		}
+		if len(job.History) > printed {
+			rest := *job
+			rest.History = job.History[printed:]
+			printed = len(job.History)
+			t := history(&rest)
+			t.header = nil
+			if err := t.write(a.out); err != nil {
+				return err
+			}
+		}
+		if job.State == qless.StateComplete || job.State == qless.StateFailed {
+			return nil
+		}
+		if !pause(ctx, followEvery) {
+			return nil
+		}
 	}
 }

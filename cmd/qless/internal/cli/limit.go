@@ -193,7 +193,7 @@ func (a *app) limitUnsetCommand() *cobra.Command {
 		Short:   "Remove the definitions of limits; jobs that wait for them are started",
 		Example: "  qless limit unset shopify --yes",
 		Args:    cobra.MinimumNArgs(1),
-		RunE: a.run(a.eachNamed("unset", "unset", "limit", true,
+		RunE: a.run(each(a.console, "unset", "unset", "limit", true,
 			func(ctx context.Context, client *qless.Client, name string) error {
 				return client.Limit(name).Unset(ctx)
 			})),

@@ -40,36 +40,36 @@ func part[T any](items []T, f *rangeFlags) []T {
 }
 
 // footer returns a line with the numbers of printed items and of all items.
-func (a *app) footer(shown, total int, noun string) {
+func (c *console) footer(shown, total int, noun string) {
 	switch {
-	case a.json || total == 0:
+	case c.json || total == 0:
 	case shown < total:
-		a.say("%d of %s", shown, text.Count(total, noun))
+		c.say("%d of %s", shown, text.Count(total, noun))
 	default:
-		a.say("%s", text.Count(total, noun))
+		c.say("%s", text.Count(total, noun))
 	}
 }
 
 // printPage prints a page of a list of jobs.
-func (a *app) printPage(page inspect.Page[inspect.Row]) error {
-	if err := a.printSummaries(page, page.Items); err != nil {
+func (c *console) printPage(page inspect.Page[inspect.Row]) error {
+	if err := c.printSummaries(page, page.Items); err != nil {
 		return err
 	}
-	a.footer(len(page.Items), page.Total, "job")
+	c.footer(len(page.Items), page.Total, "job")
 	return nil
 }
 
 // printSummaries prints jobs of a list: as the JSON of a value that contains them, as jids, or as a
 // table.
-func (a *app) printSummaries(value any, jobs []inspect.Row) error {
-	if a.jids {
+func (c *console) printSummaries(value any, jobs []inspect.Row) error {
+	if c.jids {
 		jids := make([]string, len(jobs))
 		for i, job := range jobs {
 			jids[i] = job.JID
 		}
-		return a.printJIDs(jids)
+		return c.printJIDs(jids)
 	}
-	return a.print(value, func() *table {
+	return c.print(value, func() *table {
 		t := &table{
 			header: []string{
 				"JID", "KLASS", "QUEUE", "STATE", "PRIORITY", "RETRIES", "SINCE", "REMARKS",
@@ -84,24 +84,24 @@ func (a *app) printSummaries(value any, jobs []inspect.Row) error {
 	})
 }
 
-func (a *app) printJIDs(jids []string) error {
+func (c *console) printJIDs(jids []string) error {
 	if len(jids) == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintln(a.out, strings.Join(jids, "\n"))
+	_, err := fmt.Fprintln(c.out, strings.Join(jids, "\n"))
 	return err
 }
 
 // printFullJobs prints jobs that were read in full.
-func (a *app) printFullJobs(jobs []*qless.Job) error {
-	if a.jids {
+func (c *console) printFullJobs(jobs []*qless.Job) error {
+	if c.jids {
 		jids := make([]string, len(jobs))
 		for i, job := range jobs {
 			jids[i] = job.JID
 		}
-		return a.printJIDs(jids)
+		return c.printJIDs(jids)
 	}
-	return a.print(jobs, func() *table {
+	return c.print(jobs, func() *table {
 		t := &table{
 			header: []string{
 				"JID", "KLASS", "QUEUE", "STATE", "PRIORITY", "RETRIES", "TAGS", "DATA",
@@ -185,4 +185,41 @@ func remarks(job inspect.Row) string {
 		add("%s", job.Data)
 	}
 	return strings.Join(parts, " ")
+}
+
+// ofJID is the result of a command for one job.
+type ofJID struct {
+	JID string `json:"jid"`
+}
+
+// printJID prints the jid of a job that was put.
+func (c *console) printJID(jid string) error {
+	if !c.json {
+		return c.printJIDs([]string{jid})
+	}
+	return c.printJSON(ofJID{jid})
+}
+
+// alarming returns a number, in red unless it is zero.
+func alarming(n int) any {
+	if n == 0 {
+		return n
+	}
+	return painted{known(n), red}
+}
+
+func openOrPaused(paused bool) any {
+	if paused {
+		return painted{"paused", yellow}
+	}
+	return "open"
+}
+
+// block prints several lines below their name.
+func (c *console) block(name, lines string) {
+	fmt.Fprintf(c.out, "%s:\n", name)
+	for line := range strings.SplitSeq(strings.TrimRight(lines, "\n"), "\n") {
+		line = text.Clean(strings.ReplaceAll(line, "\t", "    "))
+		fmt.Fprintln(c.out, strings.TrimRight("  "+line, " "))
+	}
 }

@@ -15,19 +15,19 @@ import (
 )
 
 // print prints a value as JSON if that is requested, and otherwise as a table.
-func (a *app) print(value any, rows func() *table) error {
-	if a.json {
-		return writeJSON(a.out, value, "  ")
+func (c *console) print(value any, rows func() *table) error {
+	if c.json {
+		return writeJSON(c.out, value, "  ")
 	}
-	return rows().write(a.out)
+	return rows().write(c.out)
 }
 
 // printJSON prints the result of a command that otherwise prints messages, if JSON is requested.
-func (a *app) printJSON(result any) error {
-	if !a.json {
+func (c *console) printJSON(result any) error {
+	if !c.json {
 		return nil
 	}
-	return a.print(result, nil)
+	return c.print(result, nil)
 }
 
 // writeJSON writes a value as JSON, without characters that could control a terminal.

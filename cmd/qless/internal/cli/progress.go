@@ -27,10 +27,10 @@ const (
 
 // newProgress returns a bar for a number of things, such as "job"s. It has to be ended before
 // anything else is printed.
-func (a *app) newProgress(noun string, total int) *progress {
+func (c *console) newProgress(noun string, total int) *progress {
 	p := &progress{noun: noun, total: total, begun: time.Now()}
-	if text.IsTerminal(a.err) {
-		p.out = a.err
+	if text.IsTerminal(c.err) {
+		p.out = c.err
 	}
 	return p
 }

@@ -19,7 +19,7 @@ func TestABarSaysHowManyAreDone(t *testing.T) {
 
 func TestABarIsDrawnOnATerminalOnly(t *testing.T) {
 	var out bytes.Buffer
-	p := (&app{err: &out}).newProgress("job", 2)
+	p := (&console{err: &out}).newProgress("job", 2)
 	p.add(1)
 	p.end()
 	require.Empty(t, out.String())

@@ -139,21 +139,6 @@ func (a *app) listQueues(ctx context.Context, client *qless.Client, f *rangeFlag
 	return errors.Join(err, damaged)
 }
 
-// alarming returns a number, in red unless it is zero.
-func alarming(n int) any {
-	if n == 0 {
-		return n
-	}
-	return painted{known(n), red}
-}
-
-func openOrPaused(paused bool) any {
-	if paused {
-		return painted{"paused", yellow}
-	}
-	return "open"
-}
-
 func (a *app) queueShowCommand() *cobra.Command {
 	return a.again(&cobra.Command{
 		Use:   "show QUEUE...",
@@ -295,4 +280,44 @@ func (a *app) queuePeekCommand() *cobra.Command {
 	}
 	command.Flags().IntVar(&limit, "limit", 10, "maximum number to print")
 	return command
+}
+
+// noQueues returns a message for a namespace without queues, which names other namespaces.
+func noQueues(ctx context.Context, client *qless.Client) string {
+	if others := otherSpaces(ctx, client); others != "" {
+		return "no queues here" + others
+	}
+	return "no queues"
+}
+
+// listSums lists the queues of several namespaces, summed up by name.
+func (a *app) listSums(ctx context.Context, clients []*qless.Client, f *rangeFlags) error {
+	sums, damaged := queueSums{}, []inspect.DamagedKey(nil)
+	const all = 1 << 30
+	unread := readSpaces(ctx, clients,
+		func(ctx context.Context, client *qless.Client) (inspect.Overview, error) {
+			return inspect.New(client).Overview(ctx, inspect.OverviewQuery{Queues: all})
+		}, func(namespace string, seen inspect.Overview) {
+			for i := range seen.Queues {
+				sums.of(seen.Queues[i].Name).add(namespace, &seen.Queues[i])
+			}
+			damaged = append(damaged, seen.Damaged...)
+		})
+	queues := sums.sorted()
+	shown := part(queues, f)
+	err := a.print(shown, func() *table {
+		t := &table{header: []string{
+			"QUEUE", "NAMESPACES", "WAITING", "RUNNING", "STALLED", "SCHEDULED", "DEPENDS",
+			"RECURRING", "OLDEST", "STATE", "OLDEST IN",
+		}, empty: "no queues"}
+		for _, q := range shown {
+			t.add(q.Name, q.Namespaces, q.Waiting, q.Running, alarming(q.Stalled), q.Scheduled,
+				q.Depends, q.Recurring, elapsed(time.Duration(q.Oldest)), q.state(), dash(q.OldestIn))
+		}
+		return t
+	})
+	if err == nil && len(shown) < len(queues) {
+		a.footer(len(shown), len(queues), "queue")
+	}
+	return errors.Join(err, damage(damaged), unreadError(unread))
 }

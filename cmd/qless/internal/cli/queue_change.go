@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
-	"github.com/qless/qless-go/internal/queues"
 )
 
 // eachQueue returns a function that treats all named queues alike.
@@ -20,7 +18,7 @@ func (a *app) eachQueue(
 	verb, done string, confirmed bool,
 	do func(ctx context.Context, client *qless.Client, queue string) error,
 ) do {
-	each := a.eachNamed(verb, done, "queue", confirmed, do)
+	run := each(a.console, verb, done, "queue", confirmed, do)
 	return func(ctx context.Context, client *qless.Client, args []string) error {
 		args, err := matching(ctx, client, args)
 		if err != nil {
@@ -29,7 +27,7 @@ func (a *app) eachQueue(
 		if err := a.warnOfQueues(ctx, client, args); err != nil {
 			return err
 		}
-		return each(ctx, client, args)
+		return run(ctx, client, args)
 	}
 }
 
@@ -42,34 +40,6 @@ func (a *app) warnOfQueues(ctx context.Context, client *qless.Client, names []st
 		}
 	}
 	return err
-}
-
-// matching returns the queues that match in place of each pattern, in which a * stands for any
-// text, and other names as they are. A pattern that matches no queue is an error.
-func matching(ctx context.Context, client *qless.Client, args []string) ([]string, error) {
-	var names, known []string
-	for _, arg := range args {
-		if !strings.Contains(arg, "*") {
-			names = append(names, arg)
-			continue
-		}
-		if known == nil {
-			var err error
-			if known, err = queuesKnown(ctx, client); err != nil {
-				return nil, err
-			}
-		}
-		found, pattern := len(names), queues.NewPatterns([]string{arg})
-		for _, name := range known {
-			if pattern.Find(name) == 0 {
-				names = append(names, name)
-			}
-		}
-		if len(names) == found {
-			return nil, missingError{fmt.Errorf("no queue matches %q", arg)}
-		}
-	}
-	return names, nil
 }
 
 func (a *app) queuePauseCommand() *cobra.Command {
@@ -137,7 +107,7 @@ func (a *app) queueMoveCommand() *cobra.Command {
 		}),
 		ValidArgsFunction: a.completeEach(queuesKnown, queuesKnown),
 	}
-	a.addFilter(command, &flags.filter)
+	flags.addFilter(a.place, command)
 	command.Flags().IntVar(&flags.limit, "limit", -1, "maximum number to move, -1 for all")
 	command.Flags().StringSliceVarP(&flags.place.states, "state", "s", []string{"waiting"},
 		alternatives(queueStates))
@@ -156,7 +126,7 @@ func (a *app) moveQueue(
 	if to == flags.place.queue {
 		return usageError{errors.New("the queues are the same")}
 	}
-	found, err := a.find(ctx, client, flags)
+	found, err := flags.find(ctx, a.console, client)
 	if err != nil {
 		return err
 	}
@@ -164,12 +134,12 @@ func (a *app) moveQueue(
 	for i, job := range found.Items {
 		jids[i] = job.JID
 	}
-	return a.change(ctx, client, change{
+	return change{
 		verb: "move", done: "moved", rest: " to " + to, confirmed: true,
 		do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
 			return jobs.Move(ctx, to)
 		},
-	}, jids)
+	}.of(ctx, a.console, client, jids)
 }
 
 func (a *app) queueWaitCommand() *cobra.Command {

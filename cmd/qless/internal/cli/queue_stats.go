@@ -42,7 +42,7 @@ func (a *app) queueStats(
 			return usageError{fmt.Errorf("--day %s is not a day such as 2026-11-21", day)}
 		}
 	}
-	names, err := a.queueNames(ctx, client, args)
+	names, err := queueNames(ctx, a.console, client, args)
 	if err != nil {
 		return err
 	}
@@ -55,20 +55,6 @@ func (a *app) queueStats(
 		all = append(all, queueStats{name, stats})
 	}
 	return a.print(all, func() *table { return statsTable(all) })
-}
-
-// queueNames returns the queues with names or patterns, or all of them.
-func (a *app) queueNames(
-	ctx context.Context, client *qless.Client, args []string,
-) ([]string, error) {
-	if len(args) == 0 {
-		return queuesKnown(ctx, client)
-	}
-	names, err := a.names(args)
-	if err != nil {
-		return nil, err
-	}
-	return matching(ctx, client, names)
 }
 
 func statsTable(all []queueStats) *table {

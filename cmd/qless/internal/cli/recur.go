@@ -41,7 +41,7 @@ func (a *app) recurListCommand() *cobra.Command {
 func (a *app) listRecurring(
 	ctx context.Context, client *qless.Client, args []string, limit int,
 ) error {
-	names, err := a.queueNames(ctx, client, args)
+	names, err := queueNames(ctx, a.console, client, args)
 	if err != nil {
 		return err
 	}
@@ -325,7 +325,7 @@ func (a *app) recurCancelCommand() *cobra.Command {
 		Example: "  qless recur cancel hourly-report\n" +
 			"  qless recur ls reports --jids | qless recur cancel - --yes",
 		Args: cobra.MinimumNArgs(1),
-		RunE: a.run(a.eachNamed("cancel", "canceled", "recurring job", true,
+		RunE: a.run(each(a.console, "cancel", "canceled", "recurring job", true,
 			func(ctx context.Context, client *qless.Client, jid string) error {
 				job, err := client.RecurringJob(ctx, jid)
 				if err != nil {

@@ -144,7 +144,7 @@ func (a *app) scheduleForgetCommand() *cobra.Command {
 		Short:   "Remove schedules that no worker follows",
 		Example: "  qless schedule forget nightly",
 		Args:    cobra.MinimumNArgs(1),
-		RunE: a.run(a.eachNamed("forget", "forgot", "schedule", true,
+		RunE: a.run(each(a.console, "forget", "forgot", "schedule", true,
 			func(ctx context.Context, client *qless.Client, id string) error {
 				return inspect.New(client).ForgetSchedule(ctx, id)
 			})),

@@ -17,32 +17,32 @@ import (
 const spacesAtOnce = 16
 
 // manySpaces reports whether --namespace is a pattern for several namespaces.
-func (a *app) manySpaces() bool { return inspect.IsPattern(a.namespaceName()) }
+func (p *place) manySpaces() bool { return inspect.IsPattern(p.namespaceName()) }
 
 // refusePattern returns an error if --namespace is a pattern, for commands that need one namespace.
-func (a *app) refusePattern() error {
-	if !a.manySpaces() {
+func (p *place) refusePattern() error {
+	if !p.manySpaces() {
 		return nil
 	}
 	return usageError{fmt.Errorf("the namespace %q is a pattern, which only status, queue ls, doctor "+
 		"(without --fix), exporter, and serve with only --web or --metrics take: name one namespace",
-		a.namespaceName())}
+		p.namespaceName())}
 }
 
 // A doMany runs a command for several namespaces.
 type doMany = func(ctx context.Context, clients []*qless.Client) error
 
 // runEither is run for a command with another function for several namespaces.
-func (a *app) runEither(one do, many doMany) runFunc {
-	return a.inTime(func(ctx context.Context, args []string) error {
-		if a.manySpaces() {
-			clients, err := a.spaces(ctx)
+func (p *place) runEither(one do, many doMany) runFunc {
+	return p.inTime(func(ctx context.Context, args []string) error {
+		if p.manySpaces() {
+			clients, err := p.spaces(ctx)
 			if err != nil {
 				return err
 			}
 			return many(ctx, clients)
 		}
-		client, err := a.client(ctx)
+		client, err := p.client(ctx)
 		if err != nil {
 			return err
 		}
@@ -51,19 +51,19 @@ func (a *app) runEither(one do, many doMany) runFunc {
 }
 
 // spaces returns clients of the namespaces that match --namespace. They share their connections.
-func (a *app) spaces(ctx context.Context) ([]*qless.Client, error) {
-	shared, err := a.dial(ctx)
+func (p *place) spaces(ctx context.Context) ([]*qless.Client, error) {
+	shared, err := p.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return a.spacesOf(ctx, shared, a.clientConfig())
+	return p.spacesOf(ctx, shared, p.clientConfig())
 }
 
 // spacesOf returns clients, with a config, of the namespaces that match a pattern.
-func (a *app) spacesOf(
+func (p *place) spacesOf(
 	ctx context.Context, shared *qless.Client, config *qless.ClientConfig,
 ) ([]*qless.Client, error) {
-	pattern := a.namespaceName()
+	pattern := p.namespaceName()
 	names, err := inspect.Namespaces(ctx, shared.Redis(), pattern)
 	if err != nil {
 		return nil, err

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -85,28 +83,6 @@ func (a *app) showStatus(
 	s.limits(o.FullLimits)
 	s.outboxes(o.Outboxes, o.Time)
 	return errors.Join(s.err, damage(o.Damaged))
-}
-
-// damage returns an error if keys are damaged, so that figures are missing.
-func damage(found []inspect.DamagedKey) error {
-	if len(found) == 0 {
-		return nil
-	}
-	keys := make([]string, len(found))
-	for i, damaged := range found {
-		keys[i] = damaged.Key
-	}
-	return fmt.Errorf("damaged keys, which qless doctor examines: %s",
-		text.Clean(strings.Join(keys, ", ")))
-}
-
-// serverName returns the address of the server, without secrets.
-func (a *app) serverName() string {
-	parsed, err := url.Parse(a.redisURL())
-	if err != nil {
-		return "server"
-	}
-	return text.Clean(parsed.Host + strings.TrimRight(parsed.Path, "/"))
 }
 
 // A statusScreen prints the parts of the status.
@@ -228,22 +204,6 @@ func (s *statusScreen) queues(queues []doctor.QueueStatus) error {
 			units.Rate(q.Rates.Failed), q.Workers, state)
 	}
 	return t.write(s.out)
-}
-
-// noQueues returns a message for a namespace without queues, which names other namespaces.
-func noQueues(ctx context.Context, client *qless.Client) string {
-	if others := otherSpaces(ctx, client); others != "" {
-		return "no queues here" + others
-	}
-	return "no queues"
-}
-
-// known returns a figure, or ? if its key is damaged.
-func known(n int) string {
-	if n < 0 {
-		return "?"
-	}
-	return fmt.Sprint(n)
 }
 
 func (s *statusScreen) failures(groups []doctor.Group) {

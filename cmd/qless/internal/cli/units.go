@@ -1,11 +1,18 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
+	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/units"
 )
+
+// now is the time to which ages and due times are relative. Tests set it.
+var now = time.Now
 
 // since formats the time since t, or until t if that is in the future.
 func since(t time.Time) string {
@@ -66,4 +73,29 @@ func dash(text string) string {
 		return "-"
 	}
 	return text
+}
+
+// known returns a figure, or ? if its key is damaged.
+func known(n int) string {
+	if n < 0 {
+		return "?"
+	}
+	return fmt.Sprint(n)
+}
+
+func progressText(p *qless.Progress) string {
+	text := fmt.Sprint(p.Done)
+	if p.Total > 0 {
+		text = fmt.Sprintf("%d of %d", p.Done, p.Total)
+	}
+	return strings.TrimSpace(text + " " + p.Note)
+}
+
+// indented returns indented JSON. Data that is not JSON stays as it is.
+func indented(data json.RawMessage) string {
+	var text bytes.Buffer
+	if err := json.Indent(&text, data, "", "  "); err != nil {
+		return string(data)
+	}
+	return text.String()
 }

@@ -156,7 +156,7 @@ func (a *app) workerForgetCommand() *cobra.Command {
 		Short:   "Remove workers from the list; they keep their locks, and come back if they run",
 		Example: "  qless worker forget host-17-ab12cd --yes",
 		Args:    cobra.MinimumNArgs(1),
-		RunE: a.run(a.eachNamed("forget", "forgot", "worker", true,
+		RunE: a.run(each(a.console, "forget", "forgot", "worker", true,
 			func(ctx context.Context, client *qless.Client, name string) error {
 				return inspect.New(client).ForgetWorkers(ctx, name)
 			})),
