@@ -40,9 +40,20 @@ package                                       lines files  file  func cycle expo
 .                                             11369    38   698    44    15      300
 bench                                          6000    35   359    60    34        0
 cmd/qless                                        50     1    19     3     1        0
-cmd/qless/internal/cli                        10350    58   355    51    56        1
+cmd/qless/internal/admin                       1200     7   339    40     2        1
+cmd/qless/internal/cli                          100     1    72    21     1        1
+cmd/qless/internal/health                      1850    10   352    45     3        1
+cmd/qless/internal/jobs                        2200    12   356    48     3        1
+cmd/qless/internal/out                         1100     9   223    33     2       79
+cmd/qless/internal/place                       1050     5   288    31     4       47
+cmd/qless/internal/queues                       750     5   314    35     1        1
+cmd/qless/internal/schedules                    500     3   334    35     1        1
+cmd/qless/internal/selection                    550     3   268    47     1       21
+cmd/qless/internal/serve                        750     6   236    40     4        1
 cmd/qless/internal/text                         150     1   115    15     1       18
 cmd/qless/internal/top                         1350     6   382    37     5       23
+cmd/qless/internal/usage                        300     1   300    22     1        9
+cmd/qless/internal/workers                      450     3   239    36     1        1
 compat/gearmonkey                              1950    13   327    36     8       72
 compat/workqueue                               1550    11   275    40     2       53
 doctor                                         4500    26   508    33    18      151
@@ -128,6 +139,8 @@ const (
 		"internal/gather internal/histogram internal/hub internal/inside internal/jobopts internal/leases internal/line " +
 		"internal/linger internal/queues internal/rendezvous internal/runs internal/script " +
 		"internal/settings internal/slots internal/together "
+	shell = "cmd/qless/internal/out cmd/qless/internal/place cmd/qless/internal/selection " +
+		"cmd/qless/internal/text cmd/qless/internal/usage "
 )
 
 // A row names packages of the project and the packages of the project that they may import, tests
@@ -161,9 +174,15 @@ var mayImport = []row{
 	{"web web/...",
 		". doctor events inspect internal/guard internal/hosts internal/inside internal/jobopts " +
 			"internal/redisx internal/settings internal/together internal/units web/internal/..."},
-	{"cmd/...", ". cmd/... doctor events gateway/... inspect internal/dial internal/dump internal/hosts " +
-		"internal/jobopts internal/queues internal/redisx internal/settings internal/together " +
-		"internal/units lua qlessprom qlesstest web"},
+	{"cmd/qless/internal/text", ""},
+	{"cmd/qless/internal/out", ". cmd/qless/internal/text inspect internal/redisx internal/units"},
+	{"cmd/qless/internal/usage", ". cmd/qless/internal/out internal/jobopts internal/settings"},
+	{"cmd/qless/internal/place", ". cmd/qless/internal/out cmd/qless/internal/text " +
+		"cmd/qless/internal/usage doctor inspect internal/dial internal/together internal/units"},
+	{"cmd/qless cmd/qless/internal/cli", "cmd/..."},
+	{"cmd/...", ". " + shell + "cmd/qless/internal/top doctor events gateway/... inspect internal/dump " +
+		"internal/hosts internal/jobopts internal/queues internal/redisx internal/units lua " +
+		"qlessprom qlesstest web"},
 	{"examples/...", ". compat/... examples/... inspect internal/testkit outbox qlessotel qlessprom " +
 		"qlesstest web"},
 	{"internal/cmd/...", "internal/jobopts internal/luasrc"},

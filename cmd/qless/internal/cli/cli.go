@@ -1,7 +1,7 @@
 // Package cli is the command line: it parses, calls the public API of package qless, and prints.
 //
-// Each file has the commands of one noun. They print the public structs of the API, as JSON or as a
-// table.
+// It composes the commands, which packages beside it have, each for some nouns. They print the
+// public structs of the API, as JSON or as a table.
 package cli
 
 import (
@@ -12,69 +12,61 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/qless/qless-go/cmd/qless/internal/admin"
+	"github.com/qless/qless-go/cmd/qless/internal/health"
+	"github.com/qless/qless-go/cmd/qless/internal/jobs"
+	"github.com/qless/qless-go/cmd/qless/internal/out"
+	"github.com/qless/qless-go/cmd/qless/internal/queues"
+	"github.com/qless/qless-go/cmd/qless/internal/schedules"
+	"github.com/qless/qless-go/cmd/qless/internal/serve"
+	"github.com/qless/qless-go/cmd/qless/internal/workers"
+
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go/cmd/qless/internal/place"
+	"github.com/qless/qless-go/cmd/qless/internal/usage"
 )
 
-// An app is one run of the program.
-type app struct{ *place }
-
 // Main runs the program, and returns its exit status.
-func Main(args []string, in io.Reader, out, err io.Writer) int {
+func Main(args []string, in io.Reader, stdout, stderr io.Writer) int {
 	logging.Disable() // errors also contain the messages of go-redis
-	a := &app{newPlace(&console{in: in, out: out, err: err})}
-	defer a.close()
+	p := &place.Place{Console: &out.Console{In: in, Out: stdout, Err: stderr}}
+	defer p.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	root := a.root()
+	root := commands(p)
 	root.SetArgs(args)
 	failed := root.ExecuteContext(ctx)
-	if failed != nil && !isPrinted(failed) {
-		fmt.Fprintln(err, "qless:", inWords(failed))
-		if hint := hintFor(failed); hint != "" {
-			fmt.Fprintln(err, hint)
+	if failed != nil && !out.IsPrinted(failed) {
+		fmt.Fprintln(stderr, "qless:", usage.Words(failed))
+		if hint := out.HintFor(failed); hint != "" {
+			fmt.Fprintln(stderr, hint)
 		}
 	}
-	return statusOf(failed)
+	return out.StatusOf(failed)
 }
 
-func (a *app) root() *cobra.Command {
-	root := group("qless", "Watch the queues of a Redis server, and repair them",
-		a.configCommand(),
-		a.contextCommand(),
-		a.checkCommand(),
-		a.doctorCommand(),
-		a.dumpCommand(),
-		a.queueCommand(),
-		a.jobCommand(),
-		a.failedCommand(),
-		a.recurCommand(),
-		a.restoreCommand(),
-		a.scheduleCommand(),
-		a.workerCommand(),
-		a.tagCommand(),
-		a.limitCommand(),
-		a.serveCommand(),
-		a.exporterCommand(),
-		a.benchCommand(),
-		a.scriptCommand(),
-		a.versionCommand(),
-		a.statusCommand(),
-		a.sweepCommand(),
-		a.tailCommand(),
-		a.topCommand(),
-		a.whyCommand(),
-	)
+// commands returns the root of all commands.
+func commands(p *place.Place) *cobra.Command {
+	root := usage.Group("qless", "Watch the queues of a Redis server, and repair them",
+		p.ContextCommand())
+	for _, group := range []func(*place.Place) []*cobra.Command{
+		admin.Commands, health.Commands, jobs.Commands, queues.Commands, schedules.Commands,
+		serve.Commands, workers.Commands,
+	} {
+		root.AddCommand(group(p)...)
+	}
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
+	root.SetIn(p.In)
+	root.SetOut(p.Out)
+	root.SetErr(p.Err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{badFlag(c, err)}
+		return out.Error(usage.BadFlag(c, err))
 	})
-	a.addFlags(root)
-	checkArguments(root)
-	takeSeconds(root)
+	p.AddFlags(root)
+	usage.Check(root)
+	usage.TakeSeconds(root)
 	return root
 }

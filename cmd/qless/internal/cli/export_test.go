@@ -2,10 +2,12 @@ package cli
 
 import (
 	"io"
-	"net"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go/cmd/qless/internal/out"
+	"github.com/qless/qless-go/cmd/qless/internal/place"
 )
 
 // StopClock sets the time of the program, and the wait for completions, unless the text is empty.
@@ -14,18 +16,12 @@ func StopClock(text string) {
 	if err != nil {
 		return
 	}
-	now = func() time.Time { return at }
-	completionTime = time.Minute
-	testClock = now
+	out.Now = func() time.Time { return at }
+	place.CompletionTime = time.Minute
+	place.Clock = out.Now
 }
 
 // Root returns the root of all commands.
 func Root() *cobra.Command {
-	return (&app{newPlace(&console{out: io.Discard, err: io.Discard})}).root()
+	return commands(&place.Place{Console: &out.Console{Out: io.Discard, Err: io.Discard}})
 }
-
-// Limited returns a listener that accepts up to most connections at a time.
-func Limited(l net.Listener, most int) net.Listener { return limited(l, most) }
-
-// Meant has the commands that people mean by other words.
-var Meant = meant

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/cmd/qless/internal/cli"
+	"github.com/qless/qless-go/cmd/qless/internal/usage"
 	"github.com/qless/qless-go/qlesstest"
 )
 
@@ -95,7 +96,7 @@ func TestWordsAreMeantForCommandsThatExist(t *testing.T) {
 		paths[strings.TrimPrefix(command.CommandPath(), "qless ")] = true
 	}
 	paths["serve"] = true
-	for path := range cli.Meant {
+	for path := range usage.Meant {
 		require.True(t, paths[path], path)
 	}
 }

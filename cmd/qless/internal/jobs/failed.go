@@ -1,0 +1,206 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/cmd/qless/internal/out"
+	"github.com/qless/qless-go/cmd/qless/internal/place"
+	"github.com/qless/qless-go/cmd/qless/internal/selection"
+	"github.com/qless/qless-go/cmd/qless/internal/usage"
+	"github.com/qless/qless-go/inspect"
+)
+
+func (a *app) failedCommand() *cobra.Command {
+	return usage.Group("failed", "Show failed jobs, and retry or cancel them by group",
+		a.failedListCommand(), a.failedShowCommand(),
+		a.failedUnfailCommand(), a.failedCancelCommand())
+}
+
+func (a *app) failedListCommand() *cobra.Command {
+	var flags out.RangeFlags
+	command := &cobra.Command{
+		Use:   "ls [GROUP]",
+		Short: "List the failure groups, or the failed jobs of one",
+		Example: "  qless failed ls\n  qless failed ls timeout --limit 100\n" +
+			"  qless failed ls timeout --jids",
+		Args: cobra.MaximumNArgs(1),
+		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
+			if len(args) == 0 {
+				return a.listGroups(ctx, client, flags.Limit)
+			}
+			page, err := inspect.New(client).Failed(args[0]).List(ctx, flags.Get())
+			if err != nil {
+				return err
+			}
+			return a.PrintPage(page)
+		}),
+		ValidArgsFunction: a.CompleteEach(place.GroupsKnown),
+	}
+	flags.Add(command)
+	return command
+}
+
+// listGroups lists the failure groups, the largest first.
+func (a *app) listGroups(ctx context.Context, client *qless.Client, limit int) error {
+	groups, err := inspect.New(client).FailureGroups(ctx)
+	if err != nil {
+		return err
+	}
+	names := slices.SortedFunc(maps.Keys(groups), func(x, y string) int {
+		return cmp.Or(groups[y]-groups[x], cmp.Compare(x, y))
+	})
+	shown := out.Part(names, &out.RangeFlags{Limit: limit})
+	maps.DeleteFunc(groups, func(name string, _ int) bool { return !slices.Contains(shown, name) })
+	err = a.Print(groups, func() *out.Table {
+		t := &out.Table{Header: []string{"GROUP", "JOBS"}, Empty: "no failed jobs"}
+		for _, name := range shown {
+			t.Add(out.Paint(name, out.Red), groups[name])
+		}
+		return t
+	})
+	a.Footer(len(shown), len(names), "group")
+	return err
+}
+
+func (a *app) failedShowCommand() *cobra.Command {
+	var limit int
+	command := &cobra.Command{
+		Use:     "show GROUP",
+		Short:   "Show the klasses of the failed jobs of a group, and why they failed",
+		Example: "  qless failed show timeout\n  qless failed show timeout --limit -1 --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.showGroup(ctx, client, args[0], limit)
+		}),
+		ValidArgsFunction: a.CompleteEach(place.GroupsKnown),
+	}
+	command.Flags().IntVar(&limit, "limit", 1000,
+		"number of latest jobs to read, -1 for all")
+	return command
+}
+
+func (a *app) showGroup(
+	ctx context.Context, client *qless.Client, name string, limit int,
+) error {
+	summary, err := inspect.New(client).Failures(ctx, name, limit)
+	if err != nil {
+		return err
+	}
+	if summary.Total == 0 {
+		return out.NotFound("group", name)
+	}
+	err = a.Print(summary, func() *out.Table {
+		t := &out.Table{Header: []string{"KLASS", "JOBS", "FIRST", "LAST", "SAMPLE", "MESSAGE"}}
+		for _, k := range summary.Klasses {
+			t.Add(k.Klass, k.Count, out.Since(k.First), out.Since(k.Last), out.Dash(k.Sample), k.Message)
+		}
+		return t
+	})
+	a.Footer(summary.Examined, summary.Total, "job")
+	return err
+}
+
+// repairFlags select the failed jobs of a group.
+type repairFlags struct{ limit int }
+
+func (f *repairFlags) add(command *cobra.Command) {
+	command.Flags().IntVar(&f.limit, "limit", -1,
+		"maximum number of jobs, the oldest failures first, -1 for all")
+}
+
+func (a *app) failedUnfailCommand() *cobra.Command {
+	var flags repairFlags
+	var options unfailFlags
+	command := &cobra.Command{
+		Use:   "unfail GROUP...",
+		Short: "Put the failed jobs of groups back into their queues, the oldest failures first",
+		Example: "  qless failed unfail timeout\n  qless failed unfail timeout --limit 10 --yes\n" +
+			"  qless failed unfail timeout --retries 1 --dry-run",
+		Args: cobra.MinimumNArgs(1),
+		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.repairGroups(ctx, client, args, flags.limit, selection.Change{
+				Verb: "unfail", Done: "unfailed",
+				Do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
+					return jobs.Unfail(ctx, options.options()...)
+				},
+			})
+		}),
+		ValidArgsFunction: a.CompleteNames(place.GroupsKnown),
+	}
+	flags.add(command)
+	options.add(command)
+	return command
+}
+
+func (a *app) failedCancelCommand() *cobra.Command {
+	var flags repairFlags
+	command := &cobra.Command{
+		Use:     "cancel GROUP...",
+		Short:   "Delete the failed jobs of groups, the oldest failures first",
+		Example: "  qless failed cancel timeout\n  qless failed cancel timeout --limit 1000 --yes",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.repairGroups(ctx, client, args, flags.limit, selection.Change{
+				Verb: "cancel", Done: "canceled",
+				Do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
+					return jobs.Cancel(ctx)
+				},
+			})
+		}),
+		ValidArgsFunction: a.CompleteNames(place.GroupsKnown),
+	}
+	flags.add(command)
+	return command
+}
+
+// repairGroups changes the failed jobs of groups, the oldest first: at most limit jobs, or all that
+// exist when it begins.
+func (a *app) repairGroups(
+	ctx context.Context, client *qless.Client, args []string, limit int, c selection.Change,
+) error {
+	names, err := a.Names(args)
+	if err != nil {
+		return err
+	}
+	groups, err := inspect.New(client).FailureGroups(ctx)
+	if err != nil {
+		return err
+	}
+	counts, total := make([]int, len(names)), 0
+	for i, name := range names {
+		if counts[i] = groups[name]; groups[name] == 0 {
+			return out.NotFound("group", name)
+		}
+		if limit >= 0 {
+			counts[i] = min(counts[i], limit-total)
+		}
+		total += counts[i]
+	}
+	if goOn, err := a.Confirm(c.Sentence(total)); !goOn {
+		return err
+	}
+	sum := inspect.Repair{Reasons: map[string]*qless.Error{}}
+	for i, name := range names {
+		if counts[i] == 0 {
+			break
+		}
+		var done inspect.Repair
+		failed := inspect.New(client).Failed(name).AtMost(counts[i])
+		done, err = c.Repair(ctx, a.Console, failed, counts[i])
+		sum.Changed, sum.Unchanged = sum.Changed+done.Changed, sum.Unchanged+done.Unchanged
+		maps.Copy(sum.Reasons, done.Reasons)
+		if err != nil {
+			break
+		}
+	}
+	if reported := c.Report(a.Console, sum); err == nil {
+		err = reported
+	}
+	return err
+}

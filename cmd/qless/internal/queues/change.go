@@ -1,0 +1,229 @@
+package queues
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/cmd/qless/internal/out"
+	"github.com/qless/qless-go/cmd/qless/internal/place"
+	"github.com/qless/qless-go/cmd/qless/internal/selection"
+	"github.com/qless/qless-go/inspect"
+)
+
+// eachQueue returns a function that treats all named queues alike.
+func (a *app) eachQueue(
+	verb, done string, confirmed bool,
+	do func(ctx context.Context, client *qless.Client, queue string) error,
+) place.Do {
+	run := selection.Each(a.Console, verb, done, "queue", confirmed, do)
+	return func(ctx context.Context, client *qless.Client, args []string) error {
+		args, err := selection.Matching(ctx, client, args)
+		if err != nil {
+			return err
+		}
+		if err := a.warnOfQueues(ctx, client, args); err != nil {
+			return err
+		}
+		return run(ctx, client, args)
+	}
+}
+
+// warnOfQueues names queues that never had a job: their names may be misspelt.
+func (a *app) warnOfQueues(ctx context.Context, client *qless.Client, names []string) error {
+	known, err := place.QueuesKnown(ctx, client)
+	for _, name := range names {
+		if err == nil && name != out.Stdin && !slices.Contains(known, name) {
+			fmt.Fprintf(a.Err, "warning: the queue %q is unknown so far\n", name)
+		}
+	}
+	return err
+}
+
+func (a *app) queuePauseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "pause QUEUE...",
+		Short:             "Stop workers from taking jobs of queues",
+		Long:              "Stop workers from taking jobs of queues. In a name, * stands for any text.",
+		Example:           "  qless queue pause mail\n  qless queue pause '*' --yes",
+		Args:              cobra.MinimumNArgs(1),
+		RunE:              a.Run(a.eachQueue("pause", "paused", true, pauseQueue)),
+		ValidArgsFunction: a.CompleteNames(place.QueuesKnown),
+	}
+}
+
+func (a *app) queueResumeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "resume QUEUE...",
+		Short:             "Let workers take jobs of queues again",
+		Long:              "Let workers take jobs of queues again. \"*\" stands for all queues.",
+		Example:           "  qless queue resume mail\n  qless queue resume '*'",
+		Args:              cobra.MinimumNArgs(1),
+		RunE:              a.Run(a.eachQueue("resume", "resumed", false, resumeQueue)),
+		ValidArgsFunction: a.CompleteNames(place.QueuesKnown),
+	}
+}
+
+func (a *app) queueForgetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "forget QUEUE...",
+		Short: "Remove empty queues from the list until jobs are put into them",
+		Long: "Remove empty queues from the list until jobs are put into them. In a name, * stands\n" +
+			"for any text.",
+		Example:           "  qless queue forget old-mail",
+		Args:              cobra.MinimumNArgs(1),
+		RunE:              a.Run(a.eachQueue("forget", "forgot", true, forgetQueue)),
+		ValidArgsFunction: a.CompleteNames(place.QueuesKnown),
+	}
+}
+
+func pauseQueue(ctx context.Context, client *qless.Client, queue string) error {
+	return client.Queue(queue).Pause(ctx)
+}
+
+func resumeQueue(ctx context.Context, client *qless.Client, queue string) error {
+	return client.Queue(queue).Resume(ctx)
+}
+
+func forgetQueue(ctx context.Context, client *qless.Client, queue string) error {
+	return inspect.New(client).ForgetQueue(ctx, queue)
+}
+
+func (a *app) queueMoveCommand() *cobra.Command {
+	flags := selection.Flags{}
+	command := &cobra.Command{
+		Use:   "move FROM TO",
+		Short: "Move the waiting jobs of a queue, or those of another state, into another queue",
+		Long: "Move the waiting jobs of a queue, or those of another state, into another queue, where\n" +
+			"they can be popped at once. Only jobs that are in the queue when the command begins move.",
+		Example: "  qless queue move mail slow --klass Newsletter\n" +
+			"  qless queue move mail slow -s waiting,scheduled --dry-run",
+		Args: cobra.ExactArgs(2),
+		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
+			flags.Lists.Queue = args[0]
+			return a.moveQueue(ctx, client, flags, args[1])
+		}),
+		ValidArgsFunction: a.CompleteEach(place.QueuesKnown, place.QueuesKnown),
+	}
+	flags.AddFilter(a.Place, command)
+	command.Flags().IntVar(&flags.Limit, "limit", -1, "maximum number to move, -1 for all")
+	command.Flags().StringSliceVarP(&flags.Lists.States, "state", "s", []string{"waiting"},
+		out.Alternatives(selection.QueueStates))
+	place.CompleteWords(command, "state", selection.QueueStates...)
+	return command
+}
+
+func (a *app) moveQueue(
+	ctx context.Context, client *qless.Client, flags selection.Flags, to string,
+) error {
+	if err := checkStates(flags.Lists.States); err != nil {
+		return err
+	}
+	if to == flags.Lists.Queue {
+		return out.Error(errors.New("the queues are the same"))
+	}
+	found, err := flags.Find(ctx, a.Console, client)
+	if err != nil {
+		return err
+	}
+	jids := out.Strings(found.Items, func(job inspect.Row) string { return job.JID })
+	return selection.Change{
+		Verb: "move", Done: "moved", Rest: " to " + to, Confirmed: true,
+		Do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
+			return jobs.Move(ctx, to)
+		},
+	}.Of(ctx, a.Console, client, jids)
+}
+
+func checkStates(states []string) error {
+	for _, state := range states {
+		if !slices.Contains(selection.QueueStates, state) {
+			return out.Error(errors.New("the jobs of a queue are " +
+				out.Alternatives(selection.QueueStates)))
+		}
+	}
+	return nil
+}
+
+func (a *app) queueWaitCommand() *cobra.Command {
+	var states []string
+	var poll time.Duration
+	command := &cobra.Command{
+		Use:   "wait QUEUE...",
+		Short: "Wait until queues have no jobs",
+		Long: "Wait until queues have no jobs in the given states, by default none at all but\n" +
+			"recurring ones. Failed and complete jobs are in no queue. Without --timeout, there is no\n" +
+			"time limit. In a name, * stands for any text.",
+		Example: "  qless queue wait mail --timeout 10m\n" +
+			"  qless queue wait '*' -s running",
+		Args: cobra.MinimumNArgs(1),
+		RunE: a.RunWaiting(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.waitForQueues(ctx, client, args, states, poll)
+		}),
+		ValidArgsFunction: a.CompleteNames(place.QueuesKnown),
+	}
+	command.Flags().StringSliceVarP(&states, "state", "s", selection.QueueStates,
+		out.Alternatives(selection.QueueStates))
+	command.Flags().DurationVar(&poll, "every", time.Second, "interval between two checks")
+	place.CompleteWords(command, "state", selection.QueueStates...)
+	return command
+}
+
+func (a *app) waitForQueues(
+	ctx context.Context, client *qless.Client, args, states []string, poll time.Duration,
+) error {
+	if err := checkStates(states); err != nil {
+		return err
+	}
+	names, err := a.Names(args)
+	if err != nil {
+		return err
+	}
+	timer := time.NewTicker(max(poll, 10*time.Millisecond))
+	defer timer.Stop()
+	for {
+		queues, err := selection.Matching(ctx, client, names)
+		if err != nil {
+			return err
+		}
+		left, err := jobsLeft(ctx, client, queues, states)
+		if err != nil {
+			return err
+		}
+		if left == 0 {
+			return a.PrintJSON(waited{queues, left})
+		}
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// waited is the result of waiting for queues.
+type waited struct {
+	Queues []string `json:"queues"`
+	Jobs   int      `json:"jobs"`
+}
+
+// jobsLeft returns the number of jobs that queues have in some states.
+func jobsLeft(
+	ctx context.Context, client *qless.Client, names, states []string,
+) (left int, err error) {
+	for _, name := range names {
+		counts, err := client.Queue(name).Counts(ctx)
+		if err != nil {
+			return 0, err
+		}
+		for _, state := range states {
+			left += inspect.List(state).Count(&counts)
+		}
+	}
+	return left, nil
+}

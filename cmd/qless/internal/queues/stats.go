@@ -1,0 +1,128 @@
+package queues
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/cmd/qless/internal/out"
+	"github.com/qless/qless-go/cmd/qless/internal/place"
+	"github.com/qless/qless-go/cmd/qless/internal/selection"
+)
+
+func (a *app) queueStatsCommand() *cobra.Command {
+	var day string
+	command := &cobra.Command{
+		Use:   "stats [QUEUE...]",
+		Short: "Show how long the jobs of a day waited and ran, and how many failed",
+		Example: "  qless queue stats\n  qless queue stats mail --day 2026-11-21\n" +
+			"  qless queue stats mail --json | jq '.[0].wait.mean'",
+		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.queueStats(ctx, client, args, day)
+		}),
+		ValidArgsFunction: a.CompleteNames(place.QueuesKnown),
+	}
+	command.Flags().StringVar(&day, "day", "", "a day in UTC, as in 2026-11-21 (default today)")
+	return command
+}
+
+// queueStats are the statistics of a queue.
+type queueStats struct {
+	Queue string `json:"queue"`
+	qless.Stats
+}
+
+func (a *app) queueStats(
+	ctx context.Context, client *qless.Client, args []string, day string,
+) error {
+	at := out.Now()
+	if day != "" {
+		var err error
+		if at, err = time.Parse(time.DateOnly, day); err != nil {
+			return out.Error(fmt.Errorf("--day %s is not a day such as 2026-11-21", day))
+		}
+	}
+	names, err := selection.QueueNames(ctx, a.Console, client, args)
+	if err != nil {
+		return err
+	}
+	all := []queueStats{}
+	for _, name := range names {
+		stats, err := client.Queue(name).Stats(ctx, at)
+		if err != nil {
+			return err
+		}
+		all = append(all, queueStats{name, stats})
+	}
+	return a.Print(all, func() *out.Table { return statsTable(all) })
+}
+
+func statsTable(all []queueStats) *out.Table {
+	t := &out.Table{
+		Header: []string{
+			"QUEUE", "POPPED", "WAITED", "COMPLETED", "RAN", "FAILURES", "STILL FAILED",
+			"LOST LOCKS", "EXPIRED",
+		},
+		Empty: "no queues",
+	}
+	for _, s := range all {
+		t.Add(s.Queue, s.Wait.Count, out.Elapsed(s.Wait.Mean), s.Run.Count, out.Elapsed(s.Run.Mean),
+			s.Failures, out.Alarming(s.Failed), s.Retries, s.Expired)
+	}
+	return t
+}
+
+func (a *app) queueHistoryCommand() *cobra.Command {
+	var days int
+	command := &cobra.Command{
+		Use:     "history QUEUE",
+		Short:   "Show the statistics of a queue, one day per line",
+		Example: "  qless queue history mail\n  qless queue history mail --days 30 --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.queueHistory(ctx, client, args[0], days)
+		}),
+		ValidArgsFunction: a.CompleteEach(place.QueuesKnown),
+	}
+	command.Flags().IntVar(&days, "days", 7, "number of days, up to today")
+	return command
+}
+
+// A queueDay holds the statistics of a queue for a day.
+type queueDay struct {
+	Day string `json:"day"`
+	qless.Stats
+}
+
+// maxDays is the maximum number of days of a history.
+const maxDays = 366
+
+func (a *app) queueHistory(
+	ctx context.Context, client *qless.Client, queue string, days int,
+) error {
+	if days < 1 || days > maxDays {
+		return out.Error(fmt.Errorf("--days %d is not from 1 to %d", days, maxDays))
+	}
+	all := []queueDay{}
+	for i := range days {
+		a.Watch.Restart()
+		at := out.Now().UTC().AddDate(0, 0, i+1-days)
+		stats, err := client.Queue(queue).Stats(ctx, at)
+		if err != nil {
+			return err
+		}
+		all = append(all, queueDay{at.Format(time.DateOnly), stats})
+	}
+	return a.Print(all, func() *out.Table {
+		rows := make([]queueStats, len(all))
+		for i, day := range all {
+			rows[i] = queueStats{day.Day, day.Stats}
+		}
+		t := statsTable(rows)
+		t.Header[0] = "DAY"
+		return t
+	})
+}
