@@ -146,7 +146,7 @@ func TestTheServerIsChecked(t *testing.T) {
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
 	r = e.run("", "check", "server", "--warn", calm, "--crit", calm)
 	require.Equal(t, 1, r.status)
-	require.Contains(t, r.out, "the policy allkeys-lru evicts jobs when it is full")
+	require.Contains(t, r.out, "the server deletes jobs when its memory is full: its policy is allkeys-lru, not noeviction")
 
 	out := e.run("", "check", "server", "--warn", calm, "--crit", calm, "--json").out
 	var result struct {

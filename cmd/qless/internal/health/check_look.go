@@ -164,11 +164,8 @@ func checkWorkers(
 	return nil
 }
 
-// The numbers of failed jobs that are read to find the new ones.
-const (
-	failuresLooked  = 10_000
-	failuresOfGroup = 1000
-)
+// The numbers of failed jobs that are read to find the new ones, in all and of a group.
+const failuresLooked, failuresOfGroup = 10_000, 1000
 
 func (c *checker) failuresCommand() *cobra.Command {
 	var group string
@@ -302,7 +299,17 @@ func (c *checker) checkServer(
 	r.judge("ping", "s", ping.Seconds(), warn, crit)
 	r.judgeMemory(info, warn, crit)
 	r.judgePersistence(info, warn, crit)
+	for _, danger := range doctor.ServerReasons(info, nil) {
+		if status, known := dangers[danger.Code]; known {
+			r.warn(status, strings.TrimSuffix(strings.Replace(danger.Sentence, "The", "the", 1), "."))
+		}
+	}
 	return nil
+}
+
+// dangers are the reasons that raise the status of a check, besides its thresholds.
+var dangers = map[doctor.ReasonCode]int{
+	doctor.ReasonPersistenceFailed: checkCritical, doctor.ReasonEvicts: checkWarning,
 }
 
 // An info is the reply of INFO.
@@ -318,9 +325,6 @@ func (r *checkResult) judgeMemory(info info, warn, crit *thresholdFlag) {
 	if most > 0 {
 		r.judge("memory", "%", 100*used/most, warn, crit)
 		r.Message += fmt.Sprintf(", %.0f %% of its memory used", 100*used/most)
-		if policy := info["maxmemory_policy"]; policy != "noeviction" {
-			r.warn(checkWarning, "the policy "+policy+" evicts jobs when it is full")
-		}
 	}
 	r.judge("used", "B", used, warn, crit)
 	evicted := info.number("evicted_keys")
@@ -331,12 +335,6 @@ func (r *checkResult) judgeMemory(info info, warn, crit *thresholdFlag) {
 }
 
 func (r *checkResult) judgePersistence(info info, warn, crit *thresholdFlag) {
-	if info["aof_last_write_status"] == "err" {
-		r.warn(checkCritical, "the append-only file can't be written")
-	}
-	if info["rdb_last_bgsave_status"] == "err" {
-		r.warn(checkCritical, "the last snapshot could not be written")
-	}
 	saved := info.number("rdb_last_save_time")
 	if info["aof_enabled"] == "1" || saved == 0 {
 		return
