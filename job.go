@@ -511,7 +511,7 @@ func (j *Job) Unfail(ctx context.Context, options ...UnfailOption) error {
 	if err != nil {
 		return err
 	}
-	_, err = j.client.run(ctx, "unfail.job", j.JID, anys([]any{j.JID}, pairs...)...)
+	_, err = j.client.run(ctx, "unfail.job", j.JID, wire.Anys([]any{j.JID}, pairs...)...)
 	return err
 }
 
@@ -575,7 +575,7 @@ func (j *Job) changeTags(ctx context.Context, action string, tags []string) erro
 	if err := checkNames("tag", "tag", tags); err != nil {
 		return err
 	}
-	_, err := j.client.run(ctx, "tag", j.JID, anys([]any{action, j.JID}, tags...)...)
+	_, err := j.client.run(ctx, "tag", j.JID, wire.Anys([]any{action, j.JID}, tags...)...)
 	return err
 }
 
@@ -628,7 +628,7 @@ func (j *Job) changeDependencies(ctx context.Context, action string, jids []stri
 	if action == "off" && jids[0] == "all" {
 		jids = append([]string{j.JID}, jids...) // otherwise a first jid "all" would mean all of them
 	}
-	_, err := j.client.run(ctx, "depends", j.JID, anys([]any{j.JID, action}, jids...)...)
+	_, err := j.client.run(ctx, "depends", j.JID, wire.Anys([]any{j.JID, action}, jids...)...)
 	return err
 }
 

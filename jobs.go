@@ -51,7 +51,7 @@ func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	var jobs []*Job
 	for chunk := range slices.Chunk(jids, readAtOnce) {
 		for len(chunk) > 0 {
-			reply, err := c.run(ctx, "multiget", "", anys([]any{withDue}, chunk...)...)
+			reply, err := c.run(ctx, "multiget", "", wire.Anys([]any{withDue}, chunk...)...)
 			if err != nil {
 				return nil, err
 			}
@@ -114,7 +114,7 @@ func (c *Client) Cancel(ctx context.Context, jids ...string) error {
 // cancelAll cancels jobs together, in several steps if there are many.
 func (c *Client) cancelAll(ctx context.Context, jids []string) error {
 	for len(jids) > 0 {
-		reply, err := c.run(ctx, "cancel.all", "", anys(nil, jids...)...)
+		reply, err := c.run(ctx, "cancel.all", "", wire.Anys(nil, jids...)...)
 		if err != nil {
 			var own *Error
 			if errors.As(err, &own) {

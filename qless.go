@@ -235,14 +235,6 @@ func hasHashTag(prefix string) bool {
 	return found && strings.IndexByte(rest, '}') > 0
 }
 
-// anys appends strings to script arguments.
-func anys(first []any, rest ...string) []any {
-	for _, s := range rest {
-		first = append(first, s)
-	}
-	return first
-}
-
 // Do runs a command of the script with the client's namespace, clock, observer and retries. Do is
 // meant for tools: the headers of lua/commands describe the commands, their arguments after NOW and
 // their replies.

@@ -166,7 +166,7 @@ func (r *RecurringJob) Update(ctx context.Context) error {
 	if err != nil || len(pairs) == 0 {
 		return err
 	}
-	if err := r.run(ctx, op, anys([]any{r.JID}, pairs...)...); err != nil {
+	if err := r.run(ctx, op, wire.Anys([]any{r.JID}, pairs...)...); err != nil {
 		return err
 	}
 	r.remember()

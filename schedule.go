@@ -350,7 +350,7 @@ func (c *Client) putStored(
 	if pairs, err = c.addHeadersTo(ctx, pairs); err != nil {
 		return "", invalid("put", jid, "Headers: %s", err)
 	}
-	reply, err := c.run(ctx, "put", jid, anys(args, pairs...)...)
+	reply, err := c.run(ctx, "put", jid, wire.Anys(args, pairs...)...)
 	if found, there := conflictIn(reply); there {
 		found.holds = found.jid != jid
 		return found.answer(err)
@@ -414,7 +414,7 @@ func (c *Client) registrationOf(s *schedule) *registration {
 	if len(data)+len(options) > maxScheduleSize {
 		data, options = "", ""
 	}
-	args := anys([]any{s.ID, digest}, append(fields, data, options)...)
+	args := wire.Anys([]any{s.ID, digest}, append(fields, data, options)...)
 	return &registration{digest: digest, args: args}
 }
 

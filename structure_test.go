@@ -108,7 +108,7 @@ internal/testkit                               1400    15   199    44     3     
 internal/testkit/memory                          50     1    23     8     1        1
 internal/together                               100     1    96    37     1        4
 internal/units                                  300     2   148    22     1       13
-internal/wire                                   700     5   322    25     1       37
+internal/wire                                   700     5   330    25     1       38
 lease                                           900     5   303    29     5        8
 lua                                              50     1    10     0     0        1
 outbox                                         2300    12   431    40     9       29

@@ -331,7 +331,7 @@ type queueSource struct{ *Client }
 func (c queueSource) Ready(ctx context.Context, queues []string) ([]string, error) {
 	var all []string
 	for some := range slices.Chunk(queues, maxReserve) {
-		reply, err := c.run(ctx, "queues.ready", "", anys(nil, some...)...)
+		reply, err := c.run(ctx, "queues.ready", "", wire.Anys(nil, some...)...)
 		if err != nil {
 			return nil, err
 		}

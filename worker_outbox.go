@@ -63,7 +63,7 @@ func finishArgs(worker string, reports []*report) []any {
 		if r.Action != ActionComplete || r.data != "" || len(details) > 0 {
 			count = -1
 			args = append(args, string(r.Action), r.jid, r.queue, r.data, strconv.Itoa(len(details)))
-			args = anys(args, details...)
+			args = wire.Anys(args, details...)
 			continue
 		}
 		if count < 0 || r.queue != queue {

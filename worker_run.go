@@ -479,7 +479,7 @@ func newLocks(client *Client, log *workerLog) *leases.Keeper[*run] {
 
 // renew renews locks of the client's worker.
 func (c *Client) renew(ctx context.Context, jids []string) ([]leases.Renewal, error) {
-	reply, err := c.run(ctx, "renew", "", anys([]any{c.worker}, jids...)...)
+	reply, err := c.run(ctx, "renew", "", wire.Anys([]any{c.worker}, jids...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,19 @@ func TestOutcomesThatTheServerDidNotTake(t *testing.T) {
 		require.Contains(t, text, fmt.Sprintf(`qless_worker_jobs_total{klass="K",outcome="%s",queue="q"} %d`, outcome, count))
 	}
 	require.Contains(t, text, "qless_worker_lost_total 2\n")
+}
+
+func TestEachActionHasALabelOfItsOwn(t *testing.T) {
+	actions := regexp.MustCompile(`Action = "(\w+)"`).FindAllStringSubmatch(readFile(t, "outcome.go"), -1)
+	require.NotEmpty(t, actions)
+	m := qlessprom.NewWorkerMetrics(qlessprom.ProcessOptions{})
+	for _, action := range actions {
+		outcome := qless.Outcome{Action: qless.Action(action[1])}
+		m.Observe(qless.JobEvent{Kind: qless.JobEventEnded, Queue: "q", Klass: "K", Outcome: outcome})
+	}
+	text := gather(t, m)
+	require.Equal(t, len(actions), strings.Count(text, "qless_worker_jobs_total{"))
+	require.NotContains(t, text, `outcome="ended"`)
 }
 
 func TestPairsOfQueuesAndKlassesAreBounded(t *testing.T) {

@@ -77,7 +77,7 @@ func (a *Asker) Ask(room, ahead int) []any {
 	args := make([]any, 0, calls.ReserveArgs+len(pairs)+len(queues))
 	args = append(args, a.config.Name, strconv.Itoa(count), wire.FormatSeconds(a.config.Poll),
 		strconv.Itoa(len(pairs)))
-	return anys(anys(args, pairs), queues)
+	return wire.Anys(wire.Anys(args, pairs...), queues...)
 }
 
 // Depart returns the arguments of the script depart, which deregisters the asker, and perhaps its
@@ -89,14 +89,7 @@ func (a *Asker) Depart(relayed bool) []any {
 	if relayed {
 		relays = "1"
 	}
-	return anys([]any{a.config.Name, a.claim, relays}, a.queues)
-}
-
-func anys(args []any, texts []string) []any {
-	for _, text := range texts {
-		args = append(args, text)
-	}
-	return args
+	return wire.Anys([]any{a.config.Name, a.claim, relays}, a.queues...)
 }
 
 // forgetWoken forgets the queues for which it was woken: a request asks them, or leaves all.

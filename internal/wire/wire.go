@@ -261,6 +261,14 @@ func Parts(reply any) (text any, rest string, large []any) {
 	return parts[0], AsString(parts[1]), parts[2:]
 }
 
+// Anys appends strings to the arguments of a script.
+func Anys(args []any, texts ...string) []any {
+	for _, text := range texts {
+		args = append(args, text)
+	}
+	return args
+}
+
 // AsString returns a part of a reply as a string, or the empty string if it is not one.
 func AsString(part any) string {
 	s, _ := part.(string)

@@ -17,6 +17,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/keys"
+	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/settings"
 	"github.com/qless/qless-go/lua"
 )
@@ -335,5 +336,14 @@ func TestSizesOfScriptsAreRight(t *testing.T) {
 		given, err := strconv.Atoi(found[1])
 		require.NoError(t, err)
 		require.InEpsilon(t, float64(size)/1000, given, 0.05, pattern)
+	}
+}
+
+func TestPagesNameTheOldestServer(t *testing.T) {
+	for page, words := range map[string]string{
+		"README.md": "\nRedis %s, 7.x", "CHANGELOG.md": "runs on Redis %s to", "docs/doctor.md": "older than %s, or",
+		"docs/operations.md": "any two servers since Redis %s", "dial.go": "that it is Redis %s or later",
+	} {
+		require.Contains(t, read(t, page), fmt.Sprintf(words, redisx.OldestServer), page)
 	}
 }
