@@ -11566,44 +11566,47 @@ elseif command == 'overview' then
 	local function size_of(key)
 		return sound(try('zcard', key), key)
 	end
-	local function add_figures(found, at, queue, parts, work, locks, scheduled, recur, depends)
-		local waiting, held, stalled, ahead, due, repeated, dependent = size_of(work), 0, 0, 0, 0, 0, 0
-		local since = now
-		if waiting ~= 0 then
-			parts = parts - 1
-			since = waiting and math.min(since, waiting_since(queue, work, waiting)) or since
+	local PARTS = {'work', 'locks', 'scheduled', 'recur', 'depends'}
+	local keys = {}
+	local function read_sizes(n)
+		local sizes = {0, 0, 0, 0, 0}
+		for i = 1, #PARTS do
+			if n > 0 then
+				sizes[i] = size_of(keys[i])
+				n = sizes[i] == 0 and n or n - 1
+			end
 		end
-		if parts > 0 then
-			held = size_of(locks)
-			parts = held == 0 and parts or parts - 1
-			stalled = held and held > 0 and call('zcount', locks, '0', stamp) or held
+		return unpack(sizes)
+	end
+	local function add_figures(found, at, queue, n)
+		local waiting, held, ahead, repeated, dependent = read_sizes(n)
+		local work, locks, scheduled, recur = unpack(keys)
+		local since, stalled, due = now, held, 0
+		if waiting and waiting > 0 then
+			since = math.min(since, waiting_since(queue, work, waiting))
 		end
-		if parts > 0 then
-			ahead = size_of(scheduled)
-			parts = ahead == 0 and parts or parts - 1
-			due = ahead and ahead > 0 and call('zcount', scheduled, '-inf', stamp) or 0
+		if held and held > 0 then
+			stalled = call('zcount', locks, '0', stamp)
+		end
+		if ahead and ahead > 0 then
+			due = call('zcount', scheduled, '-inf', stamp)
 			since = due > 0 and math.min(since, first_due(scheduled)) or since
 		end
-		if parts > 0 then
-			repeated = size_of(recur)
-			parts = repeated == 0 and parts or parts - 1
-			since = repeated and repeated > 0 and math.min(since, first_due(recur)) or since
+		if repeated and repeated > 0 then
+			since = math.min(since, first_due(recur))
 		end
-		if parts > 0 then
-			dependent = size_of(depends)
-		end
-		local n = #found
+		n = #found
 		found[n + 1], found[n + 2], found[n + 3], found[n + 4], found[n + 5], found[n + 6], found[n + 7], found[n + 8] = at, waiting and waiting + due, held and held - stalled, stalled, ahead and ahead - due, dependent, repeated, waiting and ahead and repeated and math.floor((now - since) * 1000)
 	end
 	local function all_figures(queues)
 		local found = {}
 		for i = 1, #queues do
-			local key = lib.queue_key(queues[i], '')
-			local work, locks, scheduled = key .. 'work', key .. 'locks', key .. 'scheduled'
-			local recur, depends = key .. 'recur', key .. 'depends'
-			local parts = call('exists', work, locks, scheduled, recur, depends)
-			if parts > 0 then
-				add_figures(found, i, queues[i], parts, work, locks, scheduled, recur, depends)
+			for at = 1, #PARTS do
+				keys[at] = lib.queue_key(queues[i], PARTS[at])
+			end
+			local n = call('exists', unpack(keys))
+			if n > 0 then
+				add_figures(found, i, queues[i], n)
 			end
 		end
 		return found
