@@ -5997,11 +5997,16 @@ elseif name == 'reserved_values' then
 			if stored and string.find(stored, '^%a*[lq]') then
 				lasts = lib.exact(tonumber(ends) - now)
 			end
-			local is_usual = klass and queue and priority and retries and remaining and data and tags and time and #data < 65536 and not job[10] and not job[11]
-			if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time .. (stored or ''), '\001', 1, true) then
-				return jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. started .. lasts .. (stored and '\001\001\001' .. stored or '')
+			local is_usual = klass and queue and priority and retries and remaining and data and tags and time and not job[10] and not job[11]
+			local is_long = is_usual and #data >= 512
+			if is_long then
+				data = ''
 			end
-			return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, lasts, job[10] or false, job[11] or false, stored or nil}
+			if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time .. (stored or ''), '\001', 1, true) then
+				local text = jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. started .. lasts .. (stored and '\001\001\001' .. stored or '')
+				return is_long and {text, job[6]} or text
+			end
+			return {jid, klass, queue, priority, retries, remaining, job[6], tags, time, stamp, lasts, job[10] or false, job[11] or false, stored or nil}
 		end
 	end
 elseif name == 'uncount_failure' then
@@ -6696,11 +6701,16 @@ elseif command == 'reserve' then
 			if stored and string.find(stored, '^%a*[lq]') then
 				lasts = string.format('%.17g', tonumber(ends) - now)
 			end
-			local is_usual = klass and queue and priority and retries and remaining and data and tags and time and #data < 65536 and not job[10] and not job[11]
-			if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time .. (stored or ''), '\001', 1, true) then
-				return jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. started .. lasts .. (stored and '\001\001\001' .. stored or '')
+			local is_usual = klass and queue and priority and retries and remaining and data and tags and time and not job[10] and not job[11]
+			local is_long = is_usual and #data >= 512
+			if is_long then
+				data = ''
 			end
-			return {jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, lasts, job[10] or false, job[11] or false, stored or nil}
+			if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining .. data .. tags .. time .. (stored or ''), '\001', 1, true) then
+				local text = jid .. '\001' .. klass .. '\001' .. queue .. '\001' .. priority .. '\001' .. retries .. '\001' .. remaining .. '\001' .. data .. '\001' .. tags .. '\001' .. time .. started .. lasts .. (stored and '\001\001\001' .. stored or '')
+				return is_long and {text, job[6]} or text
+			end
+			return {jid, klass, queue, priority, retries, remaining, job[6], tags, time, stamp, lasts, job[10] or false, job[11] or false, stored or nil}
 		end
 	end
 	local function are_short(durations)

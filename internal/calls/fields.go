@@ -10,14 +10,23 @@ import (
 // Fields holds the fields of a job in a reply of the script reserve.
 type Fields struct{ names, values []string }
 
-// FieldsOf returns the fields of a job, given their names. Its values are one text unless some are
-// missing or contain the byte between them. There are none if it is anything else.
+// FieldsOf returns the fields of a job, given their names. Its values are one text, or that and the
+// data, unless some are missing or contain the byte between them. There are none if it is anything
+// else.
 func FieldsOf(names []string, item any) Fields {
 	switch item := item.(type) {
 	case string:
 		return Fields{names, strings.Split(item, "\x01")}
 	case []any:
-		return Fields{names, wire.AsStrings(item)}
+		values := wire.AsStrings(item)
+		if len(values) == 2 {
+			data := values[1]
+			values = strings.Split(values[0], "\x01")
+			if i := slices.Index(names, "data"); i >= 0 && i < len(values) {
+				values[i] = data
+			}
+		}
+		return Fields{names, values}
 	}
 	return Fields{}
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -61,17 +62,28 @@ func (c *checker) skip(b byte) bool {
 	return true
 }
 
-// need reads all bytes of a word.
-func (c *checker) need(word string) {
-	for i := range len(word) {
-		if !c.skip(word[i]) {
-			c.fail(NotJSON)
-		}
+// one reads a byte.
+func (c *checker) one(b byte) {
+	if !c.skip(b) {
+		c.fail(NotJSON)
 	}
 }
 
+// need reads all bytes of a word.
+func (c *checker) need(word string) {
+	end := c.at + len(word)
+	if end > len(c.text) || string(c.text[c.at:end]) != word {
+		c.fail(NotJSON)
+		return
+	}
+	c.at = end
+}
+
 func (c *checker) space() {
-	for b := c.next(); b == ' ' || b == '\n' || b == '\t' || b == '\r'; b = c.next() {
+	for c.at < len(c.text) && c.text[c.at] <= ' ' {
+		if b := c.text[c.at]; b != ' ' && b != '\n' && b != '\t' && b != '\r' {
+			return
+		}
 		c.at++
 	}
 }
@@ -113,7 +125,7 @@ func (c *checker) members(object bool, depth int) {
 		if object {
 			c.quoted()
 			c.space()
-			c.need(":")
+			c.one(':')
 			c.space()
 		}
 		c.value(depth)
@@ -121,7 +133,7 @@ func (c *checker) members(object bool, depth int) {
 		if c.skip(end) {
 			return
 		}
-		c.need(",")
+		c.one(',')
 		c.space()
 	}
 }
@@ -155,7 +167,7 @@ func (c *checker) digits() {
 
 // quoted reads a string.
 func (c *checker) quoted() {
-	c.need(`"`)
+	c.one('"')
 	for c.problem == "" {
 		c.at += plainBytes(c.text[c.at:])
 		switch {
@@ -177,8 +189,9 @@ func plainBytes(text []byte) int {
 	for ; n+8 <= len(text); n += 8 {
 		word := binary.LittleEndian.Uint64(text[n:])
 		quote, backslash := word^each*'"', word^each*'\\'
-		if ((word-each*' ')&^word|(quote-each)&^quote|(backslash-each)&^backslash)&high != 0 {
-			break
+		found := ((word-each*' ')&^word | (quote-each)&^quote | (backslash-each)&^backslash) & high
+		if found != 0 {
+			return n + bits.TrailingZeros64(found)/8 // the first one is exact, later ones may not be
 		}
 	}
 	for n < len(text) && text[n] >= ' ' && text[n] != '"' && text[n] != '\\' {

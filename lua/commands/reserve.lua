@@ -34,8 +34,9 @@
 --          could have with more slots, or when jobs end that now use up a limit or a
 --          max-concurrency; then the values of each job: fields of the job hash, where time is
 --          since when the job is this worker's; heartbeat; and put_at, when it was put, or popped
---          before if it was released. They are one text, with the byte 1 between them, or an array
---          if a value contains that byte or is missing
+--          before if it was released. They are one text, with the byte 1 between them; an array of
+--          that without data and the data, from 512 bytes on; or an array of all values, if one
+--          contains that byte or is missing
 -- Errors   Reserve()
 -- Cost     of one queue 1 command if nothing is ready, 11 and 3 a job, 4 to become idle
 -- For      Go

@@ -69,9 +69,13 @@ local function open_safely(ask, i, wanted, direct)
   return none, 0
 end
 
+-- The bytes from which on data is sent beside the text: to make a text in Lua costs some
+-- instructions a byte.
+local LONG_DATA = 512
+
 -- Reduces a job to the fields that the worker gets, without relations and history, which are
--- expensive and seldom needed. Few jobs have the last three values. Unless its data is large, a job
--- is sent as one text, which is a third of the work of an array.
+-- expensive and seldom needed. Few jobs have the last three values. A job is sent as one text,
+-- which is a third of the work of an array.
 local function reserved_values(heartbeat)
   local started = BETWEEN .. stamp .. BETWEEN
   return function(jid, job, _, _, ends)
@@ -82,15 +86,20 @@ local function reserved_values(heartbeat)
       lasts = exact(tonumber(ends) - now)
     end
     local is_usual = klass and queue and priority and retries and remaining and data and tags and
-      time and #data < 65536 and not job[FAILURE] and not job[SPAWNED_FROM_JID]
+      time and not job[FAILURE] and not job[SPAWNED_FROM_JID]
+    local is_long = is_usual and #data >= LONG_DATA
+    if is_long then
+      data = ''
+    end
     if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining ..
       data .. tags .. time .. (stored or ''), BETWEEN, 1, true) then
-      return jid .. BETWEEN .. klass .. BETWEEN .. queue .. BETWEEN .. priority .. BETWEEN ..
+      local text = jid .. BETWEEN .. klass .. BETWEEN .. queue .. BETWEEN .. priority .. BETWEEN ..
         retries .. BETWEEN .. remaining .. BETWEEN .. data .. BETWEEN .. tags .. BETWEEN .. time ..
         started .. lasts .. (stored and BETWEEN .. BETWEEN .. BETWEEN .. stored or '')
+      return is_long and {text, job[DATA]} or text
     end
     return {
-      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, lasts,
+      jid, klass, queue, priority, retries, remaining, job[DATA], tags, time, stamp, lasts,
       job[FAILURE] or false, job[SPAWNED_FROM_JID] or false, stored or nil,
     }
   end

@@ -50,8 +50,7 @@ func reservedJIDs(reply any) (all []string) {
 	}
 	for _, item := range items[5:] {
 		if values, ok := item.([]any); ok {
-			all = append(all, values[0].(string))
-			continue
+			item = values[0]
 		}
 		jid, _, _ := strings.Cut(item.(string), "\x01")
 		all = append(all, jid)
@@ -412,6 +411,26 @@ func TestQueueThatAppearsDuringALookIsWorkedAtOnce(t *testing.T) {
 	soon(t, "the cancel", canceled)
 	proceed()
 	require.Equal(t, "new", soon(t, "the job of the new queue", running))
+}
+
+// Data of 512 bytes or more is sent beside the other values.
+func TestAJobHasItsDataWhateverItsLength(t *testing.T) {
+	for _, n := range []int{509, 510, 511, 100_000} {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			e := newLiveEnv(t)
+			data := strings.Repeat("x", n) // which has two quotes besides
+			jid, err := e.Queue("q").Put(t.Context(), "K", data, qless.Tags{"a"}, qless.Headers{"h": "v"})
+			require.NoError(t, err)
+			w := e.worker(qless.WorkerConfig{Queues: []string{"q"}})
+			got := make(chan *qless.Job, 1)
+			w.Handle("K", func(_ context.Context, job *qless.Job) error { got <- job; return nil })
+			require.NoError(t, w.Start(t.Context()))
+			job := soon(t, "the job", got)
+			require.Equal(t, `"`+data+`"`, string(job.Data))
+			require.Equal(t, []any{jid, "K", qless.Tags{"a"}, 5, qless.Headers{"h": "v"}},
+				[]any{job.JID, job.Klass, job.Tags, job.Remaining, job.Headers})
+		})
+	}
 }
 
 func TestValuesOfAJobAreReadWhateverTheyContain(t *testing.T) {
