@@ -388,15 +388,6 @@ func (r *request) removeLimit(parts []string) {
 	r.reply(http.StatusOK, map[string]any{"msg": "success"})
 }
 
-// loggedPath returns the path without the token in it.
-func (r *request) loggedPath() string {
-	parts := strings.Split(r.URL.Path, "/")
-	if len(parts) > 3 && parts[1] == "token" {
-		parts[3] = "-"
-	}
-	return strings.Join(parts, "/")
-}
-
 // profile answers with a profile of the program: one of those of runtime/pprof, "profile" for the
 // CPU, or "trace".
 func (r *request) profile(name string) {

@@ -1,9 +1,14 @@
 package lmstfy
 
 import (
+	"context"
+	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // A route describes how requests of one kind are served.
@@ -36,12 +41,6 @@ var routes = map[string]route{
 	"DELETE deadletter":   {api: deadAPI, serve: (*request).bury},
 	"GET deadletter/size": {api: deadAPI + "/size", serve: (*request).deadSize, open: true},
 }
-
-// The actions that a limit counts.
-const (
-	produce = "produce"
-	consume = "consume"
-)
 
 // findRoute returns the route of a request, and notes the names in its path. A path with an extra
 // slash is redirected.
@@ -89,18 +88,6 @@ func (s *Server) serveAPI(w http.ResponseWriter, hr *http.Request) {
 		r.run(route)
 		s.metrics.request(r, time.Since(began))
 	}
-}
-
-// redirectToFile redirects to the same path without the slash at its end.
-func redirectToFile(r *request) {
-	r.status = http.StatusTemporaryRedirect
-	if r.Method == http.MethodGet {
-		r.status = http.StatusMovedPermanently
-	}
-	target := *r.URL
-	target.Path, target.RawPath = strings.TrimSuffix(r.URL.Path, "/"), ""
-	r.writer.Header().Del("X-Request-Id")
-	http.Redirect(r.writer, r.Request, target.String(), r.status)
 }
 
 // run checks a request, in the order that clients rely on, and serves it.
@@ -191,5 +178,46 @@ func (r *request) enter(limiter *Limiter, action string) bool {
 	return true
 }
 
-// queueName returns the name of a queue in qless.
-func (r *request) queueName(queue string) string { return r.namespace + "/" + queue }
+// enter counts a request. It reports whether the limit is exceeded.
+func (l *limiters) enter(r *request, limiter *Limiter, action string) (full bool, err error) {
+	most := limiter.most(action)
+	if most == 0 {
+		return false, nil
+	}
+	keys := []string{l.counter(limiterName(r.poolName, r.namespace, r.token), action)}
+	n, err := countUp.Run(r.Context(), l.rdb, keys, limiter.Interval).Int64()
+	return err == nil && n > most, err
+}
+
+// refund takes back the count of a request that has failed. A consumer whose time is over is
+// answered without waiting for that: Redis may hang.
+func (l *limiters) refund(r *request, limiter *Limiter, action string) {
+	if limiter.most(action) == 0 {
+		return
+	}
+	keys := []string{l.counter(limiterName(r.poolName, r.namespace, r.token), action)}
+	lasting := context.WithoutCancel(r.Context())
+	countDown := func() {
+		ctx, cancel := context.WithTimeout(lasting, refundTimeout)
+		defer cancel()
+		err := countDown.Run(ctx, l.rdb, keys).Err()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			r.server.config.Logger.Warn("can't take back the count of a request",
+				"err", err, "request", r.id)
+		}
+	}
+	if r.Context().Err() != nil {
+		r.server.running.Go(countDown)
+		return
+	}
+	countDown()
+}
+
+// request counts an answered request.
+func (m *metrics) request(r *request, took time.Duration) {
+	method, namespace := methodLabel(r.Method), m.named(r.namespace)
+	m.codes.add(1, r.api, strconv.Itoa(r.status), method, namespace, r.poolName)
+	if r.status < 300 {
+		m.latencies.observe(milliseconds(took), r.api, method, namespace, r.poolName)
+	}
+}

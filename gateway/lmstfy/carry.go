@@ -33,9 +33,6 @@ func (r *request) carried(attributes map[string]string) map[string]string {
 	return all
 }
 
-// defaultCarried are the headers that carry the context of a trace.
-var defaultCarried = []string{"traceparent", "tracestate", "baggage"}
-
 // maxHeaders is the maximum size of a job's headers, in bytes.
 const maxHeaders = 8 << 10
 

@@ -91,9 +91,6 @@ type Config struct {
 	WriteTimeout time.Duration
 }
 
-// DefaultPool is the name of the pool for tokens that name none.
-const DefaultPool = "default"
-
 // A Pool is a place where jobs are kept.
 type Pool struct {
 	// Client keeps the jobs in its namespace. Other clients see consumers under its worker's name.
@@ -106,11 +103,6 @@ type Pool struct {
 	// MigrateTo is the pool into which jobs are published instead. Jobs left in this one are
 	// consumed first.
 	MigrateTo string
-}
-
-// defaults are the parameters of requests that omit them.
-type defaults struct {
-	ttl, delay, tries, ttr, timeout uint64
 }
 
 func invalid(format string, args ...any) error {
@@ -259,3 +251,6 @@ func sortedKeys[V any](m map[string]V) []string {
 	slices.Sort(keys)
 	return keys
 }
+
+// defaultCarried are the headers that carry the context of a trace.
+var defaultCarried = []string{"traceparent", "tracestate", "baggage"}

@@ -198,3 +198,9 @@ func (l *clientListener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return l.Listener.Close()
 }
+
+// connKey is the context key of a request's connection.
+type connKey struct{}
+
+// maxAhead limits the memory that is allocated ahead for an announced body.
+const maxAhead = 64 << 10

@@ -136,3 +136,14 @@ func (r *request) release(got delivery) {
 
 // releaseTimeout limits how long releasing jobs may take.
 const releaseTimeout = 5 * time.Second
+
+// consumed counts a consumed job.
+func (m *metrics) consumed(r *request, queue string, elapsed time.Duration) {
+	m.name(r.namespace)
+	m.consumeMulti.add(1, r.poolName)
+	m.poolGet.add(1, r.poolName)
+	m.queuePop.add(1, r.poolName)
+	m.timerAdd.add(1, r.poolName)
+	m.consumeQueue.add(1, r.namespace, r.poolName, queue)
+	m.jobElapsed.observe(milliseconds(elapsed), r.namespace, r.poolName, queue)
+}

@@ -130,3 +130,9 @@ func (r *request) bury() {
 	}
 	r.noContent()
 }
+
+// removed counts a deleted job.
+func (m *metrics) removed(r *request, elapsed time.Duration) {
+	m.poolDelete.add(1, r.poolName)
+	m.jobAckElapsed.observe(milliseconds(elapsed), r.namespace, r.poolName, r.queue)
+}

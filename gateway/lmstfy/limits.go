@@ -191,40 +191,11 @@ return n`)
 end`)
 )
 
-// enter counts a request. It reports whether the limit is exceeded.
-func (l *limiters) enter(r *request, limiter *Limiter, action string) (full bool, err error) {
-	most := limiter.most(action)
-	if most == 0 {
-		return false, nil
-	}
-	keys := []string{l.counter(limiterName(r.poolName, r.namespace, r.token), action)}
-	n, err := countUp.Run(r.Context(), l.rdb, keys, limiter.Interval).Int64()
-	return err == nil && n > most, err
-}
-
 // refundTimeout limits how long taking back the count of a request may take.
 const refundTimeout = 5 * time.Second
 
-// refund takes back the count of a request that has failed. A consumer whose time is over is
-// answered without waiting for that: Redis may hang.
-func (l *limiters) refund(r *request, limiter *Limiter, action string) {
-	if limiter.most(action) == 0 {
-		return
-	}
-	keys := []string{l.counter(limiterName(r.poolName, r.namespace, r.token), action)}
-	lasting := context.WithoutCancel(r.Context())
-	countDown := func() {
-		ctx, cancel := context.WithTimeout(lasting, refundTimeout)
-		defer cancel()
-		err := countDown.Run(ctx, l.rdb, keys).Err()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			r.server.config.Logger.Warn("can't take back the count of a request",
-				"err", err, "request", r.id)
-		}
-	}
-	if r.Context().Err() != nil {
-		r.server.running.Go(countDown)
-		return
-	}
-	countDown()
-}
+// The actions that a limit counts.
+const (
+	produce = "produce"
+	consume = "consume"
+)

@@ -256,47 +256,7 @@ func methodLabel(method string) string {
 	return "other"
 }
 
-// request counts an answered request.
-func (m *metrics) request(r *request, took time.Duration) {
-	method, namespace := methodLabel(r.Method), m.named(r.namespace)
-	m.codes.add(1, r.api, strconv.Itoa(r.status), method, namespace, r.poolName)
-	if r.status < 300 {
-		m.latencies.observe(milliseconds(took), r.api, method, namespace, r.poolName)
-	}
-}
-
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// published counts published jobs.
-func (m *metrics) published(r *request, jobs int, delayed bool) {
-	m.name(r.namespace)
-	n := float64(jobs)
-	m.publish.add(n, r.poolName)
-	m.poolAdd.add(n, r.poolName)
-	m.publishQueue.add(n, r.namespace, r.poolName, r.queue)
-	if delayed {
-		m.timerAdd.add(n, r.poolName)
-	} else {
-		m.directPush.add(n, r.poolName)
-	}
-}
-
-// consumed counts a consumed job.
-func (m *metrics) consumed(r *request, queue string, elapsed time.Duration) {
-	m.name(r.namespace)
-	m.consumeMulti.add(1, r.poolName)
-	m.poolGet.add(1, r.poolName)
-	m.queuePop.add(1, r.poolName)
-	m.timerAdd.add(1, r.poolName)
-	m.consumeQueue.add(1, r.namespace, r.poolName, queue)
-	m.jobElapsed.observe(milliseconds(elapsed), r.namespace, r.poolName, queue)
-}
-
-// removed counts a deleted job.
-func (m *metrics) removed(r *request, elapsed time.Duration) {
-	m.poolDelete.add(1, r.poolName)
-	m.jobAckElapsed.observe(milliseconds(elapsed), r.namespace, r.poolName, r.queue)
-}
 
 // begin sets the counters of a pool to 0, so that they are exported at once.
 func (m *metrics) begin(pool string) {

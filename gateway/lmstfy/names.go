@@ -78,3 +78,6 @@ func poolName(name string) string {
 	}
 	return name
 }
+
+// DefaultPool is the name of the pool for tokens that name none.
+const DefaultPool = "default"

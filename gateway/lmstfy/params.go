@@ -119,3 +119,8 @@ func signed(query url.Values, name string, smallest, missing int64) (int64, bool
 	n, err := strconv.ParseInt(values[0], 10, 64)
 	return n, err == nil && n >= smallest
 }
+
+// defaults are the parameters of requests that omit them.
+type defaults struct {
+	ttl, delay, tries, ttr, timeout uint64
+}

@@ -121,9 +121,6 @@ func (r *request) put(p publication, bodies [][]byte) []string {
 // read the answer.
 const maxIgnored = 16 << 20
 
-// maxAhead limits the memory that is allocated ahead for an announced body.
-const maxAhead = 64 << 10
-
 // readBody reads a body of at most the given length, within the time that the client may take.
 func (r *request) readBody(most int64) (body []byte, tooLarge bool, err error) {
 	controller := http.NewResponseController(r.writer)
@@ -143,4 +140,18 @@ func (r *request) readBody(most int64) (body []byte, tooLarge bool, err error) {
 		setDeadline(controller.SetReadDeadline, 0)
 	}
 	return read.Bytes(), false, err
+}
+
+// published counts published jobs.
+func (m *metrics) published(r *request, jobs int, delayed bool) {
+	m.name(r.namespace)
+	n := float64(jobs)
+	m.publish.add(n, r.poolName)
+	m.poolAdd.add(n, r.poolName)
+	m.publishQueue.add(n, r.namespace, r.poolName, r.queue)
+	if delayed {
+		m.timerAdd.add(n, r.poolName)
+	} else {
+		m.directPush.add(n, r.poolName)
+	}
 }

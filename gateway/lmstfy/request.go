@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -158,4 +159,48 @@ func (r *request) loggedQuery() string {
 		values.Set("token", "-")
 	}
 	return values.Encode()
+}
+
+// queueName returns the name of a queue in qless.
+func (r *request) queueName(queue string) string { return r.namespace + "/" + queue }
+
+// loggedPath returns the path without the token in it.
+func (r *request) loggedPath() string {
+	parts := strings.Split(r.URL.Path, "/")
+	if len(parts) > 3 && parts[1] == "token" {
+		parts[3] = "-"
+	}
+	return strings.Join(parts, "/")
+}
+
+// redirectToFile redirects to the same path without the slash at its end.
+func redirectToFile(r *request) {
+	r.status = http.StatusTemporaryRedirect
+	if r.Method == http.MethodGet {
+		r.status = http.StatusMovedPermanently
+	}
+	target := *r.URL
+	target.Path, target.RawPath = strings.TrimSuffix(r.URL.Path, "/"), ""
+	r.writer.Header().Del("X-Request-Id")
+	http.Redirect(r.writer, r.Request, target.String(), r.status)
+}
+
+// setDeadline limits how long a client may take to read or write; 0 means no limit. Connections
+// that do not support deadlines have none.
+func setDeadline(set func(time.Time) error, d time.Duration) {
+	deadline := time.Time{}
+	if d > 0 {
+		deadline = time.Now().Add(d)
+	}
+	_ = set(deadline)
+}
+
+// untilStopped returns a context that also ends when the server is stopped.
+func (s *Server) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.stopping, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }

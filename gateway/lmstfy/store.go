@@ -312,3 +312,8 @@ func (s *store) sweep(ctx context.Context, queues ...string) error {
 // sweptAtOnce is the maximum number of jobs that a sweep moves, and of lives that it ends: more may
 // be left.
 const sweptAtOnce = 100
+
+// isGone reports whether an error is due to a context that has ended.
+func isGone(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
