@@ -14,35 +14,6 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Repair is the result of a repair. It is valid even with an error: it then describes the steps
-// before the failed one, which may also have been done.
-//
-// A repair reads the jids of the list first, and then changes each of these jobs once, 100 at a
-// time, or 50 if it moves them, in one script. Jobs that have left the list by then are neither
-// changed nor counted, and jobs that have come since are not looked at. With [Selection.AtMost], it
-// reads 1000 jids at a time, as far as necessary. The oldest jobs of a failure group are changed
-// first. Calling the repair again continues it.
-type Repair struct {
-	Changed   int                     `json:"changed"`           // jobs changed, or already as wanted
-	Unchanged int                     `json:"unchanged"`         // jobs that could not be changed
-	Reasons   map[string]*qless.Error `json:"reasons,omitempty"` // the reasons by jid, at most 10,000
-}
-
-// maxReasons is the maximum number of reasons in a Repair.
-const maxReasons = 10_000
-
-// leave records that a job was left as it was.
-func (r *Repair) leave(err *qless.Error) {
-	r.Unchanged++
-	if len(r.Reasons) >= maxReasons {
-		return
-	}
-	if r.Reasons == nil {
-		r.Reasons = map[string]*qless.Error{}
-	}
-	r.Reasons[err.JID] = err
-}
-
 // Cancel deletes the jobs, and notifies the workers that run them. Completed jobs are left
 // ([qless.ErrFinished]). Jobs that others depend on are canceled after their dependents if these
 // are selected too; otherwise they are left ([qless.ErrHasDependents]).

@@ -15,9 +15,8 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// jobActions returns the actions on existing jobs.
-func jobActions() []*Info {
-	tags := Field{Name: "tags", Label: "Tags", Kind: Tags}
+// jobMoves returns the actions that change the states of existing jobs.
+func jobMoves() []*Info {
 	return []*Info{
 		{
 			Name: "job.unfail", Label: "Retry", Done: "retried", Primary: true,
@@ -60,6 +59,13 @@ func jobActions() []*Info {
 				return job.Reschedule(ctx, r.Form.duration("delay"))
 			}),
 		},
+	}
+}
+
+// jobMarks returns the actions that change how jobs are ordered and found.
+func jobMarks() []*Info {
+	tags := Field{Name: "tags", Label: "Tags", Kind: Tags}
+	return []*Info{
 		{
 			Name: "job.priority", Label: "Set priority", Done: "changed", States: unended,
 			Fields: []Field{{Name: "priority", Label: "Priority", Kind: Number,
@@ -81,6 +87,12 @@ func jobActions() []*Info {
 			Name: "job.untrack", Label: "Untrack", Done: "untracked",
 			Action: bulk(inspect.Selection.Untrack),
 		},
+	}
+}
+
+// jobEdits returns the actions that change what jobs have, or copy it.
+func jobEdits() []*Info {
+	return []*Info{
 		{
 			Name: "job.depend", Label: "Add dependencies", Done: "changed", States: depends,
 			Fields: []Field{{Name: "jids", Label: "Also waits for", Kind: JIDs, Hint: manyJIDs}},

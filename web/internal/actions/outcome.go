@@ -25,10 +25,11 @@ type Outcome struct {
 
 	Err error `json:"-"`
 
-	info *Info
+	what string // [Info].Done
 }
 
 const (
+	doneAtOnce = 500 // jobs changed in one step, or while the browser waits
 	maxReasons = 100 // the maximum number of jobs with a reason
 	maxNewJobs = 20  // the maximum number of new jobs that are named
 )
@@ -73,18 +74,18 @@ func (o *Outcome) Sentence() string {
 	switch {
 	case o.Changed == 0 && (o.Unchanged > 0 || o.Err != nil):
 		return ""
-	case strings.HasSuffix(o.info.Done, "."):
-		return o.info.Done
+	case strings.HasSuffix(o.what, "."):
+		return o.what
 	}
-	return words.Plural(o.Changed, "job") + " " + o.info.Done + "."
+	return words.Plural(o.Changed, "job") + " " + o.what + "."
 }
 
 // Kept tells how many jobs were not changed: "3 jobs not canceled".
 func (o *Outcome) Kept() string {
-	if strings.HasSuffix(o.info.Done, ".") {
+	if strings.HasSuffix(o.what, ".") {
 		return words.Plural(o.Unchanged, "job") + " not changed"
 	}
-	return words.Plural(o.Unchanged, "job") + " not " + o.info.Done
+	return words.Plural(o.Unchanged, "job") + " not " + o.what
 }
 
 // reasonOf returns the reason why a run ended early, or "".

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"log/slog"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // A Request is a request for an action.
@@ -105,4 +107,19 @@ func (q *Request) isLong() bool {
 		return q.Count != nil && (q.Count.IsMore || q.Count.Jobs > doneAtOnce)
 	}
 	return q.Info.IsLong != nil && q.Info.IsLong(q.Space, q.Form)
+}
+
+// NewRun returns a run of a request.
+func NewRun(q *Request, log *slog.Logger) *Run {
+	r := &Run{
+		ID: NewID(), Info: q.Info, Space: q.Space, Form: q.Form, Back: q.Form.Get("back"),
+		IsLong: q.isLong(), Ended: make(chan struct{}), once: q.Form.Once, target: q.Target, log: log,
+		added: map[string]bool{},
+	}
+	r.now = Progress{ID: r.ID, Action: r.Info.Name, Began: time.Now(), Phase: "collecting"}
+	if q.Target != nil {
+		r.now.What = q.Target.What
+	}
+	r.done = &Outcome{ID: r.ID, Action: r.Info.Name, what: r.Info.Done}
+	return r
 }

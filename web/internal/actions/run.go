@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	doneAtOnce   = 500       // jobs changed in one step, or while the browser waits
 	readAtOnce   = 25        // jobs read by one script, since their data may be long
 	maxCollected = 1_000_000 // the maximum number of jobs of a run
 )
@@ -56,21 +55,6 @@ type Run struct {
 	selected int      // the number of its jobs
 	only     string   // the jid, if there is a single one
 	logged   []string // the jids of some of them
-}
-
-// NewRun returns a run of a request.
-func NewRun(q *Request, log *slog.Logger) *Run {
-	r := &Run{
-		ID: NewID(), Info: q.Info, Space: q.Space, Form: q.Form, Back: q.Form.Get("back"),
-		IsLong: q.isLong(), Ended: make(chan struct{}), once: q.Form.Once, target: q.Target, log: log,
-		added: map[string]bool{},
-	}
-	r.now = Progress{ID: r.ID, Action: r.Info.Name, Began: time.Now(), Phase: "collecting"}
-	if q.Target != nil {
-		r.now.What = q.Target.What
-	}
-	r.done = &Outcome{ID: r.ID, Action: r.Info.Name, info: r.Info}
-	return r
 }
 
 // NewID returns a unique word.

@@ -10,10 +10,9 @@ import (
 	"github.com/qless/qless-go/web/internal/words"
 )
 
-// otherActions returns the actions on workers, schedules, limits and settings.
-func otherActions() []*Info {
+// scheduleActions returns the actions on workers and schedules.
+func scheduleActions() []*Info {
 	worker, id := subject("worker", "Worker"), subject("id", "Schedule")
-	limit, setting := subject("name", "Limit"), subject("name", "Setting")
 	return []*Info{
 		{
 			Name: "worker.forget", Label: "Forget", Done: "The worker is forgotten.",
@@ -40,6 +39,13 @@ func otherActions() []*Info {
 				return r.Space.ForgetSchedule(ctx, r.Form.Get("id"))
 			}),
 		},
+	}
+}
+
+// limitActions returns the actions on limits.
+func limitActions() []*Info {
+	limit := subject("name", "Limit")
+	return []*Info{
 		{
 			Name: "limit.set", Label: "Set limit", Done: "The limit is set.",
 			Fields: []Field{limit,
@@ -64,6 +70,13 @@ func otherActions() []*Info {
 			Fields: []Field{limit}, Destructive: true,
 			Action: single(func(ctx context.Context, r *Run) error { return r.limit().Unset(ctx) }),
 		},
+	}
+}
+
+// settingActions returns the actions on settings, and on the namespace as a whole.
+func settingActions() []*Info {
+	setting := subject("name", "Setting")
+	return []*Info{
 		{
 			Name: "doctor.examine", Label: "Examine", Done: "The exam has begun.",
 			Action: single(func(_ context.Context, r *Run) error { return r.Space.Examine(false) }),
