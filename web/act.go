@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"strings"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/web/internal/actions"
@@ -122,17 +120,6 @@ func (s *site) back(page, outcome string) string {
 	return back.RequestURI()
 }
 
-// ownPage returns the URL of a page of the site, or of the overview for any other page.
-func (s *site) ownPage(page string) *url.URL {
-	own, err := url.Parse(page)
-	isOwn := err == nil && !own.IsAbs() && own.Host == "" && own.Opaque == "" &&
-		strings.HasPrefix(own.EscapedPath(), s.Base+"/") && !strings.HasPrefix(own.Path, "//")
-	if !isOwn {
-		own, _ = url.Parse(s.Base + "/")
-	}
-	return own
-}
-
 // A runData is the progress of a run.
 type runData struct {
 	*actions.Progress
@@ -194,12 +181,6 @@ func (s *site) ended(done *actions.Outcome) {
 	s.samples.forget()
 	s.groups.forget()
 	s.runs.forget()
-}
-
-// log returns a logger with the user and the action.
-func (s *site) log(r *http.Request, action string) *slog.Logger {
-	options := &s.handler.options
-	return options.Logger.With("action", action, "user", options.User(r), "namespace", s.Name)
 }
 
 // requestLog returns a logger with the subject of a request, but never with data.

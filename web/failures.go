@@ -27,19 +27,6 @@ type failuresData struct {
 	HasMore bool `json:"has_more,omitzero"`
 }
 
-// A groupRow is a failure group.
-type groupRow struct {
-	Name     string                  `json:"name"`
-	Jobs     int                     `json:"jobs"`
-	First    time.Time               `json:"first,omitzero"` // of the oldest failure
-	Last     time.Time               `json:"last,omitzero"`
-	Message  string                  `json:"message,omitempty"` // of the latest failure
-	Sample   string                  `json:"sample,omitempty"`  // the jid of that job
-	Klasses  []inspect.KlassFailures `json:"klasses"`           // of the latest failures
-	Examined int                     `json:"examined"`          // the number of these
-	Growth   *growing                `json:"growth,omitempty"`
-}
-
 // Limits of the reads of the pages about failures, so that many failed jobs cost no more than a
 // few.
 const (

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,27 +96,6 @@ func (s *site) readJob(ctx context.Context, jid string) (*jobData, error) {
 		}
 	}
 	return data, nil
-}
-
-// redact removes the parts of a job that may not be shown. It also passes the failure of each
-// attempt to Redact.
-func (s *site) redact(job *qless.Job) {
-	redact := s.handler.options.Redact
-	if redact == nil {
-		return
-	}
-	for i := range job.Attempts {
-		attempt, copied := &job.Attempts[i], *job
-		copied.Attempts = nil
-		copied.Failure = &qless.Failure{
-			Group: attempt.Group, Message: attempt.Message,
-			When: attempt.Began.Add(attempt.Ran), Worker: attempt.Worker,
-		}
-		redact(&copied)
-		shown := cmp.Or(copied.Failure, &qless.Failure{})
-		attempt.Group, attempt.Message = shown.Group, shown.Message
-	}
-	redact(job)
 }
 
 // addResult adds the result that the job's worker has set, if it may be shown.

@@ -11,16 +11,6 @@ import (
 	"github.com/qless/qless-go/web/internal/rates"
 )
 
-// spanOf returns the requested span of time, an hour by default.
-func spanOf(q query) rates.Span {
-	for _, span := range rates.Spans {
-		if span.Name == q.Get("over") {
-			return span
-		}
-	}
-	return rates.Spans[1]
-}
-
 // A klassesData holds the rates by klass.
 type klassesData struct {
 	rates.Known

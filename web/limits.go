@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -151,14 +150,6 @@ func busiest(sizes map[string]int64, family string) []string {
 			cmp.Compare(sizes[b+":held"], sizes[a+":held"]))
 	})
 	return names
-}
-
-// A keyScan looks for the sets of keys in use, some of them with each view.
-type keyScan struct {
-	mu     sync.Mutex
-	cursor uint64
-	found  map[string]int64 // their sizes, in this pass over the database
-	known  map[string]int64 // at the end of the last pass, or nil if this is the first one
 }
 
 // isFirst reports whether the first pass is not over.

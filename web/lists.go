@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"net/url"
 	"slices"
 	"strconv"
@@ -44,9 +43,6 @@ var jobOrders = orders[inspect.Row]{
 	"next":  func(job *inspect.Row) any { return cmp.Or(job.Due, job.Expires) },
 	"since": func(job *inspect.Row) any { return job.Since },
 }
-
-// pageSize is the number of rows of a page.
-const pageSize = 45
 
 // shownData is the number of bytes of a job's data in a row.
 const shownData = 96
@@ -357,32 +353,8 @@ func only(names map[string]bool, several string) (only string) {
 	return only
 }
 
-// redactedFailure returns the failure of a job in a list without the parts that may not be shown.
-func (s *site) redactedFailure(row *inspect.Row) *qless.Failure {
-	redact := s.handler.options.Redact
-	if redact == nil || row.Failure == nil {
-		return row.Failure
-	}
-	failure := *row.Failure
-	job := &qless.Job{
-		JID: row.JID, Klass: row.Klass, Queue: row.Queue, State: row.State,
-		Priority: row.Priority, Remaining: row.Remaining, Retries: row.Retries,
-		Tags: row.Tags, Worker: row.Worker, Failure: &failure, Data: json.RawMessage("{}"),
-	}
-	redact(job)
-	return job.Failure
+// A counted is a list, a klass or a tag, with the number of its jobs.
+type counted struct {
+	Name string `json:"name"`
+	Jobs int    `json:"jobs"`
 }
-
-// redactAll removes the parts of jobs in a list that may not be shown.
-func (s *site) redactAll(jobs []inspect.Row) {
-	if !s.IsRedacted() {
-		return
-	}
-	for i := range jobs {
-		jobs[i].Failure = s.redactedFailure(&jobs[i])
-		jobs[i].Data = ""
-	}
-}
-
-// IsRedacted reports whether data and results of jobs are neither shown nor searched.
-func (s *site) IsRedacted() bool { return s.handler.options.Redact != nil }

@@ -8,17 +8,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"sync/atomic"
 	"time"
 
 	"github.com/qless/qless-go/web/internal/actions"
 )
-
-// streams counts the live pages.
-type streams struct {
-	open atomic.Int64
-	most int64
-}
 
 const (
 	maxStreams     = 1000             // the maximum number of live pages

@@ -12,12 +12,6 @@ import (
 // descending order.
 type orders[T any] map[string]func(row *T) any
 
-// An order is the column that rows are sorted by, and the direction.
-type order struct {
-	column string
-	isBack bool
-}
-
 // sort sorts rows by the column that the URL names, in reverse if a dash precedes the name. If the
 // URL names none, it sorts by the fallback, if that is a column.
 func (o orders[T]) sort(rows []T, q query, fallback string) order {

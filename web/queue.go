@@ -47,12 +47,6 @@ func listsOf(q *qless.QueueCounts) []counted {
 	return lists
 }
 
-// A counted is a list, a klass or a tag, with the number of its jobs.
-type counted struct {
-	Name string `json:"name"`
-	Jobs int    `json:"jobs"`
-}
-
 // Cause returns the likeliest cause of the wait, and More the number of the others.
 func (q *queueData) Cause() doctor.Reason { return q.Why.Causes[0] }
 func (q *queueData) More() int            { return len(q.Why.Causes) - 1 }
@@ -278,3 +272,13 @@ func (h *rateHistory) Spark(end string) template.HTML {
 
 // IsEmpty reports whether no run was counted.
 func (h *rateHistory) IsEmpty() bool { return rates.CountRuns(&h.Sum) == 0 }
+
+// spanOf returns the requested span of time, an hour by default.
+func spanOf(q query) rates.Span {
+	for _, span := range rates.Spans {
+		if span.Name == q.Get("over") {
+			return span
+		}
+	}
+	return rates.Spans[1]
+}

@@ -1,12 +1,10 @@
 package web
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/qless/qless-go/web/internal/actions"
@@ -27,12 +25,6 @@ func (s *site) refusal(r *http.Request, action Action) error {
 	return nil
 }
 
-var (
-	errDenied   = errors.New("this is not allowed here")
-	errReadOnly = fmt.Errorf("%w: the dashboard is read-only", errDenied)
-	errNoPerm   = fmt.Errorf("%w: Redis does not permit it to the dashboard's user", errDenied)
-)
-
 // check is refusal for an action's name, and logs the reason.
 func (s *site) check(r *http.Request, action string) error {
 	err := s.refusal(r, Action(action))
@@ -45,12 +37,6 @@ func (s *site) check(r *http.Request, action string) error {
 // May reports whether an action is offered to the viewer.
 func (f *frame) May(action string) bool {
 	return f.Site.refusal(f.Request, Action(action)) == nil
-}
-
-// denials are the actions for which the dashboard's Redis user lacks permission.
-type denials struct {
-	mu    sync.Mutex
-	until map[Action]time.Time
 }
 
 // denialAge is the time for which such an action is not offered.

@@ -2,13 +2,13 @@ package web
 
 import (
 	"cmp"
-	"context"
-	"fmt"
+	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +17,6 @@ import (
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/web/internal/actions"
 	"github.com/qless/qless-go/web/internal/rates"
-	"github.com/qless/qless-go/web/internal/words"
 )
 
 // A site has the pages of one namespace.
@@ -43,129 +42,10 @@ type site struct {
 	last    atomic.Pointer[doctor.Status] // the last status that was read
 }
 
-// A page is read once for all of its concurrent viewers.
-type page struct {
-	path, template string
-	section        string // its section of the navigation
-	read           func(s *site, ctx context.Context, q query) (*view, error)
-	parameters     string // the parameters of the URL that it depends on, besides the name
-}
-
 // ofLists are the parameters of a page with a list of jobs.
 const ofLists = " from klass tag jid data after looked sort"
 
-// ofQueues are the parameters of a page with a table of queues.
-const ofQueues = "sort q only from"
-
-var pages = []page{
-	{"/{$}", "overview", "overview", (*site).overview, ofQueues + " over by"},
-	{"/queues", "queues", "queues", (*site).queues, ofQueues},
-	{"/queues/{name}", "queue", "queues", (*site).queue, "list day over by" + ofLists},
-	{"/queues/{name}/why", "why", "queues", (*site).why, ""},
-	{"/jobs/{name}", "job", "find", (*site).job, "zoom"},
-	{"/jobs/{name}/graph", "graph", "find", (*site).graph, ""},
-	{"/find", "find", "find", (*site).find, "q in state queue next"},
-	{"/failures", "failures", "failures", (*site).failures, "q from sort over"},
-	{"/failures/{name}", "failure", "failures", (*site).failure, ofLists},
-	{"/klasses", "klasses", "klasses", (*site).klasses, "over queue from sort"},
-	{"/klasses/{name}", "klass", "klasses", (*site).klass, "over by"},
-	{"/workers", "workers", "workers", (*site).workers, "queue from sort"},
-	{"/workers/{name}", "worker", "workers", (*site).worker, "from"},
-	{"/recurring", "recurring", "recurring", (*site).recurring, "queue from"},
-	{"/recurring/{name}", "recurringjob", "recurring", (*site).recurringJob, ""},
-	{"/schedules", "schedules", "schedules", (*site).schedules, "from sort"},
-	{"/schedules/{name}", "schedule", "schedules", (*site).schedule, ""},
-	{"/limits", "limits", "limits", (*site).limits, "from sort"},
-	{"/limits/{name}", "limit", "limits", (*site).limit, ""},
-	{"/tracked", "list", "tracked", (*site).tracked, ofLists},
-	{"/completed", "list", "completed", (*site).completed, ofLists},
-	{"/tags", "tags", "tags", (*site).tags, "from"},
-	{"/tags/{name}", "list", "tags", (*site).tag, ofLists},
-	{"/settings", "settings", "settings", (*site).settings, ""},
-	{"/batches", "batches", "batches", (*site).batches, "state next sort"},
-	{"/unique", "unique", "unique", (*site).unique, "key after"},
-	{"/doctor", "doctor", "doctor", (*site).doctor, "from"},
-	{"/server", "server", "server", (*site).server, ""},
-}
-
-func newSite(h *Handler, source Source, base string) *site {
-	s := &site{
-		Source: source, handler: h, in: inspect.New(source.Client), Base: base,
-		mux: http.NewServeMux(), pages: http.NewServeMux(),
-	}
-	s.samples.began = time.Now()
-	s.space = &actions.Space{
-		Inspector: s.in, Base: base, Client: source.Client, History: h.history,
-		Redact: s.redactAll, HidesData: s.IsRedacted(), Ended: s.ended, Examine: s.examine,
-	}
-	for _, page := range pages {
-		s.handle(page.path, func(r *http.Request) (*view, error) { return s.sample(r, page) })
-	}
-	s.handle("/activity", s.activity)
-	s.handle("/runs/{id}", s.runPage)
-	s.mux.HandleFunc("GET "+base+"/live", s.live)
-	s.mux.HandleFunc("POST "+base+"/actions/{action}", s.act)
-	s.mux.HandleFunc("GET "+base+"/actions/{action}", s.act)
-	s.mux.HandleFunc("POST "+base+"/runs/{id}/stop", s.stopRun)
-	s.mux.HandleFunc("GET "+base+"/receipts/{id}", s.download)
-	s.mux.HandleFunc(base+"/", s.missing)
-	return s
-}
-
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
-
-// handle serves a page at a pattern below the base.
-func (s *site) handle(pattern string, read func(*http.Request) (*view, error)) {
-	serve := s.page(read)
-	s.mux.HandleFunc("GET "+s.Base+pattern, serve)
-	s.pages.HandleFunc("GET "+s.Base+pattern, serve)
-}
-
-// page serves a page.
-func (s *site) page(read func(*http.Request) (*view, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		v, err := s.patiently(r, read)
-		if to, isLive := w.(*recorder); isLive {
-			to.isPage, to.isStill = true, err == nil && (v.isStill || v.goTo != "")
-			to.isDown = err != nil && statusOf(err) == http.StatusServiceUnavailable
-		}
-		if err != nil {
-			s.failPage(w, r, err)
-			return
-		}
-		s.views.keep(r.URL.RequestURI(), v)
-		s.show(w, r, v)
-	}
-}
-
-// failPage answers a request for a page with an error, or with the last reading of the page if the
-// server does not answer.
-func (s *site) failPage(w http.ResponseWriter, r *http.Request, err error) {
-	last := s.views.get(r.URL.RequestURI())
-	if last == nil || statusOf(err) != http.StatusServiceUnavailable || prefersJSON(r) {
-		s.fail(w, r, err)
-		return
-	}
-	s.show(w, r, last)
-}
-
-// sample returns a recent reading of a page.
-func (s *site) sample(r *http.Request, page page) (*view, error) {
-	q := query{page.path, nameOf(r), url.Values{}}
-	for _, parameter := range strings.Fields(page.parameters) {
-		if value := r.URL.Query().Get(parameter); value != "" {
-			q.Set(parameter, value)
-		}
-	}
-	key := fmt.Sprintf("page %s %q %s", page.path, q.name, q.Encode())
-	return sampled(r.Context(), &s.samples, key, func(ctx context.Context) (*view, error) {
-		v, err := page.read(s, ctx, q)
-		if err == nil {
-			v.template, v.Section = cmp.Or(v.template, page.template), page.section
-		}
-		return v, err
-	})
-}
 
 // A query holds the subject and the parameters of a page's URL.
 type query struct {
@@ -181,10 +61,6 @@ func (q query) from() int {
 		return 0
 	}
 	return max(0, from)
-}
-
-func (s *site) missing(w http.ResponseWriter, r *http.Request) {
-	s.fail(w, r, notFound("there is no page at %s", r.URL.Path))
 }
 
 // Link returns the URL of something with a name: /queues/mail. Names with dots or slashes, which
@@ -219,97 +95,6 @@ func nameOf(r *http.Request) string {
 	return r.PathValue("name")
 }
 
-// A section is an entry of the navigation. Key is the letter that leads to it after a g.
-type section struct {
-	Name, Title, Path, Key string
-	Icon                   string // a path in a square of 16
-	Count                  string // a count for it, if known
-	Bad                    bool   // it needs attention
-}
-
-// A group is a part of the navigation.
-type group struct {
-	Title    string
-	Sections []section
-}
-
-// sections are the entries of the navigation.
-var sections = []group{
-	{"", []section{
-		{"overview", "Overview", "", "o", "M2 2h5v5H2zM9 2h5v5H9zM2 9h5v5H2zM9 9h5v5H9z", "", false},
-		{"queues", "Queues", "queues", "q", "M2 4h12M2 8h12M2 12h8", "", false},
-	}},
-	{"Jobs", []section{
-		{"find", "Find", "find", "n", "M7 2a5 5 0 1 0 0 10A5 5 0 0 0 7 2zM11 11l3 3", "", false},
-		{"failures", "Failures", "failures", "f", "M8 2l6.5 12h-13zM8 6.5V10M8 11.7v1", "", false},
-		{"completed", "Completed", "completed", "c", "M2.5 8.5L6 12l7.5-8", "", false},
-		{"batches", "Batches", "batches", "b", "M2 2h8v8H2zM6 12.5v1.5h8V6h-1.5", "", false},
-		{"unique", "Unique keys", "unique", "u",
-			"M5.5 5.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5zM8 8h6v2.5M11.5 8v2", "", false},
-		{"klasses", "Klasses", "klasses", "k", "M6 3L2 8l4 5M10 3l4 5-4 5", "", false},
-		{"tags", "Tags", "tags", "e", "M2 2h6l6 6-6 6-6-6zM5 5h.5", "", false},
-		{"tracked", "Tracked", "tracked", "t", "M4 2h8v12l-4-3-4 3z", "", false},
-	}},
-	{"Work", []section{
-		{"workers", "Workers", "workers", "w", "M2 3h12v8H2zM5 14h6M8 11v3", "", false},
-		{"recurring", "Recurring", "recurring", "r", "M13 6A5.5 5.5 0 1 0 13.5 9M13 2v4H9", "", false},
-		{"schedules", "Schedules", "schedules", "d",
-			"M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2zM8 4.5V8l2.5 1.5", "", false},
-		{"limits", "Limits", "limits", "l", "M2 12a6 6 0 1 1 12 0M8 12l3-4", "", false},
-	}},
-	{"System", []section{
-		{"activity", "Activity", "activity", "a", "M1 8h3l2-5 4 10 2-5h3", "", false},
-		{"doctor", "Doctor", "doctor", "h", "M6 2h4v4h4v4h-4v4H6v-4H2V6h4z", "", false},
-		{"server", "Server", "server", "v", "M2 3h12v4H2zM2 9h12v4H2zM4 5h1M4 11h1", "", false},
-		{"settings", "Settings", "settings", "s",
-			"M2 4h6M11 4h3M9.5 2.5v3M2 8h1M6 8h8M4.5 6.5v3M2 12h7M12 12h2M10.5 10.5v3", "", false},
-	}},
-}
-
-// Navigation returns the sections with the counts of the last status.
-func (f *frame) Navigation() []group {
-	all := make([]group, len(sections))
-	for i, one := range sections {
-		all[i] = group{one.Title, slices.Clone(one.Sections)}
-		for j := range all[i].Sections {
-			f.Site.count(&all[i].Sections[j])
-		}
-	}
-	return all
-}
-
-// count adds a count to a section.
-func (s *site) count(section *section) {
-	if n := s.exams.serious(); section.Name == "doctor" && n > 0 {
-		section.Count, section.Bad = words.Number(n), true
-	}
-	status := s.last.Load()
-	if status == nil {
-		return
-	}
-	n := 0
-	switch section.Name {
-	case "queues":
-		n = status.Total
-	case "workers":
-		n = status.Workers.Registered
-	case "failures":
-		n, section.Bad = status.Failed(), true
-	case "limits":
-		if full := len(status.FullLimits); full > 0 {
-			section.Count, section.Bad = words.Number(full)+" full", true
-		}
-	}
-	if n > 0 {
-		section.Count = words.Number(n)
-	}
-}
-
-// IsThumb reports whether the section is one of the four at the bottom of a phone.
-func (s section) IsThumb() bool {
-	return slices.Contains([]string{"overview", "queues", "failures", "workers"}, s.Name)
-}
-
 // rows are the rows of a list that a page shows.
 type rows struct{ From, Shown, Total, Size int }
 
@@ -331,8 +116,103 @@ func part[T any](all []T, from, n int) []T {
 	return all[from:min(from+n, len(all))]
 }
 
-func notFound(format string, args ...any) error {
-	return &qless.Error{
-		Code: qless.ErrNotFound, Op: "web", Message: fmt.Sprintf(format, args...),
+// pageSize is the number of rows of a page.
+const pageSize = 45
+
+// ownPage returns the URL of a page of the site, or of the overview for any other page.
+func (s *site) ownPage(page string) *url.URL {
+	own, err := url.Parse(page)
+	isOwn := err == nil && !own.IsAbs() && own.Host == "" && own.Opaque == "" &&
+		strings.HasPrefix(own.EscapedPath(), s.Base+"/") && !strings.HasPrefix(own.Path, "//")
+	if !isOwn {
+		own, _ = url.Parse(s.Base + "/")
 	}
+	return own
+}
+
+// log returns a logger with the user and the action.
+func (s *site) log(r *http.Request, action string) *slog.Logger {
+	options := &s.handler.options
+	return options.Logger.With("action", action, "user", options.User(r), "namespace", s.Name)
+}
+
+// denials are the actions for which the dashboard's Redis user lacks permission.
+type denials struct {
+	mu    sync.Mutex
+	until map[Action]time.Time
+}
+
+// A groupRow is a failure group.
+type groupRow struct {
+	Name     string                  `json:"name"`
+	Jobs     int                     `json:"jobs"`
+	First    time.Time               `json:"first,omitzero"` // of the oldest failure
+	Last     time.Time               `json:"last,omitzero"`
+	Message  string                  `json:"message,omitempty"` // of the latest failure
+	Sample   string                  `json:"sample,omitempty"`  // the jid of that job
+	Klasses  []inspect.KlassFailures `json:"klasses"`           // of the latest failures
+	Examined int                     `json:"examined"`          // the number of these
+	Growth   *growing                `json:"growth,omitempty"`
+}
+
+// A workerRun is the job of a worker whose lock ends first, or nil.
+type workerRun struct{ Job *qless.Job }
+
+// A keyScan looks for the sets of keys in use, some of them with each view.
+type keyScan struct {
+	mu     sync.Mutex
+	cursor uint64
+	found  map[string]int64 // their sizes, in this pass over the database
+	known  map[string]int64 // at the end of the last pass, or nil if this is the first one
+}
+
+// IsRedacted reports whether data and results of jobs are neither shown nor searched.
+func (s *site) IsRedacted() bool { return s.handler.options.Redact != nil }
+
+// redactAll removes the parts of jobs in a list that may not be shown.
+func (s *site) redactAll(jobs []inspect.Row) {
+	if !s.IsRedacted() {
+		return
+	}
+	for i := range jobs {
+		jobs[i].Failure = s.redactedFailure(&jobs[i])
+		jobs[i].Data = ""
+	}
+}
+
+// redactedFailure returns the failure of a job in a list without the parts that may not be shown.
+func (s *site) redactedFailure(row *inspect.Row) *qless.Failure {
+	redact := s.handler.options.Redact
+	if redact == nil || row.Failure == nil {
+		return row.Failure
+	}
+	failure := *row.Failure
+	job := &qless.Job{
+		JID: row.JID, Klass: row.Klass, Queue: row.Queue, State: row.State,
+		Priority: row.Priority, Remaining: row.Remaining, Retries: row.Retries,
+		Tags: row.Tags, Worker: row.Worker, Failure: &failure, Data: json.RawMessage("{}"),
+	}
+	redact(job)
+	return job.Failure
+}
+
+// redact removes the parts of a job that may not be shown. It also passes the failure of each
+// attempt to Redact.
+func (s *site) redact(job *qless.Job) {
+	redact := s.handler.options.Redact
+	if redact == nil {
+		return
+	}
+	for i := range job.Attempts {
+		attempt, copied := &job.Attempts[i], *job
+		copied.Attempts = nil
+		copied.Failure = &qless.Failure{
+			Group: attempt.Group, Message: attempt.Message,
+			When: attempt.Began.Add(attempt.Ran), Worker: attempt.Worker,
+		}
+		redact(&copied)
+		shown := cmp.Or(copied.Failure, &qless.Failure{})
+		attempt.Group, attempt.Message = shown.Group, shown.Message
+	}
+	redact(job)
 }

@@ -8,12 +8,12 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/internal/hosts"
 	"github.com/qless/qless-go/web/internal/actions"
 )
@@ -93,74 +93,6 @@ type Handler struct {
 	background sync.WaitGroup
 }
 
-// New returns a dashboard of one or several namespaces. With several, the first page shows their
-// sum, and the pages of each are below its name. New does not connect to a server. Its errors are
-// of type *qless.Error with the code ErrInvalid.
-func New(options Options, sources ...Source) (*Handler, error) {
-	if len(sources) == 0 {
-		return nil, invalid("there is no Source")
-	}
-	options.setDefaults()
-	if err := options.check(); err != nil {
-		return nil, err
-	}
-	h := &Handler{options: options, history: actions.NewHistory()}
-	h.streams.most = maxStreams
-	names, bases := map[string]bool{}, map[string]bool{}
-	for i, source := range sources {
-		if source.Client == nil {
-			return nil, invalid("a Source has no Client")
-		}
-		if source.Name == "" {
-			source.Name = source.Client.Namespace()
-		}
-		if names[source.Name] {
-			return nil, invalid("two Sources are called %q", source.Name)
-		}
-		names[source.Name] = true
-		base := options.Prefix
-		if len(sources) > 1 {
-			base += "/in/" + space(source.Name, i)
-		}
-		if bases[base] {
-			return nil, invalid("the Source %q has the path of another one", source.Name)
-		}
-		bases[base] = true
-		h.sites = append(h.sites, newSite(h, source, base))
-	}
-	h.root = h.routes()
-	return h, nil
-}
-
-func (o *Options) check() error {
-	switch {
-	case o.Prefix != "" && !strings.HasPrefix(o.Prefix, "/"):
-		return invalid("Options.Prefix %q does not begin with a slash", o.Prefix)
-	case o.Interval < 0:
-		return invalid("Options.Interval %v is negative", o.Interval)
-	case o.Late < 0:
-		return invalid("Options.Late %v is negative", o.Late)
-	}
-	return nil
-}
-
-func (o *Options) setDefaults() {
-	o.Prefix = strings.TrimRight(o.Prefix, "/")
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Late == 0 {
-		o.Late = doctor.Late
-	}
-	if o.Interval == 0 {
-		o.Interval = sampleTurn
-	}
-	if o.User == nil {
-		o.User = userOf
-	}
-	o.guard()
-}
-
 func userOf(r *http.Request) string {
 	if name, _, ok := r.BasicAuth(); ok {
 		return name
@@ -174,56 +106,8 @@ func invalid(format string, args ...any) error {
 	}
 }
 
-// Close ends background work and waits for it: the subscription to events for open pages of
-// activity, and actions on many jobs, which stop after their current step. Call it after the last
-// request, before closing the clients.
-func (h *Handler) Close() {
-	for _, s := range h.sites {
-		s.feed.halt()
-		s.exams.halt()
-	}
-	h.history.Close()
-	h.background.Wait()
-}
-
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.root.ServeHTTP(w, r) }
-
-// policy allows a browser to load only content that the dashboard itself serves.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
-	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-
-func (h *Handler) routes() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET "+h.options.Prefix+"/static/", static(h.options.Prefix))
-	for _, s := range h.sites {
-		mux.Handle(s.Base+"/", s)
-	}
-	if len(h.sites) > 1 {
-		first, all := h.sites[0], "GET "+h.options.Prefix+"/{$}"
-		mux.HandleFunc(all, first.page(h.sum))
-		first.pages.HandleFunc(all, first.page(h.sum))
-	}
-	if h.options.Prefix != "" {
-		first := http.RedirectHandler(h.options.Prefix+"/", http.StatusSeeOther)
-		mux.Handle("GET "+h.options.Prefix, first)
-	}
-	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(h.refuseForeign))
-	safe := protection.Handler(mux)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		header := w.Header()
-		header.Set("Content-Security-Policy", policy)
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("Referrer-Policy", "same-origin")
-		header.Set("Cache-Control", "no-store")
-		if !h.isNamed(r) {
-			h.refuseHost(w, r)
-			return
-		}
-		safe.ServeHTTP(w, r)
-	})
-}
 
 // isNamed reports whether a request names the dashboard like its own pages do.
 func (h *Handler) isNamed(r *http.Request) bool {
@@ -261,4 +145,22 @@ func statusOf(err error) int {
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError
+}
+
+func notFound(format string, args ...any) error {
+	return &qless.Error{
+		Code: qless.ErrNotFound, Op: "web", Message: fmt.Sprintf(format, args...),
+	}
+}
+
+var (
+	errDenied   = errors.New("this is not allowed here")
+	errReadOnly = fmt.Errorf("%w: the dashboard is read-only", errDenied)
+	errNoPerm   = fmt.Errorf("%w: Redis does not permit it to the dashboard's user", errDenied)
+)
+
+// streams counts the live pages.
+type streams struct {
+	open atomic.Int64
+	most int64
 }

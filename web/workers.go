@@ -24,9 +24,6 @@ type workersData struct {
 	runs map[string]workerRun
 }
 
-// A workerRun is the job of a worker whose lock ends first, or nil.
-type workerRun struct{ Job *qless.Job }
-
 // Run returns the job that a worker runs, if it was read.
 func (d *workersData) Run(worker string) *qless.Job { return d.runs[worker].Job }
 
