@@ -2,15 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"maps"
-	"os"
-	"path/filepath"
-	"runtime"
-	"runtime/debug"
-	"slices"
+	"log"
 	"strings"
 	"time"
 )
@@ -27,58 +20,6 @@ type bench struct {
 	scripts  []*scripts
 	settle   time.Duration // time that workers may take to become idle
 	longest  float64       // longest time that a call may occupy the server, in milliseconds
-}
-
-func newBench(ctx context.Context, o *options) (*bench, error) {
-	b := &bench{options: o, settle: time.Second, longest: longestStep}
-	if err := b.findScripts(); err != nil {
-		return nil, err
-	}
-	if o.any(func(w workload) bool { return w.peers }) {
-		if err := b.findPeers(ctx); err != nil {
-			b.close()
-			return nil, err
-		}
-	}
-	if o.any(func(w workload) bool { return w.builds }) {
-		if err := b.buildGateways(ctx); err != nil {
-			b.close()
-			return nil, err
-		}
-	}
-	return b, nil
-}
-
-func (b *bench) close() {
-	if b.bullmq != nil {
-		b.bullmq.remove()
-	}
-	if b.postgres != nil {
-		b.postgres.remove()
-	}
-	_ = os.RemoveAll(b.programs.dir)
-	if b.server != nil {
-		b.server.stop()
-	}
-}
-
-// start starts the server for a workload.
-func (b *bench) start(ctx context.Context, w workload) error {
-	b.args = w.redis
-	return b.renew(ctx)
-}
-
-// run runs a workload.
-func (b *bench) run(ctx context.Context, w workload, r *report) error {
-	if w.do != nil {
-		return w.do(ctx, b, r)
-	}
-	for _, g := range w.groups(b) {
-		if err := b.measure(ctx, r, g); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // renew gives the workload a new server.
@@ -107,30 +48,6 @@ func (o *options) settings() []string {
 	return args
 }
 
-// findScripts loads the scripts, classic ones first, then ours.
-func (b *bench) findScripts() error {
-	for _, path := range b.classic {
-		s, err := classicScripts(path)
-		if err != nil {
-			return err
-		}
-		b.scripts = append(b.scripts, s)
-	}
-	for i, folder := range b.lua {
-		name := "qless"
-		if i > 0 {
-			name = filepath.Clean(folder)
-		}
-		s, err := ownScripts(name, folder)
-		if err != nil {
-			return err
-		}
-		b.scripts = append(b.scripts, s)
-	}
-	b.scripts = append(b.scripts, dropIn())
-	return nil
-}
-
 // description describes everything that the results depend on.
 type description struct {
 	Command  string            `json:"command"`
@@ -140,39 +57,57 @@ type description struct {
 	Versions map[string]string `json:"versions"`
 }
 
-// describe prints the description.
-func (b *bench) describe(ctx context.Context, out io.Writer, args []string) error {
-	version, err := b.server.about(ctx, "redis_version")
+// A workload measures one thing, either by groups of runs that are compared with each other or by a
+// function. It has an empty server of its own.
+type workload struct {
+	name    string
+	about   string
+	peers   bool     // it measures more than scripts and servers
+	counted bool     // it can be measured in instructions
+	builds  bool     // it needs the programs of the gateways
+	redis   []string // arguments of the server
+	groups  func(b *bench) []group
+	do      func(ctx context.Context, b *bench, r *report) error
+}
+
+// sample measures do on the server that keeps a peer's jobs.
+func (b *bench) sample(
+	ctx context.Context, p peer, phase string, jobs int, do func() error,
+) (sample, error) {
+	if p.other == nil {
+		return b.server.sample(ctx, phase, jobs, do)
+	}
+	before, err := p.other.cpu()
 	if err != nil {
-		return err
+		return sample{}, err
 	}
-	d := description{
-		Command:  strings.Join(append([]string{"go run ."}, args...), " "),
-		Date:     time.Now().UTC().Format("2006-01-02 15:04 UTC"),
-		Machine:  fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
-		Versions: map[string]string{"redis": version, "go": runtime.Version()},
+	start := time.Now()
+	if err := do(); err != nil {
+		return sample{}, fmt.Errorf("%s: %w", phase, err)
 	}
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
-		d.Load = strings.Join(strings.Fields(string(text))[:3], " ")
-	}
-	if build, ok := debug.ReadBuildInfo(); ok {
-		for _, module := range build.Deps {
-			if strings.HasSuffix(module.Path, "/asynq") || strings.HasSuffix(module.Path, "/go-redis/v9") ||
-				b.postgres != nil && strings.HasSuffix(module.Path, "/river") {
-				d.Versions[module.Path] = module.Version
+	one := sample{phase: phase, jobs: jobs, cost: cost{elapsed: time.Since(start)}}
+	after, err := p.other.cpu()
+	one.CPU = after - before
+	return one, err
+}
+
+// measure performs the runs of a group round by round, A B C A B C ..., so that other activity on
+// the machine affects all of them equally, and reports the medians.
+func (b *bench) measure(ctx context.Context, r *report, g group) error {
+	measured := make([]samples, len(g.runs))
+	for round := range b.rounds {
+		log.Printf("%s: round %d of %d", joined(r.workload, g.label), round+1, b.rounds)
+		for i, run := range g.runs {
+			if err := b.server.empty(ctx); err != nil {
+				return err
 			}
+			one, err := run.do(ctx)
+			if err != nil {
+				return fmt.Errorf("%s: %s: %w", g.label, run.name(), err)
+			}
+			measured[i].add(one)
 		}
 	}
-	if b.bullmq != nil {
-		d.Versions["bullmq"] = b.bullmq.version("bullmq")
-		d.Versions["ioredis"] = b.bullmq.version("ioredis")
-	}
-	if b.json {
-		return json.NewEncoder(out).Encode(d)
-	}
-	fmt.Fprintf(out, "%s\n%s, %s, load %s\n", d.Command, d.Date, d.Machine, d.Load)
-	for _, name := range slices.Sorted(maps.Keys(d.Versions)) {
-		fmt.Fprintf(out, "%s %s\n", name, d.Versions[name])
-	}
-	return nil
+	r.compare(g, measured, b.against)
+	return b.server.empty(ctx)
 }

@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"log"
 	"slices"
-	"time"
 )
 
 // A run performs a workload once with a peer, on an empty server.
@@ -21,37 +18,6 @@ func (r run) name() string { return joined(r.peer, r.label) }
 type group struct {
 	label string
 	runs  []run
-}
-
-// measure performs the runs of a group round by round, A B C A B C ..., so that other activity on
-// the machine affects all of them equally, and reports the medians.
-func (b *bench) measure(ctx context.Context, r *report, g group) error {
-	measured := make([]samples, len(g.runs))
-	for round := range b.rounds {
-		log.Printf("%s: round %d of %d", joined(r.workload, g.label), round+1, b.rounds)
-		for i, run := range g.runs {
-			if err := b.server.empty(ctx); err != nil {
-				return err
-			}
-			one, err := run.do(ctx)
-			if err != nil {
-				return fmt.Errorf("%s: %s: %w", g.label, run.name(), err)
-			}
-			measured[i].add(one)
-		}
-	}
-	r.compare(g, measured, b.against)
-	return b.server.empty(ctx)
-}
-
-// A sample holds the costs of one phase of a run. Figures that do not apply are 0.
-type sample struct {
-	phase string
-	jobs  int
-	cost
-	client time.Duration // CPU time of this process, or of a gateway
-	memory int64
-	waits  []time.Duration // from put to handler
 }
 
 // plus adds two phases of a run.
@@ -73,14 +39,6 @@ func (s sample) minus(other sample) sample {
 	less.Scripts = s.Scripts - other.Scripts
 	less.instructions = s.instructions - other.instructions
 	return less
-}
-
-// over divides, but returns 0 if whole is 0.
-func over(part, whole float64) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return part / whole
 }
 
 func (s sample) perJob(of float64) float64   { return over(of, float64(s.jobs)) }
@@ -109,13 +67,6 @@ var columns = []column{
 	{"p99 ms", "", func(s sample) float64 { return longestOf(s.waits, 0.99) }},
 	{"longest call ms", "", func(s sample) float64 { return ms(s.longest) }},
 	{"B/job", "B", func(s sample) float64 { return s.perJob(float64(s.memory)) }},
-}
-
-// A spread holds the median and the extremes of a figure over the rounds.
-type spread struct {
-	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
 }
 
 func spreadOf(values []float64) spread {

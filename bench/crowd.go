@@ -277,3 +277,24 @@ func checkFiles(workers, clients int) error {
 	}
 	return nil
 }
+
+// A fleet is a set of workers that wait for jobs.
+type fleet struct {
+	label   string
+	workers int
+	clients int // clients that they share, or 0 for one each
+	tenants bool
+	queues  []string
+}
+
+// queueNames returns the names of queues.
+func queueNames(count int) []string {
+	all := make([]string, count)
+	for i := range all {
+		all[i] = fmt.Sprintf("queue-%05d", i)
+	}
+	return all
+}
+
+// longestStep is the longest that a call may block the server, in milliseconds.
+const longestStep = 10

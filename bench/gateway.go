@@ -222,3 +222,6 @@ func (c workqClient) take(queue string) (string, error) {
 func (c workqClient) end(_, id string) error {
 	return c.command("complete "+id+" 2\r\nok\r\n", "+OK")
 }
+
+// programs are the paths of the gateways.
+type programs struct{ dir, qless, lmstfy string }

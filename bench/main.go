@@ -4,15 +4,24 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
+	"time"
+
+	"github.com/qless/qless-go"
 )
 
 func main() {
@@ -58,86 +67,174 @@ func runMain(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// A workload measures one thing, either by groups of runs that are compared with each other or by a
-// function. It has an empty server of its own.
-type workload struct {
-	name    string
-	about   string
-	peers   bool     // it measures more than scripts and servers
-	counted bool     // it can be measured in instructions
-	builds  bool     // it needs the programs of the gateways
-	redis   []string // arguments of the server
-	groups  func(b *bench) []group
-	do      func(ctx context.Context, b *bench, r *report) error
+func newBench(ctx context.Context, o *options) (*bench, error) {
+	b := &bench{options: o, settle: time.Second, longest: longestStep}
+	if err := b.findScripts(); err != nil {
+		return nil, err
+	}
+	if o.any(func(w workload) bool { return w.peers }) {
+		if err := b.findPeers(ctx); err != nil {
+			b.close()
+			return nil, err
+		}
+	}
+	if o.any(func(w workload) bool { return w.builds }) {
+		if err := b.buildGateways(ctx); err != nil {
+			b.close()
+			return nil, err
+		}
+	}
+	return b, nil
 }
 
-// workloads are all workloads.
-var workloads = []workload{
-	{name: "ops", counted: true, groups: (*bench).opsGroup,
-		about: `single commands, 100 per pipeline: put, pop(1), pop(10) (per job), heartbeat, complete,
-and a pop that finds nothing; for our script also the worker's batches (per job). With
--instructions, also the worker's calls with one job and with none, and turn(16): reserve(16)
-and finish(16) in turn, so that there are never more locks`},
-	{name: "waiting", counted: true, groups: (*bench).waitingGroups,
-		about: `put, pop(1), complete, counts, a put with a delay and, after that, pop(10), with -waiting
-waiting jobs`},
-	{name: "scheduled", counted: true, groups: (*bench).scheduledGroups,
-		about: "the same with as many scheduled jobs"},
-	{name: "kept", counted: true, groups: (*bench).keptGroups,
-		about: `the same with -kept completed jobs; from 50000 on, each complete removes one`},
-	{name: "extensions", counted: true, groups: (*bench).extensionsGroup,
-		about: "the cost that each option of a job adds to put, reserve(16) and finish(16)"},
-	{name: "job", counted: true, peers: true, groups: (*bench).jobGroups,
-		about: `whole jobs with -concurrency goroutines and -payload bytes of JSON: all are put (enqueue),
-then all are run (process); total is the sum`},
-	{name: "pickup", peers: true, groups: (*bench).pickUpGroups,
-		about: "from put to handler, one job at a time, with 1 and 16 idle workers"},
-	{name: "single", counted: true, peers: true, groups: (*bench).singleGroups,
-		about: `the usual state of a queue: -jobs one at a time, right after each other or 100 ms apart,
-with 1, 8 and 64 idle workers of one queue, or of 20 queues each`},
-	{name: "paced", peers: true, groups: (*bench).pacedGroups,
-		about: `100, 1000 and 5000 jobs a second for one worker with ten slots, from put to done`},
-	{name: "order", counted: true, groups: (*bench).orderGroups,
-		about: `a backlog that one worker takes in strict order without reserving ahead, and with limits
-that its slots use up; in strict order, round-robin and by weights; the last two also from 1000
-queues; and at a limited rate`},
-	{name: "rest", peers: true, groups: (*bench).restGroup,
-		about: `the server's work per second with 16 idle workers, over -for ("job" means second)`},
-	{name: "memory", peers: true, groups: (*bench).memoryGroup,
-		about: "memory of a waiting job of 100 bytes, with and without hash-max-listpack-value 1024"},
-	{name: "gateways", builds: true, groups: (*bench).gatewayGroups,
-		redis: []string{"--appendonly", "yes"},
-		about: `qless serve lmstfy, lmstfy's own server, which is built first, and qless serve workq:
--concurrency clients put, take and end jobs, and wait for jobs. Redis keeps an append-only file,
-as lmstfy demands; client us/job is the CPU time of the gateway`},
-	{name: "idle", do: idleFleets,
-		about: `-workers that wait for one queue: their cost at rest, and the work that one job causes`},
-	{name: "queues", do: queueFleets,
-		about: "the same for 1 worker and for -workers that watch -queues by name, up to 1000"},
-	{name: "tenants", do: tenantFleets,
-		about: "the same for -workers in one process, with a namespace each"},
-	{name: "newqueues", do: newQueues,
-		about: `queues that appear one by one beside -queues others, with -workers that don't want them,
-and with a tenth as many whose patterns match them`},
-	{name: "states", do: states,
-		about: "the memory of -jobs in each state"},
-	{name: "bounds", do: bounds,
-		about: `the longest script of each call, with -jobs waiting, as many failed, and -queues; fails
-if a script takes more than 10 ms`},
-	{name: "pages", do: pages,
-		about: `each page of the dashboard, with -jobs (a quarter each waiting, scheduled, failed and
-completed), a failure group per 100 jobs, -queues, and busy -workers`},
-	{name: "load", do: loadOnce,
-		about: `the script, sent to a server that lacks it by one client, and by -workers at once`},
-	{name: "outbox", do: outboxes,
-		about: `-jobs put in transactions of Postgres, into an outbox and with River, and a relay that
-moves them`},
-	{name: "restart", redis: []string{"--appendonly", "yes"}, do: restart,
-		about: `-workers whose server forgets its script, cuts their connections, and is restarted while
-jobs are put; none may be lost`},
+// findPeers selects the requested peers, or all available ones.
+func (b *bench) findPeers(ctx context.Context) error {
+	var all []peer
+	for _, s := range b.scripts[:len(b.classic)] {
+		all = append(all, peer{name: s.name, layout: s.name, open: openClassic(s)})
+	}
+	alone := qless.ClientConfig{Unbatched: true}
+	all = append(all,
+		peer{name: "qless-single", layout: "qless", open: openQless(putSingly, popSingly, alone)},
+		peer{name: "qless-unbatched", layout: "qless", open: openQless(putSingly, runWorkers, alone)},
+		peer{name: "qless-worker", layout: "qless", waits: true,
+			open: openQless(putSingly, runWorkers, qless.ClientConfig{})},
+		peer{name: "qless-eager", layout: "qless", waits: true,
+			open: openQless(putSingly, runEagerly, qless.ClientConfig{})},
+		peer{name: "qless-bulk", layout: "qless",
+			open: openQless(putInBulk, runWorkers, qless.ClientConfig{})},
+		peer{name: "qless-dropin", layout: "qless", open: openClassic(dropIn())},
+		peer{name: "asynq", layout: "asynq", waits: true, open: openAsynq},
+	)
+	wanted := b.peers
+	if len(wanted) == 0 || slices.ContainsFunc(wanted, isBullMQ) {
+		var err error
+		if b.bullmq, err = installBullMQ(ctx); err != nil {
+			log.Printf("skipping BullMQ: %v", err)
+			wanted = slices.DeleteFunc(slices.Clone(wanted), isBullMQ)
+		} else {
+			all = append(all,
+				peer{name: "bullmq", layout: "bullmq", waits: true, apart: true, open: b.bullmq.open(false)},
+				peer{name: "bullmq-bulk", layout: "bullmq", apart: true, open: b.bullmq.open(true)},
+			)
+		}
+	}
+	if !b.instructions && (len(wanted) == 0 || slices.ContainsFunc(wanted, isRiver)) {
+		var err error
+		if b.postgres, err = startPostgres(ctx); err != nil {
+			log.Printf("skipping River: %v", err)
+			wanted = slices.DeleteFunc(slices.Clone(wanted), isRiver)
+		} else {
+			pg := b.postgres
+			all = append(all,
+				peer{name: "river", layout: "river", waits: true, other: pg, open: pg.open(false)},
+				peer{name: "river-bulk", layout: "river", other: pg, open: pg.open(true)},
+			)
+		}
+	}
+	if len(b.peers) == 0 {
+		b.all = all
+		return nil
+	}
+	for _, name := range wanted {
+		at := slices.IndexFunc(all, func(p peer) bool { return p.name == name })
+		if at < 0 {
+			return fmt.Errorf("unknown peer %q; see -h", name)
+		}
+		b.all = append(b.all, all[at])
+	}
+	return nil
 }
 
-// workloadAt returns the index of a workload, or -1.
-func workloadAt(name string) int {
-	return slices.IndexFunc(workloads, func(w workload) bool { return w.name == name })
+// run runs a workload.
+func (b *bench) run(ctx context.Context, w workload, r *report) error {
+	if w.do != nil {
+		return w.do(ctx, b, r)
+	}
+	for _, g := range w.groups(b) {
+		if err := b.measure(ctx, r, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start starts the server for a workload.
+func (b *bench) start(ctx context.Context, w workload) error {
+	b.args = w.redis
+	return b.renew(ctx)
+}
+
+// findScripts loads the scripts, classic ones first, then ours.
+func (b *bench) findScripts() error {
+	for _, path := range b.classic {
+		s, err := classicScripts(path)
+		if err != nil {
+			return err
+		}
+		b.scripts = append(b.scripts, s)
+	}
+	for i, folder := range b.lua {
+		name := "qless"
+		if i > 0 {
+			name = filepath.Clean(folder)
+		}
+		s, err := ownScripts(name, folder)
+		if err != nil {
+			return err
+		}
+		b.scripts = append(b.scripts, s)
+	}
+	b.scripts = append(b.scripts, dropIn())
+	return nil
+}
+
+func (b *bench) close() {
+	if b.bullmq != nil {
+		b.bullmq.remove()
+	}
+	if b.postgres != nil {
+		b.postgres.remove()
+	}
+	_ = os.RemoveAll(b.programs.dir)
+	if b.server != nil {
+		b.server.stop()
+	}
+}
+
+// describe prints the description.
+func (b *bench) describe(ctx context.Context, out io.Writer, args []string) error {
+	version, err := b.server.about(ctx, "redis_version")
+	if err != nil {
+		return err
+	}
+	d := description{
+		Command:  strings.Join(append([]string{"go run ."}, args...), " "),
+		Date:     time.Now().UTC().Format("2006-01-02 15:04 UTC"),
+		Machine:  fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
+		Versions: map[string]string{"redis": version, "go": runtime.Version()},
+	}
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		d.Load = strings.Join(strings.Fields(string(text))[:3], " ")
+	}
+	if build, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range build.Deps {
+			if strings.HasSuffix(module.Path, "/asynq") || strings.HasSuffix(module.Path, "/go-redis/v9") ||
+				b.postgres != nil && strings.HasSuffix(module.Path, "/river") {
+				d.Versions[module.Path] = module.Version
+			}
+		}
+	}
+	if b.bullmq != nil {
+		d.Versions["bullmq"] = b.bullmq.version("bullmq")
+		d.Versions["ioredis"] = b.bullmq.version("ioredis")
+	}
+	if b.json {
+		return json.NewEncoder(out).Encode(d)
+	}
+	fmt.Fprintf(out, "%s\n%s, %s, load %s\n", d.Command, d.Date, d.Machine, d.Load)
+	for _, name := range slices.Sorted(maps.Keys(d.Versions)) {
+		fmt.Fprintf(out, "%s %s\n", name, d.Versions[name])
+	}
+	return nil
 }

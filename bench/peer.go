@@ -3,13 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/qless/qless-go"
 )
 
 // A peer is a queue to be measured.
@@ -115,86 +111,6 @@ func (c *crew) wait(ctx context.Context, s session) error {
 	}
 }
 
-// findPeers selects the requested peers, or all available ones.
-func (b *bench) findPeers(ctx context.Context) error {
-	var all []peer
-	for _, s := range b.scripts[:len(b.classic)] {
-		all = append(all, peer{name: s.name, layout: s.name, open: openClassic(s)})
-	}
-	alone := qless.ClientConfig{Unbatched: true}
-	all = append(all,
-		peer{name: "qless-single", layout: "qless", open: openQless(putSingly, popSingly, alone)},
-		peer{name: "qless-unbatched", layout: "qless", open: openQless(putSingly, runWorkers, alone)},
-		peer{name: "qless-worker", layout: "qless", waits: true,
-			open: openQless(putSingly, runWorkers, qless.ClientConfig{})},
-		peer{name: "qless-eager", layout: "qless", waits: true,
-			open: openQless(putSingly, runEagerly, qless.ClientConfig{})},
-		peer{name: "qless-bulk", layout: "qless",
-			open: openQless(putInBulk, runWorkers, qless.ClientConfig{})},
-		peer{name: "qless-dropin", layout: "qless", open: openClassic(dropIn())},
-		peer{name: "asynq", layout: "asynq", waits: true, open: openAsynq},
-	)
-	wanted := b.peers
-	if len(wanted) == 0 || slices.ContainsFunc(wanted, isBullMQ) {
-		var err error
-		if b.bullmq, err = installBullMQ(ctx); err != nil {
-			log.Printf("skipping BullMQ: %v", err)
-			wanted = slices.DeleteFunc(slices.Clone(wanted), isBullMQ)
-		} else {
-			all = append(all,
-				peer{name: "bullmq", layout: "bullmq", waits: true, apart: true, open: b.bullmq.open(false)},
-				peer{name: "bullmq-bulk", layout: "bullmq", apart: true, open: b.bullmq.open(true)},
-			)
-		}
-	}
-	if !b.instructions && (len(wanted) == 0 || slices.ContainsFunc(wanted, isRiver)) {
-		var err error
-		if b.postgres, err = startPostgres(ctx); err != nil {
-			log.Printf("skipping River: %v", err)
-			wanted = slices.DeleteFunc(slices.Clone(wanted), isRiver)
-		} else {
-			pg := b.postgres
-			all = append(all,
-				peer{name: "river", layout: "river", waits: true, other: pg, open: pg.open(false)},
-				peer{name: "river-bulk", layout: "river", other: pg, open: pg.open(true)},
-			)
-		}
-	}
-	if len(b.peers) == 0 {
-		b.all = all
-		return nil
-	}
-	for _, name := range wanted {
-		at := slices.IndexFunc(all, func(p peer) bool { return p.name == name })
-		if at < 0 {
-			return fmt.Errorf("unknown peer %q; see -h", name)
-		}
-		b.all = append(b.all, all[at])
-	}
-	return nil
-}
-
 func isBullMQ(name string) bool { return strings.HasPrefix(name, "bullmq") }
 
 func isRiver(name string) bool { return strings.HasPrefix(name, "river") }
-
-// sample measures do on the server that keeps a peer's jobs.
-func (b *bench) sample(
-	ctx context.Context, p peer, phase string, jobs int, do func() error,
-) (sample, error) {
-	if p.other == nil {
-		return b.server.sample(ctx, phase, jobs, do)
-	}
-	before, err := p.other.cpu()
-	if err != nil {
-		return sample{}, err
-	}
-	start := time.Now()
-	if err := do(); err != nil {
-		return sample{}, fmt.Errorf("%s: %w", phase, err)
-	}
-	one := sample{phase: phase, jobs: jobs, cost: cost{elapsed: time.Since(start)}}
-	after, err := p.other.cpu()
-	one.CPU = after - before
-	return one, err
-}

@@ -151,3 +151,10 @@ func including(all []string, one string) []string {
 }
 
 func joined(a, b string) string { return strings.TrimSpace(a + " " + b) }
+
+// A spread holds the median and the extremes of a figure over the rounds.
+type spread struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+}

@@ -214,3 +214,21 @@ func (s *server) longest(ctx context.Context) (time.Duration, error) {
 	}
 	return longest, nil
 }
+
+// A sample holds the costs of one phase of a run. Figures that do not apply are 0.
+type sample struct {
+	phase string
+	jobs  int
+	cost
+	client time.Duration // CPU time of this process, or of a gateway
+	memory int64
+	waits  []time.Duration // from put to handler
+}
+
+// over divides, but returns 0 if whole is 0.
+func over(part, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return part / whole
+}

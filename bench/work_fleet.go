@@ -10,18 +10,6 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-// A fleet is a set of workers that wait for jobs.
-type fleet struct {
-	label   string
-	workers int
-	clients int // clients that they share, or 0 for one each
-	tenants bool
-	queues  []string
-}
-
-// longestStep is the longest that a call may block the server, in milliseconds.
-const longestStep = 10
-
 func idleFleets(ctx context.Context, b *bench, r *report) error {
 	return b.fleets(ctx, r, "worker", fleet{workers: b.workers, queues: queueNames(1)})
 }
@@ -143,15 +131,6 @@ func (b *bench) oneJob(
 	r.add("server CPU for a job", us(one.CPU)/times, "us")
 	r.add("put to handler, p50", longestOf(jobs.waits, 0.5), "ms")
 	return err
-}
-
-// queueNames returns the names of queues.
-func queueNames(count int) []string {
-	all := make([]string, count)
-	for i := range all {
-		all[i] = fmt.Sprintf("queue-%05d", i)
-	}
-	return all
 }
 
 // makeQueues creates queues without jobs.

@@ -47,9 +47,6 @@ func (b *bench) gatewayGroups() []group {
 	return groups
 }
 
-// programs are the paths of the gateways.
-type programs struct{ dir, qless, lmstfy string }
-
 // buildGateways builds the programs of the gateways.
 func (b *bench) buildGateways(ctx context.Context) (err error) {
 	p := &b.programs
