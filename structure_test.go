@@ -38,7 +38,7 @@ const (
 const limits = `
 package                                       lines files  file  func cycle exported
 .                                             11369    38   698    44    15      300
-bench                                          6000    35   359    60    34        0
+bench                                          6000    35   359    60     3        0
 cmd/qless                                        50     1    19     3     1        0
 cmd/qless/internal/admin                       1200     7   339    40     2        1
 cmd/qless/internal/cli                          100     1    72    21     1        1
@@ -70,12 +70,12 @@ examples/workqueue                              150     1   148    23     1     
 examples/workqueue/cleaner                      150     1   110    23     1        0
 gateway/internal/keepalive                      100     3    52    15     1        1
 gateway/internal/keepalive/keepalivetest        100     1    68    20     1        5
-gateway/lmstfy                                 4100    26   466    35    20       22
+gateway/lmstfy                                 4100    27   457    35     2       22
 gateway/lmstfy/serve                            250     3   204    42     1        2
 gateway/mixed                                    50     1    18     0     0        0
 gateway/workq                                  2900    18   332    36     7        9
 gateway/workq/serve                             100     1    97    22     1        3
-inspect                                        3100    14   428    36     4      103
+inspect                                        3100    14   399    36     1      103
 internal/ahead                                  150     1   131    16     1       12
 internal/ask                                    550     3   295    29     3       37
 internal/batch                                  200     1   169    19     1        5
@@ -116,9 +116,9 @@ qlessotel                                      1050     8   308    38     5     
 qlessprom                                      1650     9   328    39     6       22
 qlesstest                                       550     6   170    17     1       18
 shards                                          550     3   283    27     1       26
-web                                            5900    32   388    39    28       48
+web                                            5900    34   360    39     8       48
 web/browsertest                                  50     1     6     0     0        0
-web/internal/actions                           2650    13   408   104    12       67
+web/internal/actions                           2700    15   392    53     5       67
 web/internal/charts                            1050     4   370    41     1       18
 web/internal/find                               450     2   256    31     1       24
 web/internal/rates                              550     2   296    31     1       25
