@@ -3,6 +3,8 @@ package doctor
 import (
 	"slices"
 	"time"
+
+	"github.com/qless/qless-go/inspect"
 )
 
 // causes returns the causes that keep jobs waiting, the likeliest first.
@@ -61,11 +63,13 @@ func holdsWaiting(r Reason) bool {
 }
 
 // state returns the state of the queue.
-func (l *look) state() *queueState {
-	return &queueState{
-		QueueCounts: l.counts, oldest: l.latency.Oldest, settings: l.settings,
-		takers: len(l.workers.takers), idle: len(l.workers.idle), silent: len(l.workers.silent),
-		meant: l.meant,
+func (l *look) state() *QueueStatus {
+	return &QueueStatus{
+		QueueOverview: inspect.QueueOverview{
+			QueueCounts: l.counts, Oldest: l.latency.Oldest, MaxConcurrency: l.settings.MaxConcurrency,
+		},
+		Workers: len(l.workers.takers), settings: l.settings, idle: len(l.workers.idle),
+		silent: len(l.workers.silent), meant: l.meant,
 	}
 }
 

@@ -66,21 +66,10 @@ func (l *look) failedDependencies() []Reason {
 	slices.Sort(groups)
 	return []Reason{{
 		Code: ReasonFailedDependency, Certain: true, Jobs: len(waiting), Sampled: l.isSampledDepends(),
+		JID: failed[0].JID, Group: failed[0].Group,
 		JIDs: first(waiting), Blockers: first(failed), Groups: first(slices.Compact(groups)),
 		details: ofThem(len(failed), "has", "have") + " failed",
 	}}
-}
-
-// failedDependency is the problem of a status for them.
-func (l *look) failedDependency() []Reason {
-	found := l.failedDependencies()
-	for i, r := range found {
-		found[i] = Reason{
-			Code: r.Code, Gravity: Attention, Jobs: r.Jobs, JID: r.Blockers[0].JID,
-			Group: r.Blockers[0].Group,
-		}
-	}
-	return found
 }
 
 // notNotifiedJobs returns the jobs that would act on the failure of a dependency, but were not
@@ -167,37 +156,28 @@ func (l *look) explained() int {
 	return n
 }
 
-// openBatches reports the callbacks of batches that are not committed.
-func (l *look) openBatches() []Reason {
-	open := l.dependents(func(jid string) bool { return jid == openBatch })
-	if len(open) == 0 {
-		return nil
-	}
-	return []Reason{{
-		Code: ReasonOpenBatch, Certain: true, Jobs: len(open), Sampled: l.isSampledDepends(),
-		JIDs: first(open),
-	}}
-}
-
 // openLong is the age from which an open batch needs attention.
 const openLong = 24 * time.Hour
 
-// longOpenBatch reports the batch that has been open for longest, if it is long.
-func (l *look) longOpenBatch(now time.Time) []Reason {
-	oldest := Reason{Code: ReasonOpenBatch}
-	longest := openLong
+// openBatches reports the callbacks of batches that are not committed, with the oldest.
+func (l *look) openBatches() []Reason {
+	r := Reason{Code: ReasonOpenBatch, Certain: true, Sampled: l.isSampledDepends()}
 	for _, job := range l.followed {
-		if !slices.Contains(job.Dependencies, openBatch) || len(job.History) == 0 {
+		if !slices.Contains(job.Dependencies, openBatch) {
 			continue
 		}
-		if age := now.Sub(job.History[0].When); age >= longest {
-			longest, oldest.JID, oldest.details = age, job.JID, units.Age(age)
+		r.JIDs = append(r.JIDs, job.JID)
+		if len(job.History) == 0 {
+			continue
+		}
+		if age := l.now.Sub(job.History[0].When); r.JID == "" || age > r.age {
+			r.JID, r.age, r.details = job.JID, age, units.Age(age)
 		}
 	}
-	if oldest.JID == "" {
+	if r.Jobs = len(r.JIDs); r.Jobs == 0 {
 		return nil
 	}
-	return []Reason{oldest}
+	return []Reason{r}
 }
 
 // circle reports jobs, among those read, that wait for each other. Other clients can put them.

@@ -205,7 +205,7 @@ var kinds = []Kind{
 	{Code: ReasonRetrying, Gravity: Attention,
 		Line:  `retries {{printf "%.0f" .Rate}} % of its runs, {{.Details}} a minute`,
 		Lines: "retry more than half of their runs, {{.Jobs}} a minute", Look: whyQueue},
-	{Code: ReasonFailedDependency, Gravity: Urgent,
+	{Code: ReasonFailedDependency, Gravity: Attention,
 		Text: `{{verb .Jobs "job" "waits" "wait"}} for others, of which {{.Details}}, in {{list ` +
 			`.Groups}}: nothing happens until the failed ones are retried or the waiting ones ` +
 			`canceled.`,

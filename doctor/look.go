@@ -224,9 +224,7 @@ func (l *look) readProblems(ctx context.Context) error {
 	name := l.queue.Name()
 	s := &Status{
 		Namespace: l.client.Namespace(), asOf: l.now, Failures: []Group{{lostOf + name, 1}},
-		Queues: []QueueStatus{{QueueOverview: inspect.QueueOverview{
-			QueueCounts: l.counts, Oldest: l.latency.Oldest,
-		}}},
+		Queues: []QueueStatus{*l.state()},
 	}
 	err := s.readJobs(ctx, &StatusReader{Client: l.client})
 	l.problems = slices.DeleteFunc(s.found, func(r Reason) bool { return r.Queue != name })

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/keys"
 	"github.com/qless/qless-go/internal/units"
@@ -145,7 +144,7 @@ func queueOfKey(namespace, key string) string {
 func (s *Status) queueProblems(late time.Duration) []Reason {
 	byCode := map[ReasonCode][]Reason{}
 	for i := range s.Queues {
-		for _, r := range s.Queues[i].problems(late, s.Workers.Silent) {
+		for _, r := range s.Queues[i].problems(late) {
 			r.Queue, r.age = s.Queues[i].Name, s.Queues[i].Oldest
 			byCode[r.Code] = append(byCode[r.Code], r)
 		}
@@ -185,30 +184,76 @@ func shared(some []Reason) Reason {
 	return all
 }
 
-// problems returns the problems of a queue; silent is the number of unregistered workers.
-func (q *QueueStatus) problems(late time.Duration, silent int) []Reason {
-	return slices.Concat(q.waitProblems(late, silent), q.runProblems(), q.found)
+// problems returns the problems of a queue.
+func (q *QueueStatus) problems(late time.Duration) []Reason {
+	return slices.Concat(q.waitProblems(late), q.runProblems(), q.found)
 }
 
-// state returns the state of the queue.
-func (q *QueueStatus) state(silent int) *queueState {
-	settings := qless.QueueSettings{MaxConcurrency: q.MaxConcurrency, NextStart: q.nextStart}
-	return &queueState{
-		QueueCounts: q.QueueCounts, oldest: q.Oldest, settings: settings, takers: q.Workers,
-		idle: q.idle, silent: silent, meant: q.meant,
+// isWaiting reports whether jobs wait, or recurring ones are due.
+func (q *QueueStatus) isWaiting() bool { return q.Waiting > 0 || q.Oldest > 0 }
+
+func (q *QueueStatus) paused() []Reason {
+	if !q.Paused {
+		return nil
 	}
+	return []Reason{{Code: ReasonPaused, Certain: true, Jobs: q.Waiting}}
+}
+
+// concurrency reports that the queue runs as many jobs as it may.
+func (q *QueueStatus) concurrency() []Reason {
+	most := q.MaxConcurrency
+	if most == 0 || q.Running < most || !q.isWaiting() {
+		return nil
+	}
+	return []Reason{{
+		Code: ReasonMaxConcurrency, Certain: true, Jobs: q.Waiting, Max: most, Busy: q.Running,
+	}}
+}
+
+// rate reports that the queue has started as many jobs as it may.
+func (q *QueueStatus) rate() []Reason {
+	if q.settings.NextStart.IsZero() || !q.isWaiting() {
+		return nil
+	}
+	return []Reason{{
+		Code: ReasonMaxRate, Certain: true, Jobs: q.Waiting, Max: q.settings.MaxRate,
+		Until: q.settings.NextStart, details: q.settings.Per.String(),
+	}}
+}
+
+// noTakers reports that no known worker takes jobs from the queue, or that all of them are paused
+// or stopping.
+func (q *QueueStatus) noTakers() []Reason {
+	switch {
+	case q.Workers > 0:
+		return nil
+	case q.idle > 0:
+		return []Reason{q.ofWorkers(ReasonWorkersPaused)}
+	}
+	r := q.ofWorkers(ReasonNoWorkers)
+	if q.meant != "" {
+		r.details = "Did you mean " + q.meant + ", which has workers?"
+		r.Command = "qless queue move " + units.Quote(q.Name) + " " + units.Quote(q.meant)
+	}
+	return []Reason{r}
+}
+
+// ofWorkers returns a reason for jobs to wait for workers. It is only certain if all listed workers
+// are registered.
+func (q *QueueStatus) ofWorkers(code ReasonCode) Reason {
+	return Reason{Code: code, Certain: q.silent == 0, Jobs: q.Waiting, Silent: q.silent}
 }
 
 // waitProblems returns the problems of jobs that wait for workers: the first cause that is certain,
 // or that they are late.
-func (q *QueueStatus) waitProblems(late time.Duration, silent int) []Reason {
+func (q *QueueStatus) waitProblems(late time.Duration) []Reason {
 	var found []Reason
-	state, isLate, lateness := q.state(silent), q.Oldest >= late, ""
+	isLate, lateness := q.Oldest >= late, ""
 	causes := slices.DeleteFunc(
-		slices.Concat(state.paused(), state.noTakers(), state.concurrency(), state.rate()),
+		slices.Concat(q.paused(), q.noTakers(), q.concurrency(), q.rate()),
 		func(r Reason) bool { return !r.Certain })
 	switch {
-	case !state.isWaiting():
+	case !q.isWaiting():
 	case len(causes) > 0:
 		r := causes[0]
 		if r.Code == ReasonMaxConcurrency || r.Code == ReasonMaxRate {

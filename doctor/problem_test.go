@@ -86,7 +86,7 @@ func TestEachProblemOfAQueue(t *testing.T) {
 		{"no_workers", time.Minute, qless.QueueCounts{Waiting: 1, Running: 1}, func(o *Status) {
 			o.Queues[0].Workers = 0 // the runner has died
 		}},
-		{"max_rate", time.Minute, waiting, func(o *Status) { o.Queues[0].nextStart = time.Now() }},
+		{"max_rate", time.Minute, waiting, func(o *Status) { o.Queues[0].settings.NextStart = time.Now() }},
 		{"no_workers", time.Minute, qless.QueueCounts{Recurring: 1}, func(o *Status) {
 			o.Queues[0].Workers = 0
 		}},
@@ -105,7 +105,7 @@ func TestEachProblemOfAQueue(t *testing.T) {
 		{"evicts", 0, waiting, func(o *Status) {
 			o.Memory = inspect.Memory{Used: 1, Max: 100, Policy: "allkeys-lru"}
 		}},
-		{"", time.Second, waiting, func(o *Status) { o.Queues[0].Workers, o.Workers.Silent = 0, 1 }},
+		{"", time.Second, waiting, func(o *Status) { o.Queues[0].Workers, o.Queues[0].silent = 0, 1 }},
 		{"", time.Second, qless.QueueCounts{Waiting: 1, Running: 1}, func(o *Status) {
 			o.Queues[0].Workers = 0
 		}},

@@ -86,11 +86,12 @@ type QueueStatus struct {
 	Workers int        `json:"workers"`
 	Rates   Throughput `json:"rates"`
 
-	nextStart time.Time // set if its max-rate allows no job at present
-	idle      int       // workers that would take its jobs, but are paused or stopping
-	meant     string    // a queue with workers whose name is nearly the same
-	unhandled string    // a klass whose jobs its workers release
-	found     []Reason  // problems of its jobs
+	settings  qless.QueueSettings // only read if jobs wait for long
+	idle      int                 // workers that would take its jobs, but are paused or stopping
+	silent    int                 // workers whose queues are unknown
+	meant     string              // a queue with workers whose name is nearly the same
+	unhandled string              // a klass whose jobs its workers release
+	found     []Reason            // problems of its jobs
 }
 
 // MarshalJSON writes the fields of the overview beside its own.
@@ -282,7 +283,8 @@ func (s *Status) readWorkers(ctx context.Context, r *StatusReader) error {
 	for i := range s.Queues {
 		q := &s.Queues[i]
 		force := newWorkforce(workers, q.Name)
-		q.Workers, q.idle, q.unhandled = len(force.takers), len(force.idle), force.unhandled(q.Name)
+		q.Workers, q.idle, q.silent = len(force.takers), len(force.idle), len(force.silent)
+		q.unhandled = force.unhandled(q.Name)
 		if q.Workers == 0 {
 			q.meant = nearly(q.Name, served)
 		}
@@ -428,9 +430,8 @@ func (s *Status) readMaxRates(ctx context.Context, r *StatusReader) error {
 		}
 		return int(q.Oldest / time.Second)
 	}
-	return s.eachOf(maxRatedQueues, waits, func(q *QueueStatus) ([]Reason, error) {
-		settings, err := r.Client.Queue(q.Name).Settings(ctx)
-		q.nextStart = settings.NextStart
+	return s.eachOf(maxRatedQueues, waits, func(q *QueueStatus) (_ []Reason, err error) {
+		q.settings, err = r.Client.Queue(q.Name).Settings(ctx)
 		return nil, err
 	})
 }
@@ -440,14 +441,16 @@ func (s *Status) readDependencies(ctx context.Context, r *StatusReader) error {
 	depends := func(q *QueueStatus) int { return q.Depends }
 	return s.eachOf(maxBlockedQueues, depends, func(q *QueueStatus) ([]Reason, error) {
 		l := newLook(r.Client, q.Name)
-		l.counts.Depends = q.Depends
+		l.counts.Depends, l.now = q.Depends, s.asOf
 		if err := l.readLists(ctx); err != nil {
 			return nil, err
 		}
 		if err := l.readNeeded(ctx); err != nil {
 			return nil, err
 		}
-		return slices.Concat(l.failedDependency(), l.circle(), l.longOpenBatch(s.asOf)), nil
+		isYoung := func(r Reason) bool { return r.age < openLong }
+		batches := slices.DeleteFunc(l.openBatches(), isYoung)
+		return slices.Concat(l.failedDependencies(), l.circle(), batches), nil
 	})
 }
 

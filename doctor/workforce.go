@@ -92,3 +92,37 @@ func (w *workforce) isSilent(name string) bool {
 
 // namesOf returns the names of workers, at most maxNamed.
 func namesOf(workers []inspect.WorkerStatus) []string { return first(names(workers)) }
+
+// servedQueues returns the queues that workers take jobs from, without patterns.
+func servedQueues(workers []inspect.WorkerStatus) (queues []string) {
+	for i := range workers {
+		if info := workers[i].Info; info != nil {
+			queues = append(queues, info.Queues...)
+		}
+	}
+	return queues
+}
+
+// nearly returns the first of some names that differs from a name by one letter, or the empty
+// string.
+func nearly(name string, names []string) string {
+	for _, other := range names {
+		if len(name) > 2 && len(other) > 2 && isNearly(name, other) {
+			return other
+		}
+	}
+	return ""
+}
+
+// isNearly reports whether names differ by a letter that is added, missing or another one, or by
+// two that have changed places. Names that differ by a digit or a sign are likely intended.
+func isNearly(a, b string) bool {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for a != "" && b != "" && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	swapped := len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0]
+	return (swapped || max(len(a), len(b)) == 1) && !strings.ContainsAny(a+b, "0123456789-_./:*?!")
+}

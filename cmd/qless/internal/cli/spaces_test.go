@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -56,6 +58,21 @@ func TestShardsAreLookedAtTogether(t *testing.T) {
 	require.Equal(t, 1, r.status)
 	golden(t, "shards.txt", e.stableShards(
 		e.ok("status")+"\n$ qless queue ls\n"+e.ok("queue", "ls")+"\n$ qless doctor\n"+r.out))
+}
+
+func TestProblemsOfEachOutboxOfShards(t *testing.T) {
+	e := newShards(t)
+	options, err := redis.ParseURL(e.url)
+	require.NoError(t, err)
+	rdb := redis.NewClient(options)
+	defer rdb.Close()
+	for _, outbox := range []string{"shop", "forum"} {
+		report := fmt.Sprintf(`{"time":%d,"problems":{"invalid":2}}`, time.Now().Unix())
+		require.NoError(t, rdb.HSet(t.Context(), "{mail-1}:ql:x:outbox", outbox, report).Err())
+	}
+	said := e.ok("status", "--all")
+	require.Contains(t, said, "the outbox shop has set 2 jobs aside")
+	require.Contains(t, said, "the outbox forum has set 2 jobs aside")
 }
 
 func TestShardsAsJSON(t *testing.T) {

@@ -103,14 +103,14 @@ func (s *sum) add(namespace string, one *doctor.Status) {
 
 // A cause identifies the same problem in several namespaces.
 type cause struct {
-	code                               doctor.ReasonCode
-	queue, limit, schedule, group, key string
+	code                                       doctor.ReasonCode
+	queue, limit, schedule, outbox, group, key string
 }
 
 // addProblem adds a problem of a namespace to the same problem of others, such as a queue of the
 // same name without workers.
 func (s *sum) addProblem(namespace string, p *doctor.Reason) {
-	c := cause{p.Code, p.Queue, p.Limit, p.Schedule, p.Group, p.Key}
+	c := cause{p.Code, p.Queue, p.Limit, p.Schedule, p.Outbox, p.Group, p.Key}
 	known := s.causes[c]
 	if known == nil {
 		known = &spaceProblem{most: -1}
