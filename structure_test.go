@@ -43,20 +43,20 @@ cmd/qless                                        50     1    19     3     1     
 cmd/qless/internal/admin                       1200     7   339    40     2        1
 cmd/qless/internal/cli                          100     1    72    21     1        1
 cmd/qless/internal/health                      1850    10   352    45     3        1
-cmd/qless/internal/jobs                        2200    12   356    48     3        1
+cmd/qless/internal/jobs                        2350    13   356    48     3        1
 cmd/qless/internal/out                         1100     9   223    33     2       79
 cmd/qless/internal/place                       1050     5   288    31     4       47
 cmd/qless/internal/queues                       750     5   314    35     1        1
 cmd/qless/internal/schedules                    500     3   334    35     1        1
-cmd/qless/internal/selection                    550     3   268    47     1       21
-cmd/qless/internal/serve                        700     5   236    40     4        1
+cmd/qless/internal/selection                    550     3   280    47     1       21
+cmd/qless/internal/serve                        750     6   236    40     4        1
 cmd/qless/internal/text                         150     1   115    15     1       18
 cmd/qless/internal/top                         1350     6   382    37     5       23
 cmd/qless/internal/usage                        300     1   300    22     1        9
 cmd/qless/internal/workers                      450     3   239    36     1        1
 compat/gearmonkey                              1950    13   327    36     8       72
 compat/workqueue                               1550    11   275    40     2       53
-doctor                                         4450    25   508    33    18      151
+doctor                                         4500    25   508    33    18      151
 events                                          200     1   186    33     1       21
 examples/gearmonkey                             200     1   156    41     1        0
 examples/internal/connect                       150     1   101    28     1        2
@@ -68,7 +68,9 @@ examples/service                                450     4   171    35     4     
 examples/worker                                 150     1   143    39     1        0
 examples/workqueue                              150     1   148    23     1        0
 examples/workqueue/cleaner                      150     1   110    23     1        0
-gateway/lmstfy                                 4050    27   457    35     2       22
+gateway/internal/keepalive                      100     3    52    15     1        1
+gateway/internal/keepalive/keepalivetest        100     1    68    20     1        5
+gateway/lmstfy                                 4100    27   457    35     2       22
 gateway/lmstfy/serve                            250     3   204    42     1        2
 gateway/mixed                                    50     1    18     0     0        0
 gateway/workq                                  2900    18   332    36     7        9
@@ -94,8 +96,6 @@ internal/keys                                   300     2   162    21     2     
 internal/leases                                 400     2   317    26     1       16
 internal/line                                   200     1   164    12     1       14
 internal/linger                                 100     1    80    17     1        7
-internal/listeners                              150     4    58    15     1        2
-internal/listeners/keepalivetest                100     1    68    20     1        5
 internal/luasrc                                2400    10   466    64     7        9
 internal/queues                                 400     2   213    26     1       27
 internal/redisx                                 750    12   264    33     1       49
@@ -107,7 +107,7 @@ internal/slots                                  150     1   135    17     1     
 internal/testkit                               1400    15   199    44     3       49
 internal/testkit/memory                          50     1    23     8     1        1
 internal/together                               100     1    96    37     1        4
-internal/units                                  300     2   148    22     1       13
+internal/units                                  350     3   148    31     1       16
 internal/wire                                   700     5   330    25     1       38
 lease                                           900     5   303    29     5        8
 lua                                              50     1    10     0     0        1
@@ -116,11 +116,11 @@ qlessotel                                      1050     8   308    38     5     
 qlessprom                                      1650     9   328    39     6       22
 qlesstest                                       550     6   170    17     1       18
 shards                                          550     3   283    27     1       26
-web                                            5900    34   360    39     8       48
+web                                            6150    35   378    39     8       48
 web/browsertest                                  50     1     6     0     0        0
-web/internal/actions                           2700    15   392    53     5       67
+web/internal/actions                           2800    15   392    53     5       68
 web/internal/charts                            1050     4   370    41     1       18
-web/internal/find                               450     2   256    31     1       24
+web/internal/find                               450     2   274    36     1       26
 web/internal/rates                              550     2   296    31     1       25
 web/internal/words                              350     3   144    31     1       15
 `
@@ -150,7 +150,7 @@ type row struct{ packages, imports string }
 // mayImport lists lower packages first. The first row that names a package counts.
 var mayImport = []row{
 	{bottom, ""},
-	{"internal/hosts internal/listeners/... internal/luasrc lua", ""},
+	{"internal/hosts internal/luasrc lua", ""},
 	{"internal/ask", bottom + "internal/calls internal/hub"},
 	{"internal/inside", bottom + "internal/ask internal/jobopts"},
 	{"internal/runs", bottom + "internal/histogram"},
@@ -169,8 +169,8 @@ var mayImport = []row{
 	{"qlessprom", ". doctor inspect internal/guard internal/together"},
 	{"doctor", bottom + ". inspect internal/settings"},
 	{"gateway/...",
-		". gateway/... inspect internal/guard internal/hosts internal/inside internal/listeners " +
-			"internal/redisx lease qlesstest"},
+		". gateway/... inspect internal/guard internal/hosts internal/inside internal/redisx lease " +
+			"qlesstest"},
 	{"web web/...",
 		". doctor events inspect internal/guard internal/hosts internal/inside internal/jobopts " +
 			"internal/redisx internal/settings internal/together internal/units web/internal/..."},
@@ -181,8 +181,8 @@ var mayImport = []row{
 		"cmd/qless/internal/usage doctor inspect internal/dial internal/together internal/units"},
 	{"cmd/qless cmd/qless/internal/cli", "cmd/..."},
 	{"cmd/...", ". " + shell + "cmd/qless/internal/top doctor events gateway/... inspect internal/dump " +
-		"internal/hosts internal/jobopts internal/listeners internal/queues internal/redisx " +
-		"internal/units lua qlessprom qlesstest web"},
+		"internal/hosts internal/jobopts internal/queues internal/redisx internal/units lua " +
+		"qlessprom qlesstest web"},
 	{"examples/...", ". compat/... examples/... inspect internal/testkit outbox qlessotel qlessprom " +
 		"qlesstest web"},
 	{"internal/cmd/...", "internal/jobopts internal/luasrc"},

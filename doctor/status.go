@@ -43,7 +43,8 @@ type Status struct {
 
 	Failures []Group `json:"failures"` // the largest groups first
 
-	// FullLimits are the limits that keep jobs waiting, among the first 100 defined.
+	// FullLimits are the limits that keep jobs waiting, among the first 100 defined, and some keys
+	// that the first scheduled jobs of a queue wait for.
 	FullLimits []inspect.LimitInfo `json:"full_limits"`
 
 	// Outboxes are the outboxes whose relays have reported within a day, by name, up to 50.
@@ -165,11 +166,12 @@ func ReadStatus(
 
 // Read reads the status of the namespace without changing anything. It costs the server up to four
 // commands, one script per 200 queues ([inspect.Inspector.Overview]), three commands per worker,
-// one per minute of the rates, and one script per limit that keeps jobs waiting. It also costs one
-// call for each of the 20 queues that have waited longest, three for each of the 10 with the most
-// jobs that depend on others, one for each of the 10 with the most running jobs, and of the 10 with
-// the most recurring ones, and while jobs fail, one for each of the 5 largest failure groups. The
-// jobs whose unique keys have refused puts cost a command and a script, and outboxes a command.
+// one per minute of the rates, and one script per limit or key that keeps jobs waiting. It also
+// costs one call for each of the 20 queues that have waited longest, three for each of the 10 with
+// the most jobs that depend on others, two for each of the 10 with the most scheduled jobs, one for
+// each of the 10 with the most running jobs, and of the 10 with the most recurring ones, and while
+// jobs fail, one for each of the 5 largest failure groups. The jobs whose unique keys have refused
+// puts cost a command and a script, and outboxes a command.
 func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
 	err := s.read(ctx, r, s.readOverview, s.readServer, s.readWorkers, s.readRates, s.readMaxRates,
@@ -261,13 +263,19 @@ func (s *Status) readLimits(
 		if limit.Parked <= 0 {
 			continue
 		}
-		info, err := inspect.New(client).Limit(ctx, limit.Name)
-		if err != nil {
+		if err := s.addLimit(ctx, client, limit.Name); err != nil {
 			return err
 		}
-		s.FullLimits = append(s.FullLimits, info)
 	}
 	return nil
+}
+
+func (s *Status) addLimit(ctx context.Context, client *qless.Client, name string) error {
+	info, err := inspect.New(client).Limit(ctx, name)
+	if err == nil && info.Parked > 0 {
+		s.FullLimits = append(s.FullLimits, info)
+	}
+	return err
 }
 
 func (s *Status) readWorkers(ctx context.Context, r *StatusReader) error {

@@ -20,12 +20,13 @@ const (
 	maxDistantQueues = 10
 	maxLongQueues    = 10
 	maxBacklogQueues = 10
+	maxKeyQueues     = 10
 )
 
 // readJobs finds the problems of single jobs and schedules.
 func (s *Status) readJobs(ctx context.Context, r *StatusReader) error {
 	return s.read(ctx, r, s.readSchedules, s.readDeadly, s.readDistant, s.readLong, s.readBacklogs,
-		s.readHeld)
+		s.readHeld, s.readKeys)
 }
 
 // distant is the delay from which a job is distant. A longer delay is more likely a wrong unit of
@@ -44,6 +45,30 @@ func (s *Status) readDistant(ctx context.Context, r *StatusReader) error {
 			}
 		}
 		return found, err
+	})
+}
+
+// maxKeyJobs is the number of scheduled jobs of a queue that are asked for the keys of limits that
+// they wait for. There is no list of these keys.
+const maxKeyJobs = 10
+
+// readKeys adds keys of limits that keep jobs waiting.
+func (s *Status) readKeys(ctx context.Context, r *StatusReader) error {
+	seen := map[string]bool{"": true}
+	for _, limit := range s.FullLimits {
+		seen[limit.Name] = true
+	}
+	scheduled := func(q *QueueStatus) int { return q.Scheduled }
+	return s.eachOf(maxKeyQueues, scheduled, func(q *QueueStatus) ([]Reason, error) {
+		first, err := inspect.New(r.Client).Queue(q.Name, inspect.Scheduled).List(ctx,
+			inspect.Range{Limit: maxKeyJobs})
+		for _, job := range first.Items {
+			if !seen[job.Parked] && err == nil {
+				seen[job.Parked] = true
+				err = s.addLimit(ctx, r.Client, job.Parked)
+			}
+		}
+		return nil, err
 	})
 }
 

@@ -198,6 +198,24 @@ func TestAStatusKnowsUniqueKeysThatRefusePuts(t *testing.T) {
 	require.Empty(t, held(), "it is due soon")
 }
 
+func TestAStatusNamesFullKeysOfLimits(t *testing.T) {
+	e := newEnvWith(t, nil)
+	e.do(e.Limit("api").Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
+	for _, jid := range []string{"one", "two", "three"} {
+		e.put("mail", jid, qless.Limits{"api/acme"})
+	}
+	e.put("mail", "four", qless.Limits{"api/free"})
+	_, err := e.Queue("mail").Pop(t.Context(), 4)
+	e.do(err)
+	status, err := doctor.ReadStatus(t.Context(), e.Client, time.Hour)
+	e.do(err)
+	require.Len(t, status.FullLimits, 1)
+	require.Equal(t, "api/acme", status.FullLimits[0].Name)
+	require.Len(t, status.Attention, 1)
+	require.Equal(t, doctor.ReasonLimitFull, status.Attention[0].Code)
+	require.Equal(t, 2, status.Attention[0].Jobs)
+}
+
 func TestAStatusNamesSchedulesThatNoWorkerFollows(t *testing.T) {
 	e := newEnvWith(t, nil)
 	worker, err := qless.NewWorker(e.Client, qless.WorkerConfig{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/web/internal/actions"
@@ -187,7 +188,7 @@ func (s *site) ended(done *actions.Outcome) {
 func (s *site) requestLog(r *http.Request, q *actions.Request) *slog.Logger {
 	log := s.log(r, q.Info.Name)
 	for _, field := range q.Info.Fields {
-		if value := q.Form.Get(field.Name); value != "" && !field.Secret {
+		if value := strings.Join(q.Form.Values[field.Name], " "); value != "" && !field.Secret {
 			log = log.With(field.Name, actions.Short(value))
 		}
 	}

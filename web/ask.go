@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
@@ -22,6 +23,7 @@ type question struct {
 	Typed    string            `json:"type,omitempty"` // the text that the user has to type
 	Problems map[string]string `json:"problems,omitempty"`
 	Fields   []asked           `json:"fields"`
+	Queues   string            `json:"queues,omitempty"` // what they are, if several
 	Back     string            `json:"-"`
 	Hidden   []actions.Hidden  `json:"-"`
 }
@@ -64,12 +66,15 @@ func (s *site) ask(w http.ResponseWriter, r *http.Request, q *actions.Request) {
 
 func (s *site) question(q *actions.Request) *question {
 	asks := &question{
-		Info: q.Info, Problems: q.Form.Problems, Jobs: q.Count,
+		Info: q.Info, Problems: q.Form.Problems, Jobs: q.Count, Queues: q.Form.Queues(),
 		Back: s.ownPage(cameFrom(q.Form)).RequestURI(),
 	}
 	isShown := map[string]bool{"sure": true, "typed": true, actions.OnceName: true}
 	for _, field := range q.Info.Fields {
 		one := asked{Field: field, Value: q.Form.Get(field.Name), Problem: q.Form.Problems[field.Name]}
+		if asks.Queues != "" && field.Subject {
+			one.Value = strings.Join(q.Form.Values[field.Name], ", ")
+		}
 		one.IsKnown = field.Subject && one.Value != "" && one.Problem == ""
 		isShown[field.Name] = !one.IsKnown
 		asks.Fields = append(asks.Fields, one)
@@ -131,7 +136,7 @@ func (q *question) HasRare() bool {
 
 // Question returns the question in words.
 func (q *question) Question() string {
-	if q.SingleJob || q.Jobs == nil && !q.Destructive {
+	if q.SingleJob || q.Jobs == nil && !q.Destructive && q.Queues == "" {
 		return q.Label
 	}
 	return q.Deed() + "?"
@@ -142,6 +147,8 @@ func (q *question) Deed() string {
 	switch {
 	case q.SingleJob:
 		return q.Label
+	case q.Queues != "":
+		return q.Label + " " + q.Queues
 	case q.Jobs != nil && q.Jobs.IsMore:
 		return q.Label + deedEnds[q.Name] + " more than " + words.Plural(q.Jobs.Jobs, "job")
 	case q.Jobs != nil:
@@ -297,13 +304,20 @@ func (f *frame) ListScope() scopeForm {
 	return f.listed(list.jobList, f.Section)
 }
 
+// GroupScope selects the jobs that the page of a failure group lists or finds.
+func (f *frame) GroupScope() scopeForm {
+	data := f.Data.(*failureData)
+	return f.listed(data.jobList, "failed", "group", data.Group)
+}
+
 // listed selects the jobs of a list that match its filter.
 func (f *frame) listed(list *jobList, kind string, pairs ...string) scopeForm {
 	filter := list.Filter
 	if kind != "tagged" {
 		pairs = append(pairs, "tag", filter.Tag)
 	}
-	pairs = append(pairs, "klass", filter.Klass, "jid", filter.JID, "data", filter.Data)
+	pairs = append(pairs, "klass", filter.Klass, "jid", filter.JID, "data", filter.Data,
+		"since", exactly(filter.Since), "until", exactly(filter.Until))
 	form := f.Scope(kind, pairs...)
 	if list.Search == nil {
 		form.Count = list.Total
@@ -311,10 +325,19 @@ func (f *frame) listed(list *jobList, kind string, pairs ...string) scopeForm {
 	return form
 }
 
+// exactly formats the end of a period for a form, or returns "".
+func exactly(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
 // FindScope selects the jobs that match a search.
 func (f *frame) FindScope() scopeForm {
 	data := f.Data.(*findData)
-	form := f.Scope("found", "q", data.Text, "in", data.In, "state", data.State, "queue", data.Queue)
+	form := f.Scope("found", "q", data.Text, "in", data.In, "state", data.State, "queue", data.Queue,
+		"since", exactly(data.Since), "until", exactly(data.Until))
 	if data.State != "" {
 		form.states = find.StatesOf(data.State)
 	}

@@ -13,6 +13,33 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
+func TestSeveralQueuesArePausedAndResumed(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for _, queue := range []string{"mail", "sms", "r\nx"} {
+		d.put(queue, "Send")
+	}
+	page := d.page("/queues")
+	require.Contains(t, page, `type="checkbox" name="queue" value="mail"`)
+	require.Contains(t, page, "Pause all…")
+	all := url.Values{"queue": {"*"}, "all": {"1"}}
+	require.Contains(t, d.post("queue.pause", all).body, "Pause all queues?")
+	require.False(t, d.isPaused("mail"))
+	require.Contains(t, d.act("queue.pause", all), "3 queues are paused.")
+	require.True(t, d.isPaused("r\nx"))
+	some := url.Values{"queue": {"mail"}, "queue%": {"r%0Ax"}}
+	require.Contains(t, d.post("queue.resume", some).body, "Resume 2 queues?")
+	require.Contains(t, d.act("queue.resume", some), "2 queues are open.")
+	require.True(t, d.isPaused("sms"))
+	require.False(t, d.isPaused("r\nx"))
+	require.NotContains(t, d.on(web.Options{ReadOnly: true}).page("/queues"), "Pause all")
+}
+
+func (d *desk) isPaused(queue string) bool {
+	counts, err := d.Queue(queue).Counts(d.t.Context())
+	d.do(err)
+	return counts.Paused
+}
+
 func TestBadInputLosesNothing(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	typed := form("queue", "mail", "klass", "Send", "data", `{"a": `, "delay", "soon",

@@ -3,6 +3,7 @@ package web_test
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,7 +57,13 @@ func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 	d.do(jobs[0].Complete(ctx))
 	d.do(jobs[1].Fail(ctx, "g", "why"))
 	d = d.again(web.Options{})
-	require.Contains(t, d.page("/jobs/"+stuck.ID), `<dt>Failed</dt><dd class="bad">1</dd>`)
+	page = d.page("/jobs/" + stuck.ID)
+	require.Contains(t, page, `<dt>Failed</dt><dd class="bad">1</dd>`)
+	require.Contains(t, page, "Retry 1 failed…")
+	require.Contains(t, page, `name="job" value="failed:`+jobs[1].JID+`"`)
+	require.Less(t, strings.Index(page, `value="failed:`), strings.Index(page, `value="waiting:`))
+	form := url.Values{"scope": {"batch"}, "batch": {stuck.ID}}
+	require.Contains(t, d.post("job.unfail", form).body, "Retry 1 job?")
 	for _, row := range d.read("/batches")["batches"].([]any) {
 		if row := row.(map[string]any); row["job"].(map[string]any)["klass"] == "Stuck" {
 			require.Equal(t, map[string]any{
@@ -64,6 +71,9 @@ func TestBatchesAreListedByTheStateOfTheirCallbacks(t *testing.T) {
 			}, row["batch"])
 		}
 	}
+
+	require.Contains(t, d.act("job.unfail", form), "1 job retried")
+	require.NotContains(t, d.page("/jobs/"+stuck.ID), "failed…")
 
 	other, err := d.NewBatch(ctx, "reports", qless.JobSpec{Klass: "Average"})
 	d.do(err)

@@ -37,6 +37,10 @@ func (s *site) find(ctx context.Context, q query) (*view, error) {
 		Items: []inspect.Row{}, Examined: []find.Report{},
 	}
 	v := &view{Title: "Find", Data: data, isStill: true}
+	var err error
+	if data.Period, err = q.period(); err != nil {
+		return nil, err
+	}
 	if !data.IsAsked() {
 		return v, s.addTabs(ctx, data)
 	}

@@ -90,7 +90,7 @@ func TestAGraphShowsABatchThatIsOpen(t *testing.T) {
 	page := d.page("/jobs/" + batch.ID + "/graph")
 	require.Contains(t, page, "A batch that is not committed")
 	require.NotContains(t, page, `href="/jobs/x:open`)
-	require.Contains(t, d.page("/jobs/"+batch.ID), "A batch that is not committed")
+	require.Contains(t, d.page("/jobs/"+batch.ID), "yes: it is not committed")
 }
 
 func TestAGraphKeepsParentsThatAreDone(t *testing.T) {

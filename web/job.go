@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/inside"
 	"github.com/qless/qless-go/internal/jobopts"
 	"github.com/qless/qless-go/web/internal/actions"
@@ -25,7 +26,8 @@ type jobData struct {
 	Result  json.RawMessage
 	Related []relatedJob
 	Links   []Link
-	Batch   *batch // the one whose callback the job is, or nil
+	Batch   *batch        // the one whose callback the job is, or nil
+	Members []inspect.Row // some that it waits for, the failed ones first
 
 	now  time.Time
 	zoom string // of the timeline
@@ -81,6 +83,12 @@ func (s *site) readJob(ctx context.Context, jid string) (*jobData, error) {
 		if data.Batch, err = s.readBatch(ctx, jid); err != nil {
 			return nil, err
 		}
+		if data.Members, err = s.rowsOf(ctx, part(job.Dependencies, 0, maxRelated)); err != nil {
+			return nil, err
+		}
+		slices.SortStableFunc(data.Members, func(a, b inspect.Row) int {
+			return rank(a) - rank(b)
+		})
 	}
 	if err := s.addResult(ctx, data); err != nil {
 		return nil, err
@@ -96,6 +104,14 @@ func (s *site) readJob(ctx context.Context, jid string) (*jobData, error) {
 		}
 	}
 	return data, nil
+}
+
+// rank returns the place of a member of a batch by its state.
+func rank(job inspect.Row) int {
+	if job.State == qless.StateFailed {
+		return 0
+	}
+	return 1
 }
 
 // addResult adds the result that the job's worker has set, if it may be shown.
@@ -169,7 +185,9 @@ func (j *jobData) Relations() (all []relation) {
 			all = append(all, r)
 		}
 	}
-	add("Waits for", j.Dependencies)
+	if j.Batch == nil {
+		add("Waits for", j.Dependencies)
+	}
 	add("Was put to wait for", j.Options.Parents)
 	add("Blocks", j.Dependents)
 	return all

@@ -97,6 +97,9 @@ func (s *site) limit(ctx context.Context, q query) (*view, error) {
 		return nil, err
 	}
 	data := &limitData{LimitInfo: info}
+	if !data.IsSet() && info.Parked+len(info.Running) == 0 && info.HeldUntil.IsZero() {
+		return unknown(q.name, "No limit of this name is set, and no job waits for it."), nil
+	}
 	family, _, isKey := strings.Cut(q.name, "/")
 	if isKey && !info.Own && data.IsSet() {
 		data.Family = family

@@ -58,8 +58,10 @@ func TestALimitOfAFamilyAndOneThatIsNotSet(t *testing.T) {
 	require.Contains(t, page, `Its definition is that of <a href="/limits/shop">shop</a>`)
 	require.Contains(t, page, "0 of 2")
 	require.NotContains(t, page, "limit.unset")
-	require.Contains(t, d.page("/limits/none"), "It is not set")
 	require.Contains(t, d.page("/limits/-?name=shop/43"), "shop/43")
+	page = d.refused(http.StatusNotFound, "/limits/nope")
+	require.Contains(t, page, "No limit of this name is set")
+	require.Contains(t, page, `action="/actions/limit.set"`)
 	d.refused(http.StatusBadRequest, "/limits/a%20b")
 }
 
@@ -89,6 +91,9 @@ func TestTheKeysOfAFamilyAreShown(t *testing.T) {
 			`<a href="/limits/api%2Fquiet">`, page, path)
 	}
 	require.NotContains(t, d.page("/limits/api%2F1"), "Keys in use")
+	page := d.again(web.Options{}).page("/")
+	require.Contains(t, page, `<a href="/limits/api%2F1">`, "it needs attention")
+	require.Contains(t, page, "1 full")
 	require.Contains(t, d.at(web.New(web.Options{}, web.Source{Client: d.Client})).page("/limits"),
 		"was given no connection")
 }

@@ -76,7 +76,10 @@ type jobFilter struct {
 	Tag   string `json:"tag,omitempty"`
 	JID   string `json:"jid,omitempty"`
 	Data  string `json:"data,omitempty"`
-	Batch bool   `json:"-"`
+
+	units.Period
+	SinceText string `json:"-"` // as it was asked for
+	UntilText string `json:"-"`
 }
 
 // A search is the progress of the search of a list.
@@ -90,7 +93,14 @@ type search struct {
 func (s *site) readJobs(
 	ctx context.Context, q query, jobs inspect.Selection,
 ) (*jobList, error) {
-	filter := jobFilter{q.Get("klass"), q.Get("tag"), q.Get("jid"), q.Get("data"), false}
+	filter := jobFilter{
+		Klass: q.Get("klass"), Tag: q.Get("tag"), JID: q.Get("jid"), Data: q.Get("data"),
+		SinceText: q.Get("since"), UntilText: q.Get("until"),
+	}
+	var err error
+	if filter.Period, err = q.period(); err != nil {
+		return nil, err
+	}
 	if !s.IsRedacted() && !strings.HasPrefix(q.path, "/failures") {
 		jobs = jobs.WithData(shownData)
 	}
@@ -117,7 +127,13 @@ func (s *site) searchJobs(
 	}
 	bounds := find.Bounds{Items: pageSize, Jobs: find.MaxExamined}
 	found := find.New(bounds, s.redactAll)
-	list := &find.List{Jobs: jobs, Filter: inspect.Filter(filter)}
+	list := &find.List{
+		Jobs: jobs, Period: filter.Period,
+		IsLatestFirst: q.path == "/failures/{name}" || q.path == "/completed",
+		Filter: inspect.Filter{
+			Klass: filter.Klass, Tag: filter.Tag, JID: filter.JID, Data: filter.Data,
+		},
+	}
 	next, err := found.Scan(ctx, list, inspect.Cursor(q.Get("after")))
 	before, _ := strconv.Atoi(q.Get("examined"))
 	looked := found.Sum() + max(0, before)

@@ -2,12 +2,16 @@ package web_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/web"
 )
 
@@ -97,4 +101,37 @@ func TestManyTagsArePaged(t *testing.T) {
 	page = d.page(d.linkTo(page, "/tags?from=45"))
 	require.Equal(t, 15, strings.Count(page, `href="/tags/tag-`))
 	require.Contains(t, page, `rel="prev"`)
+}
+
+func TestListsAndActionsTakeAPeriod(t *testing.T) {
+	clock := testkit.NewClock()
+	clock.Advance(time.Since(clock.Now()) - 3*time.Hour)
+	d := newDesk(t, web.Options{})
+	var err error
+	d.Client, err = qless.New(d.server.Client(t), &qless.ClientConfig{
+		Clock: clock.Now, Logger: testkit.Quiet(), WorkerName: "w1",
+	})
+	d.do(err)
+	d = d.again(web.Options{})
+	old := d.fail("Send", "timeout", "why")
+	clock.Advance(2 * time.Hour)
+	fresh := d.fail("Send", "timeout", "why")
+	for _, path := range []string{"/failures/timeout?since=2h", "/find?state=failed&since=2h"} {
+		page := d.page(path)
+		require.Contains(t, page, `value="failed:`+fresh+`"`, path)
+		require.NotContains(t, page, `value="failed:`+old+`"`, path)
+		require.Contains(t, page, `name="since" value="2h"`, path)
+	}
+	require.NotContains(t, d.page("/failures/timeout?until=2h"), `value="failed:`+fresh+`"`)
+	require.Contains(t, d.refused(http.StatusBadRequest, "/find?since=soon"), "is not a time such as 14:00")
+	var form url.Values
+	for _, sheet := range sheetsOf(requireSound(t, "timeout", d.page("/failures/timeout?since=2h"))) {
+		if sheet.values["group"] != nil {
+			form = sheet.values
+		}
+	}
+	require.Contains(t, d.post("job.unfail", form).body, "Retry 1 job?")
+	require.Contains(t, d.act("job.unfail", form), "1 job retried")
+	require.Contains(t, d.page("/find?state=failed"), `value="failed:`+old+`"`)
+	require.NotContains(t, d.again(web.Options{}).page("/find?state=failed"), `value="failed:`+fresh+`"`)
 }

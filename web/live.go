@@ -71,25 +71,41 @@ func (s *site) next(r *http.Request, page, once string, to *stream) *recorder {
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	last    []byte
+	last    []byte    // without ages
 	at      time.Time // when the last state was read, if one was
 	isLate  bool      // the browser shows that this was long ago
 }
 
-// update sends a page, or a sign of life if it has not changed. While the server does not answer,
-// the browser keeps what it shows.
+// update sends a page, or a sign of life if only ages have changed. While the server does not
+// answer, the browser keeps what it shows.
 func (t *stream) update(now *recorder) error {
 	if now.isDown {
 		return t.late()
 	}
 	page := now.body.Bytes()
 	t.at = time.Now()
-	if !t.isLate && bytes.Equal(page, t.last) {
+	ageless := withoutAges(page)
+	if !t.isLate && bytes.Equal(ageless, t.last) {
 		return t.send(":\n\n")
 	}
-	t.last, t.isLate = page, false
+	t.last, t.isLate = ageless, false
 	text, _ := json.Marshal(string(page)) // one line
 	return t.send(fmt.Sprintf("event: content\ndata: %s\n\n", text))
+}
+
+// withoutAges returns a page without the texts of times, which the browser keeps up to date.
+func withoutAges(page []byte) []byte {
+	var rest []byte
+	for {
+		before, after, found := bytes.Cut(page, []byte("<time "))
+		rest = append(rest, before...)
+		if !found {
+			return rest
+		}
+		age := bytes.IndexByte(after, '>')
+		end := bytes.Index(after, []byte("</time>"))
+		rest, page = append(rest, after[:age]...), after[end:]
+	}
 }
 
 // late tells the browser when the state was read that it shows, if that is known.

@@ -2,10 +2,13 @@ package web_test
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -41,12 +44,17 @@ func watch(t *testing.T, address, page string) (*viewer, *http.Response) {
 func (v *viewer) line(begin string) string {
 	v.t.Helper()
 	for {
-		line, err := v.body.ReadString('\n')
-		require.NoError(v.t, err)
-		if strings.HasPrefix(line, begin) {
+		if line := v.next(); strings.HasPrefix(line, begin) {
 			return line
 		}
 	}
+}
+
+func (v *viewer) next() string {
+	v.t.Helper()
+	line, err := v.body.ReadString('\n')
+	require.NoError(v.t, err)
+	return line
 }
 
 func TestOnlyPagesAreUpdated(t *testing.T) {
@@ -123,7 +131,48 @@ func TestAPageOfAServerThatHangsHasItsLastFigures(t *testing.T) {
 	require.Contains(t, d.refused(http.StatusServiceUnavailable, "/queues"), "the server does not answer")
 	got := d.ask(http.MethodGet, "/queues/mail?format=json", "")
 	require.Equal(t, http.StatusServiceUnavailable, got.StatusCode)
-	require.NotContains(t, got.body, jid)
+	require.Contains(t, got.body, jid)
+	require.Regexp(t, `^[0-9]+$`, got.Header.Get("Age"))
+}
+
+func TestPagesAreCompressed(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.putMany("mail", "Send", 45)
+	plain := d.page("/queues/mail?format=json")
+	got := d.ask(http.MethodGet, "/queues/mail?format=json", "", "Accept-Encoding", "br, gzip")
+	require.Equal(t, "gzip", got.Header.Get("Content-Encoding"))
+	require.Less(t, 5*len(got.body), len(plain))
+	r, err := gzip.NewReader(strings.NewReader(got.body))
+	require.NoError(t, err)
+	text, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.Equal(t, len(plain), len(text))
+	for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Range", "bytes=0-1"}} {
+		headers = append(headers, "Accept-Encoding", "gzip")
+		got := d.ask(http.MethodGet, "/static/qless.js", "", headers...)
+		require.Empty(t, got.Header.Get("Content-Encoding"), headers)
+	}
+}
+
+// A page whose ages have changed, and nothing else, is not sent again.
+func TestAgesAreNotSent(t *testing.T) {
+	d := newDesk(t, web.Options{Interval: 10 * time.Millisecond})
+	d.fail("Send", "a/group", "why")
+	server := httptest.NewServer(d.handler)
+	t.Cleanup(server.Close)
+	const page = "/failures/a%2Fgroup"
+	v, got := watch(t, server.URL, page)
+	require.True(t, got.Uncompressed, "the updates are compressed")
+	first := v.line("data: ")
+	require.Contains(t, first, "\\u003ctime ")
+	v.line("\n")
+	age := regexp.MustCompile(`[^>]*</time>`)
+	for old := age.FindString(d.page(page)); age.FindString(d.page(page)) == old; {
+		require.Equal(t, ":\n", v.next())
+		require.Equal(t, "\n", v.next())
+	}
+	d.fail("Send", "a/group", "why")
+	v.line("event: content")
 }
 
 func TestAPageThatLoadedBeforeARunEndedHasTheEnd(t *testing.T) {

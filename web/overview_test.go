@@ -82,6 +82,7 @@ func TestAFailureGroupThatGrowsNeedsAttention(t *testing.T) {
 	require.EqualValues(t, 2, group["more"])
 	page := d.page("/")
 	require.Contains(t, page, `<a href="/failures/timeout"><b>timeout</b> grows: 2 more in `)
+	require.Contains(t, page, "<summary>1 failure group grows</summary>")
 	require.Contains(t, page, "3 jobs now")
 	require.Contains(t, d.page("/failures"), ">+2</span>")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"html/template"
-	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -102,7 +101,7 @@ func (s *site) queue(ctx context.Context, q query) (*view, error) {
 		return nil, err
 	}
 	if data.isUnknown() {
-		return unknownQueue(data), nil
+		return unknown(q.name, data.Cause().Sentence), nil
 	}
 	asked := inspect.RateQuery{Queue: q.name}
 	if data.Rates, err = s.rateHistory(ctx, q, asked, "klass"); err != nil {
@@ -130,15 +129,6 @@ func (q *queueData) isUnknown() bool {
 	hasJobs := slices.ContainsFunc(q.Tabs(), func(list counted) bool { return list.Jobs > 0 })
 	isSet := q.Paused || q.Settings.MaxConcurrency > 0 || q.Settings.MaxRate > 0
 	return q.Cause().Code == doctor.ReasonUnknown && !hasJobs && !isSet
-}
-
-// unknownQueue returns the page of a queue that does not exist, where the first job can be put.
-func unknownQueue(data *queueData) *view {
-	return &view{
-		template: "noqueue", status: http.StatusNotFound, Title: data.Name, Data: errorData{
-			Status: http.StatusNotFound, Code: qless.ErrNotFound, Message: data.Cause().Sentence,
-		},
-	}
 }
 
 // The maximum ages of readings of a queue, except for its jobs.

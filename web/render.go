@@ -24,7 +24,7 @@ var functions = template.FuncMap{
 	"number":    words.Number,
 	"ago":       words.Ago,
 	"clock":     words.Clock,
-	"iso":       func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
+	"iso":       iso,
 	"plural":    words.Plural,
 	"join":      strings.Join,
 	"seconds":   func(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'g', 4, 64) },

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -71,7 +72,7 @@ var pages = []page{
 	{"/queues/{name}/why", "why", "queues", (*site).why, ""},
 	{"/jobs/{name}", "job", "find", (*site).job, "zoom"},
 	{"/jobs/{name}/graph", "graph", "find", (*site).graph, ""},
-	{"/find", "find", "find", (*site).find, "q in state queue next"},
+	{"/find", "find", "find", (*site).find, "q in state queue since until next"},
 	{"/failures", "failures", "failures", (*site).failures, "q from sort over"},
 	{"/failures/{name}", "failure", "failures", (*site).failure, ofLists},
 	{"/klasses", "klasses", "klasses", (*site).klasses, "over queue from sort"},
@@ -152,19 +153,27 @@ func (s *site) page(read func(*http.Request) (*view, error)) http.HandlerFunc {
 			s.failPage(w, r, err)
 			return
 		}
-		s.views.keep(r.URL.RequestURI(), v)
+		s.views.keep(addressOf(r), v)
 		s.show(w, r, v)
 	}
+}
+
+// addressOf returns the path and query of a page, whatever its format.
+func addressOf(r *http.Request) string {
+	query := r.URL.Query()
+	query.Del("format")
+	return r.URL.Path + "?" + query.Encode()
 }
 
 // failPage answers a request for a page with an error, or with the last reading of the page if the
 // server does not answer.
 func (s *site) failPage(w http.ResponseWriter, r *http.Request, err error) {
-	last := s.views.get(r.URL.RequestURI())
-	if last == nil || statusOf(err) != http.StatusServiceUnavailable || prefersJSON(r) {
+	last := s.views.get(addressOf(r))
+	if last == nil || statusOf(err) != http.StatusServiceUnavailable {
 		s.fail(w, r, err)
 		return
 	}
+	w.Header().Set("Age", strconv.Itoa(int(time.Since(last.Old).Seconds())))
 	s.show(w, r, last)
 }
 
@@ -208,7 +217,7 @@ func (h *Handler) routes() http.Handler {
 	}
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(h.refuseForeign))
-	safe := protection.Handler(mux)
+	safe := packed(protection.Handler(mux))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		header.Set("Content-Security-Policy", policy)
@@ -227,10 +236,15 @@ func (h *Handler) routes() http.Handler {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
 	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
+// colours are those of [Options].
+var colours = []string{"red", "amber", "green", "blue", "violet"}
+
 func (o *Options) check() error {
 	switch {
 	case o.Prefix != "" && !strings.HasPrefix(o.Prefix, "/"):
 		return invalid("Options.Prefix %q does not begin with a slash", o.Prefix)
+	case o.Colour != "" && !slices.Contains(colours, o.Colour):
+		return invalid("Options.Colour %q is none of %s", o.Colour, strings.Join(colours, ", "))
 	case o.Interval < 0:
 		return invalid("Options.Interval %v is negative", o.Interval)
 	case o.Late < 0:

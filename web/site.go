@@ -15,6 +15,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/actions"
 	"github.com/qless/qless-go/web/internal/rates"
 )
@@ -43,7 +44,7 @@ type site struct {
 }
 
 // ofLists are the parameters of a page with a list of jobs.
-const ofLists = " from klass tag jid data after looked sort"
+const ofLists = " from klass tag jid data since until after examined sort"
 
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
@@ -52,6 +53,15 @@ type query struct {
 	path string // the pattern of the page
 	name string
 	url.Values
+}
+
+// period returns the period that is asked for.
+func (q query) period() (units.Period, error) {
+	period, err := units.ParsePeriod(q.Get("since"), q.Get("until"), time.Now())
+	if err != nil {
+		return period, invalid("%v", err)
+	}
+	return period, nil
 }
 
 // from returns the first requested row.

@@ -47,6 +47,9 @@ func (f *frame) Refresh() int {
 	return f.refresh
 }
 
+// Now returns the time, by which the browser tells ages.
+func (f *frame) Now() string { return iso(time.Now()) }
+
 // Live returns the URL of the page's updates, or "" if there are none.
 func (f *frame) Live() string {
 	if f.isStill || f.isOver {
@@ -111,6 +114,10 @@ func (f *frame) MoreSites() int { return len(f.Site.handler.sites) - len(f.Sites
 // Prefix returns the path at which the dashboard is mounted.
 func (s *site) Prefix() string { return s.handler.options.Prefix }
 
+// Environment and Colour are those of the options.
+func (s *site) Environment() string { return s.handler.options.Environment }
+func (s *site) Colour() string      { return s.handler.options.Colour }
+
 // isFragment is the key of a context value that requests only the part of a page that is updated.
 // The value is the page's word for forms.
 type isFragment struct{}
@@ -152,3 +159,13 @@ type errorData struct {
 	Hint    string     `json:"hint,omitempty"` // advice
 	Back    string     `json:"-"`              // the page with the form, if it answers one
 }
+
+// unknown returns the page of a queue, a worker or a limit that does not exist, where it can begin.
+func unknown(name, message string) *view {
+	return &view{
+		template: "unknown", status: http.StatusNotFound, Title: name,
+		Data: errorData{Status: http.StatusNotFound, Code: qless.ErrNotFound, Message: message},
+	}
+}
+
+func iso(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

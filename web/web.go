@@ -39,6 +39,12 @@ type Options struct {
 	// panics, the user may not do the action. A panic of this and the other functions is logged.
 	Allow func(r *http.Request, action Action) bool
 
+	// Colour is that of the Environment: red, amber, green, blue or violet. Defaults to none.
+	Colour string
+
+	// Environment is a name for all pages, such as "production".
+	Environment string
+
 	// Hosts are the host names of the dashboard for browsers, besides localhost. Requests for other
 	// names are refused, because a page of another site whose name resolves to this address could
 	// have sent them. Without Hosts, only requests over the loopback interface are checked. Addresses

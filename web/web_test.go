@@ -178,3 +178,12 @@ func TestTheFilesAreNotListed(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, d.ask(http.MethodGet, path, "").StatusCode, path)
 	}
 }
+
+func TestAnEnvironmentHasANameAndAColour(t *testing.T) {
+	d := newDesk(t, web.Options{Environment: "production", Colour: "red"})
+	page := d.page("/queues")
+	require.Contains(t, page, `<b class="environment red">production</b>`)
+	require.Contains(t, page, "<title>Queues · ql: · production · qless</title>")
+	_, err := web.New(web.Options{Colour: "pink"}, web.Source{Client: d.Client})
+	require.ErrorIs(t, err, qless.ErrInvalid)
+}

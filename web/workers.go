@@ -160,6 +160,10 @@ func (s *site) worker(ctx context.Context, q query) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !data.Listed && jobs.Total == 0 {
+		return unknown(q.name,
+			"No worker of this name is listed: it was not seen lately, or was forgotten."), nil
+	}
 	s.redactAll(jobs.Items)
 	data.Jobs = jobs.Items
 	data.Stalled = min(data.Counts.Stalled, jobs.Total)

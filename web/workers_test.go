@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -69,5 +70,6 @@ func TestASilentWorkerAndItsStalledJobs(t *testing.T) {
 	require.EqualValues(t, 1, data["stalled"])
 	require.EqualValues(t, 0, data["running"])
 	require.Contains(t, d.page("/workers/silent"), jid)
-	require.Contains(t, d.page("/workers/nobody"), "No worker of this name is listed")
+	page = d.refused(http.StatusNotFound, "/workers/nobody")
+	require.Contains(t, page, "No worker of this name is listed")
 }

@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/qless/qless-go"
+	"github.com/stretchr/testify/require"
 )
 
 // A rawClient is a connection to the gateway that needs no goroutine.

@@ -72,6 +72,8 @@ func TestAJIDIsCopied(t *testing.T) {
 		if value[bool](p, "isSecureContext") {
 			p.do(chromedp.Evaluate[chromedp.Void](`void (navigator.clipboard.writeText = async (text) => { window.copied = text; })`))
 		}
+		size := value[int](p, `Math.min(document.querySelector(".copy").offsetWidth, document.querySelector(".copy").offsetHeight)`)
+		require.GreaterOrEqual(t, size, 24)
 		p.do(chromedp.Click(chromedp.CSS(".copy")))
 		p.until(`document.querySelector(".copy").textContent === "Copied"`)
 		require.Equal(t, jid, value[string](p, "window.copied"), url)

@@ -16,7 +16,7 @@
     if (node.nodeType !== Node.ELEMENT_NODE) return "";
     if (node.id) return "#" + node.id;
     if (node.nodeName !== "TR") return "";
-    const named = node.querySelector("input[name=job]") || node.querySelector("a[href]");
+    const named = node.querySelector("td.pick input") || node.querySelector("a[href]");
     return named ? named.getAttribute("value") || named.getAttribute("href") : "";
   };
   const isSame = (a, b) => a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
@@ -96,7 +96,7 @@
   // Rows do not move while one of them is selected or under the pointer.
   let isMouse = false; // a finger leaves nothing where it was
   const held = ": shown when no row is selected or under the pointer";
-  const isHeld = () => content.querySelector("tbody input[name=job]:checked") ||
+  const isHeld = () => content.querySelector("tbody .pick input:checked") ||
     isMouse && content.querySelector("tbody tr:hover");
   const keysOf = (inside) => all("tbody tr", inside).map(keyOf).filter(Boolean);
   const hold = () => {
@@ -178,7 +178,7 @@
 
   const rows = () => all("tbody tr", content).filter((row) => row.checkVisibility());
   const goal = (row) => row?.querySelector("a[href]") || row?.querySelector("input");
-  const boxes = (form = content) => all("tbody input[name=job]", form);
+  const boxes = (form = content) => all("tbody .pick input", form);
   let last = null; // the box that was changed last
 
   const pick = (box, isRange) => {
@@ -212,6 +212,26 @@
       if (text && text.textContent !== `${picked} selected`) text.textContent = `${picked} selected`;
     }
   };
+  // ages keeps the ages up to date, and tells times in the zone of the viewer, too. The clock of the
+  // viewer may be wrong.
+  const skew = Date.now() - Date.parse(main.dataset.now);
+  const ageOf = (s) => {
+    const units = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+    const at = units.findIndex(([, length]) => s >= length);
+    const [[large, length], [small, rest]] = [units[at], units[at + 1] || []];
+    return `${Math.floor(s / length)}${large}` +
+      (small ? `${Math.floor(s % length / rest)}`.padStart(2, "0") + small : "");
+  };
+  const ages = () => {
+    for (const time of all("time", content)) {
+      const [at, text] = [new Date(time.dateTime), time.firstChild];
+      const ms = Date.now() - skew - at;
+      const s = Math.floor(Math.abs(ms) / 1000);
+      const age = s < 1 ? "now" : ms > 0 ? `${ageOf(s)} ago` : `in ${ageOf(s)}`;
+      if (text.data !== age) text.data = age;
+      if (!time.title.includes("(")) time.title = `${time.title} (${at.toLocaleString()})`;
+    }
+  };
   // furnish adds to the tables what only works with this script.
   const furnish = () => {
     for (const form of all("form.jobs", content)) {
@@ -229,10 +249,11 @@
       create("button", { className: "copy", type: "button", value: id.dataset.copy, ariaLabel: `Copy ${id.dataset.copy}` },
         id.parentElement);
     }
+    ages();
     count();
   };
   content.addEventListener("click", (event) => {
-    if (!event.target.matches("tbody input[name=job]")) return;
+    if (!event.target.matches("tbody .pick input")) return;
     pick(event.target, event.shiftKey);
     show();
   });
@@ -278,7 +299,7 @@
     goal(some[to])?.focus();
   };
   const select = (isRange) => {
-    const box = document.activeElement.closest("tr")?.querySelector("input[name=job]");
+    const box = document.activeElement.closest("tr")?.querySelector(".pick input");
     if (!box) return;
     box.checked = !box.checked;
     pick(box, isRange);
@@ -323,6 +344,7 @@
   const current = nav.querySelector("[aria-current]");
   if (current) nav.scrollLeft = current.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
   furnish();
+  setInterval(ages, 1000);
   if (main.dataset.live) {
     button.hidden = false;
     button.addEventListener("click", toggle);

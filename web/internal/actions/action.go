@@ -75,7 +75,7 @@ func isOpen(field Field) bool { return !field.Subject }
 
 // asks reports whether a page has to ask a question before it does what a form requests.
 func (i *Info) asks(f *Form) bool {
-	return i.Destructive || i.Confirm ||
+	return i.Destructive || i.Confirm || f.Has(allQueues) || len(f.Values["queue"]) > 1 ||
 		slices.ContainsFunc(i.Fields, func(field Field) bool {
 			return !field.Optional && f.Get(field.Name) == ""
 		}) ||

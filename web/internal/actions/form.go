@@ -14,6 +14,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/web/internal/words"
 )
 
 // A Field is a value that an action needs.
@@ -76,6 +77,19 @@ type Form struct {
 	url.Values
 	Problems map[string]string // by the name of the field, or "" for all
 	Once     string            // identifies a form that is sent again
+}
+
+// allQueues is the input that selects all queues.
+const allQueues = "all"
+
+// Queues describes the queues that a form selects if they are several, or returns "".
+func (f *Form) Queues() string {
+	if f.Has(allQueues) {
+		return "all queues"
+	} else if names := f.Values["queue"]; len(names) > 1 {
+		return words.Plural(len(names), "queue")
+	}
+	return ""
 }
 
 // Refuse records that a field is invalid. Only the first reason is kept.

@@ -69,11 +69,16 @@ func (o *Outcome) put(jid string) {
 	}
 }
 
+// theQueue begins the result of an action that may change several queues.
+const theQueue = "The queue is "
+
 // Sentence describes the outcome. It is empty if nothing was done.
 func (o *Outcome) Sentence() string {
 	switch {
 	case o.Changed == 0 && (o.Unchanged > 0 || o.Err != nil):
 		return ""
+	case o.Changed > 1 && strings.HasPrefix(o.what, theQueue):
+		return words.Plural(o.Changed, "queue") + " are " + o.what[len(theQueue):]
 	case strings.HasSuffix(o.what, "."):
 		return o.what
 	}

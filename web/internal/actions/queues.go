@@ -15,11 +15,11 @@ func queueActions() []*Info {
 	return []*Info{
 		{
 			Name: "queue.pause", Label: "Pause", Done: "The queue is paused.",
-			Fields: []Field{queue}, Action: onQueue((*qless.Queue).Pause),
+			Fields: []Field{queue}, Action: onQueues((*qless.Queue).Pause),
 		},
 		{
 			Name: "queue.resume", Label: "Resume", Done: "The queue is open.",
-			Fields: []Field{queue}, Action: onQueue((*qless.Queue).Resume),
+			Fields: []Field{queue}, Action: onQueues((*qless.Queue).Resume),
 		},
 		{
 			Name: "queue.forget", Label: "Forget", Done: "The queue is forgotten.", Destructive: true,
@@ -67,9 +67,32 @@ func queueActions() []*Info {
 // queue returns the queue that a form names.
 func (r *Run) queue() *qless.Queue { return r.Space.Client.Queue(r.Form.Get("queue")) }
 
-// onQueue returns an action on a queue.
-func onQueue(do func(q *qless.Queue, ctx context.Context) error) Action {
-	return single(func(ctx context.Context, r *Run) error { return do(r.queue(), ctx) })
+// onQueues is an action on one or several queues.
+type onQueues func(q *qless.Queue, ctx context.Context) error
+
+func (onQueues) Check(*Form) {}
+
+func (do onQueues) Do(
+	ctx context.Context, r *Run, _ []*qless.Job,
+) (done inspect.Repair, err error) {
+	names := r.Form.Values["queue"]
+	if r.Form.Has(allQueues) {
+		known, err := r.Space.Client.Queues(ctx)
+		if err != nil {
+			return done, err
+		}
+		names = nil
+		for i := range known {
+			names = append(names, known[i].Name)
+		}
+	}
+	for _, name := range names {
+		if err := do(r.Space.Client.Queue(name), ctx); err != nil {
+			return done, err
+		}
+		done.Changed++
+	}
+	return done, nil
 }
 
 func checkRate(f *Form) {

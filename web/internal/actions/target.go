@@ -11,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/find"
 )
 
@@ -23,6 +24,7 @@ type Target struct {
 	jids  []string    // the jobs picked on a page
 	lists []find.List // or the lists that contain them
 	query *find.Query // or a query of all lists
+	batch string      // or the batch whose failed members they are
 	holds func(*qless.Job) bool
 }
 
@@ -55,7 +57,8 @@ const (
 
 // ScopeFields are the inputs of a scope besides its kind.
 var ScopeFields = []string{
-	"queue", "list", "group", "worker", "klass", "tag", "jid", "data", "q", "in", "state",
+	"queue", "list", "group", "worker", "klass", "tag", "jid", "data", "q", "in", "state", "since",
+	"until", "batch",
 }
 
 // targetOf returns the jobs that a form selects.
@@ -65,6 +68,8 @@ func (s *Space) targetOf(f *Form) (*Target, error) {
 		return s.picked(f)
 	case "found":
 		return s.found(f)
+	case "batch":
+		return s.members(f)
 	default:
 		return s.scoped(f, kind)
 	}
@@ -92,8 +97,12 @@ func (s *Space) picked(f *Form) (*Target, error) {
 
 // found returns all jobs that match a query, in any list.
 func (s *Space) found(f *Form) (*Target, error) {
+	period, err := periodOf(f)
+	if err != nil {
+		return nil, err
+	}
 	q := &find.Query{
-		Text: f.Get("q"), In: f.Get("in"), State: f.Get("state"), Queue: f.Get("queue"),
+		Text: f.Get("q"), In: f.Get("in"), State: f.Get("state"), Queue: f.Get("queue"), Period: period,
 	}
 	if !q.IsAsked() {
 		return nil, invalid("the scope found needs a q, a state or a queue")
@@ -101,6 +110,51 @@ func (s *Space) found(f *Form) (*Target, error) {
 	return &Target{
 		space: s, What: q.String(), Name: cmp.Or(q.Text, q.Queue), query: q, holds: q.Holds,
 	}, q.Check(s.HidesData)
+}
+
+// members returns the failed members of a batch.
+func (s *Space) members(f *Form) (*Target, error) {
+	jid := f.Get("batch")
+	if jid == "" {
+		return nil, invalid("the scope batch needs a batch")
+	}
+	return &Target{
+		space: s, What: "failed members of the batch " + jid, Name: jid, batch: jid,
+		holds: func(job *qless.Job) bool { return job.State == qless.StateFailed },
+	}, nil
+}
+
+// openBatch finds the members of the batch that it waits for, or has been told of.
+func (t *Target) openBatch(ctx context.Context) error {
+	batch := t.space.Client.Batch(t.batch)
+	status, err := batch.Status(ctx)
+	if err != nil {
+		return err
+	}
+	var jids []string
+	for _, member := range status.Failed {
+		jids = append(jids, member.JID)
+	}
+	for jid, err := range batch.Pending(ctx) {
+		if err != nil {
+			return err
+		}
+		jids = append(jids, jid)
+	}
+	t.lists = []find.List{{
+		Jobs:    t.space.JIDs(jids...),
+		Matches: func(job *inspect.Row) bool { return job.State == qless.StateFailed },
+	}}
+	return nil
+}
+
+// periodOf returns the period of a form.
+func periodOf(f *Form) (units.Period, error) {
+	period, err := units.ParsePeriod(f.Get("since"), f.Get("until"), time.Now())
+	if err != nil {
+		return period, invalid("%v", err)
+	}
+	return period, nil
 }
 
 // A scope stands for all jobs of a list.
@@ -177,6 +231,10 @@ func (s *Space) scoped(f *Form, kind string) (*Target, error) {
 	filter := inspect.Filter{
 		Klass: f.Get("klass"), Tag: f.Get("tag"), JID: f.Get("jid"), Data: f.Get("data"),
 	}
+	period, err := periodOf(f)
+	if err != nil {
+		return nil, err
+	}
 	name := ""
 	if c.field != "" {
 		name = f.Get(c.field)
@@ -191,8 +249,12 @@ func (s *Space) scoped(f *Form, kind string) (*Target, error) {
 		return nil, invalid("the scope %s needs a %s", kind, c.field)
 	}
 	return &Target{
-		What: strings.Replace(c.what, "%", name, 1) + inWords(filter), Name: name, space: s,
-		lists: []find.List{{Jobs: c.jobs(s.Inspector, name), Filter: filter}},
+		What: strings.Replace(c.what, "%", name, 1) + inWords(filter) + find.InWords(period),
+		Name: name, space: s,
+		lists: []find.List{{
+			Jobs: c.jobs(s.Inspector, name), Filter: filter, Period: period,
+			IsLatestFirst: kind == "failed" || kind == "completed",
+		}},
 		holds: func(job *qless.Job) bool {
 			return (filter.Klass == "" || job.Klass == filter.Klass) &&
 				(filter.Tag == "" || slices.Contains(job.Tags, filter.Tag)) &&
@@ -219,6 +281,9 @@ func (t *Target) isOne() bool { return len(t.jids) == 1 }
 
 // open finds the lists that contain the jobs.
 func (t *Target) open(ctx context.Context) error {
+	if t.batch != "" && t.lists == nil {
+		return t.openBatch(ctx)
+	}
 	if t.query == nil || t.lists != nil {
 		return nil
 	}
@@ -234,7 +299,8 @@ func (t *Target) count(ctx context.Context) (c Count, err error) {
 	if err := t.open(ctx); err != nil {
 		return c, err
 	}
-	isAll := len(t.lists) == 1 && t.query == nil && t.lists[0].Filter == inspect.Filter{}
+	isAll := len(t.lists) == 1 && t.query == nil && t.lists[0].Filter == inspect.Filter{} &&
+		t.lists[0].Period == units.Period{} && t.batch == ""
 	if jobs := t.space.JIDs(t.jids...); t.jids != nil || isAll {
 		if isAll {
 			jobs = t.lists[0].Jobs
@@ -282,23 +348,27 @@ func (t *Target) jobs(ctx context.Context) iter.Seq2[string, error] {
 		}
 		for _, l := range t.lists {
 			for row, err := range l.Selection().Each(ctx) {
-				if err == nil && !t.space.matches(&l, row) {
-					continue
-				}
-				if !yield(row.JID, err) || err != nil {
+				if err != nil {
+					yield("", err)
 					return
+				}
+				isWanted, isLast := t.space.wants(&l, row)
+				if isWanted && !yield(row.JID, nil) {
+					return
+				}
+				if isLast {
+					break
 				}
 			}
 		}
 	}
 }
 
-// matches reports whether a job of a list matches, judged by the parts that may be shown.
-func (s *Space) matches(l *find.List, row inspect.Row) bool {
-	if l.Matches == nil {
-		return true
-	}
+// wants is that of the list, judged by the parts that may be shown.
+func (s *Space) wants(l *find.List, row inspect.Row) (isWanted, isLast bool) {
 	one := []inspect.Row{row}
-	s.Redact(one)
-	return l.Matches(&one[0])
+	if l.Matches != nil {
+		s.Redact(one)
+	}
+	return l.Wants(&one[0])
 }

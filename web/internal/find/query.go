@@ -9,6 +9,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/units"
 )
 
 // A Query matches jobs in all lists.
@@ -17,7 +18,8 @@ type Query struct {
 	In    string `json:"in,omitempty"` // the field with the text; empty for klass, tag or jid
 	State string `json:"state,omitempty"`
 	Queue string `json:"queue,omitempty"`
-	Batch bool   `json:"-"` // only callbacks of batches
+	units.Period
+	Batch bool `json:"-"` // only callbacks of batches
 }
 
 // Fields are the fields that can be searched for a text: klass, tag and jid together first, and the
@@ -51,7 +53,9 @@ func (q *Query) Check(hidesData bool) error {
 }
 
 // IsAsked reports whether the query has any condition.
-func (q *Query) IsAsked() bool { return q.Text != "" || q.State != "" || q.Queue != "" }
+func (q *Query) IsAsked() bool {
+	return q.Text != "" || q.State != "" || q.Queue != "" || q.Period != units.Period{}
+}
 
 // String describes the jobs.
 func (q *Query) String() string {
@@ -65,8 +69,21 @@ func (q *Query) String() string {
 	if q.Queue != "" {
 		text += ", of the queue " + q.Queue
 	}
+	return text + InWords(q.Period)
+}
+
+// InWords describes a period: ", since 2024-01-02 14:00:00 UTC".
+func InWords(p units.Period) (text string) {
+	if !p.Since.IsZero() {
+		text = ", since " + p.Since.UTC().Format(clock)
+	}
+	if !p.Until.IsZero() {
+		text += ", until " + p.Until.UTC().Format(clock)
+	}
 	return text
 }
+
+const clock = "2006-01-02 15:04:05 UTC"
 
 // StatesOf returns the states of the jobs in a list that can be searched.
 func StatesOf(list string) []qless.State {
@@ -133,7 +150,7 @@ func (q *Query) Lists(in *inspect.Inspector, seen *inspect.Overview) []List {
 	if q.Text != "" && (q.In == "" || q.In == "tag") {
 		lists = append(lists, List{
 			place: place(ofTag, "", 0), Name: "jobs with the tag " + q.Text,
-			Jobs: in.Tagged(q.Text), Matches: q.isWanted,
+			Jobs: in.Tagged(q.Text), Matches: q.isWanted, Period: q.Period,
 		})
 	}
 	if q.In == "tag" {
@@ -152,7 +169,7 @@ func (q *Query) Lists(in *inspect.Inspector, seen *inspect.Overview) []List {
 	isComplete := q.State == "" || q.State == string(qless.StateComplete)
 	if isComplete && q.Queue == "" && q.In != "failure" {
 		lists = append(lists, q.passes(List{
-			place: place(ofComplete, "", 0), Name: "completed", Jobs: in.Completed(),
+			place: place(ofComplete, "", 0), Name: "completed", Jobs: in.Completed(), IsLatestFirst: true,
 		})...)
 	}
 	slices.SortStableFunc(lists, func(a, b List) int { return strings.Compare(a.place, b.place) })
@@ -202,6 +219,7 @@ func (q *Query) failedLists(in *inspect.Inspector, group string, count int) []Li
 	list := List{
 		place: place(ofFailed, group, 0),
 		Name:  "failed in " + group, Total: count, Jobs: in.Failed(group),
+		IsLatestFirst: true,
 	}
 	isGroup := q.In != "failure" || HasText(group, q.Text)
 	if q.Queue != "" || !isGroup {
@@ -215,7 +233,7 @@ func (q *Query) failedLists(in *inspect.Inspector, group string, count int) []Li
 
 // passes returns a list once per filter that it has to be searched with.
 func (q *Query) passes(list List) []List {
-	list.Filter.Batch = q.Batch
+	list.Filter.Batch, list.Period = q.Batch, q.Period
 	if q.Text == "" {
 		return []List{list}
 	}

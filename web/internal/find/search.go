@@ -10,6 +10,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/units"
 )
 
 // The maximum numbers of lists and jobs that a request reads, and its maximum time. A search in the
@@ -28,6 +29,9 @@ type List struct {
 	Filter  inspect.Filter
 	Matches func(*inspect.Row) bool // a condition that the server can't check, or nil
 
+	units.Period       // of the times since which jobs are as they are
+	IsLatestFirst bool // in the order of these times
+
 	// The place of the list in a search. Lists are searched in the order of their places, so that a
 	// search can continue even if lists come and go.
 	place   string
@@ -40,6 +44,13 @@ func (l *List) Selection() inspect.Selection {
 		return l.Jobs
 	}
 	return l.Jobs.Where(l.Filter)
+}
+
+// Wants reports whether a job of the list is in its period and matches. isLast reports that no
+// later one does.
+func (l *List) Wants(job *inspect.Row) (isWanted, isLast bool) {
+	isLast = l.IsLatestFirst && job.Since.Before(l.Since)
+	return l.Has(job.Since) && (l.Matches == nil || l.Matches(job)), isLast
 }
 
 // Bounds limit a search.
@@ -113,7 +124,7 @@ func (s *Search) Scan(
 	report := Report{List: l.Name}
 	for {
 		most := s.bounds.Items - len(s.Items)
-		if l.Matches != nil {
+		if l.Matches != nil || l.Period != (units.Period{}) {
 			most = 100 // some of them match
 		}
 		found, err := l.Selection().AtMost(max(most, 1)).Find(ctx, after)
@@ -122,8 +133,13 @@ func (s *Search) Scan(
 		}
 		s.redact(found.Items)
 		for _, row := range found.Items {
-			if l.Matches == nil || l.Matches(&row) {
+			isWanted, isLast := l.Wants(&row)
+			if isWanted {
 				s.Items = append(s.Items, row)
+			}
+			if isLast {
+				found.Next = ""
+				break
 			}
 		}
 		report.Examined += found.Examined

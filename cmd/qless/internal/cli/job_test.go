@@ -113,16 +113,18 @@ func TestASearchLooksWhereItIsTold(t *testing.T) {
 	e := newStill(t)
 	scene(t, e.Client())
 	for words, jids := range map[string]string{
-		"--tag urgent":              "waiting waiting-too",
-		"--tag urgent --tag eu":     "waiting",
-		"-q mail -s scheduled":      "later",
-		"-s completed":              "done",
-		"-g timeout":                "failed-too failed",
-		"--jid grand":               "grandchild",
-		"--data nobody":             "",
-		"-s recurring":              "hourly",
-		"-q sms":                    "",
-		"-q mail -s failed,running": "failed-too failed running",
+		"--tag urgent":                  "waiting waiting-too",
+		"--tag urgent --tag eu":         "waiting",
+		"-q mail -s scheduled":          "later",
+		"-s completed":                  "done",
+		"-g timeout":                    "failed-too failed",
+		"-g timeout --since 1999-01-01": "failed-too failed",
+		"-g timeout --until 1999-01-01": "",
+		"--jid grand":                   "grandchild",
+		"--data nobody":                 "",
+		"-s recurring":                  "hourly",
+		"-q sms":                        "",
+		"-q mail -s failed,running":     "failed-too failed running",
 	} {
 		out := e.ok(append(strings.Fields("job find --jids"), strings.Fields(words)...)...)
 		require.ElementsMatch(t, strings.Fields(jids), strings.Fields(out), words)
@@ -269,4 +271,31 @@ func TestALockThatHasEndedIsToldSo(t *testing.T) {
 	require.Regexp(t, `lock ended\s+\d{4}-`, w.ok("job", "show", "film"))
 	w.jobs("mail", "other", 1)
 	require.Regexp(t, `lock ends\s+\d{4}-`, w.ok("job", "show", "other"))
+}
+
+func TestBatchesAreShownAndChanged(t *testing.T) {
+	e := newStill(t)
+	ctx, client := t.Context(), e.Client()
+	batch, err := client.NewBatch(ctx, "reports", qless.JobSpec{Klass: "Sum"})
+	require.NoError(t, err)
+	jids, err := batch.Add(ctx, "files", []qless.JobSpec{{Klass: "Read"}, {Klass: "Read"}})
+	require.NoError(t, err)
+	jobs, err := client.Queue("files").Pop(ctx, 1)
+	require.NoError(t, err)
+	require.NoError(t, jobs[0].Fail(ctx, "g", "why"))
+	for _, words := range []string{"ls", "show " + batch.ID} {
+		require.Regexp(t, batch.ID+` +2 +2 +1 +open`, e.ok(strings.Fields("batch "+words)...))
+	}
+	require.ElementsMatch(t, jids, strings.Fields(e.ok("batch", "show", batch.ID, "--jids")))
+	e.ok("batch", "retry", batch.ID)
+	job, err := client.Job(ctx, jobs[0].JID)
+	require.NoError(t, err)
+	require.Equal(t, qless.StateWaiting, job.State)
+	e.ok("batch", "commit", batch.ID)
+	require.Regexp(t, batch.ID+` +2 +2 +0 +depends`, e.ok("batch", "show", batch.ID))
+	e.ok("batch", "cancel", batch.ID, "--yes")
+	require.Contains(t, e.ok("batch", "ls"), "no batch waits for its members")
+	left, err := client.Jobs(ctx, jids...)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }

@@ -29,6 +29,8 @@ func TestEveryCommandWorksOnARealServer(t *testing.T) {
 	e, client := newReal(t)
 	scene(t, client)
 	stop := follow(t, client)
+	_, err := client.NewBatch(t.Context(), "bulk", qless.NewKlass[any]("Sum").Spec(nil, qless.JID("sum")))
+	require.NoError(t, err)
 	for path, words := range asJSON {
 		if strings.HasPrefix(path, "job wait") || !readOnly(path) {
 			continue
@@ -36,6 +38,7 @@ func TestEveryCommandWorksOnARealServer(t *testing.T) {
 		e.ok(strings.Fields(path + " " + words)...)
 	}
 	stop()
+	e.ok("batch", "cancel", "sum", "--yes")
 	for _, words := range []string{
 		"queue pause mail --yes", "queue resume mail", "job put slow Welcome [1] --jid put",
 		"job edit put --data [2] --yes", "job tag put --tag x --tag y", "job untag put --tag x",

@@ -138,6 +138,11 @@ var asJSON = map[string]string{
 	"job edit":        "waiting --data 1 --yes",
 	"job graph":       "child",
 	"job wait":        "done",
+	"batch ls":        "",
+	"batch show":      "sum",
+	"batch commit":    "sum",
+	"batch retry":     "sum --yes",
+	"batch cancel":    "sum --yes",
 	"failed ls":       "",
 	"failed show":     "timeout",
 	"failed unfail":   "timeout --yes",
@@ -238,6 +243,10 @@ func newScene(t *testing.T, noun string) *env {
 		require.NoError(t, os.WriteFile(filepath.Join(e.folder, file), []byte(text), 0o600))
 	}
 	switch noun {
+	case "batch":
+		sum := qless.NewKlass[any]("Sum").Spec(nil, qless.JID("sum"))
+		_, err := e.Client().NewBatch(t.Context(), "reports", sum)
+		require.NoError(t, err)
 	case "config":
 		keep("config.json", "config dump")
 	case "context":

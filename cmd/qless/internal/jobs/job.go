@@ -23,7 +23,7 @@ import (
 // Commands returns the commands of this package.
 func Commands(p *place.Place) []*cobra.Command {
 	a := &app{p}
-	return []*cobra.Command{a.jobCommand(), a.failedCommand(), a.tagCommand()}
+	return []*cobra.Command{a.jobCommand(), a.batchCommand(), a.failedCommand(), a.tagCommand()}
 }
 
 func (a *app) jobCommand() *cobra.Command {

@@ -122,7 +122,7 @@ func (a *app) jobFindCommand() *cobra.Command {
 			"there is a --tag and no other flag says where to look.",
 		Example: "  qless job find --klass Mail --data ann@example.com\n" +
 			"  qless job find -q mail -s waiting,scheduled --tag urgent\n" +
-			"  qless job find --group timeout --limit -1 --jids | qless job unfail - --yes\n" +
+			"  qless job find --group timeout --since 14:00 --limit -1 --jids | qless job unfail - --yes\n" +
 			"  qless job find --unique invoice --unique 7",
 		Args: cobra.NoArgs,
 	}

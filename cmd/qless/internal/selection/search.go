@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,11 +18,14 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/units"
 )
 
 // Flags are the criteria of a search.
 type Flags struct {
 	filter inspect.Filter
+	since  string
+	until  string
 	Lists  ListFlags
 	Limit  int
 	Cursor string
@@ -65,6 +69,9 @@ func (f *Flags) AddFilter(p *place.Place, command *cobra.Command) {
 	flags.StringVarP(&f.filter.Tag, "tag", "t", "", "jobs with this tag")
 	flags.StringVar(&f.filter.JID, "jid", "", "jobs with this in their jids")
 	flags.StringVarP(&f.filter.Data, "data", "d", "", "jobs with this in their data")
+	flags.StringVar(&f.since, "since", "",
+		"jobs that are as they are since then: 14:00 (UTC), 2h, a date")
+	flags.StringVar(&f.until, "until", "", "jobs that were as they are before then")
 	p.CompleteFlag(command, "klass", place.KlassesKnown)
 	p.CompleteFlag(command, "tag", place.TagsKnown)
 }
@@ -72,7 +79,7 @@ func (f *Flags) AddFilter(p *place.Place, command *cobra.Command) {
 // SaysWhich reports whether there is a criterion.
 func (f *Flags) SaysWhich() bool {
 	p := &f.Lists
-	return f.filter != (inspect.Filter{}) || p.Queue != "" || p.Group != "" ||
+	return f.filter != (inspect.Filter{}) || f.since+f.until != "" || p.Queue != "" || p.Group != "" ||
 		len(p.States)+len(f.Unique) > 0 || f.Cursor != ""
 }
 
@@ -93,6 +100,10 @@ func (f *Flags) Find(
 	ctx context.Context, to *out.Console, client *qless.Client,
 ) (inspect.Found, error) {
 	sum := inspect.Found{Items: []inspect.Row{}}
+	period, err := units.ParsePeriod(f.since, f.until, time.Now())
+	if err != nil {
+		return sum, out.Error(err)
+	}
 	finders, err := f.finders(ctx, client)
 	if err != nil {
 		return sum, err
@@ -117,7 +128,7 @@ func (f *Flags) Find(
 				return sum, err
 			}
 			sum.Examined += part.Examined
-			sum.Items = append(sum.Items, inQueue(part.Items, f.Lists.Queue)...)
+			sum.Items = append(sum.Items, wanted(part.Items, f.Lists.Queue, period)...)
 			after = part.Next
 			if f.Limit < 0 || len(sum.Items) < f.Limit {
 				continue
@@ -140,10 +151,11 @@ func (f *Flags) of(jobs inspect.Selection, found int) inspect.Selection {
 	return jobs.WithData(f.Bytes)
 }
 
-// inQueue returns the jobs of a queue, or all if no queue is named.
-func inQueue(jobs []inspect.Row, queue string) []inspect.Row {
+// wanted returns the jobs of a queue, or all if no queue is named, that are as they are since a
+// time in a period.
+func wanted(jobs []inspect.Row, queue string, period units.Period) []inspect.Row {
 	return slices.DeleteFunc(jobs, func(job inspect.Row) bool {
-		return queue != "" && job.Queue != "" && job.Queue != queue
+		return queue != "" && job.Queue != "" && job.Queue != queue || !period.Has(job.Since)
 	})
 }
 

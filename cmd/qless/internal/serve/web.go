@@ -15,7 +15,6 @@ import (
 
 	"github.com/qless/qless-go/cmd/qless/internal/out"
 	"github.com/qless/qless-go/internal/hosts"
-	"github.com/qless/qless-go/internal/listeners"
 	"github.com/qless/qless-go/web"
 )
 
@@ -28,6 +27,7 @@ type webOptions struct {
 	listen, prefix, user string
 	hosts                []string
 	readOnly             bool
+	environment, colour  string
 }
 
 func (o *webOptions) addFlags(flags *pflag.FlagSet) {
@@ -37,6 +37,10 @@ func (o *webOptions) addFlags(flags *pflag.FlagSet) {
 		"besides localhost, its addresses, and that in --web")
 	flags.StringVar(&o.user, "web-user", "",
 		"user of the dashboard, whose password is in QLESS_WEB_PASSWORD")
+	flags.StringVar(&o.environment, "web-environment", "",
+		"name of the environment on the pages of the dashboard, such as production")
+	flags.StringVar(&o.colour, "web-colour", "",
+		"its colour: red, amber, green, blue or violet")
 	flags.BoolVar(&o.readOnly, "web-read-only", false, "offer no actions in the dashboard")
 }
 
@@ -47,7 +51,10 @@ func (s *servers) listenWeb(ctx context.Context) error {
 		return nil
 	}
 	dashboard, err := web.New(
-		web.Options{Prefix: o.prefix, ReadOnly: o.readOnly, Logger: s.log, Hosts: o.names()},
+		web.Options{
+			Prefix: o.prefix, ReadOnly: o.readOnly, Logger: s.log, Hosts: o.names(),
+			Environment: o.environment, Colour: o.colour,
+		},
 		s.sources()...,
 	)
 	if err != nil {
@@ -75,7 +82,7 @@ func (s *servers) listenWeb(ctx context.Context) error {
 		s.log.Warn("the dashboard asks for no user: anyone who can reach it may use it",
 			"address", l.listener.Addr().String())
 	}
-	l.listener = listeners.AtMost(l.listener, maxWebConnections)
+	l.listener = limited(l.listener, maxWebConnections)
 	return nil
 }
 

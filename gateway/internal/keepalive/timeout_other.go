@@ -1,6 +1,6 @@
 //go:build !linux
 
-package listeners
+package keepalive
 
 import (
 	"net"
