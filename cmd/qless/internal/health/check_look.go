@@ -300,7 +300,8 @@ func (c *checker) checkServer(
 	r.judgeMemory(info, warn, crit)
 	r.judgePersistence(info, warn, crit)
 	for _, danger := range doctor.ServerReasons(info, nil) {
-		if status, known := dangers[danger.Code]; known {
+		harmless := danger.Code == doctor.ReasonEvicts && info.number("maxmemory") == 0
+		if status, known := dangers[danger.Code]; known && !harmless {
 			r.warn(status, strings.TrimSuffix(strings.Replace(danger.Sentence, "The", "the", 1), "."))
 		}
 	}
