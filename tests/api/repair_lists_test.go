@@ -303,10 +303,14 @@ func (s *scene) repairs(c change, selection inspect.Selection) {
 		}
 		require.GreaterOrEqual(s.T, r.Changed-soFar.Changed, len(shown))
 		require.LessOrEqual(s.T, r.Changed-soFar.Changed, len(shown)+hidden)
+		left := s.listed(all)
 		for range 3 {
 			s.disturb()
 		}
 		before, listed, soFar = s.existing(), s.listed(all), r
+		for jid := range left {
+			disturbed[jid] = disturbed[jid] || !listed[jid] // a limit may let a parked job go
+		}
 		for _, jid := range s.differ(after, before) {
 			disturbed[jid] = true
 		}
