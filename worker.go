@@ -481,7 +481,7 @@ type WorkerConfig struct {
 	// Defaults to 15 s. The value -1 means at once.
 	UnknownKlassDelay time.Duration
 
-	// Weights make the worker draw the queue of each job at random, in place of Order: while all
+	// Weights make the worker draw the queues of its jobs at random, in place of Order: while all
 	// queues have jobs, one with weight 6 yields six times as many as one with weight 1. The keys are
 	// elements of Queues, including patterns; others have weight 1. Weights are from 1 to 1000. To
 	// reserve slots for a queue, use another worker: see [WorkerGroup].

@@ -352,7 +352,7 @@ elseif name == 'read_limit' then
 		local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
 		local max, rate, per = lib.parse_limit(stored[1] or stored[3])
 		local hold = lib.finite(stored[2], 0)
-		local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {}}
+		local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
 		if max > 0 then
 			limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
 		end

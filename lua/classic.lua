@@ -1406,14 +1406,8 @@ elseif name == 'add_given' then
 elseif name == 'add_locks' then
 	function lib.add_locks(queue, worker, locks, n)
 		local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-		call('zadd', lib.queue_key(queue, 'locks'), unpack(locks, first, 2 * n + 2))
-		local held = try('zadd', lib.worker_key(worker), unpack(locks, first, 2 * n + 2))
-		if first == 1 then
-			call('zrem', lib.queue_key(queue, 'locks'), '-----------------------------------------------------------------')
-			if type(held) == 'number' then
-				call('zrem', lib.worker_key(worker), '-----------------------------------------------------------------')
-			end
-		end
+		lib.add_members(call, lib.queue_key(queue, 'locks'), locks, first, 2 * n + 2)
+		lib.add_members(try, lib.worker_key(worker), locks, first, 2 * n + 2)
 	end
 elseif name == 'are_short' then
 	function lib.are_short(durations)
@@ -1652,7 +1646,8 @@ elseif name == 'lock_some' then
 		local popped = lib.entry(now, '"popped"', details)
 		local jobs, waited, locks = lib.sized(jids), lib.sized(jids), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
 		local n, count, over, limited, fair, common = 0, #jids, 0, false, false, nil
-		local text, has, special, expiring
+		local text, has, may_expire
+		local special, expiring
 		local passed, parked_before = false, var.parked_here
 		for i = 1, count do
 			local key = lib.job_key(jids[i])
@@ -1672,11 +1667,12 @@ elseif name == 'lock_some' then
 				if stored ~= text then
 					text = stored
 					has = lib.letters_of(stored)
+					limited, fair = limited or has.c, fair or has.g
+					special = special or has.l or has.q
+					may_expire = has.s or has.t
+					expiring = expiring or may_expire
 				end
-				limited, fair = limited or has.c, fair or has.g
-				special = special or has.l or has.q
-				expiring = expiring or has.s or has.t
-				if (has.s or has.t) and lib.is_over(jids[i], stored, 'waiting') then
+				if may_expire and lib.is_over(jids[i], stored, 'waiting') then
 					job.over, over = true, over + 1
 					if run and over >= var.droppable then
 						count, settings.stopped, var.droppable = i, true, 0
@@ -2480,6 +2476,9 @@ elseif name == 'left_until' then
 	end
 elseif name == 'letters_of' then
 	function lib.letters_of(text)
+		if text == var.last_text then
+			return var.last_letters
+		end
 		local letters = string.match(text, '^%a+') or ''
 		var.met_letters = var.met_letters or {}
 		local found = var.met_letters[letters]
@@ -2490,6 +2489,7 @@ elseif name == 'letters_of' then
 			end
 			var.met_letters[letters] = found
 		end
+		var.last_text, var.last_letters = text, found
 		return found
 	end
 elseif name == 'listed_key' then
@@ -2579,7 +2579,7 @@ elseif name == 'read_limit' then
 		local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
 		local max, rate, per = lib.parse_limit(stored[1] or stored[3])
 		local hold = lib.finite(stored[2], 0)
-		local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {}}
+		local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
 		if max > 0 then
 			limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
 		end
@@ -2727,6 +2727,13 @@ if name == 'add_failure' then
 			return reply
 		end
 		try('sadd', prefix .. 'failures', group)
+	end
+elseif name == 'add_members' then
+	function lib.add_members(run, key, members, first, last)
+		local added = run('zadd', key, unpack(members, first, last))
+		if first == 1 and type(added) == 'number' then
+			run('zrem', key, '-----------------------------------------------------------------')
+		end
 	end
 elseif name == 'admit_alike' then
 	function lib.admit_alike(count, jobs, most)
@@ -3590,6 +3597,7 @@ elseif name == 'lock_special' then
 		end
 		local ends = now + (seconds or lib.own_lock_time(stored) or settings.heartbeat)
 		var.first_own_end = math.min(var.first_own_end, ends)
+		job.own_end = lib.has_any(stored, 'lq')
 		call('hset', key, 'state', 'running', 'worker', worker, 'expires', lib.exact(ends), 'time', stamp, unpack(more))
 		return lib.exact(ends)
 	end
@@ -4224,10 +4232,9 @@ elseif name == 'settle_limits' then
 	function lib.settle_limits()
 		local kept = false
 		for _, limit in ipairs(var.met_limits or var.none) do
-			if #limit.held > 500 then
-				lib.each_slice(try, 'zadd', lib.limit_key(limit.name, 'held'), limit.held)
-			elseif limit.held[1] then
-				try('zadd', lib.limit_key(limit.name, 'held'), unpack(limit.held))
+			local last = #limit.held
+			for first = last > 2 * 6 and 1 or 3, last, 2 * 500 do
+				lib.add_members(try, lib.limit_key(limit.name, 'held'), limit.held, first, math.min(first + 2 * 500 - 1, last))
 			end
 			if limit.rate > 0 then
 				lib.note_starts(limit, limit.noted)
@@ -5462,7 +5469,8 @@ elseif command == 'pop' then
 						local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
 						local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
 						local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
-						local text, has, special, expiring
+						local text, has, may_expire
+						local special, expiring
 						local passed, parked_before = false, var.parked_here
 						for i = 1, count do
 							local key = prefix .. 'j:' .. some[i]
@@ -5481,22 +5489,30 @@ elseif command == 'pop' then
 							if stored then
 								if stored ~= text then
 									text = stored
-									local letters = string.match(stored, '^%a+') or ''
-									var.met_letters = var.met_letters or {}
-									local found = var.met_letters[letters]
-									if not found then
-										found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
-										for letter in string.gmatch(letters, '%a') do
-											found[letter] = true
+									repeat
+										if stored == var.last_text then
+											has = var.last_letters
+											break
 										end
-										var.met_letters[letters] = found
-									end
-									has = found
+										local letters = string.match(stored, '^%a+') or ''
+										var.met_letters = var.met_letters or {}
+										local found = var.met_letters[letters]
+										if not found then
+											found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
+											for letter in string.gmatch(letters, '%a') do
+												found[letter] = true
+											end
+											var.met_letters[letters] = found
+										end
+										var.last_text, var.last_letters = stored, found
+										has = found
+									until true
+									limited, fair = limited or has.c, fair or has.g
+									special = special or has.l or has.q
+									may_expire = has.s or has.t
+									expiring = expiring or may_expire
 								end
-								limited, fair = limited or has.c, fair or has.g
-								special = special or has.l or has.q
-								expiring = expiring or has.s or has.t
-								if (has.s or has.t) and library(stamp, now).is_over(some[i], stored, 'waiting') then
+								if may_expire and library(stamp, now).is_over(some[i], stored, 'waiting') then
 									job.over, over = true, over + 1
 									if run2 and over >= var.droppable then
 										count, settings.stopped, var.droppable = i, true, 0
@@ -5575,13 +5591,17 @@ elseif command == 'pop' then
 						do
 							local n2 = n
 							local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-							call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
-							local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
-							if first == 1 then
-								call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-								if type(held) == 'number' then
-									call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
+							do
+								local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * n2 + 2
+								local added = call('zadd', key, unpack(locks, first, last))
+								if first == 1 and type(added) == 'number' then
+									call('zrem', key, '-----------------------------------------------------------------')
 								end
+							end
+							local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * n2 + 2
+							local added = try('zadd', key, unpack(locks, first, last))
+							if first == 1 and type(added) == 'number' then
+								try('zrem', key, '-----------------------------------------------------------------')
 							end
 						end
 						do
@@ -6005,6 +6025,19 @@ elseif command == 'complete' then
 		end
 		return true
 	end
+	local function all_jids(queues)
+		if not queues[2] then
+			return queues[1].jids
+		end
+		local all = {}
+		for i = 1, #queues do
+			local jids = queues[i].jids
+			for at = 1, #jids do
+				all[#all + 1] = jids[at]
+			end
+		end
+		return all
+	end
 	local jid
 	do
 		local text = ARGV[3]
@@ -6136,8 +6169,12 @@ elseif command == 'complete' then
 						end
 						if job[7] then
 							local has
-							do
+							repeat
 								local text = job[7]
+								if text == var.last_text then
+									has = var.last_letters
+									break
+								end
 								local letters = string.match(text, '^%a+') or ''
 								var.met_letters = var.met_letters or {}
 								local found = var.met_letters[letters]
@@ -6148,8 +6185,9 @@ elseif command == 'complete' then
 									end
 									var.met_letters[letters] = found
 								end
+								var.last_text, var.last_letters = text, found
 								has = found
-							end
+							until true
 							item2.stored, frees_limits = job[7], frees_limits or has.c
 							has_ending = has_ending or has.ending
 						end
@@ -6231,7 +6269,6 @@ elseif command == 'complete' then
 						end
 					end
 				end
-				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
 				local day = now - now % 86400
 				local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
 				local values, asked
@@ -6302,6 +6339,7 @@ elseif command == 'complete' then
 				end
 			end
 		end
+		try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(all_jids(queues)))
 		for i = 1, special and #queues or 0 do
 			do
 				local jids = queues[i].jids

@@ -136,47 +136,29 @@ end
 end
 else
 if length < 5 then
-if name == 'deal' then
-	function lib.deal(ask, have, wanted)
-		local turns, shares, left, queues = {}, {}, 0, #ask.queues
-		for i = 1, queues do
-			left = left + (have[i] or 0)
-		end
-		while wanted > 0 and left > 0 do
-			local i = ask.cursor % queues + 1
-			local share = shares[i] or 0
-			if have[i] and have[i] > share then
-				shares[i] = share + 1
-				turns[#turns + 1] = i
-				wanted, left = wanted - 1, left - 1
+if name == 'draw' then
+	function lib.draw(ask, urn, n)
+		ask.cursor = ask.cursor * 16807 % 2147483647
+		local drawn, turns, sums, at = {}, {}, urn.sums, 1
+		local last = #sums
+		local all = sums[last]
+		local place = ask.cursor / 2147483647 * all
+		for _ = 1, n do
+			while at < last and place >= sums[at] do
+				at = at + 1
 			end
-			ask.cursor = i % queues
-		end
-		return turns, shares
-	end
-elseif name == 'draw' then
-	function lib.draw(ask, urn)
-		while urn.left > 0 do
-			ask.cursor = ask.cursor * 16807 % 2147483647
-			local sums, first, last = urn.sums, 1, #urn.sums
-			local place = ask.cursor / 2147483647 * sums[last]
-			while first < last do
-				local middle = math.floor((first + last) / 2)
-				if place < sums[middle] then
-					last = middle
-				else
-					first = middle + 1
-				end
+			local i = urn.open and urn.open[at] or at
+			if turns[i] then
+				turns[i] = turns[i] + 1
+			else
+				drawn[#drawn + 1], turns[i] = i, 1
 			end
-			local i = urn.open and urn.open[first] or first
-			if not lib.is_shut(ask, urn, i) then
-				return i
-			end
-			urn.missed = urn.missed + 1
-			if urn.missed > 16 then
-				lib.fill_urn(ask, urn)
+			place = place + all / n
+			if place >= all then
+				place, at = place - all, 1
 			end
 		end
+		return drawn, turns
 	end
 elseif name == 'fail' then
 	function lib.fail(worker, item)
@@ -570,14 +552,7 @@ end
 else
 if length < 8 then
 if length < 7 then
-if name == 'append' then
-	function lib.append(list, others, first)
-		for at = first, #others do
-			list[#list + 1] = others[at]
-		end
-		return list
-	end
-elseif name == 'day_of' then
+if name == 'day_of' then
 	function lib.day_of(at)
 		return at - at % 86400
 	end
@@ -1880,14 +1855,20 @@ elseif name == 'add_given' then
 elseif name == 'add_locks' then
 	function lib.add_locks(queue, worker, locks, n)
 		local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-		call('zadd', lib.queue_key(queue, 'locks'), unpack(locks, first, 2 * n + 2))
-		local held = try('zadd', lib.worker_key(worker), unpack(locks, first, 2 * n + 2))
-		if first == 1 then
-			call('zrem', lib.queue_key(queue, 'locks'), '-----------------------------------------------------------------')
-			if type(held) == 'number' then
-				call('zrem', lib.worker_key(worker), '-----------------------------------------------------------------')
+		lib.add_members(call, lib.queue_key(queue, 'locks'), locks, first, 2 * n + 2)
+		lib.add_members(try, lib.worker_key(worker), locks, first, 2 * n + 2)
+	end
+elseif name == 'add_turns' then
+	function lib.add_turns(deal, i, n)
+		local share = deal.shares[i]
+		n = math.min(n, (share or deal.most > 0) and deal.wanted or 0)
+		if n > 0 then
+			if not share then
+				deal.queues[#deal.queues + 1], deal.most, share = i, deal.most - 1, 0
 			end
+			deal.shares[i], deal.wanted = share + n, deal.wanted - n
 		end
+		return n
 	end
 elseif name == 'are_short' then
 	function lib.are_short(durations)
@@ -1964,27 +1945,17 @@ elseif name == 'days_kept' then
 	function lib.days_kept(option, default)
 		return lib.finite(try('hget', prefix .. 'config', option), default)
 	end
-elseif name == 'draw_some' then
-	function lib.draw_some(ask, urn, owed, n)
-		local drawn, unknown, seen = {}, {}, {}
-		for at = 1, n do
-			local i = at <= owed and ask.owed[at] or lib.draw(ask, urn)
-			if not i then
-				break
-			end
-			drawn[at] = i
-			if not seen[i] and not lib.is_shut(ask, urn, i) and ask.known.empty[i] == nil then
-				unknown[#unknown + 1] = i
-			end
-			seen[i] = true
-		end
-		lib.tell_all_apart(ask, unknown)
-		for at = 1, #drawn do
-			if not urn.shut[drawn[at]] and lib.is_empty(ask, drawn[at]) then
-				lib.shut(urn, drawn[at])
+elseif name == 'deal_owed' then
+	function lib.deal_owed(ask, urn, deal)
+		local kept = {}
+		lib.shut_empty(ask, urn, ask.owed)
+		for at = 1, #ask.owed do
+			local i = ask.owed[at]
+			if not urn.shut[i] and lib.add_turns(deal, i, 1) == 0 then
+				kept[#kept + 1] = i
 			end
 		end
-		return drawn
+		ask.owed = kept
 	end
 elseif name == 'drop_gone' then
 	function lib.drop_gone(id)
@@ -2212,7 +2183,8 @@ elseif name == 'lock_some' then
 		local popped = lib.entry(now, '"popped"', details)
 		local jobs, waited, locks = lib.sized(jids), lib.sized(jids), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
 		local n, count, over, limited, fair, common = 0, #jids, 0, false, false, nil
-		local text, has, special, expiring
+		local text, has, may_expire
+		local special, expiring
 		local passed, parked_before = false, var.parked_here
 		for i = 1, count do
 			local key = lib.job_key(jids[i])
@@ -2232,11 +2204,12 @@ elseif name == 'lock_some' then
 				if stored ~= text then
 					text = stored
 					has = lib.letters_of(stored)
+					limited, fair = limited or has.c, fair or has.g
+					special = special or has.l or has.q
+					may_expire = has.s or has.t
+					expiring = expiring or may_expire
 				end
-				limited, fair = limited or has.c, fair or has.g
-				special = special or has.l or has.q
-				expiring = expiring or has.s or has.t
-				if (has.s or has.t) and lib.is_over(jids[i], stored, 'waiting') then
+				if may_expire and lib.is_over(jids[i], stored, 'waiting') then
 					job.over, over = true, over + 1
 					if run and over >= var.droppable then
 						count, settings.stopped, var.droppable = i, true, 0
@@ -2919,25 +2892,26 @@ elseif name == 'clear_list' then
 		return deleted
 	end
 elseif name == 'deal_drawn' then
-	function lib.deal_drawn(ask, urn, wanted, most)
-		local turns, shares, round = {}, {}, 1
-		while #turns < wanted and most > 0 and urn.left > 0 do
-			local missing, kept = wanted - #turns, {}
-			local owed = math.min(missing, #ask.owed)
-			local drawn = lib.draw_some(ask, urn, owed, math.min(math.max(missing, round), 500))
+	function lib.deal_drawn(ask, urn, deal)
+		local round = 1
+		while deal.wanted > 0 and deal.most > 0 and urn.left > 0 do
+			local before = deal.wanted
+			local n = math.max(math.min(before, deal.most), math.min(round, 500))
+			local drawn, turns = lib.draw(ask, urn, n)
+			lib.shut_empty(ask, urn, drawn)
 			for at = 1, #drawn do
 				local i = drawn[at]
-				if not urn.shut[i] and #turns < wanted and most > 0 then
-					most = shares[i] and most or most - 1
-					shares[i] = (shares[i] or 0) + 1
-					turns[#turns + 1] = i
-				elseif not urn.shut[i] and at <= owed then
-					kept[#kept + 1] = i
+				if urn.shut[i] then
+					urn.missed = urn.missed + turns[i]
+				else
+					lib.add_turns(deal, i, turns[i])
 				end
 			end
-			ask.owed, round = lib.append(kept, ask.owed, owed + 1), 4 * round
+			if urn.missed > 16 then
+				lib.fill_urn(ask, urn)
+			end
+			round = deal.wanted < before and 1 or 4 * round
 		end
-		return turns, shares
 	end
 elseif name == 'delete_job' then
 	function lib.delete_job(jid)
@@ -3202,6 +3176,9 @@ elseif name == 'left_until' then
 	end
 elseif name == 'letters_of' then
 	function lib.letters_of(text)
+		if text == var.last_text then
+			return var.last_letters
+		end
 		local letters = string.match(text, '^%a+') or ''
 		var.met_letters = var.met_letters or {}
 		local found = var.met_letters[letters]
@@ -3212,6 +3189,7 @@ elseif name == 'letters_of' then
 			end
 			var.met_letters[letters] = found
 		end
+		var.last_text, var.last_letters = text, found
 		return found
 	end
 elseif name == 'listed_key' then
@@ -3361,7 +3339,7 @@ elseif name == 'read_limit' then
 		local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
 		local max, rate, per = lib.parse_limit(stored[1] or stored[3])
 		local hold = lib.finite(stored[2], 0)
-		local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {}}
+		local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
 		if max > 0 then
 			limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
 		end
@@ -3446,6 +3424,22 @@ elseif name == 'shown_data' then
 		end
 		return string.sub(data, 1, bytes)
 	end
+elseif name == 'shut_empty' then
+	function lib.shut_empty(ask, urn, some)
+		local unknown = {}
+		for at = 1, #some do
+			local i = some[at]
+			if not lib.is_shut(ask, urn, i) and ask.known.empty[i] == nil then
+				unknown[#unknown + 1] = i
+			end
+		end
+		lib.tell_all_apart(ask, unknown)
+		for at = 1, #some do
+			if not urn.shut[some[at]] and lib.is_empty(ask, some[at]) then
+				lib.shut(urn, some[at])
+			end
+		end
+	end
 elseif name == 'since_when' then
 	function lib.since_when(jid, score)
 		local job = try('hmget', lib.job_key(jid), 'priority', 'time')
@@ -3465,41 +3459,38 @@ elseif name == 'soonest_of' then
 		return delay
 	end
 elseif name == 'take_drawn' then
-	function lib.take_drawn(ask, urn, turns, shares, out)
-		local taken, direct = {}, lib.direct_shares(ask, turns, #out)
-		for turn = 1, #turns do
-			local i = turns[turn]
-			if not taken[i] then
-				taken[i] = {}
-				local share = ask.limit > ask.count and shares[i] or direct[i] or 0
-				if share > 0 and var.droppable > 0 and not ask.left then
-					lib.take_from(ask, i, share, direct[i] or 0, taken[i])
-					local its = ask.settings[i]
-					share = ask.limit > ask.count and share or direct[i] or 0
-					if #taken[i] < share and var.droppable > 0 and not ask.left and not (its and its.stopped and its.direct) then
-						lib.shut(urn, i)
-					end
-				end
-				if #taken[i] > 0 and not urn.gave[i] then
-					urn.gave[i], urn.giving = true, urn.giving + 1
+	function lib.take_drawn(ask, urn, deal, out)
+		local owed, starts = {}, math.max(0, ask.count - #out)
+		for at = 1, #deal.queues do
+			local i = deal.queues[at]
+			local share, before = deal.shares[i], #out
+			local direct = math.min(share, starts)
+			local wanted = ask.limit > ask.count and share or direct
+			starts = starts - direct
+			if wanted > 0 and var.droppable > 0 and not ask.left then
+				lib.take_from(ask, i, wanted, direct, out)
+				local its = ask.settings[i]
+				wanted = ask.limit > ask.count and share or direct
+				if #out - before < wanted and var.droppable > 0 and not ask.left and not (its and its.stopped and its.direct) then
+					lib.shut(urn, i)
 				end
 			end
-		end
-		local at, owed = {}, {}
-		for turn = 1, #turns do
-			local i = turns[turn]
-			at[i] = (at[i] or 0) + 1
-			if taken[i][at[i]] then
-				out[#out + 1] = taken[i][at[i]]
-			elseif not urn.shut[i] then
+			local taken = #out - before
+			if taken > 0 and not urn.gave[i] then
+				urn.gave[i], urn.giving = true, urn.giving + 1
+			end
+			for _ = taken + 1, urn.shut[i] and 0 or share do
 				owed[#owed + 1] = i
 			end
 		end
-		ask.owed = lib.append(owed, ask.owed, 1)
+		for at = 1, #ask.owed do
+			owed[#owed + 1] = ask.owed[at]
+		end
+		ask.owed = owed
 	end
 elseif name == 'take_turns' then
 	function lib.take_turns(ask, have, more, wanted, out)
-		local turns, shares = lib.deal(ask, have, wanted)
+		local turns, shares = lib.deal_in_turn(ask, have, wanted)
 		local taken, direct = {}, ask.limit > ask.count and lib.direct_shares(ask, turns, #out)
 		local first, stopped, passed = turns[1] or 1, nil, {}
 		for n = first, first + #ask.queues - 1 do
@@ -3623,6 +3614,13 @@ if name == 'add_failure' then
 			return reply
 		end
 		try('sadd', prefix .. 'failures', group)
+	end
+elseif name == 'add_members' then
+	function lib.add_members(run, key, members, first, last)
+		local added = run('zadd', key, unpack(members, first, last))
+		if first == 1 and type(added) == 'number' then
+			run('zrem', key, '-----------------------------------------------------------------')
+		end
 	end
 elseif name == 'add_waiting' then
 	function lib.add_waiting(bands, queue)
@@ -4468,6 +4466,24 @@ elseif name == 'best_of_work' then
 	function lib.best_of_work(run, queue, limit)
 		return run('zrevrange', lib.queue_key(queue, 'work'), '0', limit == 1 and '0' or string.format('%d', (limit < 500 and limit or 500) - 1))
 	end
+elseif name == 'deal_in_turn' then
+	function lib.deal_in_turn(ask, have, wanted)
+		local turns, shares, left, queues = {}, {}, 0, #ask.queues
+		for i = 1, queues do
+			left = left + (have[i] or 0)
+		end
+		while wanted > 0 and left > 0 do
+			local i = ask.cursor % queues + 1
+			local share = shares[i] or 0
+			if have[i] and have[i] > share then
+				shares[i] = share + 1
+				turns[#turns + 1] = i
+				wanted, left = wanted - 1, left - 1
+			end
+			ask.cursor = i % queues
+		end
+		return turns, shares
+	end
 elseif name == 'drop_expired' then
 	function lib.drop_expired(jid, state)
 		if not lib.end_life(jid, state) then
@@ -4713,6 +4729,7 @@ elseif name == 'lock_special' then
 		end
 		local ends = now + (seconds or lib.own_lock_time(stored) or settings.heartbeat)
 		var.first_own_end = math.min(var.first_own_end, ends)
+		job.own_end = lib.has_any(stored, 'lq')
 		call('hset', key, 'state', 'running', 'worker', worker, 'expires', lib.exact(ends), 'time', stamp, unpack(more))
 		return lib.exact(ends)
 	end
@@ -5507,10 +5524,9 @@ elseif name == 'settle_limits' then
 	function lib.settle_limits()
 		local kept = false
 		for _, limit in ipairs(var.met_limits or var.none) do
-			if #limit.held > 500 then
-				lib.each_slice(try, 'zadd', lib.limit_key(limit.name, 'held'), limit.held)
-			elseif limit.held[1] then
-				try('zadd', lib.limit_key(limit.name, 'held'), unpack(limit.held))
+			local last = #limit.held
+			for first = last > 2 * 6 and 1 or 3, last, 2 * 500 do
+				lib.add_members(try, lib.limit_key(limit.name, 'held'), limit.held, first, math.min(first + 2 * 500 - 1, last))
 			end
 			if limit.rate > 0 then
 				lib.note_starts(limit, limit.noted)
@@ -5543,8 +5559,10 @@ elseif name == 'take_weighted' then
 	function lib.take_weighted(ask, out)
 		local urn = lib.new_urn(ask)
 		while lib.still_wanted(ask, #out) > 0 and urn.left > 0 and var.droppable > 0 and not ask.left do
-			local turns, shares = lib.deal_drawn(ask, urn, lib.still_wanted(ask, #out), 60 - urn.giving)
-			lib.take_drawn(ask, urn, turns, shares, out)
+			local deal = {wanted = lib.still_wanted(ask, #out), most = 60 - urn.giving, queues = {}, shares = {}}
+			lib.deal_owed(ask, urn, deal)
+			lib.deal_drawn(ask, urn, deal)
+			lib.take_drawn(ask, urn, deal, out)
 			if #ask.owed > 0 then
 				ask.limit = ask.count
 			end
@@ -5817,14 +5835,22 @@ elseif name == 'settle_failure' then
 	end
 elseif name == 'tell_all_apart' then
 	function lib.tell_all_apart(ask, asked)
-		local parts = {}
+		local parts, work = {}, {}
 		for n = 1, #asked do
 			local key, at = lib.queue_key(ask.queues[asked[n]], ''), 4 * n - 4
 			parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
 			parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
+			work[n] = parts[at + 1]
 		end
-		if #asked > 0 then
-			lib.tell_apart(ask.known, asked, parts, 1, #asked, call('exists', unpack(parts)))
+		if #asked == 0 then
+			return
+		end
+		local n = call('exists', unpack(parts))
+		if #asked == 1 or n < #asked or call('exists', unpack(work)) < #asked then
+			return lib.tell_apart(ask.known, asked, parts, 1, #asked, n)
+		end
+		for at = 1, #asked do
+			ask.known.empty[asked[at]] = false
 		end
 	end
 elseif name == 'wake_for_limit' then
@@ -5994,7 +6020,7 @@ elseif name == 'reserved_values' then
 			local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
 			local remaining, data, tags, time = job[5], job[6], job[7], job[8]
 			local stored, lasts = job[9], heartbeat
-			if stored and string.find(stored, '^%a*[lq]') then
+			if job.own_end then
 				lasts = lib.exact(tonumber(ends) - now)
 			end
 			local is_usual = klass and queue and priority and retries and remaining and data and tags and time and not job[10] and not job[11]
@@ -6698,7 +6724,7 @@ elseif command == 'reserve' then
 			local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
 			local remaining, data, tags, time = job[5], job[6], job[7], job[8]
 			local stored, lasts = job[9], heartbeat
-			if stored and string.find(stored, '^%a*[lq]') then
+			if job.own_end then
 				lasts = string.format('%.17g', tonumber(ends) - now)
 			end
 			local is_usual = klass and queue and priority and retries and remaining and data and tags and time and not job[10] and not job[11]
@@ -6760,7 +6786,8 @@ elseif command == 'reserve' then
 					local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
 					local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
 					local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
-					local text, has, special, expiring
+					local text, has, may_expire
+					local special, expiring
 					local passed, parked_before = false, var.parked_here
 					for i = 1, count do
 						local key = prefix .. 'j:' .. some[i]
@@ -6779,22 +6806,30 @@ elseif command == 'reserve' then
 						if stored then
 							if stored ~= text then
 								text = stored
-								local letters = string.match(stored, '^%a+') or ''
-								var.met_letters = var.met_letters or {}
-								local found = var.met_letters[letters]
-								if not found then
-									found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
-									for letter in string.gmatch(letters, '%a') do
-										found[letter] = true
+								repeat
+									if stored == var.last_text then
+										has = var.last_letters
+										break
 									end
-									var.met_letters[letters] = found
-								end
-								has = found
+									local letters = string.match(stored, '^%a+') or ''
+									var.met_letters = var.met_letters or {}
+									local found = var.met_letters[letters]
+									if not found then
+										found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
+										for letter in string.gmatch(letters, '%a') do
+											found[letter] = true
+										end
+										var.met_letters[letters] = found
+									end
+									var.last_text, var.last_letters = stored, found
+									has = found
+								until true
+								limited, fair = limited or has.c, fair or has.g
+								special = special or has.l or has.q
+								may_expire = has.s or has.t
+								expiring = expiring or may_expire
 							end
-							limited, fair = limited or has.c, fair or has.g
-							special = special or has.l or has.q
-							expiring = expiring or has.s or has.t
-							if (has.s or has.t) and library(stamp, now).is_over(some[i], stored, 'waiting') then
+							if may_expire and library(stamp, now).is_over(some[i], stored, 'waiting') then
 								job.over, over = true, over + 1
 								if run and over >= var.droppable then
 									count, its.stopped, var.droppable = i, true, 0
@@ -6858,7 +6893,7 @@ elseif command == 'reserve' then
 													max, rate, per = max2, per2 > 0 and rate2 or 0, per2
 												end
 												local hold = finite(stored[2], 0)
-												local limit2 = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = prefix .. 'x:limit:' .. name .. ':starts', room = math.huge, started = 0, noted = 0, held = {}}
+												local limit2 = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = prefix .. 'x:limit:' .. name .. ':starts', room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
 												if max > 0 then
 													limit2.room = max - finite(try('zcard', prefix .. 'x:limit:' .. name .. ':held'), 0)
 												end
@@ -6965,13 +7000,17 @@ elseif command == 'reserve' then
 					do
 						local n2 = n
 						local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-						call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
-						local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
-						if first == 1 then
-							call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-							if type(held) == 'number' then
-								call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
+						do
+							local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * n2 + 2
+							local added = call('zadd', key, unpack(locks, first, last))
+							if first == 1 and type(added) == 'number' then
+								call('zrem', key, '-----------------------------------------------------------------')
 							end
+						end
+						local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * n2 + 2
+						local added = try('zadd', key, unpack(locks, first, last))
+						if first == 1 and type(added) == 'number' then
+							try('zrem', key, '-----------------------------------------------------------------')
 						end
 					end
 					do
@@ -7343,13 +7382,15 @@ elseif command == 'reserve' then
 		do
 			local kept2 = false
 			for _, limit in ipairs(var.met_limits or var.none) do
-				if #limit.held > 500 then
-					local key, list = prefix .. 'x:limit:' .. limit.name .. ':held', limit.held
-					for from = 1, #list, 1000 do
-						try('zadd', key, unpack(list, from, math.min(from + 999, #list)))
+				local last = #limit.held
+				for first = last > 2 * 6 and 1 or 3, last, 2 * 500 do
+					do
+						local key, members, last2 = prefix .. 'x:limit:' .. limit.name .. ':held', limit.held, math.min(first + 2 * 500 - 1, last)
+						local added = try('zadd', key, unpack(members, first, last2))
+						if first == 1 and type(added) == 'number' then
+							try('zrem', key, '-----------------------------------------------------------------')
+						end
 					end
-				elseif limit.held[1] then
-					try('zadd', prefix .. 'x:limit:' .. limit.name .. ':held', unpack(limit.held))
 				end
 				if limit.rate > 0 then
 					library(stamp, now).note_starts(limit, limit.noted)
@@ -8259,7 +8300,8 @@ elseif command == 'pop' then
 						local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
 						local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
 						local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
-						local text, has, special, expiring
+						local text, has, may_expire
+						local special, expiring
 						local passed, parked_before = false, var.parked_here
 						for i = 1, count do
 							local key = prefix .. 'j:' .. some[i]
@@ -8278,22 +8320,30 @@ elseif command == 'pop' then
 							if stored then
 								if stored ~= text then
 									text = stored
-									local letters = string.match(stored, '^%a+') or ''
-									var.met_letters = var.met_letters or {}
-									local found = var.met_letters[letters]
-									if not found then
-										found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
-										for letter in string.gmatch(letters, '%a') do
-											found[letter] = true
+									repeat
+										if stored == var.last_text then
+											has = var.last_letters
+											break
 										end
-										var.met_letters[letters] = found
-									end
-									has = found
+										local letters = string.match(stored, '^%a+') or ''
+										var.met_letters = var.met_letters or {}
+										local found = var.met_letters[letters]
+										if not found then
+											found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
+											for letter in string.gmatch(letters, '%a') do
+												found[letter] = true
+											end
+											var.met_letters[letters] = found
+										end
+										var.last_text, var.last_letters = stored, found
+										has = found
+									until true
+									limited, fair = limited or has.c, fair or has.g
+									special = special or has.l or has.q
+									may_expire = has.s or has.t
+									expiring = expiring or may_expire
 								end
-								limited, fair = limited or has.c, fair or has.g
-								special = special or has.l or has.q
-								expiring = expiring or has.s or has.t
-								if (has.s or has.t) and library(stamp, now).is_over(some[i], stored, 'waiting') then
+								if may_expire and library(stamp, now).is_over(some[i], stored, 'waiting') then
 									job.over, over = true, over + 1
 									if run2 and over >= var.droppable then
 										count, settings.stopped, var.droppable = i, true, 0
@@ -8372,13 +8422,17 @@ elseif command == 'pop' then
 						do
 							local n2 = n
 							local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-							call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n2 + 2))
-							local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n2 + 2))
-							if first == 1 then
-								call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-								if type(held) == 'number' then
-									call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
+							do
+								local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * n2 + 2
+								local added = call('zadd', key, unpack(locks, first, last))
+								if first == 1 and type(added) == 'number' then
+									call('zrem', key, '-----------------------------------------------------------------')
 								end
+							end
+							local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * n2 + 2
+							local added = try('zadd', key, unpack(locks, first, last))
+							if first == 1 and type(added) == 'number' then
+								try('zrem', key, '-----------------------------------------------------------------')
 							end
 						end
 						do
@@ -8644,6 +8698,19 @@ elseif command == 'finish' then
 		end
 		return true
 	end
+	local function all_jids(queues)
+		if not queues[2] then
+			return queues[1].jids
+		end
+		local all = {}
+		for i = 1, #queues do
+			local jids = queues[i].jids
+			for at = 1, #jids do
+				all[#all + 1] = jids[at]
+			end
+		end
+		return all
+	end
 	local function complete(worker, items)
 		local owned
 		do
@@ -8689,8 +8756,12 @@ elseif command == 'finish' then
 						end
 						if job[7] then
 							local has
-							do
+							repeat
 								local text = job[7]
+								if text == var.last_text then
+									has = var.last_letters
+									break
+								end
 								local letters = string.match(text, '^%a+') or ''
 								var.met_letters = var.met_letters or {}
 								local found = var.met_letters[letters]
@@ -8701,8 +8772,9 @@ elseif command == 'finish' then
 									end
 									var.met_letters[letters] = found
 								end
+								var.last_text, var.last_letters = text, found
 								has = found
-							end
+							until true
 							item.stored, frees_limits = job[7], frees_limits or has.c
 							has_ending = has_ending or has.ending
 						end
@@ -8784,7 +8856,6 @@ elseif command == 'finish' then
 						end
 					end
 				end
-				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
 				local day = now - now % 86400
 				local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
 				local values, asked
@@ -8855,6 +8926,7 @@ elseif command == 'finish' then
 				end
 			end
 		end
+		try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(all_jids(queues)))
 		for i = 1, special and #queues or 0 do
 			do
 				local jids = queues[i].jids
@@ -9302,6 +9374,19 @@ elseif command == 'end' then
 		end
 		return true
 	end
+	local function all_jids(queues)
+		if not queues[2] then
+			return queues[1].jids
+		end
+		local all = {}
+		for i = 1, #queues do
+			local jids = queues[i].jids
+			for at = 1, #jids do
+				all[#all + 1] = jids[at]
+			end
+		end
+		return all
+	end
 	local jid
 	do
 		local text = ARGV[3]
@@ -9430,8 +9515,12 @@ elseif command == 'end' then
 								end
 								if job[7] then
 									local has
-									do
+									repeat
 										local text = job[7]
+										if text == var.last_text then
+											has = var.last_letters
+											break
+										end
 										local letters = string.match(text, '^%a+') or ''
 										var.met_letters = var.met_letters or {}
 										local found = var.met_letters[letters]
@@ -9442,8 +9531,9 @@ elseif command == 'end' then
 											end
 											var.met_letters[letters] = found
 										end
+										var.last_text, var.last_letters = text, found
 										has = found
-									end
+									until true
 									item2.stored, frees_limits = job[7], frees_limits or has.c
 									has_ending = has_ending or has.ending
 								end
@@ -9525,7 +9615,6 @@ elseif command == 'end' then
 								end
 							end
 						end
-						try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
 						local day = now - now % 86400
 						local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
 						local values, asked
@@ -9596,6 +9685,7 @@ elseif command == 'end' then
 						end
 					end
 				end
+				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(all_jids(queues)))
 				for i = 1, special and #queues or 0 do
 					do
 						local jids = queues[i].jids
@@ -9789,6 +9879,19 @@ elseif command == 'complete' then
 		end
 		return true
 	end
+	local function all_jids(queues)
+		if not queues[2] then
+			return queues[1].jids
+		end
+		local all = {}
+		for i = 1, #queues do
+			local jids = queues[i].jids
+			for at = 1, #jids do
+				all[#all + 1] = jids[at]
+			end
+		end
+		return all
+	end
 	local jid
 	do
 		local text = ARGV[3]
@@ -9920,8 +10023,12 @@ elseif command == 'complete' then
 						end
 						if job[7] then
 							local has
-							do
+							repeat
 								local text = job[7]
+								if text == var.last_text then
+									has = var.last_letters
+									break
+								end
 								local letters = string.match(text, '^%a+') or ''
 								var.met_letters = var.met_letters or {}
 								local found = var.met_letters[letters]
@@ -9932,8 +10039,9 @@ elseif command == 'complete' then
 									end
 									var.met_letters[letters] = found
 								end
+								var.last_text, var.last_letters = text, found
 								has = found
-							end
+							until true
 							item2.stored, frees_limits = job[7], frees_limits or has.c
 							has_ending = has_ending or has.ending
 						end
@@ -10015,7 +10123,6 @@ elseif command == 'complete' then
 						end
 					end
 				end
-				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
 				local day = now - now % 86400
 				local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
 				local values, asked
@@ -10086,6 +10193,7 @@ elseif command == 'complete' then
 				end
 			end
 		end
+		try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(all_jids(queues)))
 		for i = 1, special and #queues or 0 do
 			do
 				local jids = queues[i].jids

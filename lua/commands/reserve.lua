@@ -6,8 +6,9 @@
 --          poll      the longest time in seconds before the worker asks again
 --          order     ordered, if nothing is said: a queue is asked when those before it have no
 --                    more; round-robin: one job of each queue in turn; shuffled: the same, and the
---                    next call has another order of queues; weighted: each job of a queue that is
---                    drawn among the queues with jobs. With one queue, there is no order
+--                    next call has another order of queues; weighted: the jobs are divided among
+--                    the queues with jobs by their weights, and chance decides about the rest.
+--                    With one queue, there is no order
 --          cursor    which queue is asked first by round-robin, from 0; by shuffled and weighted, a
 --                    random number from 1 to 2147483646. A weighted call may be given the cursor of
 --                    the last one with the same queues, which also has the queues that are owed a

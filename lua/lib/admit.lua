@@ -125,10 +125,10 @@ end
 local function settle_limits()
   local kept = false
   for _, limit in ipairs(met_limits or none) do
-    if #limit.held > SLICE then
-      each_slice(try, 'zadd', limit_key(limit.name, 'held'), limit.held)
-    elseif limit.held[1] then
-      try('zadd', limit_key(limit.name, 'held'), unpack(limit.held))
+    local last = #limit.held
+    for first = last > 2 * MANY_LOCKS and 1 or 3, last, 2 * SLICE do
+      add_members(try, limit_key(limit.name, 'held'), limit.held, first,
+        math.min(first + 2 * SLICE - 1, last))
     end
     if limit.rate > 0 then
       note_starts(limit, limit.noted)

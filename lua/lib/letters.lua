@@ -41,12 +41,16 @@ local function has_any(text, letters) -- cold
   return string.find(text, '^%a*[' .. letters .. ']') ~= nil
 end
 
--- The sets of letters that this call has met, by the letters.
+-- The sets of letters that this call has met, by the letters, and the last text with its set.
 local met_letters
+local last_text, last_letters
 
 -- The letters of an options text, as a set for calls of many jobs. The set also has mortal, if one
 -- of them is a lifetime, and ending, if one takes effect when the job is complete.
 local function letters_of(text)
+  if text == last_text then
+    return last_letters
+  end
   local letters = string.match(text, '^%a+') or ''
   met_letters = met_letters or {}
   local found = met_letters[letters]
@@ -60,5 +64,6 @@ local function letters_of(text)
     end
     met_letters[letters] = found
   end
+  last_text, last_letters = text, found
   return found
 end

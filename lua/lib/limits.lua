@@ -81,7 +81,7 @@ local function read_limit(name, most)
   local limit = {
     name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
     passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
-    room = math.huge, started = 0, noted = 0, held = {},
+    room = math.huge, started = 0, noted = 0, held = {'0', NO_LIST},
   }
   if max > 0 then
     limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)

@@ -32,24 +32,28 @@ local function read_rest(jid, key, job, recorded, cap) -- cold
   end
 end
 
--- Adds n locks, which are scores and jids after the pair of NO_LIST, to the locks of a queue and
--- the jobs of a worker. Redis keeps a small sorted set as a list, in which every change walks over
--- all members. A set that has had a long member is not a list until it is empty. Small calls add
--- one for one jid in sixteen, because many workers may hold few locks each.
-local function add_locks(queue, worker, locks, n)
-  local first = n < MANY_LOCKS and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-  call('zadd', queue_key(queue, 'locks'), unpack(locks, first, 2 * n + 2))
-  local held = try('zadd', worker_key(worker), unpack(locks, first, 2 * n + 2))
-  if first == 1 then
-    call('zrem', queue_key(queue, 'locks'), NO_LIST)
-    if type(held) == 'number' then
-      call('zrem', worker_key(worker), NO_LIST)
-    end
+-- Adds scores and members to a sorted set, from the place first on. If that is 1, the pair of
+-- NO_LIST comes first, and leaves the set again: Redis keeps a small sorted set as a list, in which
+-- every change walks over all members. A set that has had a long member is not a list until it is
+-- empty.
+local function add_members(run, key, members, first, last)
+  local added = run('zadd', key, unpack(members, first, last))
+  if first == 1 and type(added) == 'number' then
+    run('zrem', key, NO_LIST)
   end
 end
 
+-- Adds n locks, which are scores and jids after the pair of NO_LIST, to the locks of a queue and
+-- the jobs of a worker. Small calls make no list of one jid in sixteen, because many workers may
+-- hold few locks each.
+local function add_locks(queue, worker, locks, n)
+  local first = n < MANY_LOCKS and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+  add_members(call, queue_key(queue, 'locks'), locks, first, 2 * n + 2)
+  add_members(try, worker_key(worker), locks, first, 2 * n + 2)
+end
+
 -- Locks a job for the time in its options, or for the time of the call. Returns the end of the
--- lock.
+-- lock. job.own_end is set if it may differ from the others of this call.
 local function lock_special(key, job, worker, settings) -- cold
   local stored, seconds, more = job[OPTIONS] or '', settings.lock_time, {}
   if seconds then
@@ -61,6 +65,7 @@ local function lock_special(key, job, worker, settings) -- cold
   end
   local ends = now + (seconds or own_lock_time(stored) or settings.heartbeat)
   first_own_end = math.min(first_own_end, ends)
+  job.own_end = has_any(stored, LOCK_TIME .. ON_LOST)
   call('hset', key, 'state', 'running', 'worker', worker, 'expires', exact(ends), 'time', stamp,
     unpack(more))
   return exact(ends)
@@ -160,7 +165,8 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
   local popped = entry(now, '"popped"', details)
   local jobs, waited, locks = sized(jids), sized(jids), {'0', NO_LIST, false, unpack(jids)}
   local n, count, over, limited, fair, common = 0, #jids, 0, false, false, nil
-  local text, has, special, expiring -- the options text of the job before, and its letters
+  local text, has, may_expire -- the options text of the job before, and what it says
+  local special, expiring
   local passed, parked_before = false, parked_here
   for i = 1, count do
     local key = job_key(jids[i])
@@ -182,11 +188,12 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
       if stored ~= text then
         text = stored
         has = letters_of(stored)
+        limited, fair = limited or has[LIMITED], fair or has[FAIR]
+        special = special or has[LOCK_TIME] or has[ON_LOST]
+        may_expire = has[START_BY] or has[TTL]
+        expiring = expiring or may_expire
       end
-      limited, fair = limited or has[LIMITED], fair or has[FAIR]
-      special = special or has[LOCK_TIME] or has[ON_LOST]
-      expiring = expiring or has[START_BY] or has[TTL]
-      if (has[START_BY] or has[TTL]) and is_over(jids[i], stored, 'waiting') then
+      if may_expire and is_over(jids[i], stored, 'waiting') then
         job.over, over = true, over + 1
         if run and over >= droppable then
           count, settings.stopped, droppable = i, true, 0

@@ -82,7 +82,7 @@ local function reserved_values(heartbeat)
     local klass, queue, priority, retries = job[KLASS], job[QUEUE], job[PRIORITY], job[RETRIES]
     local remaining, data, tags, time = job[REMAINING], job[DATA], job[TAGS], job[TIME]
     local stored, lasts = job[OPTIONS], heartbeat
-    if stored and string.find(stored, '^%a*[' .. LOCK_TIME .. ON_LOST .. ']') then
+    if job.own_end then
       lasts = exact(tonumber(ends) - now)
     end
     local is_usual = klass and queue and priority and retries and remaining and data and tags and

@@ -1,6 +1,6 @@
 -- The order in which jobs are taken from the queues of a worker: one queue after the other, one job
 -- of each in turn, beginning where the last call ended (round-robin) or in a random order
--- (shuffled), or each job from a queue drawn at random (weighted).
+-- (shuffled), or jobs of queues drawn at random (weighted).
 
 -- The maximum number of queues from which a call takes jobs: a queue costs more than a job.
 local MAX_GIVING = 60
@@ -37,7 +37,7 @@ end
 
 -- Deals turns to the queues: turns[n] is the queue of job n, and shares[i] is the number of turns
 -- of queue i for its have[i] jobs. Moves the cursor past the last turn.
-local function deal(ask, have, wanted) -- cold
+local function deal_in_turn(ask, have, wanted) -- cold
   local turns, shares, left, queues = {}, {}, 0, #ask.queues
   for i = 1, queues do
     left = left + (have[i] or 0)
@@ -81,7 +81,7 @@ end
 -- Takes a job for each turn, up to wanted, of the have[i] jobs of queue i. Returns the number of
 -- turns that found no job because it is gone.
 local function take_turns(ask, have, more, wanted, out) -- cold
-  local turns, shares = deal(ask, have, wanted)
+  local turns, shares = deal_in_turn(ask, have, wanted)
   local taken, direct = {}, ask.limit > ask.count and direct_shares(ask, turns, #out)
   local first, stopped, passed = turns[1] or 1, nil, {}
   for n = first, first + #ask.queues - 1 do
@@ -196,130 +196,144 @@ local function fill_urn(ask, urn) -- cold
   urn.open, urn.sums, urn.missed = open, sums, 0
 end
 
--- Draws a queue that is not shut, by its weight. Returns nil if there is none.
-local function draw(ask, urn) -- cold
-  while urn.left > 0 do
-    ask.cursor = ask.cursor * 16807 % 2147483647
-    local sums, first, last = urn.sums, 1, #urn.sums
-    local place = ask.cursor / 2147483647 * sums[last]
-    while first < last do
-      local middle = math.floor((first + last) / 2)
-      if place < sums[middle] then
-        last = middle
+-- Draws n turns: at a random place among the weights, and from there on at equal distances, so that
+-- each queue gets its share, rounded up or down. Returns the queues, and the turns of each.
+local function draw(ask, urn, n) -- cold
+  ask.cursor = ask.cursor * 16807 % 2147483647
+  local drawn, turns, sums, at = {}, {}, urn.sums, 1
+  local last = #sums
+  local all = sums[last]
+  local place = ask.cursor / 2147483647 * all
+  for _ = 1, n do
+    while at < last and place >= sums[at] do
+      at = at + 1
+    end
+    local i = urn.open and urn.open[at] or at
+    if turns[i] then
+      turns[i] = turns[i] + 1
+    else
+      drawn[#drawn + 1], turns[i] = i, 1
+    end
+    place = place + all / n
+    if place >= all then
+      place, at = place - all, 1
+    end
+  end
+  return drawn, turns
+end
+
+-- Shuts the empty queues among some.
+local function shut_empty(ask, urn, some) -- cold
+  local unknown = {}
+  for at = 1, #some do
+    local i = some[at]
+    if not is_shut(ask, urn, i) and ask.known.empty[i] == nil then
+      unknown[#unknown + 1] = i
+    end
+  end
+  tell_all_apart(ask, unknown)
+  for at = 1, #some do
+    if not urn.shut[some[at]] and is_empty(ask, some[at]) then
+      shut(urn, some[at])
+    end
+  end
+end
+
+-- A deal holds the turns of a call: wanted more, of at most so many more queues, those of some
+-- queues, in order, and the shares of each. Adds up to n turns of a queue. Returns their number.
+local function add_turns(deal, i, n) -- cold
+  local share = deal.shares[i]
+  n = math.min(n, (share or deal.most > 0) and deal.wanted or 0)
+  if n > 0 then
+    if not share then
+      deal.queues[#deal.queues + 1], deal.most, share = i, deal.most - 1, 0
+    end
+    deal.shares[i], deal.wanted = share + n, deal.wanted - n
+  end
+  return n
+end
+
+-- Adds the turns that the last call owes.
+local function deal_owed(ask, urn, deal) -- cold
+  local kept = {}
+  shut_empty(ask, urn, ask.owed)
+  for at = 1, #ask.owed do
+    local i = ask.owed[at]
+    if not urn.shut[i] and add_turns(deal, i, 1) == 0 then
+      kept[#kept + 1] = i
+    end
+  end
+  ask.owed = kept
+end
+
+-- Adds turns of drawn queues. When all draws of a round were in vain, the next one makes more.
+local function deal_drawn(ask, urn, deal) -- cold
+  local round = 1
+  while deal.wanted > 0 and deal.most > 0 and urn.left > 0 do
+    local before = deal.wanted
+    local n = math.max(math.min(before, deal.most), math.min(round, MAX_STEP))
+    local drawn, turns = draw(ask, urn, n)
+    shut_empty(ask, urn, drawn)
+    for at = 1, #drawn do
+      local i = drawn[at]
+      if urn.shut[i] then
+        urn.missed = urn.missed + turns[i]
       else
-        first = middle + 1
+        add_turns(deal, i, turns[i])
       end
     end
-    local i = urn.open and urn.open[first] or first
-    if not is_shut(ask, urn, i) then
-      return i
-    end
-    urn.missed = urn.missed + 1
     if urn.missed > MAX_MISSED then
       fill_urn(ask, urn)
     end
+    round = deal.wanted < before and 1 or 4 * round
   end
-end
-
--- Appends the members of another list from place first on, and returns the list.
-local function append(list, others, first) -- cold
-  for at = first, #others do
-    list[#list + 1] = others[at]
-  end
-  return list
-end
-
--- Draws n queues, the first of which are owed a turn, or fewer if all are shut. Shuts the empty
--- ones among them.
-local function draw_some(ask, urn, owed, n) -- cold
-  local drawn, unknown, seen = {}, {}, {}
-  for at = 1, n do
-    local i = at <= owed and ask.owed[at] or draw(ask, urn)
-    if not i then
-      break
-    end
-    drawn[at] = i
-    if not seen[i] and not is_shut(ask, urn, i) and ask.known.empty[i] == nil then
-      unknown[#unknown + 1] = i
-    end
-    seen[i] = true
-  end
-  tell_all_apart(ask, unknown)
-  for at = 1, #drawn do
-    if not urn.shut[drawn[at]] and is_empty(ask, drawn[at]) then
-      shut(urn, drawn[at])
-    end
-  end
-  return drawn
-end
-
--- Deals up to wanted turns, to at most so many queues. Returns the queue of each turn, and the
--- number of turns of each queue. Draws of empty queues are in vain, so each round makes more.
-local function deal_drawn(ask, urn, wanted, most) -- cold
-  local turns, shares, round = {}, {}, 1
-  while #turns < wanted and most > 0 and urn.left > 0 do
-    local missing, kept = wanted - #turns, {}
-    local owed = math.min(missing, #ask.owed)
-    local drawn = draw_some(ask, urn, owed, math.min(math.max(missing, round), MAX_STEP))
-    for at = 1, #drawn do
-      local i = drawn[at]
-      if not urn.shut[i] and #turns < wanted and most > 0 then
-        most = shares[i] and most or most - 1
-        shares[i] = (shares[i] or 0) + 1
-        turns[#turns + 1] = i
-      elseif not urn.shut[i] and at <= owed then
-        kept[#kept + 1] = i
-      end
-    end
-    ask.owed, round = append(kept, ask.owed, owed + 1), 4 * round
-  end
-  return turns, shares
 end
 
 -- Takes the jobs of turns that were dealt, and shuts queues that have fewer. The next call owes a
 -- queue the turns that this one can't take: when it has enough data, or, ahead, of jobs with limits
 -- and of queues with a max-concurrency.
-local function take_drawn(ask, urn, turns, shares, out) -- cold
-  local taken, direct = {}, direct_shares(ask, turns, #out)
-  for turn = 1, #turns do
-    local i = turns[turn]
-    if not taken[i] then
-      taken[i] = {}
-      local share = ask.limit > ask.count and shares[i] or direct[i] or 0
-      if share > 0 and droppable > 0 and not ask.left then
-        take_from(ask, i, share, direct[i] or 0, taken[i])
-        local its = ask.settings[i]
-        share = ask.limit > ask.count and share or direct[i] or 0
-        if #taken[i] < share and droppable > 0 and not ask.left
-          and not (its and its.stopped and its.direct) then
-          shut(urn, i)
-        end
-      end
-      if #taken[i] > 0 and not urn.gave[i] then
-        urn.gave[i], urn.giving = true, urn.giving + 1
+local function take_drawn(ask, urn, deal, out) -- cold
+  local owed, starts = {}, math.max(0, ask.count - #out)
+  for at = 1, #deal.queues do
+    local i = deal.queues[at]
+    local share, before = deal.shares[i], #out
+    local direct = math.min(share, starts)
+    local wanted = ask.limit > ask.count and share or direct
+    starts = starts - direct
+    if wanted > 0 and droppable > 0 and not ask.left then
+      take_from(ask, i, wanted, direct, out)
+      local its = ask.settings[i]
+      wanted = ask.limit > ask.count and share or direct
+      if #out - before < wanted and droppable > 0 and not ask.left
+        and not (its and its.stopped and its.direct) then
+        shut(urn, i)
       end
     end
-  end
-  local at, owed = {}, {}
-  for turn = 1, #turns do
-    local i = turns[turn]
-    at[i] = (at[i] or 0) + 1
-    if taken[i][at[i]] then
-      out[#out + 1] = taken[i][at[i]]
-    elseif not urn.shut[i] then
+    local taken = #out - before
+    if taken > 0 and not urn.gave[i] then
+      urn.gave[i], urn.giving = true, urn.giving + 1
+    end
+    for _ = taken + 1, urn.shut[i] and 0 or share do
       owed[#owed + 1] = i
     end
   end
-  ask.owed = append(owed, ask.owed, 1)
+  for at = 1, #ask.owed do
+    owed[#owed + 1] = ask.owed[at]
+  end
+  ask.owed = owed
 end
 
--- Takes each job from a queue that is drawn among those with jobs. The turns that it can't take are
+-- Takes the jobs of queues that are drawn among those with jobs. The turns that it can't take are
 -- owed to their queues, so that these keep their shares wherever a call ends.
 local function take_weighted(ask, out) -- cold
   local urn = new_urn(ask)
   while still_wanted(ask, #out) > 0 and urn.left > 0 and droppable > 0 and not ask.left do
-    local turns, shares = deal_drawn(ask, urn, still_wanted(ask, #out), MAX_GIVING - urn.giving)
-    take_drawn(ask, urn, turns, shares, out)
+    local deal = {
+      wanted = still_wanted(ask, #out), most = MAX_GIVING - urn.giving, queues = {}, shares = {},
+    }
+    deal_owed(ask, urn, deal)
+    deal_drawn(ask, urn, deal)
+    take_drawn(ask, urn, deal, out)
     if #ask.owed > 0 then
       ask.limit = ask.count -- jobs ahead would pass the jobs owed
     end
