@@ -45,6 +45,7 @@ local function library(stamp, now)
 		return lib
 	end
 	var = var or {}
+	var.budget = var.budget or {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}
 	var.dropped = var.dropped or 0
 	var.first_own_end = var.first_own_end or math.huge
 	var.followable = var.followable or 1000
@@ -54,7 +55,6 @@ local function library(stamp, now)
 	var.met_lives = var.met_lives or {}
 	var.near_end = var.near_end or {}
 	var.none = var.none or {}
-	var.tellable = var.tellable or 200
 	var.unheard = var.unheard or 0
 	local call = redis.call
 	local may_run = redis.acl_check_cmd
@@ -185,10 +185,10 @@ elseif name == 'link' then
 		end
 	end
 elseif name == 'lock' then
-	function lib.lock(queue, jids, worker, settings, show, out, run)
+	function lib.lock(settings, jids, show, out)
 		for first = 1, #jids, 500 do
 			local some = #jids > 500 and {unpack(jids, first, math.min(first + 500 - 1, #jids))} or jids
-			lib.lock_some(queue, some, worker, settings, show, out, run)
+			lib.lock_some(settings, some, show, out)
 		end
 	end
 elseif name == 'park' then
@@ -466,7 +466,8 @@ if name == 'day_of' then
 		return at - at % 86400
 	end
 elseif name == 'due_of' then
-	function lib.due_of(item, jid, queue, job)
+	function lib.due_of(item, jid, job)
+		local queue = job.queue
 		local score = lib.score_in_work(jid, queue, job)
 		local due = not score and lib.finite(call('zscore', lib.queue_key(queue, 'scheduled'), jid))
 		if score then
@@ -476,9 +477,9 @@ elseif name == 'due_of' then
 				return in_work <= now and in_work or item.first
 			end
 			local stays = queue == item.queue and priority == lib.finite(item.priority, 0)
-			return now, stays and lib.has_option(job.stored, 'g') and score
+			return now, stays and lib.has_option(job['x:o'], 'g') and score
 		end
-		return due or not job.undelayed and lib.finite(job.scheduled) or now
+		return due or not job['x:undelayed'] and lib.finite(job.scheduled) or now
 	end
 elseif name == 'expire' then
 	function lib.expire(queue, limit, settings)
@@ -486,13 +487,13 @@ elseif name == 'expire' then
 		while limit > 0 do
 			local before = var.dropped
 			local ended = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
-			for i = 1, var.droppable > 0 and #ended or 0 do
+			for i = 1, var.budget.drops > 0 and #ended or 0 do
 				taken[#taken + 1] = lib.expire_lock(queue, ended[i], settings)
-				if var.droppable <= 0 then
+				if var.budget.drops <= 0 then
 					break
 				end
 			end
-			limit = math.min(var.dropped - before, var.droppable)
+			limit = math.min(var.dropped - before, var.budget.drops)
 			if limit > 0 then
 				lib.each_slice(call, 'zrem', lib.queue_key(queue, 'locks'), taken)
 			end
@@ -928,7 +929,7 @@ elseif name == 'rank_of' then
 	end
 elseif name == 'related' then
 	function lib.related(jid, name, left_out)
-		local key, room = lib.job_key(jid) .. '-' .. name, var.related_left
+		local key, room = lib.job_key(jid) .. '-' .. name, var.budget.relations
 		if room then
 			local count = try('scard', key)
 			if count == 0 or type(count) == 'table' then
@@ -937,7 +938,7 @@ elseif name == 'related' then
 				left_out[#left_out + 1] = name
 				return empty_list
 			end
-			var.related_left = room - count
+			var.budget.relations = room - count
 		end
 		return lib.array(try('smembers', key))
 	end
@@ -1074,7 +1075,7 @@ elseif name == 'find_job' then
 	end
 elseif name == 'has_room' then
 	function lib.has_room(jid)
-		if var.large_text >= 262144 then
+		if var.budget.text <= 0 then
 			return false
 		end
 		local size = var.large_bytes > 0 and try('hstrlen', lib.job_key(jid), 'data')
@@ -1163,8 +1164,8 @@ elseif name == 'names_of' then
 		return found
 	end
 elseif name == 'new_puts' then
-	function lib.new_puts(worker)
-		return {worker = worker, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
+	function lib.new_puts(worker, checked)
+		return {worker = worker, checked = checked, from = 1, to = 0, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
 	end
 elseif name == 'no_batch' then
 	function lib.no_batch(jid)
@@ -1253,15 +1254,15 @@ elseif name == 'read_old' then
 		item.waits = #item.old.ended < #before
 	end
 elseif name == 'read_put' then
-	function lib.read_put(puts, queue, jid, klass, data, delay, first, last, checked)
+	function lib.read_put(puts, queue, jid, klass, data, delay)
 		if not klass then
 			lib.reject('Put', 'Arg "klass" missing')
 		end
-		local given, before = var.none, nil
+		local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 		if last == first + 1 and ARGV[first] == 'new' then
 			checked = 'new'
 		elseif last >= first then
-			before = lib.item_like(puts, delay, first, last)
+			before = lib.item_like(puts, delay)
 			given = before and before.given or lib.options('Put', first, last)
 			checked = given.new and 'new' or checked or given.checked
 		end
@@ -1279,7 +1280,7 @@ elseif name == 'read_put' then
 		local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
 		if not before then
 			lib.add_given(puts, job, given)
-			lib.note_options(puts, job, delay, first, last)
+			lib.note_options(puts, job, delay)
 		end
 		return job
 	end
@@ -1311,14 +1312,14 @@ elseif name == 'take_due' then
 	function lib.take_due(queue, settings, wanted, lost, recur, scheduled)
 		call('zrem', lib.queue_key(queue, 'work'), '')
 		local room = wanted
-		if lost and var.most_bytes then
+		if lost and var.budget.bytes then
 			room = lib.lost_with_room(queue, wanted)
 		end
 		local expired = lost and lib.expire(queue, room, lib.read_lost_settings(settings.cap)) or {}
 		local missing = wanted - #expired
 		local brought = missing
-		if recur and var.most_bytes and missing > 0 then
-			brought = lib.children_with_room(queue, missing, var.most_bytes)
+		if recur and var.budget.bytes and missing > 0 then
+			brought = lib.children_with_room(queue, missing, var.budget.bytes)
 		end
 		lib.bring_due(queue, recur, scheduled, brought)
 		settings.left = room < wanted or brought < missing and (lib.is_due(queue, 'recur') or lib.is_due(queue, 'scheduled'))
@@ -1331,7 +1332,7 @@ elseif name == 'tell_all' then
 		while failed[at] do
 			local jid = failed[at]
 			repeat
-				if var.tellable <= 0 then
+				if var.budget.tells <= 0 then
 					if minded > 0 or not again then
 						lib.leave_untold(jid, cursor)
 					end
@@ -1530,14 +1531,14 @@ elseif name == 'failed_at' then
 elseif name == 'find_jobs' then
 	function lib.find_jobs(jids, first, asks_due)
 		local found = {}
-		var.related_left = asks_due and 4000
+		var.budget.relations = asks_due and 4000
 		for i = first, #jids do
 			if asks_due and not lib.has_room(jids[i]) then
 				return lib.with_large(lib.joined(found), lib.array({unpack(jids, i)}))
 			end
 			local text = lib.find_job(try, jids[i], asks_due)
 			found[#found + 1] = text
-			var.large_text = var.large_text + #(text or '')
+			var.budget.text = var.budget.text - #(text or '')
 		end
 		return lib.with_large(lib.joined(found), '')
 	end
@@ -1576,7 +1577,8 @@ elseif name == 'is_sudden' then
 		return grace == '1.0' or stored and lib.has_option(stored, 'l')
 	end
 elseif name == 'item_like' then
-	function lib.item_like(puts, delay, first, last)
+	function lib.item_like(puts, delay)
+		local first, last = puts.from, puts.to
 		if delay == '0' and last == first + 1 and ARGV[first] == 'o' then
 			return puts.known[ARGV[last]]
 		elseif not puts.like or puts.delay ~= delay or puts.last - puts.first ~= last - first then
@@ -1639,56 +1641,13 @@ elseif name == 'lock_lost' then
 		lib.publish('log', message)
 	end
 elseif name == 'lock_some' then
-	function lib.lock_some(queue, jids, worker, settings, show, out, run)
-		local cap = settings.cap
-		local expires = lib.later(settings.heartbeat)
-		local details = '{"worker":' .. cjson.encode(worker) .. '}'
-		local popped = lib.entry(now, '"popped"', details)
-		local jobs, waited, locks = lib.sized(jids), lib.sized(jids), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-		local n, count, over, limited, fair, common = 0, #jids, 0, false, false, nil
-		local text, has, may_expire
-		local special, expiring
-		local passed, parked_before = false, var.parked_here
-		for i = 1, count do
-			local key = lib.job_key(jids[i])
-			local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-			local stored, size = job[9], #(job[6] or '')
-			if stored and run and settings.direct and #out + i > settings.direct and lib.has_option(stored, 'c') then
-				count, passed = i - 1, true
-				break
-			end
-			jobs[i], waited[i] = job, key
-			var.taken_bytes = var.taken_bytes + size
-			if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
-				count, settings.stopped, var.droppable = i - 1, true, 0
-				break
-			end
-			if stored then
-				if stored ~= text then
-					text = stored
-					has = lib.letters_of(stored)
-					limited, fair = limited or has.c, fair or has.g
-					special = special or has.l or has.q
-					may_expire = has.s or has.t
-					expiring = expiring or may_expire
-				end
-				if may_expire and lib.is_over(jids[i], stored, 'waiting') then
-					job.over, over = true, over + 1
-					if run and over >= var.droppable then
-						count, settings.stopped, var.droppable = i, true, 0
-						break
-					end
-				end
-			end
-		end
-		if limited then
-			if run and count > 0 and not expiring and var.parked_here == 0 then
-				common = lib.admit_alike(count, jobs, settings.most or 1)
-			end
-			if not common then
-				count = lib.admit_each(jids, count, jobs, settings, run)
-				lib.read_scores(queue, jids, count, jobs, settings, run)
-			end
+	function lib.lock_some(settings, jids, show, out)
+		local queue, run, worker = settings.queue, settings.run, settings.worker
+		local jobs, waited, parked_before = lib.sized(jids), lib.sized(jids), var.parked_here
+		local count, letters, passed = lib.read_some(settings, jids, jobs, waited, #out)
+		local common
+		if letters.c then
+			count, common = lib.admit_some(settings, jids, jobs, count, letters)
 		end
 		if passed and var.parked_here == parked_before then
 			settings.stopped = true
@@ -1700,42 +1659,15 @@ elseif name == 'lock_some' then
 				return
 			end
 		end
-		if fair then
+		if letters.g then
 			lib.leave_all_turns(queue, jobs, count)
 		end
-		local put_at, put_time
-		for i = 1, count do
-			local jid, job, key = jids[i], jobs[i], waited[i]
-			if limited and job.refused then
-				lib.put_aside(queue, jid, job, run)
-			elseif not (job.over and lib.drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
-				n = n + 1
-				local entries = lib.record(key, popped, cap)
-				if entries ~= 2 or string.find(jid, '-', 1, true) then
-					lib.read_rest(jid, key, job, popped, cap)
-				end
-				local ends = expires
-				if settings.lock_time or special then
-					ends = lib.lock_special(key, job, worker, settings)
-				else
-					call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-				end
-				if job[8] ~= put_at or n == 1 then
-					put_at, put_time = job[8], lib.finite(job[8], now)
-				end
-				jobs[n], jids[n], waited[n] = job, jid, now - put_time
-				locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-			else
-				call('zrem', lib.queue_key(queue, 'locks'), jid)
-			end
-		end
-		for i = n + 1, #jids do
-			jids[i], waited[i] = nil, nil
-		end
+		local locks = lib.start_some(settings, jids, jobs, waited, count, letters)
+		local n = #jids
 		if n == 0 then
 			return
 		end
-		if limited then
+		if letters.c then
 			lib.note_all_started(jobs, n, locks, common)
 		end
 		if settings.rate then
@@ -1773,7 +1705,7 @@ elseif name == 'may_start' then
 		if not job[1] or job.over then
 			return true
 		elseif run and var.parked_here >= 200 then
-			settings.stopped, var.droppable = true, 0
+			settings.stopped, var.budget.drops = true, 0
 			return false
 		end
 		if not run then
@@ -1963,6 +1895,44 @@ elseif name == 'read_rest' then
 			call('hdel', key, 'grace')
 		end
 	end
+elseif name == 'read_some' then
+	function lib.read_some(settings, jids, jobs, keys, n)
+		local run, over, letters, passed = settings.run, 0, var.none, false
+		local text, may_expire
+		local count = #jids
+		for i = 1, #jids do
+			local key = lib.job_key(jids[i])
+			local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+			local stored, size = job[9], #(job[6] or '')
+			if stored and run and settings.direct and n + i > settings.direct and lib.has_option(stored, 'c') then
+				count, passed = i - 1, true
+				break
+			end
+			jobs[i], keys[i] = job, key
+			var.budget.taken = var.budget.taken + size
+			if var.budget.bytes and var.budget.taken > var.budget.bytes and var.budget.taken > size and run then
+				count, settings.stopped, var.budget.drops = i - 1, true, 0
+				break
+			end
+			if stored then
+				if stored ~= text then
+					local has = lib.letters_of(stored)
+					text, may_expire = stored, has.s or has.t
+					if letters ~= has then
+						letters = letters == var.none and has or lib.all_letters({letters, has})
+					end
+				end
+				if may_expire and lib.is_over(jids[i], stored, 'waiting') then
+					job.over, over = true, over + 1
+					if run and over >= var.budget.drops then
+						count, settings.stopped, var.budget.drops = i, true, 0
+						break
+					end
+				end
+			end
+		end
+		return count, letters, passed
+	end
 elseif name == 'recur_key' then
 	function lib.recur_key(jid)
 		return prefix .. 'r:' .. jid
@@ -2069,17 +2039,17 @@ elseif name == 'tell_each' then
 			minded = minded + (minds and 1 or 0)
 			failed[#failed + 1] = stored and lib.has_option(stored, 'd') and jids[i] or nil
 		end
-		var.tellable = var.tellable - #jids
+		var.budget.tells = var.budget.tells - #jids
 		return minded
 	end
 elseif name == 'tell_more' then
 	function lib.tell_more(jid, cursor)
-		local before = var.tellable
+		local before = var.budget.tells
 		lib.forget_untold(jid)
 		if try('hget', lib.job_key(jid), 'state') == 'failed' then
 			lib.tell_all({jid}, cursor, lib.job_ended)
 		end
-		return before - var.tellable
+		return before - var.budget.tells
 	end
 elseif name == 'turn_step' then
 	function lib.turn_step(priority)
@@ -2165,6 +2135,19 @@ if name == 'admit_each' then
 			end
 		end
 		return count
+	end
+elseif name == 'admit_some' then
+	function lib.admit_some(settings, jids, jobs, count, letters)
+		local run, most = settings.run, settings.most or 1
+		if run and count > 0 and not letters.s and not letters.t and var.parked_here == 0 then
+			local common = lib.admit_alike(count, jobs, most)
+			if common then
+				return count, common
+			end
+		end
+		count = lib.admit_each(jids, count, jobs, settings, run)
+		lib.read_scores(settings.queue, jids, count, jobs, settings, run)
+		return count, nil
 	end
 elseif name == 'before_key' then
 	function lib.before_key(name)
@@ -2382,27 +2365,27 @@ elseif name == 'first_turn' then
 		return score and math.max(priority - 0.5 - score, 0), first.err
 	end
 elseif name == 'give_again' then
-	function lib.give_again(queue, jid, job, worker, settings)
-		local remaining = math.floor(lib.finite(job[3], 0)) - 1
-		local delay
-		if remaining >= 0 and (job[7] or settings.initial_delay) then
-			delay = lib.backoff_delay(job[7], job[8], remaining, settings)
+	function lib.give_again(queue, jid, job, settings)
+		local remaining, stored, delay = math.floor(lib.finite(job.remaining, 0)) - 1, job['x:o'], nil
+		if remaining >= 0 and (job.backoff or settings.initial_delay) then
+			delay = lib.backoff_delay(job.backoff, job.retries, remaining, settings)
 		end
-		call('hset', lib.job_key(jid), 'remaining', remaining, 'x:attempts', lib.with_attempt(job[12], 'lost', job[10], {ended = lib.finite(job[11], now) < now and job[11], worker = worker, queue = queue, delay = delay}))
+		local ended = lib.finite(job.expires, now) < now and job.expires
+		call('hset', lib.job_key(jid), 'remaining', remaining, 'x:attempts', lib.with_attempt(job['x:attempts'], 'lost', job.time, {ended = ended, worker = job.worker or '', queue = queue, delay = delay}))
 		call('hdel', lib.job_key(jid), 'grace')
 		if remaining < 0 then
-			lib.fail_lost(queue, jid, worker, job[5], job[9], settings)
+			lib.fail_lost(queue, jid, job.worker or '', job.queue, stored, settings)
 			return nil
 		end
-		if job[9] and lib.is_over(jid, job[9], 'waiting') and lib.drop_expired(jid, 'waiting') then
+		if stored and lib.is_over(jid, stored, 'waiting') and lib.drop_expired(jid, 'waiting') then
 			return nil
 		end
 		if delay then
 			lib.put_off(queue, jid, delay)
-		elseif not (job[9] and lib.has_option(job[9], 'q') and lib.put_back(queue, jid, job[9])) then
+		elseif not (stored and lib.has_option(stored, 'q') and lib.put_back(queue, jid, stored)) then
 			return jid
 		end
-		lib.stop_limited(jid, job[9])
+		lib.stop_limited(jid, stored)
 	end
 elseif name == 'has_option' then
 	function lib.has_option(text, letter)
@@ -2645,6 +2628,45 @@ elseif name == 'soonest_of' then
 		end
 		return delay
 	end
+elseif name == 'start_some' then
+	function lib.start_some(settings, jids, jobs, waited, count, letters)
+		local queue, cap, worker = settings.queue, settings.cap, settings.worker
+		local expires = lib.later(settings.heartbeat)
+		local details = '{"worker":' .. cjson.encode(worker) .. '}'
+		local popped = lib.entry(now, '"popped"', details)
+		local locks, n = {'0', '-----------------------------------------------------------------', false, unpack(jids)}, 0
+		local special = settings.lock_time or letters.l or letters.q
+		local put_at, put_time
+		for i = 1, count do
+			local jid, job, key = jids[i], jobs[i], waited[i]
+			if job.refused then
+				lib.put_aside(queue, jid, job, settings.run)
+			elseif not (job.over and lib.drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+				n = n + 1
+				local entries = lib.record(key, popped, cap)
+				if entries ~= 2 or string.find(jid, '-', 1, true) then
+					lib.read_rest(jid, key, job, popped, cap)
+				end
+				local ends = expires
+				if special then
+					ends = lib.lock_special(key, job, worker, settings)
+				else
+					call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+				end
+				if job[8] ~= put_at or n == 1 then
+					put_at, put_time = job[8], lib.finite(job[8], now)
+				end
+				jobs[n], jids[n], waited[n] = job, jid, now - put_time
+				locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+			else
+				call('zrem', lib.queue_key(queue, 'locks'), jid)
+			end
+		end
+		for i = n + 1, #jids do
+			jids[i], waited[i] = nil, nil
+		end
+		return locks
+	end
 elseif name == 'try_parked' then
 	function lib.try_parked(jid, queue)
 		local job = try('hmget', lib.job_key(jid), 'state', 'time', 'x:parked')
@@ -2756,6 +2778,16 @@ elseif name == 'admit_alike' then
 		end
 		return alike and found or nil
 	end
+elseif name == 'all_letters' then
+	function lib.all_letters(sets)
+		local all = {}
+		for i = 1, #sets do
+			for letter in pairs(sets[i]) do
+				all[letter] = true
+			end
+		end
+		return all
+	end
 elseif name == 'change_tags' then
 	function lib.change_tags(jid, stored, adds, list, first)
 		local tags = lib.names_of(stored)
@@ -2836,25 +2868,25 @@ elseif name == 'enter_lives' then
 	end
 elseif name == 'expire_lock' then
 	function lib.expire_lock(queue, jid, settings)
-		local job = try('hmget', lib.job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts')
-		local worker, grace = job[1] or '', settings.grace
-		local ends = job[2] and lib.finite(try('zscore', lib.queue_key(queue, 'locks'), jid))
-		local warned = lib.in_grace(job[2], job[11], ends)
-		if not job[1] and not job[6] then
+		local job = lib.named_fields(try, lib.job_key(jid), {'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts'})
+		local stored, worker, grace = job['x:o'], job.worker or '', settings.grace
+		local ends = job.grace and lib.finite(try('zscore', lib.queue_key(queue, 'locks'), jid))
+		local warned = lib.in_grace(job.grace, job.expires, ends)
+		if not job.worker and not job.state then
 			call('zrem', lib.queue_key(queue, 'locks'), jid)
 			return nil
 		end
-		lib.adopt_history(jid, job[4])
-		if job[9] and lib.is_over(jid, job[9], 'running') and lib.drop_expired(jid, 'running') then
+		lib.adopt_history(jid, job.history)
+		if stored and lib.is_over(jid, stored, 'running') and lib.drop_expired(jid, 'running') then
 			return nil
 		end
 		try('zrem', lib.worker_key(worker), jid)
-		local sudden = grace <= 0 or not warned and lib.is_sudden(job[2], job[9])
+		local sudden = grace <= 0 or not warned and lib.is_sudden(job.grace, stored)
 		if sudden or not warned then
 			lib.warn(queue, jid, worker, grace, settings.cap)
 		end
 		if sudden or warned then
-			return lib.give_again(queue, jid, job, worker, settings)
+			return lib.give_again(queue, jid, job, settings)
 		end
 	end
 elseif name == 'history_cap' then
@@ -3204,20 +3236,21 @@ elseif name == 'remove_tags' then
 elseif name == 'replace_job' then
 	function lib.replace_job(item, jid, held)
 		local put_as, key = item.jid, lib.job_key(jid)
-		local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
+		local job = lib.named_fields(call, key, {'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked'})
+		local stored = job['x:o']
 		item.jid, item.key, item.replaces = jid, key, true
-		item.old = {tags = lib.names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5], grace = job[6], ended = var.none, limits = job[7] and lib.has_option(job[7], 'c') and job[7], priority = job[9], stored = job[7]}
+		item.old = {tags = lib.names_of(job.tags), queue = job.queue, state = job.state, worker = job.worker, history = job.history, grace = job.grace, ended = var.none, priority = job.priority, limits = stored and lib.has_option(stored, 'c') and stored, stored = stored}
 		item.tags = item.tags or var.none
 		item.waits = call('scard', key .. '-dependencies') > 0
-		item.watches = lib.has_option(job[7], 'f')
+		item.watches = lib.has_option(stored, 'f')
 		local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
-		if last ~= job[8] then
-			first = job[8]
+		if last ~= job.time then
+			first = job.time
 		end
-		lib.set_options(item, job[7], lib.finite(first, now), put_as)
+		lib.set_options(item, stored, lib.finite(first, now), put_as)
 		local due, turn = now + item.delay, false
-		if item.given.replace == 'due' and job[2] then
-			due, turn = lib.due_of(item, jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8], parked = job[12], stored = job[7]})
+		if item.given.replace == 'due' and job.queue then
+			due, turn = lib.due_of(item, jid, job)
 		end
 		lib.set_due(item, due)
 		item.turn = turn
@@ -3249,8 +3282,8 @@ elseif name == 'set_options' then
 elseif name == 'settle_rest' then
 	function lib.settle_rest()
 		local rest, settled = prefix .. 'x:rest', 0
-		var.releasable = math.min(var.releasable, 250)
-		while var.releasable > 0 and var.tellable > 0 do
+		var.budget.releases = math.min(var.budget.releases, 250)
+		while var.budget.releases > 0 and var.budget.tells > 0 do
 			local jid = try('zrange', rest, 0, 0)[1]
 			if not jid then
 				return settled, false
@@ -3382,7 +3415,7 @@ elseif name == 'drop_expired' then
 		if not lib.end_life(jid, state) then
 			return false
 		end
-		var.droppable, var.dropped = var.droppable - 1, var.dropped + 1
+		var.budget.drops, var.dropped = var.budget.drops - 1, var.dropped + 1
 		return true
 	end
 elseif name == 'end_in_state' then
@@ -3624,8 +3657,17 @@ elseif name == 'must_publish' then
 			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 	end
+elseif name == 'named_fields' then
+	function lib.named_fields(run, key, wanted)
+		local values, found = run('hmget', key, unpack(wanted)), {}
+		for i = 1, #wanted do
+			found[wanted[i]] = values[i] or false
+		end
+		return found
+	end
 elseif name == 'note_options' then
-	function lib.note_options(puts, item, delay, first, last)
+	function lib.note_options(puts, item, delay)
+		local first, last = puts.from, puts.to
 		if item.given.claim or item.given.at then
 			return
 		elseif delay == '0' and last == first + 1 and ARGV[first] == 'o' then
@@ -3767,8 +3809,8 @@ elseif name == 'registry_key' then
 elseif name == 'release_more' then
 	function lib.release_more(jid)
 		local dependents = lib.job_key(jid) .. '-dependents'
-		local others = try('spop', lib.rest_key(jid), var.releasable)
-		var.releasable = var.releasable - #others
+		local others = try('spop', lib.rest_key(jid), var.budget.releases)
+		var.budget.releases = var.budget.releases - #others
 		lib.release_some(jid, lib.of_this_life(others, dependents), dependents)
 		if #others == 0 or try('exists', lib.rest_key(jid)) == 0 then
 			call('zrem', prefix .. 'x:rest', jid)
@@ -4166,7 +4208,7 @@ elseif name == 'read_settings' then
 	function lib.read_settings(queue)
 		local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
 		local heartbeat = lib.lock_time(values[1], values[2])
-		return {heartbeat = heartbeat, max_concurrency = lib.finite(values[3], 0), cap = lib.history_cap(values[4]), tracked = true, max_rate = values[5]}
+		return {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, heartbeat = heartbeat, max_concurrency = lib.finite(values[3], 0), cap = lib.history_cap(values[4]), tracked = true, max_rate = values[5]}
 	end
 elseif name == 'reject_number' then
 	function lib.reject_number(area, name, text)
@@ -4225,7 +4267,7 @@ elseif name == 'return_parked' then
 	end
 elseif name == 'score_in_work' then
 	function lib.score_in_work(jid, queue, job)
-		local limit = lib.parked_by(job.state, job.time, job.parked)
+		local limit = lib.parked_by(job.state, job.time, job['x:parked'])
 		return call('zscore', limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work'), jid)
 	end
 elseif name == 'settle_limits' then
@@ -4347,11 +4389,11 @@ elseif name == 'group_by_queue' then
 elseif name == 'lost_with_room' then
 	function lib.lost_with_room(queue, wanted)
 		local jids = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, wanted)
-		local bytes = var.taken_bytes
+		local bytes = var.budget.taken
 		for i = 1, #jids do
 			local size = lib.finite(try('hstrlen', lib.job_key(jids[i]), 'data'), 0)
 			bytes = bytes + size
-			if bytes > var.most_bytes and bytes > size then
+			if bytes > var.budget.bytes and bytes > size then
 				return i - 1
 			end
 		end
@@ -4514,11 +4556,11 @@ elseif name == 'delete_complete' then
 elseif name == 'dependents_from' then
 	function lib.dependents_from(jid, cursor)
 		local key = lib.job_key(jid) .. '-dependents'
-		local all = cursor == '0' and try('srandmember', key, var.tellable + 1)
-		if all and #all <= var.tellable then
+		local all = cursor == '0' and try('srandmember', key, var.budget.tells + 1)
+		if all and #all <= var.budget.tells then
 			return all, '0'
 		end
-		local page = try('sscan', key, cursor, 'COUNT', var.tellable)
+		local page = try('sscan', key, cursor, 'COUNT', var.budget.tells)
 		return page[2] or var.none, page[1] or '0'
 	end
 elseif name == 'follow_priority' then
@@ -4749,8 +4791,9 @@ elseif name == 'children_with_room' then
 elseif name == 'put_from_arguments' then
 	function lib.put_from_arguments(at)
 		local queue = lib.named('Queue', 'queue', ARGV[at + 1])
-		local puts = lib.new_puts(ARGV[at])
-		local item = lib.read_put(puts, queue, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], at + 6, #ARGV)
+		local puts = lib.new_puts(ARGV[at], false)
+		puts.from, puts.to = at + 6, #ARGV
+		local item = lib.read_put(puts, queue, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5])
 		puts.items[1], puts.groups[1] = item, puts.items
 		local left = lib.put(puts)
 		if left and left[1] then
@@ -4775,11 +4818,11 @@ elseif name == 'release_dependents' then
 	function lib.release_dependents(jid)
 		local dependents = lib.job_key(jid) .. '-dependents'
 		local count = try('scard', dependents)
-		if count == 0 or type(count) == 'table' or count > var.releasable and lib.leave_rest(jid, dependents) then
+		if count == 0 or type(count) == 'table' or count > var.budget.releases and lib.leave_rest(jid, dependents) then
 			return
 		end
 		local others = call('smembers', dependents)
-		var.releasable = var.releasable - #others
+		var.budget.releases = var.budget.releases - #others
 		call('del', dependents)
 		lib.release_some(jid, others, dependents)
 	end
@@ -5017,18 +5060,19 @@ elseif command == 'put' then
 			end
 			queue = text2
 		end
-		local puts = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
+		local puts = {worker = ARGV[3], checked = false, from = 1, to = 0, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
+		puts.from, puts.to = 3 + 6, #ARGV
 		local item
 		repeat
-			local jid, klass, data, delay, first, last, checked = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5], 3 + 6, #ARGV
+			local jid, klass, data, delay = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5]
 			if not klass then
 				library(stamp, now).reject('Put', 'Arg "klass" missing')
 			end
-			local given, before = var.none, nil
+			local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 			if last == first + 1 and ARGV[first] == 'new' then
 				checked = 'new'
 			elseif last >= first then
-				before = library(stamp, now).item_like(puts, delay, first, last)
+				before = library(stamp, now).item_like(puts, delay)
 				given = before and before.given or options('Put', first, last)
 				checked = given.new and 'new' or checked or given.checked
 			end
@@ -5059,7 +5103,7 @@ elseif command == 'put' then
 			local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
 			if not before then
 				library(stamp, now).add_given(puts, job, given)
-				library(stamp, now).note_options(puts, job, delay, first, last)
+				library(stamp, now).note_options(puts, job, delay)
 			end
 			item = job
 		until true
@@ -5247,7 +5291,7 @@ elseif command == 'put' then
 		return item.jid
 	end
 elseif command == 'pop' then
-	var = {droppable = 1000, none = {}, parked_here = 0, taken_bytes = 0}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}, parked_here = 0}
 	local function finite(text, default)
 		local n = text and tonumber(text)
 		if n and n - n == 0 then
@@ -5330,7 +5374,6 @@ elseif command == 'pop' then
 			return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 		end
 	end
-	local large_text = 0
 	local function are_short(durations)
 		for i = 1, #durations do
 			if durations[i] < 0 or durations[i] >= 1 then
@@ -5397,10 +5440,10 @@ elseif command == 'pop' then
 			end
 			heartbeat = seconds
 		end
-		settings = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
+		settings = {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
 	end
 	if timed then
-		var.related_left = 4000
+		var.budget.relations = 4000
 	end
 	settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
 	if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
@@ -5412,10 +5455,10 @@ elseif command == 'pop' then
 			local data = job[6]
 			local beside = data and #data >= 4096 and library(stamp, now).set_beside(job) or ''
 			local text = popped_json(jid, job, tracked, its_worker, expires, beside .. ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
-			large_text = large_text + #text
+			var.budget.text = var.budget.text - #text
 			return text
 		end
-		show, at_once, var.most_bytes, var.droppable = timed_json, 50, 2097152, 60
+		show, at_once, var.budget.bytes, var.budget.drops = timed_json, 50, 2097152, 60
 	end
 	repeat
 		local wanted = count
@@ -5430,8 +5473,7 @@ elseif command == 'pop' then
 		count = wanted
 	until true
 	if count > 0 then
-		settings.most = count
-		local run
+		settings.most, settings.worker = count, worker
 		local jids
 		repeat
 			local wanted = math.min(count, at_once)
@@ -5448,157 +5490,164 @@ elseif command == 'pop' then
 		is_left = settings.left or jids ~= var.none and at_once < count
 		while jids do
 			do
-				local jids2, show2, run2 = jids, show, run
+				local jids2, show2 = jids, show
 				for first = 1, #jids2, 500 do
 					local some = #jids2 > 500 and {unpack(jids2, first, math.min(first + 500 - 1, #jids2))} or jids2
 					repeat
-						local cap = settings.cap
-						local expires
-						repeat
-							local seconds = settings.heartbeat
-							if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-								local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-								if #digits == 10 and decimals ~= '.000000' then
-									expires = digits .. decimals
+						local queue, run, worker = settings.queue, settings.run, settings.worker
+						local jobs, waited, parked_before = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, var.parked_here
+						local count, letters, passed
+						do
+							local n = #out
+							local run, over, letters2, passed2 = settings.run, 0, var.none, false
+							local text, may_expire
+							local count2 = #some
+							for i = 1, #some do
+								local key = prefix .. 'j:' .. some[i]
+								local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+								local stored, size = job[9], #(job[6] or '')
+								if stored and run and settings.direct and n + i > settings.direct and (string.find(stored, '^%a*c') ~= nil) then
+									count2, passed2 = i - 1, true
 									break
 								end
-							end
-							expires = string.format('%.17g', now + seconds)
-						until true
-						local details = '{"worker":' .. cjson.encode(worker) .. '}'
-						local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
-						local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
-						local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
-						local text, has, may_expire
-						local special, expiring
-						local passed, parked_before = false, var.parked_here
-						for i = 1, count do
-							local key = prefix .. 'j:' .. some[i]
-							local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-							local stored, size = job[9], #(job[6] or '')
-							if stored and run2 and settings.direct and #out + i > settings.direct and (string.find(stored, '^%a*c') ~= nil) then
-								count, passed = i - 1, true
-								break
-							end
-							jobs[i], waited[i] = job, key
-							var.taken_bytes = var.taken_bytes + size
-							if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run2 then
-								count, settings.stopped, var.droppable = i - 1, true, 0
-								break
-							end
-							if stored then
-								if stored ~= text then
-									text = stored
-									repeat
-										if stored == var.last_text then
-											has = var.last_letters
+								jobs[i], waited[i] = job, key
+								var.budget.taken = var.budget.taken + size
+								if var.budget.bytes and var.budget.taken > var.budget.bytes and var.budget.taken > size and run then
+									count2, settings.stopped, var.budget.drops = i - 1, true, 0
+									break
+								end
+								if stored then
+									if stored ~= text then
+										local has
+										repeat
+											if stored == var.last_text then
+												has = var.last_letters
+												break
+											end
+											local letters3 = string.match(stored, '^%a+') or ''
+											var.met_letters = var.met_letters or {}
+											local found = var.met_letters[letters3]
+											if not found then
+												found = {mortal = string.find(letters3, '[stkK]') ~= nil, ending = string.find(letters3, '[kruw]') ~= nil}
+												for letter in string.gmatch(letters3, '%a') do
+													found[letter] = true
+												end
+												var.met_letters[letters3] = found
+											end
+											var.last_text, var.last_letters = stored, found
+											has = found
+										until true
+										text, may_expire = stored, has.s or has.t
+										if letters2 ~= has then
+											letters2 = letters2 == var.none and has or library(stamp, now).all_letters({letters2, has})
+										end
+									end
+									if may_expire and library(stamp, now).is_over(some[i], stored, 'waiting') then
+										job.over, over = true, over + 1
+										if run and over >= var.budget.drops then
+											count2, settings.stopped, var.budget.drops = i, true, 0
 											break
 										end
-										local letters = string.match(stored, '^%a+') or ''
-										var.met_letters = var.met_letters or {}
-										local found = var.met_letters[letters]
-										if not found then
-											found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
-											for letter in string.gmatch(letters, '%a') do
-												found[letter] = true
-											end
-											var.met_letters[letters] = found
-										end
-										var.last_text, var.last_letters = stored, found
-										has = found
-									until true
-									limited, fair = limited or has.c, fair or has.g
-									special = special or has.l or has.q
-									may_expire = has.s or has.t
-									expiring = expiring or may_expire
-								end
-								if may_expire and library(stamp, now).is_over(some[i], stored, 'waiting') then
-									job.over, over = true, over + 1
-									if run2 and over >= var.droppable then
-										count, settings.stopped, var.droppable = i, true, 0
-										break
 									end
 								end
 							end
+							count, letters, passed = count2, letters2, passed2
 						end
-						if limited then
-							if run2 and count > 0 and not expiring and var.parked_here == 0 then
-								common = library(stamp, now).admit_alike(count, jobs, settings.most or 1)
-							end
-							if not common then
-								count = library(stamp, now).admit_each(some, count, jobs, settings, run2)
-								library(stamp, now).read_scores(queue, some, count, jobs, settings, run2)
-							end
+						local common
+						if letters.c then
+							count, common = library(stamp, now).admit_some(settings, some, jobs, count, letters)
 						end
 						if passed and var.parked_here == parked_before then
 							settings.stopped = true
 						end
-						if run2 then
+						if run then
 							local first = count == 1 and '-1' or string.format('%d', -count)
-							if count == 0 or type(run2('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
+							if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
 								settings.stopped = true
 								break
 							end
 						end
-						if fair then
+						if letters.g then
 							library(stamp, now).leave_all_turns(queue, jobs, count)
 						end
-						local put_at, put_time
-						for i = 1, count do
-							local jid, job, key = some[i], jobs[i], waited[i]
-							if limited and job.refused then
-								library(stamp, now).put_aside(queue, jid, job, run2)
-							elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
-								n = n + 1
-								local entries
-								do
-									local length = try('rpush', key .. '-history', popped)
-									if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-										library(stamp, now).trim_history(key .. '-history', length, cap)
+						local locks
+						do
+							local count2 = count
+							local queue, cap, worker = settings.queue, settings.cap, settings.worker
+							local expires
+							repeat
+								local seconds = settings.heartbeat
+								if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+									local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+									if #digits == 10 and decimals ~= '.000000' then
+										expires = digits .. decimals
+										break
 									end
-									entries = length
 								end
-								if entries ~= 2 or string.find(jid, '-', 1, true) then
-									library(stamp, now).read_rest(jid, key, job, popped, cap)
-								end
-								local ends = expires
-								if settings.lock_time or special then
-									ends = library(stamp, now).lock_special(key, job, worker, settings)
+								expires = string.format('%.17g', now + seconds)
+							until true
+							local details = '{"worker":' .. cjson.encode(worker) .. '}'
+							local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
+							local locks2, n = {'0', '-----------------------------------------------------------------', false, unpack(some)}, 0
+							local special = settings.lock_time or letters.l or letters.q
+							local put_at, put_time
+							for i = 1, count2 do
+								local jid, job, key = some[i], jobs[i], waited[i]
+								if job.refused then
+									library(stamp, now).put_aside(queue, jid, job, settings.run)
+								elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+									n = n + 1
+									local entries
+									do
+										local length = try('rpush', key .. '-history', popped)
+										if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+											library(stamp, now).trim_history(key .. '-history', length, cap)
+										end
+										entries = length
+									end
+									if entries ~= 2 or string.find(jid, '-', 1, true) then
+										library(stamp, now).read_rest(jid, key, job, popped, cap)
+									end
+									local ends = expires
+									if special then
+										ends = library(stamp, now).lock_special(key, job, worker, settings)
+									else
+										call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+									end
+									if job[8] ~= put_at or n == 1 then
+										put_at, put_time = job[8], finite(job[8], now)
+									end
+									jobs[n], some[n], waited[n] = job, jid, now - put_time
+									locks2[2 * n + 1], locks2[2 * n + 2] = ends, jid
 								else
-									call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+									call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
 								end
-								if job[8] ~= put_at or n == 1 then
-									put_at, put_time = job[8], finite(job[8], now)
-								end
-								jobs[n], some[n], waited[n] = job, jid, now - put_time
-								locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-							else
-								call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
 							end
+							for i = n + 1, #some do
+								some[i], waited[i] = nil, nil
+							end
+							locks = locks2
 						end
-						for i = n + 1, #some do
-							some[i], waited[i] = nil, nil
-						end
+						local n = #some
 						if n == 0 then
 							break
 						end
-						if limited then
+						if letters.c then
 							library(stamp, now).note_all_started(jobs, n, locks, common)
 						end
 						if settings.rate then
 							library(stamp, now).note_starts(settings.rate, n)
 						end
 						do
-							local n2 = n
-							local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+							local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
 							do
-								local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * n2 + 2
+								local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * n + 2
 								local added = call('zadd', key, unpack(locks, first, last))
 								if first == 1 and type(added) == 'number' then
 									call('zrem', key, '-----------------------------------------------------------------')
 								end
 							end
-							local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * n2 + 2
+							local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * n + 2
 							local added = try('zadd', key, unpack(locks, first, last))
 							if first == 1 and type(added) == 'number' then
 								try('zrem', key, '-----------------------------------------------------------------')
@@ -5685,13 +5734,14 @@ elseif command == 'pop' then
 				end
 			end
 			local more = math.min(count - #out, at_once)
-			if is_left and out[1] or var.droppable <= 0 or settings.stopped or large_text >= 262144 then
+			if is_left and out[1] or var.budget.drops <= 0 or settings.stopped or var.budget.text <= 0 then
 				is_left = true
 				break
 			elseif more <= 0 then
 				break
 			end
-			jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
+			settings.run = call
+			jids = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
 			if #jids == 0 and not (settings.places and library(stamp, now).bring_more(queue, settings, more)) then
 				break
 			end
@@ -5714,7 +5764,7 @@ elseif command == 'pop' then
 		end
 	end
 	if timed and (var.large or is_left) then
-		return library(stamp, now).with_large(joined(out), is_left and (out[1] or var.droppable <= 0) and 'more' or '')
+		return library(stamp, now).with_large(joined(out), is_left and (out[1] or var.budget.drops <= 0) and 'more' or '')
 	end
 	return joined(out)
 elseif command == 'heartbeat' then
@@ -5990,7 +6040,7 @@ elseif command == 'fail' then
 	end
 	return jid
 elseif command == 'complete' then
-	var = {none = {}, releasable = math.huge}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}}
 	local frees_limits
 	local has_ending
 	local function finite(text, default)
@@ -6024,19 +6074,6 @@ elseif command == 'complete' then
 			end
 		end
 		return true
-	end
-	local function all_jids(queues)
-		if not queues[2] then
-			return queues[1].jids
-		end
-		local all = {}
-		for i = 1, #queues do
-			local jids = queues[i].jids
-			for at = 1, #jids do
-				all[#all + 1] = jids[at]
-			end
-		end
-		return all
 	end
 	local jid
 	do
@@ -6121,7 +6158,7 @@ elseif command == 'complete' then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
 	if given.checked then
-		var.releasable = 250
+		var.budget.releases = 250
 	end
 	repeat
 		local items = {item}
@@ -6269,6 +6306,7 @@ elseif command == 'complete' then
 						end
 					end
 				end
+				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
 				local day = now - now % 86400
 				local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
 				local values, asked
@@ -6339,7 +6377,6 @@ elseif command == 'complete' then
 				end
 			end
 		end
-		try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(all_jids(queues)))
 		for i = 1, special and #queues or 0 do
 			do
 				local jids = queues[i].jids
@@ -6438,7 +6475,7 @@ elseif command == 'complete' then
 				for i = 1, #items do
 					library(stamp, now).release_dependents(items[i].jid)
 				end
-				local some = var.releasable < math.huge
+				local some = var.budget.releases < math.huge
 				local _, more = library(stamp, now).settle_rest()
 				if some and more then
 					items[#items].state = 'complete+'
@@ -6466,10 +6503,10 @@ if length < 8 then
 if length < 5 then
 if length < 4 then
 if command == 'get' then
-	var = {large_bytes = 0, none = {}}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, none = {}}
 	library(stamp, now)
 	local jid, asks_due = lib.required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'
-	var.related_left = asks_due and 4000
+	var.budget.relations = asks_due and 4000
 	local text = lib.find_job(call, jid, asks_due)
 	return text and lib.with_large(text, '')
 elseif command == 'log' then
@@ -6611,12 +6648,12 @@ if command == 'jobs' then
 	lib.reject('Jobs', 'Unknown type "' .. state .. '"')
 	return
 elseif command == 'peek' then
-	var = {large_bytes = 0, large_text = 0, met_lives = {}, none = {}}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, met_lives = {}, none = {}}
 	library(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local count = lib.whole('Peek', 'count', ARGV[4])
 	local beside = ARGV[5] == 'beside'
-	var.related_left = beside and 4000
+	var.budget.relations = beside and 4000
 	local out, passed = {}, 0
 	local function show(key, jid)
 		local job = lib.read_job(try, jid)
@@ -6624,7 +6661,7 @@ elseif command == 'peek' then
 			passed = passed + 1
 		elseif job[13] then
 			local text = lib.job_json(job, lib.is_tracked(jid), beside and lib.set_beside(job))
-			out[#out + 1], var.large_text = text, var.large_text + #text
+			out[#out + 1], var.budget.text = text, var.budget.text - #text
 		elseif lib.may_write(key) then
 			return 1 - call('zrem', key, jid)
 		end
@@ -6808,7 +6845,7 @@ elseif command == 'stats' then
 	local counts = call('hmget', lib.stats_key('stats', day, queue), 'retries', 'failed', 'failures')
 	return cjson.encode({retries = lib.finite(counts[1], 0), failed = lib.finite(counts[2], 0), failures = lib.finite(counts[3], 0), expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run')})
 elseif command == 'track' then
-	var = {}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}}
 	library(stamp, now)
 	local tracked = prefix .. 'tracked'
 	if not ARGV[3] then
@@ -6848,7 +6885,7 @@ end
 else
 if length < 7 then
 if command == 'cancel' then
-	var = {left_groups = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
 	library(stamp, now)
 	local among = lib.set_of(ARGV, 3)
 	for i = 3, #ARGV do
@@ -6909,7 +6946,7 @@ elseif command == 'length' then
 elseif command == 'queues' then
 	var = {none = {}}
 	library(stamp, now)
-	local budget = {due = 1000}
+	local movable = 1000
 	local function size(queue, part)
 		return lib.finite(try('zcard', lib.queue_key(queue, part)), 0)
 	end
@@ -6917,9 +6954,9 @@ elseif command == 'queues' then
 		return lib.finite(try('zcount', lib.queue_key(queue, part), 0, stamp), 0)
 	end
 	local function move_due(queue, due)
-		pcall(lib.bring_due, queue, false, true, math.min(due, budget.due))
+		pcall(lib.bring_due, queue, false, true, math.min(due, movable))
 		local left = count_until_now(queue, 'scheduled')
-		budget.due = budget.due - (due - left)
+		movable = movable - (due - left)
 		return left
 	end
 	local function counts(queue)
@@ -6959,7 +6996,7 @@ elseif command == 'unfail' then
 end
 else
 if command == 'depends' then
-	var = {followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local action = lib.required('Depends', 'command', ARGV[4])
@@ -7025,7 +7062,7 @@ if command == 'depends' then
 	end
 	return true
 elseif command == 'requeue' then
-	var = {followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
 	library(stamp, now)
 	if call('exists', lib.job_key(lib.required('Put', 'jid', ARGV[5]))) == 0 then
 		lib.raise('Requeue', lib.no_job(ARGV[5]))
@@ -7154,12 +7191,12 @@ else
 if length < 11 then
 if length < 9 then
 if command == 'multiget' then
-	var = {large_bytes = 0, large_text = 0, none = {}}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, none = {}}
 	library(stamp, now)
 	local asks_due = ARGV[3] == 'x:due'
 	return lib.find_jobs(ARGV, asks_due and 4 or 3, asks_due)
 elseif command == 'popByJid' then
-	var = {droppable = 1000, dropped = 0, first_own_end = math.huge, left_groups = {}, met_lives = {}, near_end = {}, none = {}, parked_here = 0, taken_bytes = 0, tellable = 200, unheard = 0}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, dropped = 0, first_own_end = math.huge, left_groups = {}, met_lives = {}, near_end = {}, none = {}, parked_here = 0, unheard = 0}
 	library(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local jid = lib.required('Pop', 'jid', ARGV[4])
@@ -7178,7 +7215,8 @@ elseif command == 'popByJid' then
 		return '[{}]'
 	end
 	local out = {}
-	lib.lock(queue, {jid}, worker, settings, lib.popped_json, out)
+	settings.worker = worker
+	lib.lock(settings, {jid}, lib.popped_json, out)
 	if var.met_limits then
 		lib.settle_limits()
 	end

@@ -51,6 +51,7 @@ local function library(stamp, now)
 		return lib
 	end
 	var = var or {}
+	var.budget = var.budget or {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}
 	var.dropped = var.dropped or 0
 	var.first_own_end = var.first_own_end or math.huge
 	var.followable = var.followable or 1000
@@ -60,7 +61,6 @@ local function library(stamp, now)
 	var.met_lives = var.met_lives or {}
 	var.near_end = var.near_end or {}
 	var.none = var.none or {}
-	var.tellable = var.tellable or 200
 	var.unheard = var.unheard or 0
 	local call = redis.call
 	local may_run = redis.acl_check_cmd
@@ -232,10 +232,10 @@ elseif name == 'link' then
 		end
 	end
 elseif name == 'lock' then
-	function lib.lock(queue, jids, worker, settings, show, out, run)
+	function lib.lock(settings, jids, show, out)
 		for first = 1, #jids, 500 do
 			local some = #jids > 500 and {unpack(jids, first, math.min(first + 500 - 1, #jids))} or jids
-			lib.lock_some(queue, some, worker, settings, show, out, run)
+			lib.lock_some(settings, some, show, out)
 		end
 	end
 elseif name == 'park' then
@@ -557,7 +557,8 @@ if name == 'day_of' then
 		return at - at % 86400
 	end
 elseif name == 'due_of' then
-	function lib.due_of(item, jid, queue, job)
+	function lib.due_of(item, jid, job)
+		local queue = job.queue
 		local score = lib.score_in_work(jid, queue, job)
 		local due = not score and lib.finite(call('zscore', lib.queue_key(queue, 'scheduled'), jid))
 		if score then
@@ -567,9 +568,9 @@ elseif name == 'due_of' then
 				return in_work <= now and in_work or item.first
 			end
 			local stays = queue == item.queue and priority == lib.finite(item.priority, 0)
-			return now, stays and lib.has_option(job.stored, 'g') and score
+			return now, stays and lib.has_option(job['x:o'], 'g') and score
 		end
-		return due or not job.undelayed and lib.finite(job.scheduled) or now
+		return due or not job['x:undelayed'] and lib.finite(job.scheduled) or now
 	end
 elseif name == 'expire' then
 	function lib.expire(queue, limit, settings)
@@ -577,13 +578,13 @@ elseif name == 'expire' then
 		while limit > 0 do
 			local before = var.dropped
 			local ended = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
-			for i = 1, var.droppable > 0 and #ended or 0 do
+			for i = 1, var.budget.drops > 0 and #ended or 0 do
 				taken[#taken + 1] = lib.expire_lock(queue, ended[i], settings)
-				if var.droppable <= 0 then
+				if var.budget.drops <= 0 then
 					break
 				end
 			end
-			limit = math.min(var.dropped - before, var.droppable)
+			limit = math.min(var.dropped - before, var.budget.drops)
 			if limit > 0 then
 				lib.each_slice(call, 'zrem', lib.queue_key(queue, 'locks'), taken)
 			end
@@ -985,7 +986,7 @@ elseif name == 'matches' then
 	end
 elseif name == 'new_urn' then
 	function lib.new_urn(ask)
-		return {sums = ask.sums, shut = {}, left = #ask.queues, missed = 0, gave = {}, giving = 0}
+		return {sums = ask.sums, shut = {}, left = #ask.queues, gave = {}, giving = 0}
 	end
 elseif name == 'observe' then
 	function lib.observe(kind, queue, durations)
@@ -1146,7 +1147,7 @@ elseif name == 'rank_of' then
 	end
 elseif name == 'related' then
 	function lib.related(jid, name, left_out)
-		local key, room = lib.job_key(jid) .. '-' .. name, var.related_left
+		local key, room = lib.job_key(jid) .. '-' .. name, var.budget.relations
 		if room then
 			local count = try('scard', key)
 			if count == 0 or type(count) == 'table' then
@@ -1155,7 +1156,7 @@ elseif name == 'related' then
 				left_out[#left_out + 1] = name
 				return empty_list
 			end
-			var.related_left = room - count
+			var.budget.relations = room - count
 		end
 		return lib.array(try('smembers', key))
 	end
@@ -1344,7 +1345,7 @@ elseif name == 'fill_urn' then
 			end
 			before = ask.sums[i]
 		end
-		urn.open, urn.sums, urn.missed = open, sums, 0
+		urn.open, urn.sums = open, sums
 	end
 elseif name == 'find_job' then
 	function lib.find_job(run, jid, asks_due)
@@ -1377,7 +1378,7 @@ elseif name == 'has_jobs' then
 	end
 elseif name == 'has_room' then
 	function lib.has_room(jid)
-		if var.large_text >= 262144 then
+		if var.budget.text <= 0 then
 			return false
 		end
 		local size = var.large_bytes > 0 and try('hstrlen', lib.job_key(jid), 'data')
@@ -1488,8 +1489,8 @@ elseif name == 'names_of' then
 		return found
 	end
 elseif name == 'new_puts' then
-	function lib.new_puts(worker)
-		return {worker = worker, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
+	function lib.new_puts(worker, checked)
+		return {worker = worker, checked = checked, from = 1, to = 0, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
 	end
 elseif name == 'no_batch' then
 	function lib.no_batch(jid)
@@ -1656,15 +1657,15 @@ elseif name == 'read_old' then
 		item.waits = #item.old.ended < #before
 	end
 elseif name == 'read_put' then
-	function lib.read_put(puts, queue, jid, klass, data, delay, first, last, checked)
+	function lib.read_put(puts, queue, jid, klass, data, delay)
 		if not klass then
 			lib.reject('Put', 'Arg "klass" missing')
 		end
-		local given, before = var.none, nil
+		local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 		if last == first + 1 and ARGV[first] == 'new' then
 			checked = 'new'
 		elseif last >= first then
-			before = lib.item_like(puts, delay, first, last)
+			before = lib.item_like(puts, delay)
 			given = before and before.given or lib.options('Put', first, last)
 			checked = given.new and 'new' or checked or given.checked
 		end
@@ -1682,7 +1683,7 @@ elseif name == 'read_put' then
 		local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
 		if not before then
 			lib.add_given(puts, job, given)
-			lib.note_options(puts, job, delay, first, last)
+			lib.note_options(puts, job, delay)
 		end
 		return job
 	end
@@ -1718,14 +1719,14 @@ elseif name == 'take_due' then
 	function lib.take_due(queue, settings, wanted, lost, recur, scheduled)
 		call('zrem', lib.queue_key(queue, 'work'), '')
 		local room = wanted
-		if lost and var.most_bytes then
+		if lost and var.budget.bytes then
 			room = lib.lost_with_room(queue, wanted)
 		end
 		local expired = lost and lib.expire(queue, room, lib.read_lost_settings(settings.cap)) or {}
 		local missing = wanted - #expired
 		local brought = missing
-		if recur and var.most_bytes and missing > 0 then
-			brought = lib.children_with_room(queue, missing, var.most_bytes)
+		if recur and var.budget.bytes and missing > 0 then
+			brought = lib.children_with_room(queue, missing, var.budget.bytes)
 		end
 		lib.bring_due(queue, recur, scheduled, brought)
 		settings.left = room < wanted or brought < missing and (lib.is_due(queue, 'recur') or lib.is_due(queue, 'scheduled'))
@@ -1738,7 +1739,7 @@ elseif name == 'tell_all' then
 		while failed[at] do
 			local jid = failed[at]
 			repeat
-				if var.tellable <= 0 then
+				if var.budget.tells <= 0 then
 					if minded > 0 or not again then
 						lib.leave_untold(jid, cursor)
 					end
@@ -2014,14 +2015,14 @@ elseif name == 'failed_at' then
 elseif name == 'find_jobs' then
 	function lib.find_jobs(jids, first, asks_due)
 		local found = {}
-		var.related_left = asks_due and 4000
+		var.budget.relations = asks_due and 4000
 		for i = first, #jids do
 			if asks_due and not lib.has_room(jids[i]) then
 				return lib.with_large(lib.joined(found), lib.array({unpack(jids, i)}))
 			end
 			local text = lib.find_job(try, jids[i], asks_due)
 			found[#found + 1] = text
-			var.large_text = var.large_text + #(text or '')
+			var.budget.text = var.budget.text - #(text or '')
 		end
 		return lib.with_large(lib.joined(found), '')
 	end
@@ -2037,7 +2038,7 @@ elseif name == 'give_each' then
 			elseif item.action == 'release' then
 				item.problem = lib.release(worker, item)
 			end
-			if var.tellable <= 0 and item.action and not item.problem then
+			if var.budget.tells <= 0 and item.action and not item.problem then
 				item.state = tostring(item.remaining) .. '+'
 			end
 		end
@@ -2082,7 +2083,8 @@ elseif name == 'is_sudden' then
 		return grace == '1.0' or stored and lib.has_option(stored, 'l')
 	end
 elseif name == 'item_like' then
-	function lib.item_like(puts, delay, first, last)
+	function lib.item_like(puts, delay)
+		local first, last = puts.from, puts.to
 		if delay == '0' and last == first + 1 and ARGV[first] == 'o' then
 			return puts.known[ARGV[last]]
 		elseif not puts.like or puts.delay ~= delay or puts.last - puts.first ~= last - first then
@@ -2164,7 +2166,8 @@ elseif name == 'lock_from' then
 		its.direct = direct
 		local lasts = ask.lock_time or its.heartbeat
 		local values = lib.reserved_values(lasts == 60 and '60' or lib.exact(lasts))
-		lib.lock(queue, jids, ask.owner, its, values, out, take)
+		its.worker, its.run = ask.owner, take
+		lib.lock(its, jids, values, out)
 		its.given = (its.given or 0) + #out - before
 		ask.kept = ask.kept or its.stopped
 		return not its.stopped and (count >= more or count >= 500 or its.places or var.dropped > 0)
@@ -2176,56 +2179,13 @@ elseif name == 'lock_lost' then
 		lib.publish('log', message)
 	end
 elseif name == 'lock_some' then
-	function lib.lock_some(queue, jids, worker, settings, show, out, run)
-		local cap = settings.cap
-		local expires = lib.later(settings.heartbeat)
-		local details = '{"worker":' .. cjson.encode(worker) .. '}'
-		local popped = lib.entry(now, '"popped"', details)
-		local jobs, waited, locks = lib.sized(jids), lib.sized(jids), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-		local n, count, over, limited, fair, common = 0, #jids, 0, false, false, nil
-		local text, has, may_expire
-		local special, expiring
-		local passed, parked_before = false, var.parked_here
-		for i = 1, count do
-			local key = lib.job_key(jids[i])
-			local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-			local stored, size = job[9], #(job[6] or '')
-			if stored and run and settings.direct and #out + i > settings.direct and lib.has_option(stored, 'c') then
-				count, passed = i - 1, true
-				break
-			end
-			jobs[i], waited[i] = job, key
-			var.taken_bytes = var.taken_bytes + size
-			if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
-				count, settings.stopped, var.droppable = i - 1, true, 0
-				break
-			end
-			if stored then
-				if stored ~= text then
-					text = stored
-					has = lib.letters_of(stored)
-					limited, fair = limited or has.c, fair or has.g
-					special = special or has.l or has.q
-					may_expire = has.s or has.t
-					expiring = expiring or may_expire
-				end
-				if may_expire and lib.is_over(jids[i], stored, 'waiting') then
-					job.over, over = true, over + 1
-					if run and over >= var.droppable then
-						count, settings.stopped, var.droppable = i, true, 0
-						break
-					end
-				end
-			end
-		end
-		if limited then
-			if run and count > 0 and not expiring and var.parked_here == 0 then
-				common = lib.admit_alike(count, jobs, settings.most or 1)
-			end
-			if not common then
-				count = lib.admit_each(jids, count, jobs, settings, run)
-				lib.read_scores(queue, jids, count, jobs, settings, run)
-			end
+	function lib.lock_some(settings, jids, show, out)
+		local queue, run, worker = settings.queue, settings.run, settings.worker
+		local jobs, waited, parked_before = lib.sized(jids), lib.sized(jids), var.parked_here
+		local count, letters, passed = lib.read_some(settings, jids, jobs, waited, #out)
+		local common
+		if letters.c then
+			count, common = lib.admit_some(settings, jids, jobs, count, letters)
 		end
 		if passed and var.parked_here == parked_before then
 			settings.stopped = true
@@ -2237,42 +2197,15 @@ elseif name == 'lock_some' then
 				return
 			end
 		end
-		if fair then
+		if letters.g then
 			lib.leave_all_turns(queue, jobs, count)
 		end
-		local put_at, put_time
-		for i = 1, count do
-			local jid, job, key = jids[i], jobs[i], waited[i]
-			if limited and job.refused then
-				lib.put_aside(queue, jid, job, run)
-			elseif not (job.over and lib.drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
-				n = n + 1
-				local entries = lib.record(key, popped, cap)
-				if entries ~= 2 or string.find(jid, '-', 1, true) then
-					lib.read_rest(jid, key, job, popped, cap)
-				end
-				local ends = expires
-				if settings.lock_time or special then
-					ends = lib.lock_special(key, job, worker, settings)
-				else
-					call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-				end
-				if job[8] ~= put_at or n == 1 then
-					put_at, put_time = job[8], lib.finite(job[8], now)
-				end
-				jobs[n], jids[n], waited[n] = job, jid, now - put_time
-				locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-			else
-				call('zrem', lib.queue_key(queue, 'locks'), jid)
-			end
-		end
-		for i = n + 1, #jids do
-			jids[i], waited[i] = nil, nil
-		end
+		local locks = lib.start_some(settings, jids, jobs, waited, count, letters)
+		local n = #jids
 		if n == 0 then
 			return
 		end
-		if limited then
+		if letters.c then
 			lib.note_all_started(jobs, n, locks, common)
 		end
 		if settings.rate then
@@ -2310,7 +2243,7 @@ elseif name == 'may_start' then
 		if not job[1] or job.over then
 			return true
 		elseif run and var.parked_here >= 200 then
-			settings.stopped, var.droppable = true, 0
+			settings.stopped, var.budget.drops = true, 0
 			return false
 		end
 		if not run then
@@ -2549,6 +2482,44 @@ elseif name == 'read_rest' then
 			call('hdel', key, 'grace')
 		end
 	end
+elseif name == 'read_some' then
+	function lib.read_some(settings, jids, jobs, keys, n)
+		local run, over, letters, passed = settings.run, 0, var.none, false
+		local text, may_expire
+		local count = #jids
+		for i = 1, #jids do
+			local key = lib.job_key(jids[i])
+			local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+			local stored, size = job[9], #(job[6] or '')
+			if stored and run and settings.direct and n + i > settings.direct and lib.has_option(stored, 'c') then
+				count, passed = i - 1, true
+				break
+			end
+			jobs[i], keys[i] = job, key
+			var.budget.taken = var.budget.taken + size
+			if var.budget.bytes and var.budget.taken > var.budget.bytes and var.budget.taken > size and run then
+				count, settings.stopped, var.budget.drops = i - 1, true, 0
+				break
+			end
+			if stored then
+				if stored ~= text then
+					local has = lib.letters_of(stored)
+					text, may_expire = stored, has.s or has.t
+					if letters ~= has then
+						letters = letters == var.none and has or lib.all_letters({letters, has})
+					end
+				end
+				if may_expire and lib.is_over(jids[i], stored, 'waiting') then
+					job.over, over = true, over + 1
+					if run and over >= var.budget.drops then
+						count, settings.stopped, var.budget.drops = i, true, 0
+						break
+					end
+				end
+			end
+		end
+		return count, letters, passed
+	end
 elseif name == 'recur_key' then
 	function lib.recur_key(jid)
 		return prefix .. 'r:' .. jid
@@ -2662,7 +2633,7 @@ elseif name == 'take_from' then
 		if #lost > 0 then
 			more = more + lib.take_lost(ask, i, lost, out)
 		end
-		while more > 0 and var.droppable > 0 do
+		while more > 0 and var.budget.drops > 0 do
 			local before = #out
 			if not lib.lock_from(ask, i, nil, more, ask.limit > ask.count and start + direct, out) then
 				break
@@ -2703,17 +2674,17 @@ elseif name == 'tell_each' then
 			minded = minded + (minds and 1 or 0)
 			failed[#failed + 1] = stored and lib.has_option(stored, 'd') and jids[i] or nil
 		end
-		var.tellable = var.tellable - #jids
+		var.budget.tells = var.budget.tells - #jids
 		return minded
 	end
 elseif name == 'tell_more' then
 	function lib.tell_more(jid, cursor)
-		local before = var.tellable
+		local before = var.budget.tells
 		lib.forget_untold(jid)
 		if try('hget', lib.job_key(jid), 'state') == 'failed' then
 			lib.tell_all({jid}, cursor, lib.job_ended)
 		end
-		return before - var.tellable
+		return before - var.budget.tells
 	end
 elseif name == 'turn_step' then
 	function lib.turn_step(priority)
@@ -2799,6 +2770,19 @@ if name == 'admit_each' then
 			end
 		end
 		return count
+	end
+elseif name == 'admit_some' then
+	function lib.admit_some(settings, jids, jobs, count, letters)
+		local run, most = settings.run, settings.most or 1
+		if run and count > 0 and not letters.s and not letters.t and var.parked_here == 0 then
+			local common = lib.admit_alike(count, jobs, most)
+			if common then
+				return count, common
+			end
+		end
+		count = lib.admit_each(jids, count, jobs, settings, run)
+		lib.read_scores(settings.queue, jids, count, jobs, settings, run)
+		return count, nil
 	end
 elseif name == 'before_key' then
 	function lib.before_key(name)
@@ -2900,14 +2884,11 @@ elseif name == 'deal_drawn' then
 			local drawn, turns = lib.draw(ask, urn, n)
 			lib.shut_empty(ask, urn, drawn)
 			for at = 1, #drawn do
-				local i = drawn[at]
-				if urn.shut[i] then
-					urn.missed = urn.missed + turns[i]
-				else
-					lib.add_turns(deal, i, turns[i])
+				if not urn.shut[drawn[at]] then
+					lib.add_turns(deal, drawn[at], turns[drawn[at]])
 				end
 			end
-			if urn.missed > 16 then
+			if deal.wanted > 0 and deal.most > 0 then
 				lib.fill_urn(ask, urn)
 			end
 			round = deal.wanted < before and 1 or 4 * round
@@ -3082,27 +3063,27 @@ elseif name == 'follow_key' then
 		return prefix .. 'x:follow:' .. id
 	end
 elseif name == 'give_again' then
-	function lib.give_again(queue, jid, job, worker, settings)
-		local remaining = math.floor(lib.finite(job[3], 0)) - 1
-		local delay
-		if remaining >= 0 and (job[7] or settings.initial_delay) then
-			delay = lib.backoff_delay(job[7], job[8], remaining, settings)
+	function lib.give_again(queue, jid, job, settings)
+		local remaining, stored, delay = math.floor(lib.finite(job.remaining, 0)) - 1, job['x:o'], nil
+		if remaining >= 0 and (job.backoff or settings.initial_delay) then
+			delay = lib.backoff_delay(job.backoff, job.retries, remaining, settings)
 		end
-		call('hset', lib.job_key(jid), 'remaining', remaining, 'x:attempts', lib.with_attempt(job[12], 'lost', job[10], {ended = lib.finite(job[11], now) < now and job[11], worker = worker, queue = queue, delay = delay}))
+		local ended = lib.finite(job.expires, now) < now and job.expires
+		call('hset', lib.job_key(jid), 'remaining', remaining, 'x:attempts', lib.with_attempt(job['x:attempts'], 'lost', job.time, {ended = ended, worker = job.worker or '', queue = queue, delay = delay}))
 		call('hdel', lib.job_key(jid), 'grace')
 		if remaining < 0 then
-			lib.fail_lost(queue, jid, worker, job[5], job[9], settings)
+			lib.fail_lost(queue, jid, job.worker or '', job.queue, stored, settings)
 			return nil
 		end
-		if job[9] and lib.is_over(jid, job[9], 'waiting') and lib.drop_expired(jid, 'waiting') then
+		if stored and lib.is_over(jid, stored, 'waiting') and lib.drop_expired(jid, 'waiting') then
 			return nil
 		end
 		if delay then
 			lib.put_off(queue, jid, delay)
-		elseif not (job[9] and lib.has_option(job[9], 'q') and lib.put_back(queue, jid, job[9])) then
+		elseif not (stored and lib.has_option(stored, 'q') and lib.put_back(queue, jid, stored)) then
 			return jid
 		end
-		lib.stop_limited(jid, job[9])
+		lib.stop_limited(jid, stored)
 	end
 elseif name == 'has_option' then
 	function lib.has_option(text, letter)
@@ -3458,6 +3439,45 @@ elseif name == 'soonest_of' then
 		end
 		return delay
 	end
+elseif name == 'start_some' then
+	function lib.start_some(settings, jids, jobs, waited, count, letters)
+		local queue, cap, worker = settings.queue, settings.cap, settings.worker
+		local expires = lib.later(settings.heartbeat)
+		local details = '{"worker":' .. cjson.encode(worker) .. '}'
+		local popped = lib.entry(now, '"popped"', details)
+		local locks, n = {'0', '-----------------------------------------------------------------', false, unpack(jids)}, 0
+		local special = settings.lock_time or letters.l or letters.q
+		local put_at, put_time
+		for i = 1, count do
+			local jid, job, key = jids[i], jobs[i], waited[i]
+			if job.refused then
+				lib.put_aside(queue, jid, job, settings.run)
+			elseif not (job.over and lib.drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+				n = n + 1
+				local entries = lib.record(key, popped, cap)
+				if entries ~= 2 or string.find(jid, '-', 1, true) then
+					lib.read_rest(jid, key, job, popped, cap)
+				end
+				local ends = expires
+				if special then
+					ends = lib.lock_special(key, job, worker, settings)
+				else
+					call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+				end
+				if job[8] ~= put_at or n == 1 then
+					put_at, put_time = job[8], lib.finite(job[8], now)
+				end
+				jobs[n], jids[n], waited[n] = job, jid, now - put_time
+				locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+			else
+				call('zrem', lib.queue_key(queue, 'locks'), jid)
+			end
+		end
+		for i = n + 1, #jids do
+			jids[i], waited[i] = nil, nil
+		end
+		return locks
+	end
 elseif name == 'take_drawn' then
 	function lib.take_drawn(ask, urn, deal, out)
 		local owed, starts = {}, math.max(0, ask.count - #out)
@@ -3467,11 +3487,11 @@ elseif name == 'take_drawn' then
 			local direct = math.min(share, starts)
 			local wanted = ask.limit > ask.count and share or direct
 			starts = starts - direct
-			if wanted > 0 and var.droppable > 0 and not ask.left then
+			if wanted > 0 and var.budget.drops > 0 and not ask.left then
 				lib.take_from(ask, i, wanted, direct, out)
 				local its = ask.settings[i]
 				wanted = ask.limit > ask.count and share or direct
-				if #out - before < wanted and var.droppable > 0 and not ask.left and not (its and its.stopped and its.direct) then
+				if #out - before < wanted and var.budget.drops > 0 and not ask.left and not (its and its.stopped and its.direct) then
 					lib.shut(urn, i)
 				end
 			end
@@ -3497,14 +3517,14 @@ elseif name == 'take_turns' then
 			local i = (n - 1) % #ask.queues + 1
 			if shares[i] then
 				taken[i] = {}
-				local found = var.droppable > 0 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
+				local found = var.budget.drops > 0 and lib.lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
 				local its = ask.settings[i]
-				local was_passed = its and its.stopped and its.direct and var.droppable > 0
+				local was_passed = its and its.stopped and its.direct and var.budget.drops > 0
 				if was_passed then
 					passed[#passed + 1] = i
 				end
 				more[i] = (found or was_passed) and more[i] - #taken[i] or 0
-				stopped = stopped or var.droppable <= 0 and i
+				stopped = stopped or var.budget.drops <= 0 and i
 			end
 		end
 		if stopped then
@@ -3664,6 +3684,16 @@ elseif name == 'admit_alike' then
 		end
 		return alike and found or nil
 	end
+elseif name == 'all_letters' then
+	function lib.all_letters(sets)
+		local all = {}
+		for i = 1, #sets do
+			for letter in pairs(sets[i]) do
+				all[letter] = true
+			end
+		end
+		return all
+	end
 elseif name == 'cancel_each' then
 	function lib.cancel_each(jids)
 		local among, jobs, canceled = lib.set_of(jids, 1), {}, 0
@@ -3789,25 +3819,25 @@ elseif name == 'enter_lives' then
 	end
 elseif name == 'expire_lock' then
 	function lib.expire_lock(queue, jid, settings)
-		local job = try('hmget', lib.job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts')
-		local worker, grace = job[1] or '', settings.grace
-		local ends = job[2] and lib.finite(try('zscore', lib.queue_key(queue, 'locks'), jid))
-		local warned = lib.in_grace(job[2], job[11], ends)
-		if not job[1] and not job[6] then
+		local job = lib.named_fields(try, lib.job_key(jid), {'worker', 'grace', 'remaining', 'history', 'queue', 'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts'})
+		local stored, worker, grace = job['x:o'], job.worker or '', settings.grace
+		local ends = job.grace and lib.finite(try('zscore', lib.queue_key(queue, 'locks'), jid))
+		local warned = lib.in_grace(job.grace, job.expires, ends)
+		if not job.worker and not job.state then
 			call('zrem', lib.queue_key(queue, 'locks'), jid)
 			return nil
 		end
-		lib.adopt_history(jid, job[4])
-		if job[9] and lib.is_over(jid, job[9], 'running') and lib.drop_expired(jid, 'running') then
+		lib.adopt_history(jid, job.history)
+		if stored and lib.is_over(jid, stored, 'running') and lib.drop_expired(jid, 'running') then
 			return nil
 		end
 		try('zrem', lib.worker_key(worker), jid)
-		local sudden = grace <= 0 or not warned and lib.is_sudden(job[2], job[9])
+		local sudden = grace <= 0 or not warned and lib.is_sudden(job.grace, stored)
 		if sudden or not warned then
 			lib.warn(queue, jid, worker, grace, settings.cap)
 		end
 		if sudden or warned then
-			return lib.give_again(queue, jid, job, worker, settings)
+			return lib.give_again(queue, jid, job, settings)
 		end
 	end
 elseif name == 'history_cap' then
@@ -3848,14 +3878,13 @@ elseif name == 'is_selected' then
 	end
 elseif name == 'job_summary' then
 	function lib.job_summary(list, jid, score)
-		local job = try('hmget', lib.job_key(jid), 'klass', 'queue', 'state', 'priority', 'tags', 'retries', 'remaining', 'worker', 'expires', 'time', 'failure', 'x:parked', 'scheduled', 'x:undelayed')
-		local state, tags, failure = job[3], job[5], job[11]
+		local klass, queue, state, priority, tags, retries, remaining, worker, expires, time, failure, parked, scheduled, undelayed = unpack(try('hmget', lib.job_key(jid), 'klass', 'queue', 'state', 'priority', 'tags', 'retries', 'remaining', 'worker', 'expires', 'time', 'failure', 'x:parked', 'scheduled', 'x:undelayed'))
 		local is_locked = list.kind == 'running' or list.kind == 'stalled'
-		local shown = {jid = jid, klass = job[1], queue = job[2], state = state, priority = job[4], tags = tags and #tags > 2 and lib.names_of(tags) or nil, retries = job[6], remaining = job[7], worker = job[8], since = job[10], parked_by = job[12] and lib.parked_by(state, job[10], job[12]) or nil, failure = failure and failure ~= '{}' and lib.failure_summary(failure) or nil, expires = is_locked and score or state == 'running' and job[9] or nil}
+		local shown = {jid = jid, klass = klass, queue = queue, state = state, priority = priority, tags = tags and #tags > 2 and lib.names_of(tags) or nil, retries = retries, remaining = remaining, worker = worker, since = time, parked_by = parked and lib.parked_by(state, time, parked) or nil, failure = failure and failure ~= '{}' and lib.failure_summary(failure) or nil, expires = is_locked and score or state == 'running' and expires or nil}
 		if list.kind == 'scheduled' then
 			shown.due = score
 		elseif state == 'scheduled' or state == 'depends' then
-			shown.due = lib.due_elsewhere(jid, job[2], state, job[13], job[14])
+			shown.due = lib.due_elsewhere(jid, queue, state, scheduled, undelayed)
 		end
 		shown.fell_due = state == 'scheduled' and lib.finite(shown.due, math.huge) <= now or nil
 		return shown
@@ -4269,20 +4298,21 @@ elseif name == 'remove_tags' then
 elseif name == 'replace_job' then
 	function lib.replace_job(item, jid, held)
 		local put_as, key = item.jid, lib.job_key(jid)
-		local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
+		local job = lib.named_fields(call, key, {'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked'})
+		local stored = job['x:o']
 		item.jid, item.key, item.replaces = jid, key, true
-		item.old = {tags = lib.names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5], grace = job[6], ended = var.none, limits = job[7] and lib.has_option(job[7], 'c') and job[7], priority = job[9], stored = job[7]}
+		item.old = {tags = lib.names_of(job.tags), queue = job.queue, state = job.state, worker = job.worker, history = job.history, grace = job.grace, ended = var.none, priority = job.priority, limits = stored and lib.has_option(stored, 'c') and stored, stored = stored}
 		item.tags = item.tags or var.none
 		item.waits = call('scard', key .. '-dependencies') > 0
-		item.watches = lib.has_option(job[7], 'f')
+		item.watches = lib.has_option(stored, 'f')
 		local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
-		if last ~= job[8] then
-			first = job[8]
+		if last ~= job.time then
+			first = job.time
 		end
-		lib.set_options(item, job[7], lib.finite(first, now), put_as)
+		lib.set_options(item, stored, lib.finite(first, now), put_as)
 		local due, turn = now + item.delay, false
-		if item.given.replace == 'due' and job[2] then
-			due, turn = lib.due_of(item, jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8], parked = job[12], stored = job[7]})
+		if item.given.replace == 'due' and job.queue then
+			due, turn = lib.due_of(item, jid, job)
 		end
 		lib.set_due(item, due)
 		item.turn = turn
@@ -4314,8 +4344,8 @@ elseif name == 'set_options' then
 elseif name == 'settle_rest' then
 	function lib.settle_rest()
 		local rest, settled = prefix .. 'x:rest', 0
-		var.releasable = math.min(var.releasable, 250)
-		while var.releasable > 0 and var.tellable > 0 do
+		var.budget.releases = math.min(var.budget.releases, 250)
+		while var.budget.releases > 0 and var.budget.tells > 0 do
 			local jid = try('zrange', rest, 0, 0)[1]
 			if not jid then
 				return settled, false
@@ -4489,7 +4519,7 @@ elseif name == 'drop_expired' then
 		if not lib.end_life(jid, state) then
 			return false
 		end
-		var.droppable, var.dropped = var.droppable - 1, var.dropped + 1
+		var.budget.drops, var.dropped = var.budget.drops - 1, var.dropped + 1
 		return true
 	end
 elseif name == 'end_in_state' then
@@ -4756,8 +4786,17 @@ elseif name == 'must_publish' then
 			error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 		end
 	end
+elseif name == 'named_fields' then
+	function lib.named_fields(run, key, wanted)
+		local values, found = run('hmget', key, unpack(wanted)), {}
+		for i = 1, #wanted do
+			found[wanted[i]] = values[i] or false
+		end
+		return found
+	end
 elseif name == 'note_options' then
-	function lib.note_options(puts, item, delay, first, last)
+	function lib.note_options(puts, item, delay)
+		local first, last = puts.from, puts.to
 		if item.given.claim or item.given.at then
 			return
 		elseif delay == '0' and last == first + 1 and ARGV[first] == 'o' then
@@ -4955,8 +4994,8 @@ elseif name == 'registry_key' then
 elseif name == 'release_more' then
 	function lib.release_more(jid)
 		local dependents = lib.job_key(jid) .. '-dependents'
-		local others = try('spop', lib.rest_key(jid), var.releasable)
-		var.releasable = var.releasable - #others
+		local others = try('spop', lib.rest_key(jid), var.budget.releases)
+		var.budget.releases = var.budget.releases - #others
 		lib.release_some(jid, lib.of_this_life(others, dependents), dependents)
 		if #others == 0 or try('exists', lib.rest_key(jid)) == 0 then
 			call('zrem', prefix .. 'x:rest', jid)
@@ -5042,7 +5081,7 @@ elseif name == 'take_ordered' then
 			end
 			giving = #out > before and giving + 1 or giving
 			ask.left = ask.left or giving >= 60
-			if lib.still_wanted(ask, #out) == 0 or var.droppable <= 0 or ask.left then
+			if lib.still_wanted(ask, #out) == 0 or var.budget.drops <= 0 or ask.left then
 				return
 			end
 			i = string.find(known.marks, known.chosen, i + 1, true)
@@ -5447,7 +5486,7 @@ elseif name == 'read_settings' then
 	function lib.read_settings(queue)
 		local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
 		local heartbeat = lib.lock_time(values[1], values[2])
-		return {heartbeat = heartbeat, max_concurrency = lib.finite(values[3], 0), cap = lib.history_cap(values[4]), tracked = true, max_rate = values[5]}
+		return {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, heartbeat = heartbeat, max_concurrency = lib.finite(values[3], 0), cap = lib.history_cap(values[4]), tracked = true, max_rate = values[5]}
 	end
 elseif name == 'reject_number' then
 	function lib.reject_number(area, name, text)
@@ -5517,7 +5556,7 @@ elseif name == 'return_parked' then
 	end
 elseif name == 'score_in_work' then
 	function lib.score_in_work(jid, queue, job)
-		local limit = lib.parked_by(job.state, job.time, job.parked)
+		local limit = lib.parked_by(job.state, job.time, job['x:parked'])
 		return call('zscore', limit and lib.limit_key(limit, 'wait') or lib.queue_key(queue, 'work'), jid)
 	end
 elseif name == 'settle_limits' then
@@ -5558,7 +5597,7 @@ elseif name == 'string_or_nil' then
 elseif name == 'take_weighted' then
 	function lib.take_weighted(ask, out)
 		local urn = lib.new_urn(ask)
-		while lib.still_wanted(ask, #out) > 0 and urn.left > 0 and var.droppable > 0 and not ask.left do
+		while lib.still_wanted(ask, #out) > 0 and urn.left > 0 and var.budget.drops > 0 and not ask.left do
 			local deal = {wanted = lib.still_wanted(ask, #out), most = 60 - urn.giving, queues = {}, shares = {}}
 			lib.deal_owed(ask, urn, deal)
 			lib.deal_drawn(ask, urn, deal)
@@ -5692,11 +5731,11 @@ elseif name == 'leave_together' then
 elseif name == 'lost_with_room' then
 	function lib.lost_with_room(queue, wanted)
 		local jids = call('zrangebyscore', lib.queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, wanted)
-		local bytes = var.taken_bytes
+		local bytes = var.budget.taken
 		for i = 1, #jids do
 			local size = lib.finite(try('hstrlen', lib.job_key(jids[i]), 'data'), 0)
 			bytes = bytes + size
-			if bytes > var.most_bytes and bytes > size then
+			if bytes > var.budget.bytes and bytes > size then
 				return i - 1
 			end
 		end
@@ -5914,11 +5953,11 @@ elseif name == 'delete_complete' then
 elseif name == 'dependents_from' then
 	function lib.dependents_from(jid, cursor)
 		local key = lib.job_key(jid) .. '-dependents'
-		local all = cursor == '0' and try('srandmember', key, var.tellable + 1)
-		if all and #all <= var.tellable then
+		local all = cursor == '0' and try('srandmember', key, var.budget.tells + 1)
+		if all and #all <= var.budget.tells then
 			return all, '0'
 		end
-		local page = try('sscan', key, cursor, 'COUNT', var.tellable)
+		local page = try('sscan', key, cursor, 'COUNT', var.budget.tells)
 		return page[2] or var.none, page[1] or '0'
 	end
 elseif name == 'failure_summary' then
@@ -6223,7 +6262,7 @@ elseif name == 'take_round_robin' then
 				end
 			end
 			local gone = lib.take_turns(ask, have, more, wanted or lib.still_wanted(ask, #out), out)
-		until gone == 0 or var.droppable <= 0 or ask.left
+		until gone == 0 or var.budget.drops <= 0 or ask.left
 	end
 end
 else
@@ -6254,8 +6293,8 @@ elseif name == 'read_dependencies' then
 	end
 elseif name == 'recurring_summary' then
 	function lib.recurring_summary(jid, score)
-		local job = try('hmget', lib.recur_key(jid), 'klass', 'queue', 'priority', 'tags', 'retries', 'interval')
-		return {jid = jid, klass = job[1], queue = job[2], priority = job[3], tags = lib.names_of(job[4]), retries = job[5], interval = job[6], due = score, fell_due = lib.finite(score, math.huge) <= now}
+		local klass, queue, priority, tags, retries, interval = unpack(try('hmget', lib.recur_key(jid), 'klass', 'queue', 'priority', 'tags', 'retries', 'interval'))
+		return {jid = jid, klass = klass, queue = queue, priority = priority, tags = lib.names_of(tags), retries = retries, interval = interval, due = score, fell_due = lib.finite(score, math.huge) <= now}
 	end
 elseif name == 'release_scheduled' then
 	function lib.release_scheduled(jobs)
@@ -6305,8 +6344,9 @@ elseif name == 'children_with_room' then
 elseif name == 'put_from_arguments' then
 	function lib.put_from_arguments(at)
 		local queue = lib.named('Queue', 'queue', ARGV[at + 1])
-		local puts = lib.new_puts(ARGV[at])
-		local item = lib.read_put(puts, queue, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], at + 6, #ARGV)
+		local puts = lib.new_puts(ARGV[at], false)
+		puts.from, puts.to = at + 6, #ARGV
+		local item = lib.read_put(puts, queue, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5])
 		puts.items[1], puts.groups[1] = item, puts.items
 		local left = lib.put(puts)
 		if left and left[1] then
@@ -6331,11 +6371,11 @@ elseif name == 'release_dependents' then
 	function lib.release_dependents(jid)
 		local dependents = lib.job_key(jid) .. '-dependents'
 		local count = try('scard', dependents)
-		if count == 0 or type(count) == 'table' or count > var.releasable and lib.leave_rest(jid, dependents) then
+		if count == 0 or type(count) == 'table' or count > var.budget.releases and lib.leave_rest(jid, dependents) then
 			return
 		end
 		local others = call('smembers', dependents)
-		var.releasable = var.releasable - #others
+		var.budget.releases = var.budget.releases - #others
 		call('del', dependents)
 		lib.release_some(jid, others, dependents)
 	end
@@ -6564,7 +6604,7 @@ if command == 'retry' then
 	end
 	return item.remaining
 elseif command == 'reserve' then
-	var = {droppable = 1000, dropped = 0, first_own_end = math.huge, none = {}, parked_here = 0, taken_bytes = 0}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, dropped = 0, first_own_end = math.huge, none = {}, parked_here = 0}
 	local function number(area, name, text)
 		local n = tonumber(text)
 		if not n or n - n ~= 0 then
@@ -6672,7 +6712,7 @@ elseif command == 'reserve' then
 				end
 				heartbeat = seconds
 			end
-			its = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
+			its = {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
 		end
 		ask.settings[i] = its
 		if its.max_concurrency > 0 or its.max_rate then
@@ -6764,164 +6804,74 @@ elseif command == 'reserve' then
 		its.direct = direct
 		local lasts = ask.lock_time or its.heartbeat
 		local values = reserved_values(lasts == 60 and '60' or string.format('%.17g', lasts))
+		its.worker, its.run = ask.owner, take
 		do
-			local jids2, worker, run = jids, ask.owner, take
+			local jids2 = jids
 			for first = 1, #jids2, 500 do
 				local some = #jids2 > 500 and {unpack(jids2, first, math.min(first + 500 - 1, #jids2))} or jids2
 				repeat
-					local cap = its.cap
-					local expires
-					repeat
-						local seconds = its.heartbeat
-						if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-							local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-							if #digits == 10 and decimals ~= '.000000' then
-								expires = digits .. decimals
+					local queue, run, worker = its.queue, its.run, its.worker
+					local jobs, waited, parked_before = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, var.parked_here
+					local count, letters, passed
+					do
+						local n = #out
+						local run, over, letters2, passed2 = its.run, 0, var.none, false
+						local text, may_expire
+						local count2 = #some
+						for i = 1, #some do
+							local key = prefix .. 'j:' .. some[i]
+							local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+							local stored, size = job[9], #(job[6] or '')
+							if stored and run and its.direct and n + i > its.direct and (string.find(stored, '^%a*c') ~= nil) then
+								count2, passed2 = i - 1, true
 								break
 							end
-						end
-						expires = string.format('%.17g', now + seconds)
-					until true
-					local details = '{"worker":' .. cjson.encode(worker) .. '}'
-					local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
-					local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
-					local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
-					local text, has, may_expire
-					local special, expiring
-					local passed, parked_before = false, var.parked_here
-					for i = 1, count do
-						local key = prefix .. 'j:' .. some[i]
-						local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-						local stored, size = job[9], #(job[6] or '')
-						if stored and run and its.direct and #out + i > its.direct and (string.find(stored, '^%a*c') ~= nil) then
-							count, passed = i - 1, true
-							break
-						end
-						jobs[i], waited[i] = job, key
-						var.taken_bytes = var.taken_bytes + size
-						if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run then
-							count, its.stopped, var.droppable = i - 1, true, 0
-							break
-						end
-						if stored then
-							if stored ~= text then
-								text = stored
-								repeat
-									if stored == var.last_text then
-										has = var.last_letters
-										break
-									end
-									local letters = string.match(stored, '^%a+') or ''
-									var.met_letters = var.met_letters or {}
-									local found = var.met_letters[letters]
-									if not found then
-										found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
-										for letter in string.gmatch(letters, '%a') do
-											found[letter] = true
-										end
-										var.met_letters[letters] = found
-									end
-									var.last_text, var.last_letters = stored, found
-									has = found
-								until true
-								limited, fair = limited or has.c, fair or has.g
-								special = special or has.l or has.q
-								may_expire = has.s or has.t
-								expiring = expiring or may_expire
+							jobs[i], waited[i] = job, key
+							var.budget.taken = var.budget.taken + size
+							if var.budget.bytes and var.budget.taken > var.budget.bytes and var.budget.taken > size and run then
+								count2, its.stopped, var.budget.drops = i - 1, true, 0
+								break
 							end
-							if may_expire and library(stamp, now).is_over(some[i], stored, 'waiting') then
-								job.over, over = true, over + 1
-								if run and over >= var.droppable then
-									count, its.stopped, var.droppable = i, true, 0
-									break
-								end
-							end
-						end
-					end
-					if limited then
-						if run and count > 0 and not expiring and var.parked_here == 0 then
-							local count2, most = count, its.most or 1
-							local text, found = jobs[1][9], nil
-							local alike = text ~= false
-							for i = 1, count2 do
-								alike = alike and jobs[i][9] == text and jobs[i][1]
-							end
-							if alike then
-								repeat
-									var.met_limits, var.met_texts = var.met_limits or {}, var.met_texts or {}
-									local found3 = var.met_texts[text]
-									if found3 then
-										found = found3
-										break
-									end
+							if stored then
+								if stored ~= text then
+									local has
 									repeat
-										local _, values3
-										repeat
-											local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-											local ok, values2 = pcall(cjson.decode, body or '')
-											if ok and type(values2) == 'table' then
-												_, values3 = letters, values2
-												break
-											end
-											_, values3 = '', {}
-										until true
-										local listed = values3.c
-										if type(listed) == 'table' and #listed == 1 and type(listed[1]) == 'string' then
-											found3 = listed
+										if stored == var.last_text then
+											has = var.last_letters
 											break
 										end
-										local found2, seen = {}, {}
-										for _, name in ipairs(type(listed) == 'table' and listed or var.none) do
-											if type(name) == 'string' and not seen[name] and #found2 < 8 then
-												seen[name], found2[#found2 + 1] = true, name
+										local letters3 = string.match(stored, '^%a+') or ''
+										var.met_letters = var.met_letters or {}
+										local found = var.met_letters[letters3]
+										if not found then
+											found = {mortal = string.find(letters3, '[stkK]') ~= nil, ending = string.find(letters3, '[kruw]') ~= nil}
+											for letter in string.gmatch(letters3, '%a') do
+												found[letter] = true
 											end
+											var.met_letters[letters3] = found
 										end
-										found3 = found2
+										var.last_text, var.last_letters = stored, found
+										has = found
 									until true
-									for i = 1, #found3 do
-										local name = found3[i]
-										local limit = var.met_limits[name]
-										if not limit then
-											do
-												local family = string.match(name, '^([^/]+)/.') or name
-												local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-												local max, rate, per
-												do
-													local text2 = stored[1] or stored[3]
-													local max2, rate2, per2 = string.match(text2 or '', '^(%d+) (%d+) (%S+)$')
-													max2, rate2, per2 = finite(max2, 0), finite(rate2, 0), finite(per2, 0)
-													max, rate, per = max2, per2 > 0 and rate2 or 0, per2
-												end
-												local hold = finite(stored[2], 0)
-												local limit2 = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = prefix .. 'x:limit:' .. name .. ':starts', room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
-												if max > 0 then
-													limit2.room = max - finite(try('zcard', prefix .. 'x:limit:' .. name .. ':held'), 0)
-												end
-												limit = limit2
-											end
-											var.met_limits[name], var.met_limits[#var.met_limits + 1] = limit, limit
-										end
-										found3[i] = limit
+									text, may_expire = stored, has.s or has.t
+									if letters2 ~= has then
+										letters2 = letters2 == var.none and has or library(stamp, now).all_letters({letters2, has})
 									end
-									var.met_texts[text] = found3
-									found = found3
-								until true
-							end
-							for i = 1, alike and #found or 0 do
-								local limit = found[i]
-								if limit.hold or limit.room < count2 or limit.rate > 0 and not library(stamp, now).rate_allows(limit, count2) then
-									alike = false
+								end
+								if may_expire and library(stamp, now).is_over(some[i], stored, 'waiting') then
+									job.over, over = true, over + 1
+									if run and over >= var.budget.drops then
+										count2, its.stopped, var.budget.drops = i, true, 0
+										break
+									end
 								end
 							end
-							for i = 1, alike and #found or 0 do
-								found[i].started, found[i].room = found[i].started + count2, found[i].room - count2
-							end
-							common = alike and found or nil
 						end
-						if not common then
-							count = library(stamp, now).admit_each(some, count, jobs, its, run)
-							library(stamp, now).read_scores(queue, some, count, jobs, its, run)
-						end
+						count, letters, passed = count2, letters2, passed2
+					end
+					local common
+					if letters.c then
+						count, common = library(stamp, now).admit_some(its, some, jobs, count, letters)
 					end
 					if passed and var.parked_here == parked_before then
 						its.stopped = true
@@ -6933,52 +6883,75 @@ elseif command == 'reserve' then
 							break
 						end
 					end
-					if fair then
+					if letters.g then
 						library(stamp, now).leave_all_turns(queue, jobs, count)
 					end
-					local put_at, put_time
-					for i = 1, count do
-						local jid, job, key = some[i], jobs[i], waited[i]
-						if limited and job.refused then
-							library(stamp, now).put_aside(queue, jid, job, run)
-						elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
-							n = n + 1
-							local entries
-							do
-								local length = try('rpush', key .. '-history', popped)
-								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-									library(stamp, now).trim_history(key .. '-history', length, cap)
+					local locks
+					do
+						local count2 = count
+						local queue, cap, worker = its.queue, its.cap, its.worker
+						local expires
+						repeat
+							local seconds = its.heartbeat
+							if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+								local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+								if #digits == 10 and decimals ~= '.000000' then
+									expires = digits .. decimals
+									break
 								end
-								entries = length
 							end
-							if entries ~= 2 or string.find(jid, '-', 1, true) then
-								library(stamp, now).read_rest(jid, key, job, popped, cap)
-							end
-							local ends = expires
-							if its.lock_time or special then
-								ends = library(stamp, now).lock_special(key, job, worker, its)
+							expires = string.format('%.17g', now + seconds)
+						until true
+						local details = '{"worker":' .. cjson.encode(worker) .. '}'
+						local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
+						local locks2, n = {'0', '-----------------------------------------------------------------', false, unpack(some)}, 0
+						local special = its.lock_time or letters.l or letters.q
+						local put_at, put_time
+						for i = 1, count2 do
+							local jid, job, key = some[i], jobs[i], waited[i]
+							if job.refused then
+								library(stamp, now).put_aside(queue, jid, job, its.run)
+							elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+								n = n + 1
+								local entries
+								do
+									local length = try('rpush', key .. '-history', popped)
+									if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+										library(stamp, now).trim_history(key .. '-history', length, cap)
+									end
+									entries = length
+								end
+								if entries ~= 2 or string.find(jid, '-', 1, true) then
+									library(stamp, now).read_rest(jid, key, job, popped, cap)
+								end
+								local ends = expires
+								if special then
+									ends = library(stamp, now).lock_special(key, job, worker, its)
+								else
+									call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+								end
+								if job[8] ~= put_at or n == 1 then
+									put_at, put_time = job[8], finite(job[8], now)
+								end
+								jobs[n], some[n], waited[n] = job, jid, now - put_time
+								locks2[2 * n + 1], locks2[2 * n + 2] = ends, jid
 							else
-								call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+								call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
 							end
-							if job[8] ~= put_at or n == 1 then
-								put_at, put_time = job[8], finite(job[8], now)
-							end
-							jobs[n], some[n], waited[n] = job, jid, now - put_time
-							locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-						else
-							call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
 						end
+						for i = n + 1, #some do
+							some[i], waited[i] = nil, nil
+						end
+						locks = locks2
 					end
-					for i = n + 1, #some do
-						some[i], waited[i] = nil, nil
-					end
+					local n = #some
 					if n == 0 then
 						break
 					end
-					if limited then
-						local n2, common2 = n, common
+					if letters.c then
+						local common2 = common
 						local ends, score
-						for i = 1, n2 do
+						for i = 1, n do
 							local found = common2 or jobs[i].limits
 							if found and ends ~= locks[2 * i + 1] then
 								ends = locks[2 * i + 1]
@@ -6998,16 +6971,15 @@ elseif command == 'reserve' then
 						library(stamp, now).note_starts(its.rate, n)
 					end
 					do
-						local n2 = n
-						local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+						local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
 						do
-							local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * n2 + 2
+							local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * n + 2
 							local added = call('zadd', key, unpack(locks, first, last))
 							if first == 1 and type(added) == 'number' then
 								call('zrem', key, '-----------------------------------------------------------------')
 							end
 						end
-						local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * n2 + 2
+						local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * n + 2
 						local added = try('zadd', key, unpack(locks, first, last))
 						if first == 1 and type(added) == 'number' then
 							try('zrem', key, '-----------------------------------------------------------------')
@@ -7016,9 +6988,9 @@ elseif command == 'reserve' then
 					do
 						local day = now - now % 86400
 						local key, short = prefix .. 's:wait:' .. string.format('%d', day) .. ':' .. queue, are_short(waited)
-						local values4, asked
+						local values3, asked
 						if short then
-							values4 = try('hmget', key, 'total', 'mean', 'vk', 's0')
+							values3 = try('hmget', key, 'total', 'mean', 'vk', 's0')
 						else
 							do
 								local fields, short = {'total', 'mean', 'vk', 's0', s0 = 0}, 0
@@ -7053,11 +7025,11 @@ elseif command == 'reserve' then
 								fields.s0 = short
 								asked = fields
 							end
-							values4 = try('hmget', key, unpack(asked))
+							values3 = try('hmget', key, unpack(asked))
 						end
-						local total = finite(values4[1], 0)
-						local mean = finite(values4[2], 0)
-						local vk = finite(values4[3], 0)
+						local total = finite(values3[1], 0)
+						local mean = finite(values3[2], 0)
+						local vk = finite(values3[3], 0)
 						local fresh = total == 0
 						if fresh then
 							mean, vk = 0, 0
@@ -7069,9 +7041,9 @@ elseif command == 'reserve' then
 							vk = vk + (value - mean) * (value - before)
 						end
 						if short then
-							try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values4[4], 0) + #waited))
+							try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values3[4], 0) + #waited))
 						else
-							local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values4
+							local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values3
 							local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
 							for i = 4, #asked2 do
 								update[2 * i - 1] = asked2[i]
@@ -7276,7 +7248,7 @@ elseif command == 'reserve' then
 	if ask.limit == 0 then
 		return {told_cursor(ask), '0', '', become_busy(ask)}
 	end
-	var.most_bytes, var.droppable = 2097152, 60
+	var.budget.bytes, var.budget.drops = 2097152, 60
 	local out = {}
 	local known = ask.order ~= 'shuffled' and ask.known
 	if known then
@@ -7325,7 +7297,7 @@ elseif command == 'reserve' then
 		if #lost > 0 then
 			more = more + library(stamp, now).take_lost(ask, 1, lost, out)
 		end
-		while more > 0 and var.droppable > 0 do
+		while more > 0 and var.budget.drops > 0 do
 			local before = #out
 			if not lock_from(ask, 1, nil, more, ask.limit > ask.count and start + direct, out) then
 				break
@@ -7361,7 +7333,7 @@ elseif command == 'reserve' then
 			if #lost > 0 then
 				more = more + library(stamp, now).take_lost(ask, 1, lost, out)
 			end
-			while more > 0 and var.droppable > 0 do
+			while more > 0 and var.budget.drops > 0 do
 				local before = #out
 				if not lock_from(ask, 1, nil, more, ask.limit > ask.count and start + direct, out) then
 					break
@@ -7376,7 +7348,7 @@ elseif command == 'reserve' then
 			library(stamp, now).take_round_robin(ask, out)
 		end
 	end
-	ask.left = ask.left or var.droppable <= 0
+	ask.left = ask.left or var.budget.drops <= 0
 	if var.met_limits then
 		local kept
 		do
@@ -7709,27 +7681,25 @@ elseif command == 'put.many' then
 		end
 		return found
 	end
-	local puts, seen = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}, {}
+	local once, several, seen = ARGV[4] == 'once', false, {}
+	local puts = {worker = ARGV[3], checked = ARGV[4] ~= '' and (once and '1' or ARGV[4]), from = 1, to = 0, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
 	local items = puts.items
-	local once = ARGV[4] == 'once'
-	local checked, several = ARGV[4] ~= '' and (once and '1' or ARGV[4]), false
 	local at, n = 5, 0
-	local function add(queue, jid, klass, data, delay, first, last)
+	local function add(queue, jid, klass, data, delay)
 		local item
 		repeat
-			local checked2 = checked
 			if not klass then
 				library(stamp, now).reject('Put', 'Arg "klass" missing')
 			end
-			local given, before = var.none, nil
+			local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 			if last == first + 1 and ARGV[first] == 'new' then
-				checked2 = 'new'
+				checked = 'new'
 			elseif last >= first then
-				before = library(stamp, now).item_like(puts, delay, first, last)
+				before = library(stamp, now).item_like(puts, delay)
 				given = before and before.given or options('Put', first, last)
-				checked2 = given.new and 'new' or checked2 or given.checked
+				checked = given.new and 'new' or checked or given.checked
 			end
-			if not checked2 then
+			if not checked then
 				local ok, value, problem = pcall(cjson.decode, data)
 				if not ok or problem then
 					library(stamp, now).reject('Put', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
@@ -7750,13 +7720,13 @@ elseif command == 'put.many' then
 				end
 			end
 			if given == var.none then
-				item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked2 or false, key = false, state = false}
+				item = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false}
 				break
 			end
-			local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked2 or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
+			local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
 			if not before then
 				library(stamp, now).add_given(puts, job, given)
-				library(stamp, now).note_options(puts, job, delay, first, last)
+				library(stamp, now).note_options(puts, job, delay)
 			end
 			item = job
 		until true
@@ -7765,6 +7735,12 @@ elseif command == 'put.many' then
 		end
 		n = n + 1
 		items[n], seen[jid] = item, true
+	end
+	local function end_of(i)
+		if ARGV[i] == '0' then
+			return i
+		end
+		return i + whole('Put', 'n', ARGV[i])
 	end
 	while at <= #ARGV do
 		local agree = ARGV[at] == ''
@@ -7784,32 +7760,16 @@ elseif command == 'put.many' then
 			several = n > 0 or several
 		end
 		if agree then
-			local klass, delay, first = ARGV[at + 1], ARGV[at + 2], at + 4
-			local last
-			repeat
-				local i = at + 3
-				if ARGV[i] == '0' then
-					last = i
-					break
-				end
-				last = i + whole('Put', 'n', ARGV[i])
-			until true
-			for i = last + 1, #ARGV, 2 do
-				add(queue, ARGV[i], klass, ARGV[i + 1], delay, first, last)
+			local klass, delay = ARGV[at + 1], ARGV[at + 2]
+			puts.from, puts.to = at + 4, end_of(at + 3)
+			for i = puts.to + 1, #ARGV, 2 do
+				add(queue, ARGV[i], klass, ARGV[i + 1], delay)
 			end
 			at = #ARGV + 1
 		else
-			local last
-			repeat
-				local i = at + 5
-				if ARGV[i] == '0' then
-					last = i
-					break
-				end
-				last = i + whole('Put', 'n', ARGV[i])
-			until true
-			add(queue, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], at + 6, last)
-			at = last + 1
+			puts.from, puts.to = at + 6, end_of(at + 5)
+			add(queue, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
+			at = puts.to + 1
 		end
 	end
 	if n > 1000 then
@@ -7848,18 +7808,19 @@ elseif command == 'put' then
 			end
 			queue = text2
 		end
-		local puts = {worker = ARGV[3], items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
+		local puts = {worker = ARGV[3], checked = false, from = 1, to = 0, items = {}, groups = {}, claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {}}
+		puts.from, puts.to = 3 + 6, #ARGV
 		local item
 		repeat
-			local jid, klass, data, delay, first, last, checked = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5], 3 + 6, #ARGV
+			local jid, klass, data, delay = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5]
 			if not klass then
 				library(stamp, now).reject('Put', 'Arg "klass" missing')
 			end
-			local given, before = var.none, nil
+			local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 			if last == first + 1 and ARGV[first] == 'new' then
 				checked = 'new'
 			elseif last >= first then
-				before = library(stamp, now).item_like(puts, delay, first, last)
+				before = library(stamp, now).item_like(puts, delay)
 				given = before and before.given or options('Put', first, last)
 				checked = given.new and 'new' or checked or given.checked
 			end
@@ -7890,7 +7851,7 @@ elseif command == 'put' then
 			local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
 			if not before then
 				library(stamp, now).add_given(puts, job, given)
-				library(stamp, now).note_options(puts, job, delay, first, last)
+				library(stamp, now).note_options(puts, job, delay)
 			end
 			item = job
 		until true
@@ -8078,7 +8039,7 @@ elseif command == 'put' then
 		return item.jid
 	end
 elseif command == 'pop' then
-	var = {droppable = 1000, none = {}, parked_here = 0, taken_bytes = 0}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}, parked_here = 0}
 	local function finite(text, default)
 		local n = text and tonumber(text)
 		if n and n - n == 0 then
@@ -8161,7 +8122,6 @@ elseif command == 'pop' then
 			return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 		end
 	end
-	local large_text = 0
 	local function are_short(durations)
 		for i = 1, #durations do
 			if durations[i] < 0 or durations[i] >= 1 then
@@ -8228,10 +8188,10 @@ elseif command == 'pop' then
 			end
 			heartbeat = seconds
 		end
-		settings = {heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
+		settings = {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
 	end
 	if timed then
-		var.related_left = 4000
+		var.budget.relations = 4000
 	end
 	settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
 	if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
@@ -8243,10 +8203,10 @@ elseif command == 'pop' then
 			local data = job[6]
 			local beside = data and #data >= 4096 and library(stamp, now).set_beside(job) or ''
 			local text = popped_json(jid, job, tracked, its_worker, expires, beside .. ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
-			large_text = large_text + #text
+			var.budget.text = var.budget.text - #text
 			return text
 		end
-		show, at_once, var.most_bytes, var.droppable = timed_json, 50, 2097152, 60
+		show, at_once, var.budget.bytes, var.budget.drops = timed_json, 50, 2097152, 60
 	end
 	repeat
 		local wanted = count
@@ -8261,8 +8221,7 @@ elseif command == 'pop' then
 		count = wanted
 	until true
 	if count > 0 then
-		settings.most = count
-		local run
+		settings.most, settings.worker = count, worker
 		local jids
 		repeat
 			local wanted = math.min(count, at_once)
@@ -8279,157 +8238,164 @@ elseif command == 'pop' then
 		is_left = settings.left or jids ~= var.none and at_once < count
 		while jids do
 			do
-				local jids2, show2, run2 = jids, show, run
+				local jids2, show2 = jids, show
 				for first = 1, #jids2, 500 do
 					local some = #jids2 > 500 and {unpack(jids2, first, math.min(first + 500 - 1, #jids2))} or jids2
 					repeat
-						local cap = settings.cap
-						local expires
-						repeat
-							local seconds = settings.heartbeat
-							if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-								local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-								if #digits == 10 and decimals ~= '.000000' then
-									expires = digits .. decimals
+						local queue, run, worker = settings.queue, settings.run, settings.worker
+						local jobs, waited, parked_before = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, var.parked_here
+						local count, letters, passed
+						do
+							local n = #out
+							local run, over, letters2, passed2 = settings.run, 0, var.none, false
+							local text, may_expire
+							local count2 = #some
+							for i = 1, #some do
+								local key = prefix .. 'j:' .. some[i]
+								local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
+								local stored, size = job[9], #(job[6] or '')
+								if stored and run and settings.direct and n + i > settings.direct and (string.find(stored, '^%a*c') ~= nil) then
+									count2, passed2 = i - 1, true
 									break
 								end
-							end
-							expires = string.format('%.17g', now + seconds)
-						until true
-						local details = '{"worker":' .. cjson.encode(worker) .. '}'
-						local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
-						local jobs, waited, locks = some[2] and {unpack(some)} or {false}, some[2] and {unpack(some)} or {false}, {'0', '-----------------------------------------------------------------', false, unpack(some)}
-						local n, count, over, limited, fair, common = 0, #some, 0, false, false, nil
-						local text, has, may_expire
-						local special, expiring
-						local passed, parked_before = false, var.parked_here
-						for i = 1, count do
-							local key = prefix .. 'j:' .. some[i]
-							local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o')
-							local stored, size = job[9], #(job[6] or '')
-							if stored and run2 and settings.direct and #out + i > settings.direct and (string.find(stored, '^%a*c') ~= nil) then
-								count, passed = i - 1, true
-								break
-							end
-							jobs[i], waited[i] = job, key
-							var.taken_bytes = var.taken_bytes + size
-							if var.most_bytes and var.taken_bytes > var.most_bytes and var.taken_bytes > size and run2 then
-								count, settings.stopped, var.droppable = i - 1, true, 0
-								break
-							end
-							if stored then
-								if stored ~= text then
-									text = stored
-									repeat
-										if stored == var.last_text then
-											has = var.last_letters
+								jobs[i], waited[i] = job, key
+								var.budget.taken = var.budget.taken + size
+								if var.budget.bytes and var.budget.taken > var.budget.bytes and var.budget.taken > size and run then
+									count2, settings.stopped, var.budget.drops = i - 1, true, 0
+									break
+								end
+								if stored then
+									if stored ~= text then
+										local has
+										repeat
+											if stored == var.last_text then
+												has = var.last_letters
+												break
+											end
+											local letters3 = string.match(stored, '^%a+') or ''
+											var.met_letters = var.met_letters or {}
+											local found = var.met_letters[letters3]
+											if not found then
+												found = {mortal = string.find(letters3, '[stkK]') ~= nil, ending = string.find(letters3, '[kruw]') ~= nil}
+												for letter in string.gmatch(letters3, '%a') do
+													found[letter] = true
+												end
+												var.met_letters[letters3] = found
+											end
+											var.last_text, var.last_letters = stored, found
+											has = found
+										until true
+										text, may_expire = stored, has.s or has.t
+										if letters2 ~= has then
+											letters2 = letters2 == var.none and has or library(stamp, now).all_letters({letters2, has})
+										end
+									end
+									if may_expire and library(stamp, now).is_over(some[i], stored, 'waiting') then
+										job.over, over = true, over + 1
+										if run and over >= var.budget.drops then
+											count2, settings.stopped, var.budget.drops = i, true, 0
 											break
 										end
-										local letters = string.match(stored, '^%a+') or ''
-										var.met_letters = var.met_letters or {}
-										local found = var.met_letters[letters]
-										if not found then
-											found = {mortal = string.find(letters, '[stkK]') ~= nil, ending = string.find(letters, '[kruw]') ~= nil}
-											for letter in string.gmatch(letters, '%a') do
-												found[letter] = true
-											end
-											var.met_letters[letters] = found
-										end
-										var.last_text, var.last_letters = stored, found
-										has = found
-									until true
-									limited, fair = limited or has.c, fair or has.g
-									special = special or has.l or has.q
-									may_expire = has.s or has.t
-									expiring = expiring or may_expire
-								end
-								if may_expire and library(stamp, now).is_over(some[i], stored, 'waiting') then
-									job.over, over = true, over + 1
-									if run2 and over >= var.droppable then
-										count, settings.stopped, var.droppable = i, true, 0
-										break
 									end
 								end
 							end
+							count, letters, passed = count2, letters2, passed2
 						end
-						if limited then
-							if run2 and count > 0 and not expiring and var.parked_here == 0 then
-								common = library(stamp, now).admit_alike(count, jobs, settings.most or 1)
-							end
-							if not common then
-								count = library(stamp, now).admit_each(some, count, jobs, settings, run2)
-								library(stamp, now).read_scores(queue, some, count, jobs, settings, run2)
-							end
+						local common
+						if letters.c then
+							count, common = library(stamp, now).admit_some(settings, some, jobs, count, letters)
 						end
 						if passed and var.parked_here == parked_before then
 							settings.stopped = true
 						end
-						if run2 then
+						if run then
 							local first = count == 1 and '-1' or string.format('%d', -count)
-							if count == 0 or type(run2('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
+							if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
 								settings.stopped = true
 								break
 							end
 						end
-						if fair then
+						if letters.g then
 							library(stamp, now).leave_all_turns(queue, jobs, count)
 						end
-						local put_at, put_time
-						for i = 1, count do
-							local jid, job, key = some[i], jobs[i], waited[i]
-							if limited and job.refused then
-								library(stamp, now).put_aside(queue, jid, job, run2)
-							elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
-								n = n + 1
-								local entries
-								do
-									local length = try('rpush', key .. '-history', popped)
-									if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-										library(stamp, now).trim_history(key .. '-history', length, cap)
+						local locks
+						do
+							local count2 = count
+							local queue, cap, worker = settings.queue, settings.cap, settings.worker
+							local expires
+							repeat
+								local seconds = settings.heartbeat
+								if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+									local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+									if #digits == 10 and decimals ~= '.000000' then
+										expires = digits .. decimals
+										break
 									end
-									entries = length
 								end
-								if entries ~= 2 or string.find(jid, '-', 1, true) then
-									library(stamp, now).read_rest(jid, key, job, popped, cap)
-								end
-								local ends = expires
-								if settings.lock_time or special then
-									ends = library(stamp, now).lock_special(key, job, worker, settings)
+								expires = string.format('%.17g', now + seconds)
+							until true
+							local details = '{"worker":' .. cjson.encode(worker) .. '}'
+							local popped = '[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']'
+							local locks2, n = {'0', '-----------------------------------------------------------------', false, unpack(some)}, 0
+							local special = settings.lock_time or letters.l or letters.q
+							local put_at, put_time
+							for i = 1, count2 do
+								local jid, job, key = some[i], jobs[i], waited[i]
+								if job.refused then
+									library(stamp, now).put_aside(queue, jid, job, settings.run)
+								elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+									n = n + 1
+									local entries
+									do
+										local length = try('rpush', key .. '-history', popped)
+										if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+											library(stamp, now).trim_history(key .. '-history', length, cap)
+										end
+										entries = length
+									end
+									if entries ~= 2 or string.find(jid, '-', 1, true) then
+										library(stamp, now).read_rest(jid, key, job, popped, cap)
+									end
+									local ends = expires
+									if special then
+										ends = library(stamp, now).lock_special(key, job, worker, settings)
+									else
+										call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+									end
+									if job[8] ~= put_at or n == 1 then
+										put_at, put_time = job[8], finite(job[8], now)
+									end
+									jobs[n], some[n], waited[n] = job, jid, now - put_time
+									locks2[2 * n + 1], locks2[2 * n + 2] = ends, jid
 								else
-									call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+									call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
 								end
-								if job[8] ~= put_at or n == 1 then
-									put_at, put_time = job[8], finite(job[8], now)
-								end
-								jobs[n], some[n], waited[n] = job, jid, now - put_time
-								locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-							else
-								call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
 							end
+							for i = n + 1, #some do
+								some[i], waited[i] = nil, nil
+							end
+							locks = locks2
 						end
-						for i = n + 1, #some do
-							some[i], waited[i] = nil, nil
-						end
+						local n = #some
 						if n == 0 then
 							break
 						end
-						if limited then
+						if letters.c then
 							library(stamp, now).note_all_started(jobs, n, locks, common)
 						end
 						if settings.rate then
 							library(stamp, now).note_starts(settings.rate, n)
 						end
 						do
-							local n2 = n
-							local first = n2 < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+							local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
 							do
-								local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * n2 + 2
+								local key, last = prefix .. 'q:' .. queue .. '-locks', 2 * n + 2
 								local added = call('zadd', key, unpack(locks, first, last))
 								if first == 1 and type(added) == 'number' then
 									call('zrem', key, '-----------------------------------------------------------------')
 								end
 							end
-							local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * n2 + 2
+							local key, last = prefix .. 'w:' .. worker .. ':jobs', 2 * n + 2
 							local added = try('zadd', key, unpack(locks, first, last))
 							if first == 1 and type(added) == 'number' then
 								try('zrem', key, '-----------------------------------------------------------------')
@@ -8516,13 +8482,14 @@ elseif command == 'pop' then
 				end
 			end
 			local more = math.min(count - #out, at_once)
-			if is_left and out[1] or var.droppable <= 0 or settings.stopped or large_text >= 262144 then
+			if is_left and out[1] or var.budget.drops <= 0 or settings.stopped or var.budget.text <= 0 then
 				is_left = true
 				break
 			elseif more <= 0 then
 				break
 			end
-			jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
+			settings.run = call
+			jids = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
 			if #jids == 0 and not (settings.places and library(stamp, now).bring_more(queue, settings, more)) then
 				break
 			end
@@ -8545,7 +8512,7 @@ elseif command == 'pop' then
 		end
 	end
 	if timed and (var.large or is_left) then
-		return library(stamp, now).with_large(joined(out), is_left and (out[1] or var.droppable <= 0) and 'more' or '')
+		return library(stamp, now).with_large(joined(out), is_left and (out[1] or var.budget.drops <= 0) and 'more' or '')
 	end
 	return joined(out)
 elseif command == 'heartbeat' then
@@ -8636,7 +8603,7 @@ elseif command == 'heartbeat' then
 	try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
 	return now + seconds
 elseif command == 'finish' then
-	var = {none = {}, releasable = math.huge}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}}
 	local function required(area, name, text)
 		if not text then
 			library(stamp, now).reject_missing(area, name)
@@ -8697,19 +8664,6 @@ elseif command == 'finish' then
 			end
 		end
 		return true
-	end
-	local function all_jids(queues)
-		if not queues[2] then
-			return queues[1].jids
-		end
-		local all = {}
-		for i = 1, #queues do
-			local jids = queues[i].jids
-			for at = 1, #jids do
-				all[#all + 1] = jids[at]
-			end
-		end
-		return all
 	end
 	local function complete(worker, items)
 		local owned
@@ -8856,6 +8810,7 @@ elseif command == 'finish' then
 						end
 					end
 				end
+				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
 				local day = now - now % 86400
 				local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
 				local values, asked
@@ -8926,7 +8881,6 @@ elseif command == 'finish' then
 				end
 			end
 		end
-		try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(all_jids(queues)))
 		for i = 1, special and #queues or 0 do
 			do
 				local jids = queues[i].jids
@@ -9025,7 +8979,7 @@ elseif command == 'finish' then
 				for i = 1, #items do
 					library(stamp, now).release_dependents(items[i].jid)
 				end
-				local some = var.releasable < math.huge
+				local some = var.budget.releases < math.huge
 				local _, more = library(stamp, now).settle_rest()
 				if some and more then
 					items[#items].state = 'complete+'
@@ -9135,7 +9089,7 @@ elseif command == 'finish' then
 	if may_run and not may_run('publish', prefix .. 'log', '') then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
-	var.releasable = math.max(250, n)
+	var.budget.releases = math.max(250, n)
 	if completed == n then
 		complete(worker, items)
 	else
@@ -9339,7 +9293,7 @@ elseif command == 'fail' then
 	end
 	return jid
 elseif command == 'end' then
-	var = {none = {}, releasable = math.huge, tellable = 200}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}}
 	local function finite(text, default)
 		local n = text and tonumber(text)
 		if n and n - n == 0 then
@@ -9373,19 +9327,6 @@ elseif command == 'end' then
 			end
 		end
 		return true
-	end
-	local function all_jids(queues)
-		if not queues[2] then
-			return queues[1].jids
-		end
-		local all = {}
-		for i = 1, #queues do
-			local jids = queues[i].jids
-			for at = 1, #jids do
-				all[#all + 1] = jids[at]
-			end
-		end
-		return all
 	end
 	local jid
 	do
@@ -9433,8 +9374,7 @@ elseif command == 'end' then
 		result = library(stamp, now).strict_json('End', 'result', result)
 	end
 	local key = prefix .. 'j:' .. jid
-	local job = call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o', 'x:place', 'time', 'x:attempts')
-	local state, queue, worker = job[1], job[2], job[3] or ''
+	local state, queue, worker, priority, history, grace, stored, place, time, attempts = unpack(call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o', 'x:place', 'time', 'x:attempts'))
 	if not state then
 		return false
 	elseif state == 'complete' or state == 'failed' then
@@ -9444,8 +9384,7 @@ elseif command == 'end' then
 	end
 	local _, values
 	repeat
-		local text = job[7]
-		local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+		local letters, body = string.match(stored or '', '^(%a+)|(.*)$')
 		local ok, values2 = pcall(cjson.decode, body or '')
 		if ok and type(values2) == 'table' then
 			_, values = letters, values2
@@ -9454,7 +9393,8 @@ elseif command == 'end' then
 		_, values = '', {}
 	until true
 	local calls = finite(values.n, 0) + 1
-	local held = state == 'running' or state == 'stalled'
+	local before, held = state, state == 'running' or state == 'stalled'
+	worker = worker or ''
 	if may_run and not may_run('publish', prefix .. 'log', '') then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
@@ -9462,7 +9402,7 @@ elseif command == 'end' then
 		library(stamp, now).unlink_some(jid)
 		return 'unlinked'
 	end
-	var.releasable = 250
+	var.budget.releases = 250
 	if calls >= tries then
 		local others = call('smembers', key .. '-dependencies')
 		local item = {jid = jid, queue = queue, data = '', anybody = true, result = result}
@@ -9470,7 +9410,7 @@ elseif command == 'end' then
 		if as == 'complete' then
 			item.delay, item.depends = 0, var.none
 			repeat
-				local items = {item}
+				local worker2, items = worker, {item}
 				local owned
 				do
 					local mine, seen = items, {}
@@ -9492,8 +9432,8 @@ elseif command == 'end' then
 										if job[2] ~= 'running' then
 											refusal = library(stamp, now).not_running('Complete', jid, job[2])
 											break
-										elseif owner ~= worker or since and since ~= job[3] then
-											refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
+										elseif owner ~= worker2 or since and since ~= job[3] then
+											refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker2 and job[3])
 											break
 										end
 										refusal = nil
@@ -9615,6 +9555,7 @@ elseif command == 'end' then
 								end
 							end
 						end
+						try('zrem', prefix .. 'w:' .. worker2 .. ':jobs', unpack(jids))
 						local day = now - now % 86400
 						local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
 						local values, asked
@@ -9685,7 +9626,6 @@ elseif command == 'end' then
 						end
 					end
 				end
-				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(all_jids(queues)))
 				for i = 1, special and #queues or 0 do
 					do
 						local jids = queues[i].jids
@@ -9784,7 +9724,7 @@ elseif command == 'end' then
 						for i = 1, #items do
 							library(stamp, now).release_dependents(items[i].jid)
 						end
-						local some = var.releasable < math.huge
+						local some = var.budget.releases < math.huge
 						local _, more = library(stamp, now).settle_rest()
 						if some and more then
 							items[#items].state = 'complete+'
@@ -9804,7 +9744,7 @@ elseif command == 'end' then
 		else
 			item.group, item.message = group, message
 			problem = library(stamp, now).fail(worker, item)
-			as = var.tellable > 0 and as or 'failed+'
+			as = var.budget.tells > 0 and as or 'failed+'
 		end
 		if problem then
 			library(stamp, now).raise('End', problem)
@@ -9814,11 +9754,11 @@ elseif command == 'end' then
 		end
 		state = as
 	elseif held then
-		local item = {jid = jid, key = key, current = queue, history = job[5], grace = job[6], data = '', delay = 0, began = state == 'running' and job[9], attempts = job[10]}
-		local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(job[4], 0)
-		if job[8] then
-			score = finite(job[4], 0) - (finite(job[8], now)) / 10000000000
-			fields[7], fields[8] = 'time', job[8]
+		local item = {jid = jid, key = key, current = queue, history = history, grace = grace, data = '', delay = 0, began = state == 'running' and time, attempts = attempts}
+		local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(priority, 0)
+		if place then
+			score = finite(priority, 0) - (finite(place, now)) / 10000000000
+			fields[7], fields[8] = 'time', place
 		end
 		local _, problem = library(stamp, now).enqueue(item, queue, score)
 		if problem then
@@ -9826,15 +9766,15 @@ elseif command == 'end' then
 		end
 		library(stamp, now).give_up(item, worker, fields, 'released')
 		library(stamp, now).wake_for(queue, 0)
-		if job[7] then
-			library(stamp, now).stop_limited(jid, job[7])
+		if stored then
+			library(stamp, now).stop_limited(jid, stored)
 		end
 		state = 'waiting'
 	else
 		call('del', prefix .. 'x:none')
 	end
-	if state ~= 'waiting' and job[1] == 'waiting' and job[7] and (string.find(job[7], '^%a*g') ~= nil) then
-		library(stamp, now).leave_turns(queue, job[4])
+	if state ~= 'waiting' and before == 'waiting' and stored and (string.find(stored, '^%a*g') ~= nil) then
+		library(stamp, now).leave_turns(queue, priority)
 	end
 	if tries > 0 and call('exists', key) == 1 then
 		call('hset', key, 'x:o', library(stamp, now).with_value(call('hget', key, 'x:o'), 'n', calls))
@@ -9844,7 +9784,7 @@ elseif command == 'end' then
 	end
 	return state
 elseif command == 'complete' then
-	var = {none = {}, releasable = math.huge}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}}
 	local frees_limits
 	local has_ending
 	local function finite(text, default)
@@ -9878,19 +9818,6 @@ elseif command == 'complete' then
 			end
 		end
 		return true
-	end
-	local function all_jids(queues)
-		if not queues[2] then
-			return queues[1].jids
-		end
-		local all = {}
-		for i = 1, #queues do
-			local jids = queues[i].jids
-			for at = 1, #jids do
-				all[#all + 1] = jids[at]
-			end
-		end
-		return all
 	end
 	local jid
 	do
@@ -9975,7 +9902,7 @@ elseif command == 'complete' then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
 	if given.checked then
-		var.releasable = 250
+		var.budget.releases = 250
 	end
 	repeat
 		local items = {item}
@@ -10123,6 +10050,7 @@ elseif command == 'complete' then
 						end
 					end
 				end
+				try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
 				local day = now - now % 86400
 				local key, short = prefix .. 's:run:' .. string.format('%d', day) .. ':' .. queue, are_short(ran)
 				local values, asked
@@ -10193,7 +10121,6 @@ elseif command == 'complete' then
 				end
 			end
 		end
-		try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(all_jids(queues)))
 		for i = 1, special and #queues or 0 do
 			do
 				local jids = queues[i].jids
@@ -10292,7 +10219,7 @@ elseif command == 'complete' then
 				for i = 1, #items do
 					library(stamp, now).release_dependents(items[i].jid)
 				end
-				local some = var.releasable < math.huge
+				local some = var.budget.releases < math.huge
 				local _, more = library(stamp, now).settle_rest()
 				if some and more then
 					items[#items].state = 'complete+'
@@ -10320,10 +10247,10 @@ if length < 10 then
 if length < 6 then
 if length < 4 then
 if command == 'get' then
-	var = {large_bytes = 0, none = {}}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, none = {}}
 	library(stamp, now)
 	local jid, asks_due = lib.required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'
-	var.related_left = asks_due and 4000
+	var.budget.relations = asks_due and 4000
 	local text = lib.find_job(call, jid, asks_due)
 	return text and lib.with_large(text, '')
 elseif command == 'log' then
@@ -10494,12 +10421,12 @@ elseif command == 'list' then
 	local jids, scores = lib.read_list(list, offset, count)
 	return head .. lib.summaries(list, jids, scores, lib.whole('List', 'shown', ARGV[7]), true) .. '}'
 elseif command == 'peek' then
-	var = {large_bytes = 0, large_text = 0, met_lives = {}, none = {}}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, met_lives = {}, none = {}}
 	library(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local count = lib.whole('Peek', 'count', ARGV[4])
 	local beside = ARGV[5] == 'beside'
-	var.related_left = beside and 4000
+	var.budget.relations = beside and 4000
 	local out, passed = {}, 0
 	local function show(key, jid)
 		local job = lib.read_job(try, jid)
@@ -10507,7 +10434,7 @@ elseif command == 'peek' then
 			passed = passed + 1
 		elseif job[13] then
 			local text = lib.job_json(job, lib.is_tracked(jid), beside and lib.set_beside(job))
-			out[#out + 1], var.large_text = text, var.large_text + #text
+			out[#out + 1], var.budget.text = text, var.budget.text - #text
 		elseif lib.may_write(key) then
 			return 1 - call('zrem', key, jid)
 		end
@@ -10826,7 +10753,7 @@ elseif command == 'stats' then
 	local counts = call('hmget', lib.stats_key('stats', day, queue), 'retries', 'failed', 'failures')
 	return cjson.encode({retries = lib.finite(counts[1], 0), failed = lib.finite(counts[2], 0), failures = lib.finite(counts[3], 0), expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run')})
 elseif command == 'sweep' then
-	var = {droppable = 1000, dropped = 0, left_groups = {}, made_last = 0, met_lives = {}, near_end = {}, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, dropped = 0, left_groups = {}, made_last = 0, met_lives = {}, near_end = {}, none = {}, unheard = 0}
 	library(stamp, now)
 	local function some_groups(cursor)
 		local reply = try('sscan', prefix .. 'failures', cursor, 'COUNT', 100)
@@ -10837,7 +10764,7 @@ elseif command == 'sweep' then
 	local function tell_group(group, from, limit)
 		local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
 		for i = 1, #jids do
-			if var.tellable <= 0 then
+			if var.budget.tells <= 0 then
 				return told, i - 1
 			end
 			local job = try('hmget', lib.job_key(jids[i]), 'state', 'x:o')
@@ -10863,7 +10790,7 @@ elseif command == 'sweep' then
 				local cleared = keep and lib.clear_group(groups[i], keep, left) or 0
 				local told, looked = tell_group(groups[i], from, left)
 				done, left = done + cleared + told, left - math.max(cleared, looked, 1)
-				if left <= 0 or var.tellable <= 0 then
+				if left <= 0 or var.budget.tells <= 0 then
 					try('hset', sweep, 'cursor', cursor, 'groups', cjson.encode({unpack(groups, i)}), 'from', from + looked)
 					return done
 				end
@@ -10938,13 +10865,13 @@ elseif command == 'sweep' then
 		return done
 	end
 	lib.must_publish()
-	var.tellable = 100
+	var.budget.tells = 100
 	if ARGV[3] == '' then
 		sweep_failures()
 		return call('hexists', prefix .. 'x:sweep', 'cursor')
 	end
 	local done = lib.end_lives(100)
-	var.tellable, var.releasable = var.tellable - done, 250 - done
+	var.budget.tells, var.budget.releases = var.budget.tells - done, 250 - done
 	if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then
 		done = done + lib.settle_rest()
 		if try('exists', prefix .. 'failures') == 1 then
@@ -10957,7 +10884,7 @@ elseif command == 'sweep' then
 	end
 	return done
 elseif command == 'track' then
-	var = {}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}}
 	library(stamp, now)
 	local tracked = prefix .. 'tracked'
 	if not ARGV[3] then
@@ -11000,7 +10927,7 @@ else
 if length < 8 then
 if length < 7 then
 if command == 'cancel' then
-	var = {left_groups = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
 	library(stamp, now)
 	local among = lib.set_of(ARGV, 3)
 	for i = 3, #ARGV do
@@ -11129,7 +11056,7 @@ elseif command == 'length' then
 elseif command == 'queues' then
 	var = {none = {}}
 	library(stamp, now)
-	local budget = {due = 1000}
+	local movable = 1000
 	local function size(queue, part)
 		return lib.finite(try('zcard', lib.queue_key(queue, part)), 0)
 	end
@@ -11137,9 +11064,9 @@ elseif command == 'queues' then
 		return lib.finite(try('zcount', lib.queue_key(queue, part), 0, stamp), 0)
 	end
 	local function move_due(queue, due)
-		pcall(lib.bring_due, queue, false, true, math.min(due, budget.due))
+		pcall(lib.bring_due, queue, false, true, math.min(due, movable))
 		local left = count_until_now(queue, 'scheduled')
-		budget.due = budget.due - (due - left)
+		movable = movable - (due - left)
 		return left
 	end
 	local function counts(queue)
@@ -11170,7 +11097,7 @@ elseif command == 'queues' then
 	end
 	return lib.joined(all)
 elseif command == 'repair' then
-	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, followable = 1000, halved = 0, left_alone = {}, left_groups = {}, met_lives = {}, near_end = {}, none = {}, places = {}, searched = 0, tellable = 200, unheard = 0}
+	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, followable = 1000, halved = 0, left_alone = {}, left_groups = {}, met_lives = {}, near_end = {}, none = {}, places = {}, searched = 0, unheard = 0}
 	library(stamp, now)
 	local action, value = lib.required('Repair', 'action', ARGV[3]), lib.required('Repair', 'value', ARGV[4])
 	local wanted = lib.names('Repair', 'jids', lib.required('Repair', 'jids', ARGV[7]))
@@ -11347,7 +11274,7 @@ elseif command == 'unfail' then
 end
 else
 if command == 'depends' then
-	var = {followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local action = lib.required('Depends', 'command', ARGV[4])
@@ -11458,7 +11385,7 @@ elseif command == 'release' then
 	end
 	return jid
 elseif command == 'requeue' then
-	var = {followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
 	library(stamp, now)
 	if call('exists', lib.job_key(lib.required('Put', 'jid', ARGV[5]))) == 0 then
 		lib.raise('Requeue', lib.no_job(ARGV[5]))
@@ -11620,7 +11547,7 @@ if command == 'failures' then
 	local next_cursor = #jids == count and lib.cursor_at(list, offset + count - 1, jids[count]) or ''
 	return '{"total":' .. list.total .. ',"looked":' .. #jids .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"klasses":' .. lib.joined(found) .. '}'
 elseif command == 'multiget' then
-	var = {large_bytes = 0, large_text = 0, none = {}}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, none = {}}
 	library(stamp, now)
 	local asks_due = ARGV[3] == 'x:due'
 	return lib.find_jobs(ARGV, asks_due and 4 or 3, asks_due)
@@ -11838,7 +11765,7 @@ elseif command == 'overview' then
 	end
 	return found
 elseif command == 'popByJid' then
-	var = {droppable = 1000, dropped = 0, first_own_end = math.huge, left_groups = {}, met_lives = {}, near_end = {}, none = {}, parked_here = 0, taken_bytes = 0, tellable = 200, unheard = 0}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, dropped = 0, first_own_end = math.huge, left_groups = {}, met_lives = {}, near_end = {}, none = {}, parked_here = 0, unheard = 0}
 	library(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local jid = lib.required('Pop', 'jid', ARGV[4])
@@ -11857,7 +11784,8 @@ elseif command == 'popByJid' then
 		return '[{}]'
 	end
 	local out = {}
-	lib.lock(queue, {jid}, worker, settings, lib.popped_json, out)
+	settings.worker = worker
+	lib.lock(settings, {jid}, lib.popped_json, out)
 	if var.met_limits then
 		lib.settle_limits()
 	end
@@ -11918,7 +11846,7 @@ elseif command == 'progress' then
 	end
 	return outcomes
 elseif command == 'schedule' then
-	var = {followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
 	library(stamp, now)
 	local id = lib.required('Schedule', 'id', ARGV[3])
 	local due = lib.number('Schedule', 'due', ARGV[4])
@@ -11938,7 +11866,7 @@ elseif command == 'schedule' then
 	end
 	return reply
 elseif command == 'withdraw' then
-	var = {left_groups = {}, met_lives = {}, near_end = {}, none = {}, tellable = 200, unheard = 0}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local job = lib.read_job_to_cancel(jid, lib.max_unlinked())
@@ -12113,7 +12041,7 @@ else
 if length < 13 then
 if length < 11 then
 if command == 'cancel.all' then
-	var = {halved = 0, left_groups = {}, met_lives = {}, near_end = {}, none = {}, places = {}, tellable = 200, unheard = 0}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, halved = 0, left_groups = {}, met_lives = {}, near_end = {}, none = {}, places = {}, unheard = 0}
 	library(stamp, now)
 	local count, rest = lib.cancel_together(lib.read_jids('Cancel', 3))
 	return '{"count":' .. count .. ',"rest":' .. lib.array(rest) .. '}'
@@ -12554,7 +12482,7 @@ if command == 'schedule.forget' then
 	call('del', lib.schedule_key(id), lib.follow_key(id))
 	return removed + known > 0 and 'forgotten' or 'unknown'
 elseif command == 'worker.register' then
-	var = {left_groups = {}, met_lives = {}, near_end = {}, none = {}, releasable = math.huge, tellable = 200, unheard = 0}
+	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
 	library(stamp, now)
 	local worker = lib.named('Worker.register', 'worker', ARGV[3])
 	local started = now - lib.number('Worker.register', 'age', ARGV[4])

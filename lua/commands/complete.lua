@@ -58,7 +58,7 @@ if given.result then
 end
 must_publish()
 if given.checked then
-  releasable = RELEASED
+  budget.releases = RELEASED
 end
 complete(worker, {item})
 if item.problem then

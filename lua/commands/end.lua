@@ -32,9 +32,9 @@ if result then
 end
 
 local key = job_key(jid)
-local job = call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o',
-  'x:place', 'time', 'x:attempts')
-local state, queue, worker = job[1], job[2], job[3] or ''
+local state, queue, worker, priority, history, grace, stored, place, time, attempts = unpack(
+  call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o', 'x:place',
+    'time', 'x:attempts'))
 if not state then
   return false
 elseif state == 'complete' or state == 'failed' then
@@ -43,9 +43,10 @@ elseif not queue then
   raise('End', no_queue(jid))
 end
 
-local _, values = split_options(job[7])
+local _, values = split_options(stored)
 local calls = finite(values[CALLS], 0) + 1
-local held = state == 'running' or state == 'stalled'
+local before, held = state, state == 'running' or state == 'stalled'
+worker = worker or ''
 
 -- Counts this call, unless the job has been deleted.
 local function count_call()
@@ -58,13 +59,13 @@ end
 -- state.
 local function requeue_in_place()
   local item = {
-    jid = jid, key = key, current = queue, history = job[5], grace = job[6], data = '', delay = 0,
-    began = state == 'running' and job[9], attempts = job[10],
+    jid = jid, key = key, current = queue, history = history, grace = grace, data = '', delay = 0,
+    began = state == 'running' and time, attempts = attempts,
   }
-  local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(job[4], 0)
-  if job[8] then
-    score = work_score(finite(job[8], now), job[4])
-    fields[7], fields[8] = 'time', job[8]
+  local fields, score = {'state', 'waiting', 'worker', '', 'expires', '0'}, finite(priority, 0)
+  if place then
+    score = work_score(finite(place, now), priority)
+    fields[7], fields[8] = 'time', place
   end
   local _, problem = enqueue(item, queue, score)
   if problem then
@@ -72,8 +73,8 @@ local function requeue_in_place()
   end
   give_up(item, worker, fields, 'released')
   wake_for(queue, 0)
-  if job[7] then
-    stop_limited(jid, job[7])
+  if stored then
+    stop_limited(jid, stored)
   end
   return 'waiting'
 end
@@ -90,7 +91,7 @@ local function end_now()
   else
     item.group, item.message = group, message
     problem = fail(worker, item)
-    as = tellable > 0 and as or 'failed+'
+    as = budget.tells > 0 and as or 'failed+'
   end
   if problem then
     raise('End', problem)
@@ -107,7 +108,7 @@ if state == 'depends' and calls >= tries
   unlink_some(jid)
   return 'unlinked'
 end
-releasable = RELEASED
+budget.releases = RELEASED
 if calls >= tries then
   state = end_now()
 elseif held then
@@ -115,8 +116,8 @@ elseif held then
 else
   must_write()
 end
-if state ~= 'waiting' and job[1] == 'waiting' and job[7] and has_option(job[7], FAIR) then
-  leave_turns(queue, job[4])
+if state ~= 'waiting' and before == 'waiting' and stored and has_option(stored, FAIR) then
+  leave_turns(queue, priority)
 end
 count_call()
 if held and worker ~= '' then

@@ -77,7 +77,7 @@ if n > 1000 then
   reject('Finish', 'More than 1000 jobs')
 end
 must_publish()
-releasable = math.max(RELEASED, n)
+budget.releases = math.max(RELEASED, n)
 if completed == n then
   complete(worker, items)
 else

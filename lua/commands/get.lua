@@ -10,6 +10,6 @@
 -- Repeat   safe
 
 local jid, asks_due = required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'
-related_left = asks_due and MAX_RELATED
+budget.relations = asks_due and MAX_RELATED
 local text = find_job(call, jid, asks_due)
 return text and with_large(text, '')

@@ -14,7 +14,7 @@
 local queue = required('Queue', 'queue', ARGV[3])
 local count = whole('Peek', 'count', ARGV[4])
 local beside = ARGV[5] == 'beside'
-related_left = beside and MAX_RELATED
+budget.relations = beside and MAX_RELATED
 
 -- The maximum number of expired jobs that are passed over.
 local MAX_PASSED = 1000
@@ -34,7 +34,7 @@ local function show(key, jid)
     passed = passed + 1
   elseif job[JID] then
     local text = job_json(job, is_tracked(jid), beside and set_beside(job))
-    out[#out + 1], large_text = text, large_text + #text
+    out[#out + 1], budget.text = text, budget.text - #text
   elseif may_write(key) then
     return 1 - call('zrem', key, jid)
   end

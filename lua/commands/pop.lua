@@ -24,7 +24,7 @@ local timed = ARGV[6] == 'timed'
 must_publish()
 local settings = read_settings(queue)
 if timed then
-  related_left = MAX_RELATED
+  budget.relations = MAX_RELATED
 end
 -- One command checks for keys that many namespaces and queues lack.
 settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked',
@@ -45,27 +45,27 @@ if timed then
     local beside = data and #data >= LARGE_DATA and set_beside(job) or ''
     local text = popped_json(jid, job, tracked, its_worker, expires, beside ..
       ',"put_at":' .. cjson.encode(job[TIME] or '') .. ',"popped_at":"' .. stamp .. '"')
-    large_text = large_text + #text
+    budget.text = budget.text - #text
     return text
   end
-  show, at_once, most_bytes, droppable = timed_json, AT_ONCE, MAX_LARGE, DROPPED
+  show, at_once, budget.bytes, budget.drops = timed_json, AT_ONCE, MAX_LARGE, DROPPED
 end
 count = allowed(queue, settings, count)
 if count > 0 then
-  settings.most = count
-  local run
+  settings.most, settings.worker = count, worker
   local jids = open_queue(queue, settings, math.min(count, at_once)) -- lost jobs
   is_left = settings.left or jids ~= none and at_once < count
   while jids do
-    lock(queue, jids, worker, settings, show, out, run)
+    lock(settings, jids, show, out)
     local more = math.min(count - #out, at_once)
-    if is_left and out[1] or droppable <= 0 or settings.stopped or large_text >= MAX_TEXT then
+    if is_left and out[1] or budget.drops <= 0 or settings.stopped or budget.text <= 0 then
       is_left = true
       break
     elseif more <= 0 then
       break
     end
-    jids, run = best_of_work(call, queue, more), call
+    settings.run = call
+    jids = best_of_work(call, queue, more)
     if #jids == 0 and not (settings.places and bring_more(queue, settings, more)) then
       break
     end
@@ -81,6 +81,6 @@ elseif #out == 0 and settings.tracked then
 end
 add_first(prefix .. 'workers', stamp, worker)
 if timed and (large or is_left) then
-  return with_large(joined(out), is_left and (out[1] or droppable <= 0) and 'more' or '')
+  return with_large(joined(out), is_left and (out[1] or budget.drops <= 0) and 'more' or '')
 end
 return joined(out)

@@ -29,7 +29,8 @@ if call('zrem', queue_key(queue, 'work'), jid) == 0 then
   return '[{}]'
 end
 local out = {}
-lock(queue, {jid}, worker, settings, popped_json, out)
+settings.worker = worker
+lock(settings, {jid}, popped_json, out)
 if met_limits then
   settle_limits()
 end

@@ -16,15 +16,14 @@
 -- Waits    for replicas
 -- Hot
 
-local puts, seen = new_puts(ARGV[3]), {}
+local once, several, seen = ARGV[4] == 'once', false, {}
+local puts = new_puts(ARGV[3], ARGV[4] ~= '' and (once and '1' or ARGV[4]))
 local items = puts.items
-local once = ARGV[4] == 'once'
-local checked, several = ARGV[4] ~= '' and (once and '1' or ARGV[4]), false
 local at, n = 5, 0
 
 -- Adds a job to put.
-local function add(queue, jid, klass, data, delay, first, last)
-  local item = read_put(puts, queue, jid, klass, data, delay, first, last, checked)
+local function add(queue, jid, klass, data, delay)
+  local item = read_put(puts, queue, jid, klass, data, delay)
   if seen[jid] then
     raise('Put', named_twice(jid))
   end
@@ -51,16 +50,16 @@ while at <= #ARGV do
     several = n > 0 or several
   end
   if agree then
-    local klass, delay, first = ARGV[at + 1], ARGV[at + 2], at + 4
-    local last = end_of(at + 3)
-    for i = last + 1, #ARGV, 2 do
-      add(queue, ARGV[i], klass, ARGV[i + 1], delay, first, last)
+    local klass, delay = ARGV[at + 1], ARGV[at + 2]
+    puts.from, puts.to = at + 4, end_of(at + 3)
+    for i = puts.to + 1, #ARGV, 2 do
+      add(queue, ARGV[i], klass, ARGV[i + 1], delay)
     end
     at = #ARGV + 1
   else
-    local last = end_of(at + 5)
-    add(queue, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], at + 6, last)
-    at = last + 1
+    puts.from, puts.to = at + 6, end_of(at + 5)
+    add(queue, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
+    at = puts.to + 1
   end
 end
 if n > 1000 then

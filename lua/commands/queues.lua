@@ -11,7 +11,7 @@
 -- Repeat   safe
 
 -- The maximum number of due jobs that a call moves. It counts the others as if they were moved.
-local budget = {due = 1000}
+local movable = 1000
 
 -- The number of queues that a call reads from a cursor on.
 local MAX_QUEUES = 200
@@ -27,9 +27,9 @@ end
 -- Moves due jobs, unless the queue, one of several, is damaged. Returns the number of due jobs that
 -- remain.
 local function move_due(queue, due)
-  pcall(bring_due, queue, false, true, math.min(due, budget.due))
+  pcall(bring_due, queue, false, true, math.min(due, movable))
   local left = count_until_now(queue, 'scheduled')
-  budget.due = budget.due - (due - left)
+  movable = movable - (due - left)
   return left
 end
 

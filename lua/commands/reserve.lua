@@ -80,7 +80,7 @@ if ask.limit == 0 then
   return {told_cursor(ask), '0', '', become_busy(ask)}
 end
 
-most_bytes, droppable = 2097152, DROPPED
+budget.bytes, budget.drops = 2097152, DROPPED
 local out = {}
 local known = ask.order ~= 'shuffled' and ask.known
 if known then
@@ -92,7 +92,7 @@ if known and #out < ask.count and not ask.left and string.find(known.marks, '1',
   known.chosen = '1'
   take_all(ask, out) -- before the worker becomes idle
 end
-ask.left = ask.left or droppable <= 0
+ask.left = ask.left or budget.drops <= 0
 if met_limits then
   local kept = settle_limits()
   ask.kept = ask.kept or kept

@@ -38,7 +38,7 @@ end
 local function tell_group(group, from, limit)
   local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
   for i = 1, #jids do
-    if tellable <= 0 then
+    if budget.tells <= 0 then
       return told, i - 1
     end
     local job = try('hmget', job_key(jids[i]), 'state', 'x:o')
@@ -67,7 +67,7 @@ local function sweep_failures()
       local cleared = keep and clear_group(groups[i], keep, left) or 0
       local told, looked = tell_group(groups[i], from, left)
       done, left = done + cleared + told, left - math.max(cleared, looked, 1)
-      if left <= 0 or tellable <= 0 then
+      if left <= 0 or budget.tells <= 0 then
         try('hset', sweep, 'cursor', cursor, 'groups', cjson.encode({unpack(groups, i)}),
           'from', from + looked)
         return done
@@ -156,13 +156,13 @@ local function sweep_queues(queues)
 end
 
 must_publish()
-tellable = 100
+budget.tells = 100
 if ARGV[3] == '' then
   sweep_failures()
   return call('hexists', prefix .. 'x:sweep', 'cursor')
 end
 local done = end_lives(MAX_ENDED)
-tellable, releasable = tellable - done, RELEASED - done
+budget.tells, budget.releases = budget.tells - done, RELEASED - done
 if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then
   done = done + settle_rest()
   if try('exists', prefix .. 'failures') == 1 then

@@ -45,6 +45,15 @@ local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
 
+-- Some fields of a hash by their names, read with call or try; false if missing.
+local function named_fields(run, key, wanted) -- cold
+  local values, found = run('hmget', key, unpack(wanted)), {}
+  for i = 1, #wanted do
+    found[wanted[i]] = values[i] or false
+  end
+  return found
+end
+
 -- Whether the script's user may write this key. For a user who may only read, scripts change
 -- nothing. Servers before 7.0 can't tell: there, the first write fails.
 local function may_write(key) -- cold

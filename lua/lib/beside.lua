@@ -2,15 +2,13 @@
 -- as long as sending it. A call sends limited amounts of data and JSON, and the caller asks for the
 -- rest.
 
--- The bytes from which on data is large, the bytes of it that a call sends, and the bytes of JSON
--- from which on it adds no job.
+-- The bytes from which on data is large, and the bytes of it that a call sends.
 local LARGE_DATA = 4096
 local MAX_LARGE = 2097152
-local MAX_TEXT = 262144
 
--- The large data of this call, if it has any, and the bytes of that and of its JSON.
+-- The large data of this call, if it has any, and its bytes.
 local large
-local large_bytes, large_text = 0, 0
+local large_bytes = 0
 
 -- Takes large data out of a job. Returns the member of its JSON that names the data, or ''.
 local function set_beside(job) -- cold
@@ -26,7 +24,7 @@ end
 
 -- Whether another job may still be sent.
 local function has_room(jid) -- cold
-  if large_text >= MAX_TEXT then
+  if budget.text <= 0 then
     return false
   end
   local size = large_bytes > 0 and try('hstrlen', job_key(jid), 'data')

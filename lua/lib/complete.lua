@@ -101,28 +101,14 @@ local function columns_by_queue(items)
   return groups
 end
 
--- The jids of all groups of items.
-local function all_jids(queues)
-  if not queues[2] then
-    return queues[1].jids
-  end
-  local all = {}
-  for i = 1, #queues do
-    local jids = queues[i].jids
-    for at = 1, #jids do
-      all[#all + 1] = jids[at]
-    end
-  end
-  return all
-end
-
 -- Releases the locks of a queue's jobs, and adds to its statistics.
-local function unlock(queue, jids, ran)
+local function unlock(queue, jids, ran, worker)
   if try('zrem', queue_key(queue, 'locks'), unpack(jids)) ~= #jids then
     for i = 1, #jids do
       leave_queue(queue, jids[i])
     end
   end
+  try('zrem', worker_key(worker), unpack(jids))
   observe('run', queue, ran)
 end
 
@@ -168,7 +154,7 @@ local function announce(items, special)
     for i = 1, #items do
       release_dependents(items[i].jid)
     end
-    local some = releasable < math.huge
+    local some = budget.releases < math.huge
     local _, more = settle_rest()
     if some and more then
       items[#items].state = 'complete+'
@@ -190,9 +176,8 @@ local function complete(worker, items)
   -- this.
   local special = any_dependents(owned, prefix .. 'tracked')
   for i = 1, #queues do
-    unlock(queues[i].queue, queues[i].jids, queues[i].ran)
+    unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
   end
-  try('zrem', worker_key(worker), unpack(all_jids(queues)))
   for i = 1, special and #queues or 0 do
     publish_each_tracked('completed', queues[i].jids)
   end

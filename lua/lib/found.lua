@@ -29,14 +29,14 @@ end
 -- The JSON array of the jobs that exist, or with asks_due a reply with large data.
 local function find_jobs(jids, first, asks_due)
   local found = {}
-  related_left = asks_due and MAX_RELATED
+  budget.relations = asks_due and MAX_RELATED
   for i = first, #jids do
     if asks_due and not has_room(jids[i]) then
       return with_large(joined(found), array({unpack(jids, i)}))
     end
     local text = find_job(try, jids[i], asks_due)
     found[#found + 1] = text
-    large_text = large_text + #(text or '')
+    budget.text = budget.text - #(text or '')
   end
   return with_large(joined(found), '')
 end

@@ -33,16 +33,13 @@ local function delete_record(jid, tags)
   call('del', key, key .. '-history', key .. '-dependencies')
 end
 
--- The number of jids of other jobs that this call may still return. Without it, as for clients in
--- other languages, it returns all.
-local related_left
-
--- The maximum number of them for Go, which reads the others with the command relations.
+-- The maximum number of jids of other jobs that a call returns to Go, which reads the others with
+-- the command relations.
 local MAX_RELATED = 4000
 
 -- The members of one of the sets, or none and the set's name for left_out if there is no room.
 local function related(jid, name, left_out) -- cold
-  local key, room = job_key(jid) .. '-' .. name, related_left
+  local key, room = job_key(jid) .. '-' .. name, budget.relations
   if room then
     local count = try('scard', key)
     if count == 0 or type(count) == 'table' then
@@ -51,7 +48,7 @@ local function related(jid, name, left_out) -- cold
       left_out[#left_out + 1] = name
       return empty_list
     end
-    related_left = room - count
+    budget.relations = room - count
   end
   return array(try('smembers', key))
 end

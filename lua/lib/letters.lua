@@ -67,3 +67,14 @@ local function letters_of(text)
   last_text, last_letters = text, found
   return found
 end
+
+-- The letters of several sets.
+local function all_letters(sets) -- cold
+  local all = {}
+  for i = 1, #sets do
+    for letter in pairs(sets[i]) do
+      all[letter] = true
+    end
+  end
+  return all
+end

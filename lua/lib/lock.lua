@@ -16,10 +16,6 @@ local parked_here = 0
 -- When the first lock ends that this call has taken for another time than the queue's.
 local first_own_end = math.huge
 
--- The maximum number of bytes of data that a call returns, unless one job has more, and the number
--- so far. Most calls have no such limit.
-local most_bytes
-local taken_bytes = 0
 
 -- Reads and clears the fields that jobs may have after more than a put. recorded is the entry that
 -- was just added to the history.
@@ -79,7 +75,7 @@ local function may_start(jid, job, settings, run) -- cold
   if not job[KLASS] or job.over then
     return true
   elseif run and parked_here >= MAX_PARKED then
-    settings.stopped, droppable = true, 0
+    settings.stopped, budget.drops = true, 0
     return false
   end
   if not run then
@@ -154,82 +150,81 @@ local function leave_all_turns(queue, jobs, count) -- cold
   end
 end
 
--- Locks at most a few hundred jobs, and appends the result of show for each job to out. Drops jids
--- without a job, and expired jobs. With run, call or try, they are the first ones of work, and are
--- taken from there. Parks jobs whose limits have no room. A job with limits that would wait for its
--- worker stays where it is, with all that follow, because others could use its slots.
-local function lock_some(queue, jids, worker, settings, show, out, run)
-  local cap = settings.cap
-  local expires = later(settings.heartbeat)
-  local details = '{"worker":' .. cjson.encode(worker) .. '}'
-  local popped = entry(now, '"popped"', details)
-  local jobs, waited, locks = sized(jids), sized(jids), {'0', NO_LIST, false, unpack(jids)}
-  local n, count, over, limited, fair, common = 0, #jids, 0, false, false, nil
-  local text, has, may_expire -- the options text of the job before, and what it says
-  local special, expiring
-  local passed, parked_before = false, parked_here
-  for i = 1, count do
+-- Reads the jobs of jids and their keys, as many as the budget allows, after n others that the call
+-- has locked. Returns their number, the set of all letters of their options, and whether the next
+-- one stays where it is because it has limits and would wait for its worker: others could use its
+-- slots.
+local function read_some(settings, jids, jobs, keys, n)
+  local run, over, letters, passed = settings.run, 0, none, false
+  local text, may_expire -- the options text of the job before, and what it says
+  local count = #jids
+  for i = 1, #jids do
     local key = job_key(jids[i])
     local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
       'tags', 'time', 'x:o')
     local stored, size = job[OPTIONS], #(job[DATA] or '')
-    if stored and run and settings.direct and #out + i > settings.direct
+    if stored and run and settings.direct and n + i > settings.direct
       and has_option(stored, LIMITED) then
       count, passed = i - 1, true
       break
     end
-    jobs[i], waited[i] = job, key
-    taken_bytes = taken_bytes + size
-    if most_bytes and taken_bytes > most_bytes and taken_bytes > size and run then
-      count, settings.stopped, droppable = i - 1, true, 0
+    jobs[i], keys[i] = job, key
+    budget.taken = budget.taken + size
+    if budget.bytes and budget.taken > budget.bytes and budget.taken > size and run then
+      count, settings.stopped, budget.drops = i - 1, true, 0
       break
     end
     if stored then
       if stored ~= text then
-        text = stored
-        has = letters_of(stored)
-        limited, fair = limited or has[LIMITED], fair or has[FAIR]
-        special = special or has[LOCK_TIME] or has[ON_LOST]
-        may_expire = has[START_BY] or has[TTL]
-        expiring = expiring or may_expire
+        local has = letters_of(stored)
+        text, may_expire = stored, has[START_BY] or has[TTL]
+        if letters ~= has then
+          letters = letters == none and has or all_letters({letters, has})
+        end
       end
       if may_expire and is_over(jids[i], stored, 'waiting') then
         job.over, over = true, over + 1
-        if run and over >= droppable then
-          count, settings.stopped, droppable = i, true, 0
+        if run and over >= budget.drops then
+          count, settings.stopped, budget.drops = i, true, 0
           break
         end
       end
     end
   end
-  if limited then
-    if run and count > 0 and not expiring and parked_here == 0 then
-      common = admit_alike(count, jobs, settings.most or 1)
-    end
-    if not common then
-      count = admit_each(jids, count, jobs, settings, run)
-      read_scores(queue, jids, count, jobs, settings, run)
-    end
-  end
-  if passed and parked_here == parked_before then
-    settings.stopped = true
-  end
-  if run then
-    local first = count == 1 and '-1' or string.format('%d', -count)
-    if count == 0 or
-      type(run('zremrangebyrank', queue_key(queue, 'work'), first, '-1')) == 'table' then
-      settings.stopped = true
-      return
+  return count, letters, passed
+end
+
+-- Decides which of the first count jobs may start, as far as their limits have room for them.
+-- Returns how many do not stay where they are, and their limits if all were admitted together.
+local function admit_some(settings, jids, jobs, count, letters) -- cold
+  local run, most = settings.run, settings.most or 1
+  if run and count > 0 and not letters[START_BY] and not letters[TTL] and parked_here == 0 then
+    local common = admit_alike(count, jobs, most)
+    if common then
+      return count, common
     end
   end
-  if fair then
-    leave_all_turns(queue, jobs, count)
-  end
+  count = admit_each(jids, count, jobs, settings, run)
+  read_scores(settings.queue, jids, count, jobs, settings, run)
+  return count, nil
+end
+
+-- Makes the first count jobs running ones, but for jids without a job, expired jobs, which it
+-- drops, and jobs whose limits have no room, which it parks. The lists then have only the jobs that
+-- run, and for how long each has waited in place of its key. Returns the locks: scores and jids
+-- after the pair of NO_LIST.
+local function start_some(settings, jids, jobs, waited, count, letters)
+  local queue, cap, worker = settings.queue, settings.cap, settings.worker
+  local expires = later(settings.heartbeat)
+  local details = '{"worker":' .. cjson.encode(worker) .. '}'
+  local popped = entry(now, '"popped"', details)
+  local locks, n = {'0', NO_LIST, false, unpack(jids)}, 0
+  local special = settings.lock_time or letters[LOCK_TIME] or letters[ON_LOST]
   local put_at, put_time -- of the job before: many were put at the same time
   for i = 1, count do
     local jid, job, key = jids[i], jobs[i], waited[i]
-    if limited and job.refused then
-      put_aside(queue, jid, job, run)
+    if job.refused then
+      put_aside(queue, jid, job, settings.run)
     elseif not (job.over and drop_expired(jid, 'waiting'))
       and (job[KLASS] or not job.err and call('exists', key) == 1) then
       n = n + 1
@@ -239,7 +234,7 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
         read_rest(jid, key, job, popped, cap)
       end
       local ends = expires
-      if settings.lock_time or special then
+      if special then
         ends = lock_special(key, job, worker, settings)
       else
         call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
@@ -256,10 +251,40 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
   for i = n + 1, #jids do
     jids[i], waited[i] = nil, nil
   end
+  return locks
+end
+
+-- Locks at most a few hundred jobs of a queue for settings.worker, and appends the result of show
+-- for each to out. With settings.run, call or try, they are the first ones of work, and are taken
+-- from there.
+local function lock_some(settings, jids, show, out)
+  local queue, run, worker = settings.queue, settings.run, settings.worker
+  local jobs, waited, parked_before = sized(jids), sized(jids), parked_here
+  local count, letters, passed = read_some(settings, jids, jobs, waited, #out)
+  local common
+  if letters[LIMITED] then
+    count, common = admit_some(settings, jids, jobs, count, letters)
+  end
+  if passed and parked_here == parked_before then
+    settings.stopped = true
+  end
+  if run then
+    local first = count == 1 and '-1' or string.format('%d', -count)
+    if count == 0 or
+      type(run('zremrangebyrank', queue_key(queue, 'work'), first, '-1')) == 'table' then
+      settings.stopped = true
+      return
+    end
+  end
+  if letters[FAIR] then
+    leave_all_turns(queue, jobs, count)
+  end
+  local locks = start_some(settings, jids, jobs, waited, count, letters)
+  local n = #jids
   if n == 0 then
     return
   end
-  if limited then
+  if letters[LIMITED] then
     note_all_started(jobs, n, locks, common)
   end
   if settings.rate then
@@ -278,9 +303,9 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
 end
 
 -- Like lock_some, for any number of jids, with run at most SLICE. Changes the list.
-local function lock(queue, jids, worker, settings, show, out, run)
+local function lock(settings, jids, show, out)
   for first = 1, #jids, SLICE do
     local some = #jids > SLICE and {unpack(jids, first, math.min(first + SLICE - 1, #jids))} or jids
-    lock_some(queue, some, worker, settings, show, out, run)
+    lock_some(settings, some, show, out)
   end
 end

@@ -6,10 +6,10 @@
 -- scripts of other clients, it means the same as 1, that there is nothing to wait for.
 local NO_GRACE = '1.0'
 
--- The number of expired jobs that this call may still drop, and the number that it has dropped. A
--- call from Go, which calls again, drops at most DROPPED.
+-- The maximum number of expired jobs that a call from Go drops, and the number that this call has
+-- dropped.
 local DROPPED = 60
-local droppable, dropped = 1000, 0
+local dropped = 0
 
 -- The settings for jobs whose lock has expired.
 local function read_lost_settings(cap) -- cold
@@ -29,7 +29,7 @@ local function drop_expired(jid, state) -- cold
   if not end_life(jid, state) then
     return false
   end
-  droppable, dropped = droppable - 1, dropped + 1
+  budget.drops, dropped = budget.drops - 1, dropped + 1
   return true
 end
 
@@ -115,54 +115,54 @@ local function is_sudden(grace, stored)
 end
 
 -- Decides about a job whose worker has lost it. Returns the jid if it can be taken now.
-local function give_again(queue, jid, job, worker, settings)
-  local remaining = math.floor(finite(job[3], 0)) - 1
-  local delay
-  if remaining >= 0 and (job[7] or settings.initial_delay) then
-    delay = backoff_delay(job[7], job[8], remaining, settings)
+local function give_again(queue, jid, job, settings) -- cold
+  local remaining, stored, delay = math.floor(finite(job.remaining, 0)) - 1, job['x:o'], nil
+  if remaining >= 0 and (job.backoff or settings.initial_delay) then
+    delay = backoff_delay(job.backoff, job.retries, remaining, settings)
   end
+  local ended = finite(job.expires, now) < now and job.expires
   call('hset', job_key(jid), 'remaining', remaining, 'x:attempts',
-    with_attempt(job[12], 'lost', job[10], {
-      ended = finite(job[11], now) < now and job[11], worker = worker, queue = queue, delay = delay,
+    with_attempt(job['x:attempts'], 'lost', job.time, {
+      ended = ended, worker = job.worker or '', queue = queue, delay = delay,
     }))
   call('hdel', job_key(jid), 'grace')
   if remaining < 0 then
-    fail_lost(queue, jid, worker, job[5], job[9], settings)
+    fail_lost(queue, jid, job.worker or '', job.queue, stored, settings)
     return nil
   end
-  if job[9] and is_over(jid, job[9], 'waiting') and drop_expired(jid, 'waiting') then
+  if stored and is_over(jid, stored, 'waiting') and drop_expired(jid, 'waiting') then
     return nil
   end
   if delay then
     put_off(queue, jid, delay)
-  elseif not (job[9] and has_option(job[9], ON_LOST) and put_back(queue, jid, job[9])) then
+  elseif not (stored and has_option(stored, ON_LOST) and put_back(queue, jid, stored)) then
     return jid
   end
-  stop_limited(jid, job[9])
+  stop_limited(jid, stored)
 end
 
 -- Handles one expired lock. Returns the jid if the job can be taken.
-local function expire_lock(queue, jid, settings)
-  local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
-    'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts')
-  local worker, grace = job[1] or '', settings.grace
-  local ends = job[2] and finite(try('zscore', queue_key(queue, 'locks'), jid))
-  local warned = in_grace(job[2], job[11], ends)
-  if not job[1] and not job[6] then
+local function expire_lock(queue, jid, settings) -- cold
+  local job = named_fields(try, job_key(jid), {'worker', 'grace', 'remaining', 'history', 'queue',
+    'state', 'backoff', 'retries', 'x:o', 'time', 'expires', 'x:attempts'})
+  local stored, worker, grace = job['x:o'], job.worker or '', settings.grace
+  local ends = job.grace and finite(try('zscore', queue_key(queue, 'locks'), jid))
+  local warned = in_grace(job.grace, job.expires, ends)
+  if not job.worker and not job.state then
     call('zrem', queue_key(queue, 'locks'), jid)
     return nil
   end
-  adopt_history(jid, job[4])
-  if job[9] and is_over(jid, job[9], 'running') and drop_expired(jid, 'running') then
+  adopt_history(jid, job.history)
+  if stored and is_over(jid, stored, 'running') and drop_expired(jid, 'running') then
     return nil
   end
   try('zrem', worker_key(worker), jid)
-  local sudden = grace <= 0 or not warned and is_sudden(job[2], job[9])
+  local sudden = grace <= 0 or not warned and is_sudden(job.grace, stored)
   if sudden or not warned then
     warn(queue, jid, worker, grace, settings.cap)
   end
   if sudden or warned then
-    return give_again(queue, jid, job, worker, settings)
+    return give_again(queue, jid, job, settings)
   end
 end
 
@@ -173,13 +173,13 @@ local function expire(queue, limit, settings)
   while limit > 0 do
     local before = dropped
     local ended = call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
-    for i = 1, droppable > 0 and #ended or 0 do
+    for i = 1, budget.drops > 0 and #ended or 0 do
       taken[#taken + 1] = expire_lock(queue, ended[i], settings)
-      if droppable <= 0 then
+      if budget.drops <= 0 then
         break
       end
     end
-    limit = math.min(dropped - before, droppable)
+    limit = math.min(dropped - before, budget.drops)
     if limit > 0 then
       each_slice(call, 'zrem', queue_key(queue, 'locks'), taken) -- not to find them again
     end

@@ -37,7 +37,7 @@ local function give_each(worker, items) -- cold
     elseif item.action == 'release' then
       item.problem = release(worker, item)
     end
-    if tellable <= 0 and item.action and not item.problem then
+    if budget.tells <= 0 and item.action and not item.problem then
       item.state = tostring(item.remaining) .. '+'
     end
   end

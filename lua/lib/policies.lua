@@ -5,8 +5,6 @@
 --
 -- The letter d of a job, which has no value, means that a job with the option waits for it.
 
--- The number of jobs that this call may still notify of failures. Later calls notify the others.
-local tellable = 200
 
 -- The deferred part of notifying the jobs that wait for one: lib/rest.lua.
 local function rest_key(jid) -- cold
@@ -102,7 +100,7 @@ local function tell_each(jids, other, failed, ended) -- cold
     minded = minded + (minds and 1 or 0)
     failed[#failed + 1] = stored and has_option(stored, WATCHED) and jids[i] or nil
   end
-  tellable = tellable - #jids
+  budget.tells = budget.tells - #jids
   return minded
 end
 
@@ -118,11 +116,11 @@ end
 -- of the next ones.
 local function dependents_from(jid, cursor) -- cold
   local key = job_key(jid) .. '-dependents'
-  local all = cursor == '0' and try('srandmember', key, tellable + 1)
-  if all and #all <= tellable then
+  local all = cursor == '0' and try('srandmember', key, budget.tells + 1)
+  if all and #all <= budget.tells then
     return all, '0'
   end
-  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  local page = try('sscan', key, cursor, 'COUNT', budget.tells)
   return page[2] or none, page[1] or '0'
 end
 
@@ -135,7 +133,7 @@ local function tell_all(failed, cursor, ended, again) -- cold
   while failed[at] do
     local jid = failed[at]
     repeat
-      if tellable <= 0 then
+      if budget.tells <= 0 then
         if minded > 0 or not again then
           leave_untold(jid, cursor)
         end

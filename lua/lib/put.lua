@@ -62,9 +62,9 @@ end
 -- finding of prepare: the jid and the state of the existing job.
 local function put_from_arguments(at)
   local queue = named('Queue', 'queue', ARGV[at + 1])
-  local puts = new_puts(ARGV[at])
-  local item =
-    read_put(puts, queue, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], at + 6, #ARGV)
+  local puts = new_puts(ARGV[at], false)
+  puts.from, puts.to = at + 6, #ARGV
+  local item = read_put(puts, queue, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5])
   puts.items[1], puts.groups[1] = item, puts.items
   local left = put(puts)
   if left and left[1] then

@@ -1,8 +1,11 @@
 -- Reading the arguments of a put.
 
-local function new_puts(worker)
+-- The puts of a call. The options of the next job are the pairs from ARGV[from] to ARGV[to]. A
+-- caller that has checked the data sets checked, because parsing it is the most expensive part of
+-- putting a large job.
+local function new_puts(worker, checked)
   return {
-    worker = worker, items = {}, groups = {},
+    worker = worker, checked = checked, from = 1, to = 0, items = {}, groups = {},
     claiming = false, watching = false, mortal = false, turns = false, batches = false, known = {},
   }
 end
@@ -79,9 +82,10 @@ local function add_given(puts, item, given) -- cold
   end
 end
 
--- Notes an item with a delay, as text, and options from ARGV[first] to ARGV[last], for later items
--- with the same. A unique key and a time are read for each job.
-local function note_options(puts, item, delay, first, last) -- cold
+-- Notes an item with a delay, as text, and its options, for later items with the same. A unique key
+-- and a time are read for each job.
+local function note_options(puts, item, delay) -- cold
+  local first, last = puts.from, puts.to
   if item.given.claim or item.given.at then
     return
   elseif delay == '0' and last == first + 1 and ARGV[first] == 'o' then
@@ -92,7 +96,8 @@ local function note_options(puts, item, delay, first, last) -- cold
 end
 
 -- A noted item with the same delay and options, or nil.
-local function item_like(puts, delay, first, last) -- cold
+local function item_like(puts, delay) -- cold
+  local first, last = puts.from, puts.to
   if delay == '0' and last == first + 1 and ARGV[first] == 'o' then
     return puts.known[ARGV[last]]
   elseif not puts.like or puts.delay ~= delay or puts.last - puts.first ~= last - first then
@@ -107,18 +112,17 @@ local function item_like(puts, delay, first, last) -- cold
   return puts.like
 end
 
--- A job to put, with pairs of options from ARGV[first] to ARGV[last]. A caller that has checked the
--- data sets checked, because parsing it is the most expensive part of putting a large job. Most
--- jobs have no options, and many have the same options as an earlier one, which are not read again.
-local function read_put(puts, queue, jid, klass, data, delay, first, last, checked)
+-- A job to put. Most jobs have no options, and many have the same options as an earlier one, which
+-- are not read again.
+local function read_put(puts, queue, jid, klass, data, delay)
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  local given, before = none, nil
+  local given, before, checked, first, last = none, nil, puts.checked, puts.from, puts.to
   if last == first + 1 and ARGV[first] == 'new' then
     checked = 'new'
   elseif last >= first then
-    before = item_like(puts, delay, first, last)
+    before = item_like(puts, delay)
     given = before and before.given or options('Put', first, last)
     checked = given.new and 'new' or checked or given.checked
   end
@@ -147,7 +151,7 @@ local function read_put(puts, queue, jid, klass, data, delay, first, last, check
   }
   if not before then
     add_given(puts, job, given)
-    note_options(puts, job, delay, first, last)
+    note_options(puts, job, delay)
   end
   return job
 end

@@ -47,13 +47,14 @@ end
 
 -- The score of a waiting job in work, or its score there before a limit parked it.
 local function score_in_work(jid, queue, job) -- cold
-  local limit = parked_by(job.state, job.time, job.parked)
+  local limit = parked_by(job.state, job.time, job['x:parked'])
   return call('zscore', limit and limit_key(limit, 'wait') or queue_key(queue, 'work'), jid)
 end
 
 -- The time when a waiting job is, or was, due: for a job in work, by its score, unless it takes
 -- turns (lib/fair.lua). Then an item that also takes turns, in the same place, gets that score.
-local function due_of(item, jid, queue, job) -- cold
+local function due_of(item, jid, job) -- cold
+  local queue = job.queue
   local score = score_in_work(jid, queue, job)
   local due = not score and finite(call('zscore', queue_key(queue, 'scheduled'), jid))
   if score then
@@ -63,35 +64,34 @@ local function due_of(item, jid, queue, job) -- cold
       return in_work <= now and in_work or item.first
     end
     local stays = queue == item.queue and priority == finite(item.priority, 0)
-    return now, stays and has_option(job.stored, FAIR) and score
+    return now, stays and has_option(job['x:o'], FAIR) and score
   end
-  return due or not job.undelayed and finite(job.scheduled) or now
+  return due or not job['x:undelayed'] and finite(job.scheduled) or now
 end
 
 -- Makes an item replace a job that holds its key with the claim held, and is not running.
 local function replace_job(item, jid, held) -- cold
   local put_as, key = item.jid, job_key(jid)
-  local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
-    'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
+  local job = named_fields(call, key, {'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
+    'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked'})
+  local stored = job['x:o']
   item.jid, item.key, item.replaces = jid, key, true
   item.old = {
-    tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
-    grace = job[6], ended = none, limits = job[7] and has_option(job[7], LIMITED) and job[7],
-    priority = job[9], stored = job[7],
+    tags = names_of(job.tags), queue = job.queue, state = job.state, worker = job.worker,
+    history = job.history, grace = job.grace, ended = none, priority = job.priority,
+    limits = stored and has_option(stored, LIMITED) and stored, stored = stored,
   }
   item.tags = item.tags or none
   item.waits = call('scard', key .. '-dependencies') > 0
-  item.watches = has_option(job[7], POLICY)
+  item.watches = has_option(stored, POLICY)
   local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
-  if last ~= job[8] then
-    first = job[8]
+  if last ~= job.time then
+    first = job.time
   end
-  set_options(item, job[7], finite(first, now), put_as)
+  set_options(item, stored, finite(first, now), put_as)
   local due, turn = now + item.delay, false
-  if item.given.replace == 'due' and job[2] then
-    due, turn = due_of(item, jid, job[2],
-      {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8],
-        parked = job[12], stored = job[7]})
+  if item.given.replace == 'due' and job.queue then
+    due, turn = due_of(item, jid, job)
   end
   set_due(item, due)
   item.turn = turn

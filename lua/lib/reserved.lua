@@ -124,7 +124,8 @@ local function lock_from(ask, i, lost, more, direct, out)
   its.direct = direct
   local lasts = ask.lock_time or its.heartbeat
   local values = reserved_values(lasts == DEFAULT_HEARTBEAT and '60' or exact(lasts))
-  lock(queue, jids, ask.owner, its, values, out, take)
+  its.worker, its.run = ask.owner, take
+  lock(its, jids, values, out)
   its.given = (its.given or 0) + #out - before
   ask.kept = ask.kept or its.stopped
   return not its.stopped and (count >= more or count >= SLICE or its.places or dropped > 0)
@@ -145,7 +146,7 @@ local function take_from(ask, i, wanted, direct, out)
   if #lost > 0 then
     more = more + take_lost(ask, i, lost, out)
   end
-  while more > 0 and droppable > 0 do
+  while more > 0 and budget.drops > 0 do
     local before = #out
     if not lock_from(ask, i, nil, more, ask.limit > ask.count and start + direct, out) then
       break

@@ -10,9 +10,6 @@
 -- The maximum number of dependents that a call from Go releases.
 local RELEASED = 250
 
--- The number of dependents that this call may still release. For clients in other languages, all
--- are released at once.
-local releasable = math.huge
 
 -- Releases jobs that waited only for this one, whose set of dependents is dependents. Jobs that
 -- can't be moved keep waiting.
@@ -49,8 +46,8 @@ end
 -- Releases more of the jobs that wait for a complete one. Returns their number.
 local function release_more(jid) -- cold
   local dependents = job_key(jid) .. '-dependents'
-  local others = try('spop', rest_key(jid), releasable)
-  releasable = releasable - #others
+  local others = try('spop', rest_key(jid), budget.releases)
+  budget.releases = budget.releases - #others
   release_some(jid, of_this_life(others, dependents), dependents)
   if #others == 0 or try('exists', rest_key(jid)) == 0 then
     call('zrem', prefix .. 'x:rest', jid)
@@ -66,20 +63,20 @@ end
 
 -- Notifies more of the dependents of a failed job, if it is still failed. Returns their number.
 local function tell_more(jid, cursor) -- cold
-  local before = tellable
+  local before = budget.tells
   forget_untold(jid)
   if try('hget', job_key(jid), 'state') == 'failed' then
     tell_all({jid}, cursor, job_ended)
   end
-  return before - tellable
+  return before - budget.tells
 end
 
 -- Continues the deferred work of earlier calls. Returns the number of jobs, and whether some
 -- remain.
 local function settle_rest() -- cold
   local rest, settled = prefix .. 'x:rest', 0
-  releasable = math.min(releasable, RELEASED)
-  while releasable > 0 and tellable > 0 do
+  budget.releases = math.min(budget.releases, RELEASED)
+  while budget.releases > 0 and budget.tells > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
       return settled, false
@@ -111,11 +108,11 @@ end
 local function release_dependents(jid) -- cold
   local dependents = job_key(jid) .. '-dependents'
   local count = try('scard', dependents)
-  if count == 0 or type(count) == 'table' or count > releasable and leave_rest(jid, dependents) then
+  if count == 0 or type(count) == 'table' or count > budget.releases and leave_rest(jid, dependents) then
     return
   end
   local others = call('smembers', dependents)
-  releasable = releasable - #others
+  budget.releases = budget.releases - #others
   call('del', dependents)
   release_some(jid, others, dependents)
 end

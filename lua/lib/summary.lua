@@ -26,31 +26,32 @@ local function failure_summary(text) -- cold
 end
 
 local function recurring_summary(jid, score) -- cold
-  local job = try('hmget', recur_key(jid), 'klass', 'queue', 'priority', 'tags', 'retries',
-    'interval')
+  local klass, queue, priority, tags, retries, interval = unpack(try('hmget', recur_key(jid),
+    'klass', 'queue', 'priority', 'tags', 'retries', 'interval'))
   return {
-    jid = jid, klass = job[1], queue = job[2], priority = job[3], tags = names_of(job[4]),
-    retries = job[5], interval = job[6], due = score, fell_due = finite(score, math.huge) <= now,
+    jid = jid, klass = klass, queue = queue, priority = priority, tags = names_of(tags),
+    retries = retries, interval = interval, due = score, fell_due = finite(score, math.huge) <= now,
   }
 end
 
 local function job_summary(list, jid, score)
-  local job = try('hmget', job_key(jid), 'klass', 'queue', 'state', 'priority', 'tags', 'retries',
-    'remaining', 'worker', 'expires', 'time', 'failure', 'x:parked', 'scheduled', 'x:undelayed')
-  local state, tags, failure = job[3], job[5], job[11]
+  local klass, queue, state, priority, tags, retries, remaining, worker, expires, time, failure,
+    parked, scheduled, undelayed = unpack(try('hmget', job_key(jid), 'klass', 'queue', 'state',
+    'priority', 'tags', 'retries', 'remaining', 'worker', 'expires', 'time', 'failure', 'x:parked',
+    'scheduled', 'x:undelayed'))
   local is_locked = list.kind == 'running' or list.kind == 'stalled'
   local shown = {
-    jid = jid, klass = job[1], queue = job[2], state = state, priority = job[4],
-    tags = tags and #tags > 2 and names_of(tags) or nil, retries = job[6], remaining = job[7],
-    worker = job[8], since = job[10],
-    parked_by = job[12] and parked_by(state, job[10], job[12]) or nil,
+    jid = jid, klass = klass, queue = queue, state = state, priority = priority,
+    tags = tags and #tags > 2 and names_of(tags) or nil, retries = retries, remaining = remaining,
+    worker = worker, since = time,
+    parked_by = parked and parked_by(state, time, parked) or nil,
     failure = failure and failure ~= '{}' and failure_summary(failure) or nil,
-    expires = is_locked and score or state == 'running' and job[9] or nil,
+    expires = is_locked and score or state == 'running' and expires or nil,
   }
   if list.kind == 'scheduled' then
     shown.due = score
   elseif state == 'scheduled' or state == 'depends' then
-    shown.due = due_elsewhere(jid, job[2], state, job[13], job[14])
+    shown.due = due_elsewhere(jid, queue, state, scheduled, undelayed)
   end
   shown.fell_due = state == 'scheduled' and finite(shown.due, math.huge) <= now or nil
   return shown

@@ -7,6 +7,7 @@ local function read_settings(queue)
     queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
   local heartbeat = lock_time(values[1], values[2])
   return {
+    queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false,
     heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = history_cap(values[4]),
@@ -43,11 +44,11 @@ end
 -- The number of the wanted lost jobs that may be taken, by the bytes of their data.
 local function lost_with_room(queue, wanted) -- cold
   local jids = call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, wanted)
-  local bytes = taken_bytes
+  local bytes = budget.taken
   for i = 1, #jids do
     local size = finite(try('hstrlen', job_key(jids[i]), 'data'), 0)
     bytes = bytes + size
-    if bytes > most_bytes and bytes > size then
+    if bytes > budget.bytes and bytes > size then
       return i - 1
     end
   end
@@ -60,14 +61,14 @@ local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
   -- Needs no memory, and fails if jobs could not be added later.
   call('zrem', queue_key(queue, 'work'), '')
   local room = wanted
-  if lost and most_bytes then
+  if lost and budget.bytes then
     room = lost_with_room(queue, wanted)
   end
   local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
   local missing = wanted - #expired
   local brought = missing
-  if recur and most_bytes and missing > 0 then
-    brought = children_with_room(queue, missing, most_bytes)
+  if recur and budget.bytes and missing > 0 then
+    brought = children_with_room(queue, missing, budget.bytes)
   end
   bring_due(queue, recur, scheduled, brought)
   settings.left = room < wanted

@@ -28,7 +28,7 @@ local function take_ordered(ask, out) -- cold
     end
     giving = #out > before and giving + 1 or giving
     ask.left = ask.left or giving >= MAX_GIVING
-    if still_wanted(ask, #out) == 0 or droppable <= 0 or ask.left then
+    if still_wanted(ask, #out) == 0 or budget.drops <= 0 or ask.left then
       return
     end
     i = string.find(known.marks, known.chosen, i + 1, true)
@@ -88,15 +88,15 @@ local function take_turns(ask, have, more, wanted, out) -- cold
     local i = (n - 1) % #ask.queues + 1
     if shares[i] then
       taken[i] = {}
-      local found = droppable > 0
+      local found = budget.drops > 0
         and lock_from(ask, i, nil, shares[i], direct and (direct[i] or 0), taken[i])
       local its = ask.settings[i]
-      local was_passed = its and its.stopped and its.direct and droppable > 0
+      local was_passed = its and its.stopped and its.direct and budget.drops > 0
       if was_passed then
         passed[#passed + 1] = i
       end
       more[i] = (found or was_passed) and more[i] - #taken[i] or 0
-      stopped = stopped or droppable <= 0 and i
+      stopped = stopped or budget.drops <= 0 and i
     end
   end
   if stopped then
@@ -144,201 +144,7 @@ local function take_round_robin(ask, out) -- cold
       end
     end
     local gone = take_turns(ask, have, more, wanted or still_wanted(ask, #out), out)
-  until gone == 0 or droppable <= 0 or ask.left
-end
-
--- An urn holds the queues that a weighted call draws from:
---
---   open    their numbers, or nil if it holds all queues
---   sums    for each of these, the sum of the weights up to it
---   shut    by number, whether a queue is not drawn, as far as it was looked at: it has another
---           mark, is paused, or was found to have no more jobs
---   left    the number of queues that are not known to be shut
---   missed  the number of draws that have found a shut queue since the urn was filled
---   gave    by number, whether a queue has given jobs
---   giving  the number of these
---
--- Filling it takes a step for each queue, so shut ones stay in it until draws often find them.
-
--- The number of draws that find a shut queue before the urn is filled without these.
-local MAX_MISSED = 16
-
-local function new_urn(ask) -- cold
-  return {sums = ask.sums, shut = {}, left = #ask.queues, missed = 0, gave = {}, giving = 0}
-end
-
-local function shut(urn, i) -- cold
-  if not urn.shut[i] then
-    urn.shut[i], urn.left = true, urn.left - 1
-  end
-end
-
-local function is_shut(ask, urn, i) -- cold
-  if urn.shut[i] == nil then
-    urn.shut[i] = false
-    if string.sub(ask.known.marks, i, i) ~= ask.known.chosen or ask.paused[i] == 1 then
-      shut(urn, i)
-    end
-  end
-  return urn.shut[i]
-end
-
--- Leaves only the queues in the urn that are not shut.
-local function fill_urn(ask, urn) -- cold
-  local open, sums, n, sum, before = {}, {}, 0, 0, 0
-  for i = 1, #ask.queues do
-    if not is_shut(ask, urn, i) then
-      n, sum = n + 1, sum + ask.sums[i] - before
-      open[n], sums[n] = i, sum
-    end
-    before = ask.sums[i]
-  end
-  urn.open, urn.sums, urn.missed = open, sums, 0
-end
-
--- Draws n turns: at a random place among the weights, and from there on at equal distances, so that
--- each queue gets its share, rounded up or down. Returns the queues, and the turns of each.
-local function draw(ask, urn, n) -- cold
-  ask.cursor = ask.cursor * 16807 % 2147483647
-  local drawn, turns, sums, at = {}, {}, urn.sums, 1
-  local last = #sums
-  local all = sums[last]
-  local place = ask.cursor / 2147483647 * all
-  for _ = 1, n do
-    while at < last and place >= sums[at] do
-      at = at + 1
-    end
-    local i = urn.open and urn.open[at] or at
-    if turns[i] then
-      turns[i] = turns[i] + 1
-    else
-      drawn[#drawn + 1], turns[i] = i, 1
-    end
-    place = place + all / n
-    if place >= all then
-      place, at = place - all, 1
-    end
-  end
-  return drawn, turns
-end
-
--- Shuts the empty queues among some.
-local function shut_empty(ask, urn, some) -- cold
-  local unknown = {}
-  for at = 1, #some do
-    local i = some[at]
-    if not is_shut(ask, urn, i) and ask.known.empty[i] == nil then
-      unknown[#unknown + 1] = i
-    end
-  end
-  tell_all_apart(ask, unknown)
-  for at = 1, #some do
-    if not urn.shut[some[at]] and is_empty(ask, some[at]) then
-      shut(urn, some[at])
-    end
-  end
-end
-
--- A deal holds the turns of a call: wanted more, of at most so many more queues, those of some
--- queues, in order, and the shares of each. Adds up to n turns of a queue. Returns their number.
-local function add_turns(deal, i, n) -- cold
-  local share = deal.shares[i]
-  n = math.min(n, (share or deal.most > 0) and deal.wanted or 0)
-  if n > 0 then
-    if not share then
-      deal.queues[#deal.queues + 1], deal.most, share = i, deal.most - 1, 0
-    end
-    deal.shares[i], deal.wanted = share + n, deal.wanted - n
-  end
-  return n
-end
-
--- Adds the turns that the last call owes.
-local function deal_owed(ask, urn, deal) -- cold
-  local kept = {}
-  shut_empty(ask, urn, ask.owed)
-  for at = 1, #ask.owed do
-    local i = ask.owed[at]
-    if not urn.shut[i] and add_turns(deal, i, 1) == 0 then
-      kept[#kept + 1] = i
-    end
-  end
-  ask.owed = kept
-end
-
--- Adds turns of drawn queues. When all draws of a round were in vain, the next one makes more.
-local function deal_drawn(ask, urn, deal) -- cold
-  local round = 1
-  while deal.wanted > 0 and deal.most > 0 and urn.left > 0 do
-    local before = deal.wanted
-    local n = math.max(math.min(before, deal.most), math.min(round, MAX_STEP))
-    local drawn, turns = draw(ask, urn, n)
-    shut_empty(ask, urn, drawn)
-    for at = 1, #drawn do
-      local i = drawn[at]
-      if urn.shut[i] then
-        urn.missed = urn.missed + turns[i]
-      else
-        add_turns(deal, i, turns[i])
-      end
-    end
-    if urn.missed > MAX_MISSED then
-      fill_urn(ask, urn)
-    end
-    round = deal.wanted < before and 1 or 4 * round
-  end
-end
-
--- Takes the jobs of turns that were dealt, and shuts queues that have fewer. The next call owes a
--- queue the turns that this one can't take: when it has enough data, or, ahead, of jobs with limits
--- and of queues with a max-concurrency.
-local function take_drawn(ask, urn, deal, out) -- cold
-  local owed, starts = {}, math.max(0, ask.count - #out)
-  for at = 1, #deal.queues do
-    local i = deal.queues[at]
-    local share, before = deal.shares[i], #out
-    local direct = math.min(share, starts)
-    local wanted = ask.limit > ask.count and share or direct
-    starts = starts - direct
-    if wanted > 0 and droppable > 0 and not ask.left then
-      take_from(ask, i, wanted, direct, out)
-      local its = ask.settings[i]
-      wanted = ask.limit > ask.count and share or direct
-      if #out - before < wanted and droppable > 0 and not ask.left
-        and not (its and its.stopped and its.direct) then
-        shut(urn, i)
-      end
-    end
-    local taken = #out - before
-    if taken > 0 and not urn.gave[i] then
-      urn.gave[i], urn.giving = true, urn.giving + 1
-    end
-    for _ = taken + 1, urn.shut[i] and 0 or share do
-      owed[#owed + 1] = i
-    end
-  end
-  for at = 1, #ask.owed do
-    owed[#owed + 1] = ask.owed[at]
-  end
-  ask.owed = owed
-end
-
--- Takes the jobs of queues that are drawn among those with jobs. The turns that it can't take are
--- owed to their queues, so that these keep their shares wherever a call ends.
-local function take_weighted(ask, out) -- cold
-  local urn = new_urn(ask)
-  while still_wanted(ask, #out) > 0 and urn.left > 0 and droppable > 0 and not ask.left do
-    local deal = {
-      wanted = still_wanted(ask, #out), most = MAX_GIVING - urn.giving, queues = {}, shares = {},
-    }
-    deal_owed(ask, urn, deal)
-    deal_drawn(ask, urn, deal)
-    take_drawn(ask, urn, deal, out)
-    if #ask.owed > 0 then
-      ask.limit = ask.count -- jobs ahead would pass the jobs owed
-    end
-    ask.left = ask.left or urn.giving >= MAX_GIVING
-  end
+  until gone == 0 or budget.drops <= 0 or ask.left
 end
 
 -- Takes jobs from all queues with the chosen mark.
