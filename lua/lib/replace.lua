@@ -72,8 +72,8 @@ end
 -- Makes an item replace a job that holds its key with the claim held, and is not running.
 local function replace_job(item, jid, held) -- cold
   local put_as, key = item.jid, job_key(jid)
-  local job = named_fields(call, key, {'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
-    'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked'})
+  local job = named_fields(call, key, {'tags', 'queue', 'state', 'worker', 'history', 'grace',
+    'x:o', 'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked'})
   local stored = job['x:o']
   item.jid, item.key, item.replaces = jid, key, true
   item.old = {

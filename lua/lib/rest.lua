@@ -108,7 +108,8 @@ end
 local function release_dependents(jid) -- cold
   local dependents = job_key(jid) .. '-dependents'
   local count = try('scard', dependents)
-  if count == 0 or type(count) == 'table' or count > budget.releases and leave_rest(jid, dependents) then
+  if count == 0 or type(count) == 'table'
+    or count > budget.releases and leave_rest(jid, dependents) then
     return
   end
   local others = call('smembers', dependents)
