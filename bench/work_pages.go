@@ -82,6 +82,7 @@ func (l *pageLoad) fillOthers(ctx context.Context) error {
 	}
 	options := append(everything(0), qless.JID("job"), qless.Limits{"limit"})
 	return errors.Join(err, errOf(fill(ctx, queue, min(1000, l.jobs), everything)),
+		l.client.Limit("limit").Set(ctx, qless.LimitConfig{Concurrency: l.workers}),
 		errOf(queue.Put(ctx, klass, data, options...)))
 }
 
