@@ -49,7 +49,7 @@ cmd/qless/internal/place                       1050     5   288    31     4     
 cmd/qless/internal/queues                       750     5   314    35     1        1
 cmd/qless/internal/schedules                    500     3   334    35     1        1
 cmd/qless/internal/selection                    550     3   280    47     1       21
-cmd/qless/internal/serve                        750     6   236    40     4        1
+cmd/qless/internal/serve                        700     5   236    40     4        1
 cmd/qless/internal/text                         150     1   115    15     1       18
 cmd/qless/internal/top                         1350     6   382    37     5       23
 cmd/qless/internal/usage                        300     1   300    22     1        9
@@ -68,9 +68,7 @@ examples/service                                450     4   171    35     4     
 examples/worker                                 150     1   143    39     1        0
 examples/workqueue                              150     1   148    23     1        0
 examples/workqueue/cleaner                      150     1   110    23     1        0
-gateway/internal/keepalive                      100     3    52    15     1        1
-gateway/internal/keepalive/keepalivetest        100     1    68    20     1        5
-gateway/lmstfy                                 4100    27   457    35     2       22
+gateway/lmstfy                                 4050    27   457    35     2       22
 gateway/lmstfy/serve                            250     3   204    42     1        2
 gateway/mixed                                    50     1    18     0     0        0
 gateway/workq                                  2900    18   332    36     7        9
@@ -96,6 +94,8 @@ internal/keys                                   300     2   162    21     2     
 internal/leases                                 400     2   317    26     1       16
 internal/line                                   200     1   164    12     1       14
 internal/linger                                 100     1    80    17     1        7
+internal/listeners                              150     4    58    15     1        2
+internal/listeners/keepalivetest                100     1    68    20     1        5
 internal/luasrc                                2400    10   466    64     7        9
 internal/queues                                 400     2   213    26     1       27
 internal/redisx                                 750    12   264    33     1       49
@@ -150,7 +150,7 @@ type row struct{ packages, imports string }
 // mayImport lists lower packages first. The first row that names a package counts.
 var mayImport = []row{
 	{bottom, ""},
-	{"internal/hosts internal/luasrc lua", ""},
+	{"internal/hosts internal/listeners/... internal/luasrc lua", ""},
 	{"internal/ask", bottom + "internal/calls internal/hub"},
 	{"internal/inside", bottom + "internal/ask internal/jobopts"},
 	{"internal/runs", bottom + "internal/histogram"},
@@ -169,8 +169,8 @@ var mayImport = []row{
 	{"qlessprom", ". doctor inspect internal/guard internal/together"},
 	{"doctor", bottom + ". inspect internal/settings"},
 	{"gateway/...",
-		". gateway/... inspect internal/guard internal/hosts internal/inside internal/redisx lease " +
-			"qlesstest"},
+		". gateway/... inspect internal/guard internal/hosts internal/inside internal/listeners " +
+			"internal/redisx lease qlesstest"},
 	{"web web/...",
 		". doctor events inspect internal/guard internal/hosts internal/inside internal/jobopts " +
 			"internal/redisx internal/settings internal/together internal/units web/internal/..."},
@@ -181,8 +181,8 @@ var mayImport = []row{
 		"cmd/qless/internal/usage doctor inspect internal/dial internal/together internal/units"},
 	{"cmd/qless cmd/qless/internal/cli", "cmd/..."},
 	{"cmd/...", ". " + shell + "cmd/qless/internal/top doctor events gateway/... inspect internal/dump " +
-		"internal/hosts internal/jobopts internal/queues internal/redisx internal/units lua " +
-		"qlessprom qlesstest web"},
+		"internal/hosts internal/jobopts internal/listeners internal/queues internal/redisx " +
+		"internal/units lua qlessprom qlesstest web"},
 	{"examples/...", ". compat/... examples/... inspect internal/testkit outbox qlessotel qlessprom " +
 		"qlesstest web"},
 	{"internal/cmd/...", "internal/jobopts internal/luasrc"},

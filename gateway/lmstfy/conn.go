@@ -13,7 +13,6 @@ import (
 // first such byte.
 type clientConn struct {
 	net.Conn
-	leave func() // called when the connection is closed
 
 	mu       sync.Mutex
 	deadline time.Time     // for reading, as last set
@@ -144,59 +143,16 @@ func (c *clientConn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// Close closes the connection, and frees its place.
-func (c *clientConn) Close() error {
-	defer c.leave()
-	return c.Conn.Close()
-}
-
-// A clientListener limits the number of open connections.
-type clientListener struct {
-	net.Listener
-	places chan struct{} // nil if there is no limit
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newClientListener(listener net.Listener, most int) *clientListener {
-	l := &clientListener{Listener: listener, closed: make(chan struct{})}
-	if most > 0 {
-		l.places = make(chan struct{}, most)
-	}
-	return l
-}
+// A clientListener accepts connections of clients.
+type clientListener struct{ net.Listener }
 
 // Accept returns the next connection.
-func (l *clientListener) Accept() (net.Conn, error) {
-	leave, err := l.enter()
-	if err != nil {
-		return nil, err
-	}
+func (l clientListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
-		leave()
 		return nil, err
 	}
-	return &clientConn{Conn: conn, leave: sync.OnceFunc(leave)}, nil
-}
-
-// enter waits until there is room for a connection.
-func (l *clientListener) enter() (leave func(), err error) {
-	if l.places == nil {
-		return func() {}, nil
-	}
-	select {
-	case l.places <- struct{}{}:
-		return func() { <-l.places }, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close closes the listener.
-func (l *clientListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
+	return &clientConn{Conn: conn}, nil
 }
 
 // connKey is the context key of a request's connection.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go/gateway/internal/keepalive/keepalivetest"
 	"github.com/qless/qless-go/gateway/lmstfy"
+	"github.com/qless/qless-go/internal/listeners/keepalivetest"
 	"github.com/qless/qless-go/internal/testkit"
 )
 

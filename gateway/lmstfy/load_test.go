@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/qless/qless-go"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
 )
 
 // A rawClient is a connection to the gateway that needs no goroutine.

@@ -5,7 +5,7 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/qless/qless-go/gateway/internal/keepalive"
+	"github.com/qless/qless-go/internal/listeners"
 )
 
 // New returns a server for a configuration.
@@ -61,8 +61,8 @@ func (s *Server) serve(listener net.Listener, handler http.Handler) error {
 		_ = listener.Close()
 		return http.ErrServerClosed
 	}
-	listener = keepalive.Listener(listener, s.config.PeerTimeout, s.config.WriteTimeout)
-	return server.Serve(newClientListener(listener, s.config.MaxConnections))
+	listener = listeners.KeepAlive(listener, s.config.PeerTimeout, s.config.WriteTimeout)
+	return server.Serve(clientListener{listeners.AtMost(listener, s.config.MaxConnections)})
 }
 
 // maxHeaderBytes is the maximum size of a request's headers, including its path.

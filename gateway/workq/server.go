@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/gateway/internal/keepalive"
 	"github.com/qless/qless-go/internal/guard"
+	"github.com/qless/qless-go/internal/listeners"
 	"github.com/qless/qless-go/lease"
 )
 
@@ -170,7 +170,7 @@ func (s *Server) Serve(listener net.Listener) error {
 	if err := s.start(listener); err != nil {
 		return err
 	}
-	connections := keepalive.Listener(listener, s.config.PeerTimeout, s.config.WriteTimeout)
+	connections := listeners.KeepAlive(listener, s.config.PeerTimeout, s.config.WriteTimeout)
 	wait := time.Duration(0)
 	for {
 		connection, err := connections.Accept()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/qless/qless-go/cmd/qless/internal/out"
 	"github.com/qless/qless-go/internal/hosts"
+	"github.com/qless/qless-go/internal/listeners"
 	"github.com/qless/qless-go/web"
 )
 
@@ -82,7 +83,7 @@ func (s *servers) listenWeb(ctx context.Context) error {
 		s.log.Warn("the dashboard asks for no user: anyone who can reach it may use it",
 			"address", l.listener.Addr().String())
 	}
-	l.listener = limited(l.listener, maxWebConnections)
+	l.listener = listeners.AtMost(l.listener, maxWebConnections)
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package serve
+package listeners
 
 import (
 	"net"
@@ -12,7 +12,7 @@ import (
 func TestALimitedListenerHasSomeConnections(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	listener := limited(inner, 2)
+	listener := AtMost(inner, 2)
 	taken, ended := make(chan net.Conn, 3), make(chan error, 1)
 	go func() {
 		for {

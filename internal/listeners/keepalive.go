@@ -1,19 +1,19 @@
-// Package keepalive closes connections whose other side has vanished silently, like a host that has
-// lost its power or its network.
-package keepalive
+// Package listeners has listeners that limit the connections of servers: their number, and the time
+// for which the other side may be silent.
+package listeners
 
 import (
 	"net"
 	"time"
 )
 
-// Listener returns a listener whose TCP connections fail once the other host has been silent for
-// that long. The first probe is sent after half that time. Written data may stay unacknowledged for
-// the longer of silence and writing, or as long as the system likes if writing is 0. Only Linux has
-// such a limit.
+// KeepAlive returns a listener whose TCP connections fail once the other host has been silent for
+// that long, like one that has lost its power or its network. The first probe is sent after half
+// that time. Written data may stay unacknowledged for the longer of silence and writing, or as long
+// as the system likes if writing is 0. Only Linux has such a limit.
 //
 // If silence is 0 or less, or a connection is not TCP, connections are returned unchanged.
-func Listener(l net.Listener, silence, writing time.Duration) net.Listener {
+func KeepAlive(l net.Listener, silence, writing time.Duration) net.Listener {
 	if silence <= 0 {
 		return l
 	}
@@ -21,19 +21,19 @@ func Listener(l net.Listener, silence, writing time.Duration) net.Listener {
 	if writing > 0 {
 		unacknowledged = max(silence, writing)
 	}
-	return &listener{l, silence, unacknowledged}
+	return &keepAlive{l, silence, unacknowledged}
 }
 
 // probes is the number of unanswered probes after which a connection is given up.
 const probes = 3
 
-type listener struct {
+type keepAlive struct {
 	net.Listener
 	silence, unacknowledged time.Duration
 }
 
 // Accept returns the next connection.
-func (l *listener) Accept() (net.Conn, error) {
+func (l *keepAlive) Accept() (net.Conn, error) {
 	connection, err := l.Listener.Accept()
 	if tcp, is := connection.(*net.TCPConn); is && err == nil {
 		l.set(tcp)
@@ -42,7 +42,7 @@ func (l *listener) Accept() (net.Conn, error) {
 }
 
 // set sets the options of a connection. Errors are ignored: a broken connection fails anyway.
-func (l *listener) set(tcp *net.TCPConn) {
+func (l *keepAlive) set(tcp *net.TCPConn) {
 	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{
 		Enable: true, Idle: l.silence / 2, Interval: l.silence / (2 * probes), Count: probes,
 	})

@@ -1,4 +1,4 @@
-package serve
+package listeners
 
 import (
 	"net"
@@ -14,7 +14,12 @@ type limitedListener struct {
 	close  func() error
 }
 
-func limited(l net.Listener, most int) net.Listener {
+// AtMost returns a listener with at most that many open connections, or any number if most is 0 or
+// less.
+func AtMost(l net.Listener, most int) net.Listener {
+	if most <= 0 {
+		return l
+	}
 	closed := make(chan struct{})
 	return &limitedListener{l, make(chan struct{}, most), closed, sync.OnceValue(func() error {
 		close(closed)

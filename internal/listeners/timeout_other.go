@@ -1,6 +1,6 @@
 //go:build !linux
 
-package keepalive
+package listeners
 
 import (
 	"net"

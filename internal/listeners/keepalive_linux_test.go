@@ -1,4 +1,4 @@
-package keepalive_test
+package listeners_test
 
 import (
 	"net"
@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go/gateway/internal/keepalive"
-	"github.com/qless/qless-go/gateway/internal/keepalive/keepalivetest"
+	"github.com/qless/qless-go/internal/listeners"
+	"github.com/qless/qless-go/internal/listeners/keepalivetest"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -16,7 +16,7 @@ import (
 func accepted(t *testing.T, silence, writing time.Duration) (client, server net.Conn) {
 	t.Helper()
 	recorder := keepalivetest.Listen(t)
-	listener := keepalive.Listener(recorder, silence, writing)
+	listener := listeners.KeepAlive(recorder, silence, writing)
 	client, err := net.Dial("tcp", listener.Addr().String())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
