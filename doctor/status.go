@@ -175,7 +175,7 @@ func ReadStatus(
 func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
 	err := s.read(ctx, r, s.readOverview, s.readServer, s.readWorkers, s.readRates, s.readMaxRates,
-		s.readDependencies, s.readFailing, s.readJobs, s.readUnlocked, s.readOutboxes)
+		s.readDependencies, s.readFailing, s.readJobs, s.readKeys, s.readUnlocked, s.readOutboxes)
 	if err != nil {
 		return nil, coded(err)
 	}

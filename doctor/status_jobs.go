@@ -26,7 +26,7 @@ const (
 // readJobs finds the problems of single jobs and schedules.
 func (s *Status) readJobs(ctx context.Context, r *StatusReader) error {
 	return s.read(ctx, r, s.readSchedules, s.readDeadly, s.readDistant, s.readLong, s.readBacklogs,
-		s.readHeld, s.readKeys)
+		s.readHeld)
 }
 
 // distant is the delay from which a job is distant. A longer delay is more likely a wrong unit of

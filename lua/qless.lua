@@ -142,7 +142,7 @@ if name == 'draw' then
 		local drawn, turns, sums, at = {}, {}, urn.sums, 1
 		local last = #sums
 		local all = sums[last]
-		local place = ask.cursor / 2147483647 * all
+		local place, step = ask.cursor / 2147483647 * all, all / n
 		for _ = 1, n do
 			while at < last and place >= sums[at] do
 				at = at + 1
@@ -153,7 +153,7 @@ if name == 'draw' then
 			else
 				drawn[#drawn + 1], turns[i] = i, 1
 			end
-			place = place + all / n
+			place = place + step
 			if place >= all then
 				place, at = place - all, 1
 			end
@@ -5874,15 +5874,15 @@ elseif name == 'settle_failure' then
 	end
 elseif name == 'tell_all_apart' then
 	function lib.tell_all_apart(ask, asked)
+		if #asked == 0 then
+			return
+		end
 		local parts, work = {}, {}
 		for n = 1, #asked do
 			local key, at = lib.queue_key(ask.queues[asked[n]], ''), 4 * n - 4
 			parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
 			parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
 			work[n] = parts[at + 1]
-		end
-		if #asked == 0 then
-			return
 		end
 		local n = call('exists', unpack(parts))
 		if #asked == 1 or n < #asked or call('exists', unpack(work)) < #asked then

@@ -114,7 +114,7 @@ func (f *frame) MoreSites() int { return len(f.Site.handler.sites) - len(f.Sites
 // Prefix returns the path at which the dashboard is mounted.
 func (s *site) Prefix() string { return s.handler.options.Prefix }
 
-// Environment and Colour are those of the options.
+// Environment and Colour return the options of these names.
 func (s *site) Environment() string { return s.handler.options.Environment }
 func (s *site) Colour() string      { return s.handler.options.Colour }
 

@@ -98,7 +98,7 @@ local function size_of(key)
   return sound(try('zcard', key), key)
 end
 
--- The parts of a queue, and the keys of those of the queue that is looked at.
+-- The parts of a queue, and their keys for the present queue.
 local PARTS = {'work', 'locks', 'scheduled', 'recur', 'depends'}
 local keys = {}
 

@@ -24,8 +24,8 @@ local function read_owned(area, item, worker)
 end
 
 -- Takes a job from its worker and changes some of its fields. The caller has already written its
--- new place, as that may fail. what is the end of its run, if it ran; with "failed", the job has
--- its result.
+-- new place, as that may fail. The text what names the end of the run, if the job ran; a job that
+-- failed has its result.
 local function give_up(item, worker, fields, what)
   try('zrem', queue_key(item.current, 'locks'), item.jid)
   try('zrem', worker_key(worker), item.jid)

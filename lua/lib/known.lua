@@ -82,15 +82,15 @@ end
 -- Finds the queues among some, by their numbers, that are empty. In a backlog, all have waiting
 -- jobs, which is cheaper to ask.
 local function tell_all_apart(ask, asked) -- cold
+  if #asked == 0 then
+    return
+  end
   local parts, work = {}, {}
   for n = 1, #asked do
     local key, at = queue_key(ask.queues[asked[n]], ''), 4 * n - 4
     parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
     parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
     work[n] = parts[at + 1]
-  end
-  if #asked == 0 then
-    return
   end
   local n = call('exists', unpack(parts))
   if #asked == 1 or n < #asked or call('exists', unpack(work)) < #asked then

@@ -40,8 +40,8 @@ local function add_members(run, key, members, first, last)
 end
 
 -- Adds n locks, which are scores and jids after the pair of NO_LIST, to the locks of a queue and
--- the jobs of a worker. Small calls make no list of one jid in sixteen, because many workers may
--- hold few locks each.
+-- the jobs of a worker. One small call in sixteen, by the first jid, prevents a list, too: many
+-- workers may hold few locks each.
 local function add_locks(queue, worker, locks, n)
   local first = n < MANY_LOCKS and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
   add_members(call, queue_key(queue, 'locks'), locks, first, 2 * n + 2)

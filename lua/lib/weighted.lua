@@ -51,7 +51,7 @@ local function draw(ask, urn, n) -- cold
   local drawn, turns, sums, at = {}, {}, urn.sums, 1
   local last = #sums
   local all = sums[last]
-  local place = ask.cursor / 2147483647 * all
+  local place, step = ask.cursor / 2147483647 * all, all / n
   for _ = 1, n do
     while at < last and place >= sums[at] do
       at = at + 1
@@ -62,7 +62,7 @@ local function draw(ask, urn, n) -- cold
     else
       drawn[#drawn + 1], turns[i] = i, 1
     end
-    place = place + all / n
+    place = place + step
     if place >= all then
       place, at = place - all, 1
     end

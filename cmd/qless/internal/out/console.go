@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 )
 
-// A Console has the streams of a run of the program, and the flags for what is printed and asked.
+// A Console holds the streams of the program, and the flags that control its output and questions.
 type Console struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -23,7 +23,7 @@ type Console struct {
 	Watch *Watch
 }
 
-// AddFlags adds the flags of all commands.
+// AddFlags adds the console's flags.
 func (c *Console) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.JSON, "json", false, "print JSON")
 	flags.BoolVar(&c.JIDs, "jids", false, "print only the jids, one a line")

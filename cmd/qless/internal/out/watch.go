@@ -28,14 +28,14 @@ func (w *Watch) Stop() {
 	}
 }
 
-// Restart begins the time anew, unless it is over or the watch is stopped.
+// Restart resets the time of a running watch.
 func (w *Watch) Restart() {
 	if w != nil && w.timer.Stop() {
 		w.timer.Reset(w.limit)
 	}
 }
 
-// Resume begins the time anew after a stop.
+// Resume starts a stopped watch again, with all of its time.
 func (w *Watch) Resume() {
 	if w != nil {
 		w.timer.Reset(w.limit)

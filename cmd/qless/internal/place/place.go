@@ -39,7 +39,7 @@ type Place struct {
 	connected *qless.Client
 }
 
-// AddFlags adds the flags of all commands, with those of the console.
+// AddFlags adds the persistent flags of the program, including the console's.
 func (p *Place) AddFlags(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.redis, "redis", "", "URL of the server (default $QLESS_REDIS_URL)")

@@ -1,4 +1,4 @@
-// Package usage understands what people type, and says what is wrong with it.
+// Package usage parses command lines, and explains mistakes in them.
 package usage
 
 import (
