@@ -19,7 +19,6 @@ type bench struct {
 	all      []peer
 	scripts  []*scripts
 	settle   time.Duration // time that workers may take to become idle
-	longest  float64       // longest time that a call may occupy the server, in milliseconds
 }
 
 // renew gives the workload a new server.

@@ -60,21 +60,6 @@ func TestWorkersRecover(t *testing.T) {
 	require.Positive(t, values(all, "connections opened a worker")[1], "the connections that were cut")
 }
 
-func TestEachBoundedCallRunsScripts(t *testing.T) {
-	scripts := values(figuresOf(t, "bounds"), "scripts")
-	require.Len(t, scripts, len(boundedCalls)+len(amidCalls))
-	require.NotContains(t, scripts, 0.0)
-}
-
-func TestEachPageIsMeasured(t *testing.T) {
-	all := figuresOf(t, "pages")
-	sizes := values(all, "HTML")
-	require.Len(t, sizes, len((&pageLoad{names: []string{"queue"}}).paths()))
-	for _, size := range sizes {
-		require.Greater(t, size, 1.0)
-	}
-}
-
 func TestLoadingTakesMemoryOnce(t *testing.T) {
 	all := figuresOf(t, "load")
 	require.InDelta(t, 1.4, values(all, "memory of Lua and the text")[0], 0.6)

@@ -14,15 +14,14 @@ import (
 // data is the data of a job: 100 bytes of JSON.
 var data = json.RawMessage(`{"x":"` + strings.Repeat("x", 92) + `"}`)
 
-// inBulk is the number of jobs that a call puts, takes or names.
+// inBulk is the number of jobs that a call puts or takes.
 const inBulk = 500
 
 // fill puts jobs in bulk. The options of each are returned by a function of its number.
 func fill(
 	ctx context.Context, queue *qless.Queue, jobs int, options func(i int) []qless.PutOption,
-) ([]string, error) {
-	jids := make([]string, jobs)
-	err := parallel(4, (jobs+inBulk-1)/inBulk, func(batch int) error {
+) error {
+	return parallel(4, (jobs+inBulk-1)/inBulk, func(batch int) error {
 		first := batch * inBulk
 		specs := make([]qless.JobSpec, min(inBulk, jobs-first))
 		for i := range specs {
@@ -31,11 +30,9 @@ func fill(
 				specs[i].Options = options(first + i)
 			}
 		}
-		put, err := queue.PutMany(ctx, specs)
-		copy(jids[first:], put)
+		_, err := queue.PutMany(ctx, specs)
 		return err
 	})
-	return jids, err
 }
 
 // errands are jobs that are put one at a time, each after the last one was handled.

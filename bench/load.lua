@@ -1,16 +1,14 @@
 -- Quickly fills a queue or the completed jobs, with everything that any of the scripts reads.
 --
--- ARGV  'waiting', 'scheduled', 'failed' or 'completed', queue, number of the first job, count,
---       data, time, the throttles that current classic scripts keep in each job, or '', and the
---       failure group
+-- ARGV  'waiting', 'scheduled' or 'completed', queue, number of the first job, count, data, time,
+--       and the throttles that current classic scripts keep in each job, or ''
 local call = redis.call
 local kind, queue, data, stamp = ARGV[1], ARGV[2], ARGV[5], ARGV[6]
 local first, count = tonumber(ARGV[3]), tonumber(ARGV[4])
-local throttles, group = ARGV[7], ARGV[8]
+local throttles = ARGV[7]
 local work = 'ql:q:' .. queue .. '-work'
 local complete = kind == 'completed'
-local states = {waiting = 'waiting', scheduled = 'scheduled', failed = 'failed',
-  completed = 'complete'}
+local states = {waiting = 'waiting', scheduled = 'scheduled', completed = 'complete'}
 local put = '[' .. string.match(stamp, '^%d+') .. ',"put",{"q":"' .. queue .. '"}]'
 
 for i = first, first + count - 1 do
@@ -25,11 +23,6 @@ for i = first, first + count - 1 do
   call('rpush', key .. '-history', put)
   if complete then
     call('zadd', 'ql:completed', stamp, jid)
-  elseif kind == 'failed' then
-    call('hset', key, 'failure', '{"group":"' .. group .. '","message":"it failed","when":' ..
-      string.format('%.0f', tonumber(stamp) + i) .. ',"worker":"w"}')
-    call('lpush', 'ql:f:' .. group, jid)
-    call('sadd', 'ql:failures', group)
   elseif kind == 'scheduled' then
     call('zadd', 'ql:q:' .. queue .. '-scheduled', tonumber(stamp) + 86400, jid)
   else

@@ -68,7 +68,7 @@ func runMain(ctx context.Context, args []string, out io.Writer) error {
 }
 
 func newBench(ctx context.Context, o *options) (*bench, error) {
-	b := &bench{options: o, settle: time.Second, longest: longestStep}
+	b := &bench{options: o, settle: time.Second}
 	if err := b.findScripts(); err != nil {
 		return nil, err
 	}

@@ -15,14 +15,12 @@ import (
 // operations runs single commands of one implementation, many per pipeline, so that their cost is
 // nearly all of the server's work. After an error, it does nothing.
 type operations struct {
-	ctx     context.Context
 	server  *server
 	rdb     *redis.Client
 	scripts *scripts
 	payload string
 	next    int64
 	held    []string // jids of the jobs that the worker holds
-	outcome []any    // pairs of arguments for each job that is finished
 	phases  []sample
 	kept    int   // completed jobs to keep, if more than usual
 	err     error // the first error
@@ -41,12 +39,12 @@ func (o *operations) fail(err error) {
 }
 
 // send sends count commands and returns their replies.
-func (o *operations) send(count int, line func(i int) []any) []any {
+func (o *operations) send(ctx context.Context, count int, line func(i int) []any) []any {
 	replies := make([]any, 0, count)
 	for len(replies) < count && o.err == nil {
-		results, err := o.rdb.Pipelined(o.ctx, func(p redis.Pipeliner) error {
+		results, err := o.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i := range min(pipelined, count-len(replies)) {
-				p.Do(o.ctx, line(len(replies)+i)...)
+				p.Do(ctx, line(len(replies)+i)...)
 			}
 			return nil
 		})
@@ -64,11 +62,11 @@ func (o *operations) send(count int, line func(i int) []any) []any {
 }
 
 // measure measures do as a phase with the given number of jobs.
-func (o *operations) measure(phase string, jobs int, do func()) {
+func (o *operations) measure(ctx context.Context, phase string, jobs int, do func()) {
 	if o.err != nil {
 		return
 	}
-	one, err := o.server.sample(o.ctx, phase, jobs, func() error {
+	one, err := o.server.sample(ctx, phase, jobs, func() error {
 		do()
 		return o.err
 	})
@@ -77,8 +75,10 @@ func (o *operations) measure(phase string, jobs int, do func()) {
 }
 
 // time measures calls as a phase with the given number of jobs, and returns the replies.
-func (o *operations) time(phase string, jobs, calls int, line func(i int) []any) (replies []any) {
-	o.measure(phase, jobs, func() { replies = o.send(calls, line) })
+func (o *operations) time(
+	ctx context.Context, phase string, jobs, calls int, line func(i int) []any,
+) (replies []any) {
+	o.measure(ctx, phase, jobs, func() { replies = o.send(ctx, calls, line) })
 	return replies
 }
 
@@ -94,68 +94,63 @@ func (o *operations) putCall() []any {
 	return o.scripts.call("put", "w", queueName, jidOf(o.next), klass, o.payload, 0)
 }
 
-func (o *operations) put(jobs int) {
-	o.time("put", jobs, jobs, func(int) []any { return o.putCall() })
+func (o *operations) put(ctx context.Context, jobs int) {
+	o.time(ctx, "put", jobs, jobs, func(int) []any { return o.putCall() })
 }
 
 // counts queries the numbers of the queue's jobs.
-func (o *operations) counts(calls int) {
-	o.time("counts", calls, calls, func(int) []any { return o.scripts.call("queues", queueName) })
+func (o *operations) counts(ctx context.Context, calls int) {
+	o.time(ctx, "counts", calls, calls, func(int) []any { return o.scripts.call("queues", queueName) })
 }
 
 // promote puts jobs with a delay, and pops as many after the delay. Each pop first makes jobs
 // ready.
-func (o *operations) promote(jobs int) {
+func (o *operations) promote(ctx context.Context, jobs int) {
 	const delay = 60
-	o.time("put, delayed", jobs, jobs, func(int) []any {
+	o.time(ctx, "put, delayed", jobs, jobs, func(int) []any {
 		o.next++
 		return o.scripts.call("put", "w", queueName, jidOf(o.next), klass, o.payload, delay)
 	})
 	later := time.Now().Add(2 * delay * time.Second)
 	const phase = "pop(10), delayed"
-	o.hold(phase, jobs, o.time(phase, jobs, jobs/10, func(int) []any {
+	o.hold(phase, jobs, o.time(ctx, phase, jobs, jobs/10, func(int) []any {
 		return o.scripts.callAt(later, "pop", queueName, "w", 10)
 	}))
 }
 
-// putMany puts jobs, bulkSize per call. pairs returns the pairs of arguments for each.
-func (o *operations) putMany(jobs int, pairs func(n int64) []any) {
-	o.time(fmt.Sprintf("put.many(%d)", bulkSize), jobs, jobs/bulkSize, func(int) []any {
+// putMany puts jobs, bulkSize per call.
+func (o *operations) putMany(ctx context.Context, jobs int) {
+	o.time(ctx, fmt.Sprintf("put.many(%d)", bulkSize), jobs, jobs/bulkSize, func(int) []any {
 		args := []any{"w", "1"}
 		for range bulkSize {
 			o.next++
-			more := pairs(o.next)
-			args = append(args, queueName, jidOf(o.next), klass, o.payload, "0", len(more))
-			args = append(args, more...)
+			args = append(args, queueName, jidOf(o.next), klass, o.payload, "0", 0)
 		}
 		return o.scripts.call("put.many", args...)
 	})
 }
 
-// plain returns no pairs, for jobs without options.
-func plain(int64) []any { return nil }
-
 // warmUp does the work that is done once per day or queue.
-func (o *operations) warmUp() {
+func (o *operations) warmUp(ctx context.Context) {
 	o.unmeasured(func() {
-		o.put(1)
-		o.pop(1, 1)
-		o.complete()
+		o.put(ctx, 1)
+		o.pop(ctx, 1, 1)
+		o.complete(ctx)
 	})
 }
 
 // pop pops jobs, count per call.
-func (o *operations) pop(jobs, count int) {
+func (o *operations) pop(ctx context.Context, jobs, count int) {
 	phase := fmt.Sprintf("pop(%d)", count)
-	o.hold(phase, jobs, o.time(phase, jobs, jobs/count, func(int) []any {
+	o.hold(phase, jobs, o.time(ctx, phase, jobs, jobs/count, func(int) []any {
 		return o.scripts.call("pop", queueName, "w", count)
 	}))
 }
 
 // emptyPop pops from an empty queue.
-func (o *operations) emptyPop(calls int) {
+func (o *operations) emptyPop(ctx context.Context, calls int) {
 	const phase = "empty pop"
-	o.hold(phase, 0, o.time(phase, calls, calls, func(int) []any {
+	o.hold(phase, 0, o.time(ctx, phase, calls, calls, func(int) []any {
 		return o.scripts.call("pop", queueName, "w", 1)
 	}))
 }
@@ -179,18 +174,18 @@ func (o *operations) hold(phase string, wanted int, replies []any) {
 }
 
 // heartbeat renews the lock of every held job.
-func (o *operations) heartbeat() {
-	o.time("heartbeat", len(o.held), len(o.held), func(i int) []any {
+func (o *operations) heartbeat(ctx context.Context) {
+	o.time(ctx, "heartbeat", len(o.held), len(o.held), func(i int) []any {
 		return o.scripts.call("heartbeat", o.held[i], "w")
 	})
 }
 
 // complete completes every held job.
-func (o *operations) complete() {
+func (o *operations) complete(ctx context.Context) {
 	held := o.held
 	o.held = nil
-	before := o.completed()
-	replies := o.time("complete", len(held), len(held), func(i int) []any {
+	before := o.completed(ctx)
+	replies := o.time(ctx, "complete", len(held), len(held), func(i int) []any {
 		return o.scripts.call("complete", held[i], "w", queueName, o.payload)
 	})
 	for _, reply := range replies {
@@ -198,22 +193,22 @@ func (o *operations) complete() {
 			o.fail(fmt.Errorf("complete returned %v", reply))
 		}
 	}
-	if after := o.completed(); after != min(before+len(held), max(o.kept, keptJobs)) {
+	if after := o.completed(ctx); after != min(before+len(held), max(o.kept, keptJobs)) {
 		o.fail(fmt.Errorf("%d jobs were completed, but the server has %d of %d",
 			len(held), after, before+len(held)))
 	}
 }
 
-func (o *operations) completed() int {
-	count, err := countCompleted(o.ctx, o.rdb)
+func (o *operations) completed(ctx context.Context) int {
+	count, err := countCompleted(ctx, o.rdb)
 	o.fail(err)
 	return count
 }
 
 // reserve takes jobs like our worker, count per call.
-func (o *operations) reserve(jobs, count int) {
+func (o *operations) reserve(ctx context.Context, jobs, count int) {
 	phase := fmt.Sprintf("reserve(%d)", count)
-	o.holdReserved(phase, jobs, o.time(phase, jobs, jobs/count, func(int) []any {
+	o.holdReserved(phase, jobs, o.time(ctx, phase, jobs, jobs/count, func(int) []any {
 		return o.reserveCall(count)
 	}))
 }
@@ -223,14 +218,14 @@ func (o *operations) reserveCall(count int) []any {
 }
 
 // turns reserves and finishes count jobs at a time, so that the worker never has more locks.
-func (o *operations) turns(jobs, count int) {
+func (o *operations) turns(ctx context.Context, jobs, count int) {
 	phase := fmt.Sprintf("turn(%d)", count)
-	o.measure(phase, jobs, func() {
+	o.measure(ctx, phase, jobs, func() {
 		for left := jobs; left > 0; left -= count {
 			size := min(left, count)
 			o.held = nil
-			o.holdReserved(phase, size, o.send(1, func(int) []any { return o.reserveCall(size) }))
-			o.finishHeld(phase, size)
+			o.holdReserved(phase, size, o.send(ctx, 1, func(int) []any { return o.reserveCall(size) }))
+			o.finishHeld(ctx, phase, size)
 		}
 	})
 }
@@ -267,48 +262,27 @@ func reservedJID(job any) string {
 
 // emptyReserve asks an empty queue for jobs, like an idle worker. Only the first call makes the
 // worker idle.
-func (o *operations) emptyReserve(calls int) {
+func (o *operations) emptyReserve(ctx context.Context, calls int) {
 	const phase = "empty reserve"
 	o.held = nil
-	o.holdReserved(phase, 0, o.time(phase, calls, calls, func(int) []any {
+	o.holdReserved(phase, 0, o.time(ctx, phase, calls, calls, func(int) []any {
 		return o.reserveCall(16)
 	}))
 }
 
-// progress reports the progress of every held job like our worker, count per call.
-func (o *operations) progress(count int) {
-	phase, calls := fmt.Sprintf("progress(%d)", count), len(o.held)/count
-	replies := o.time(phase, len(o.held), calls, func(i int) []any {
-		args := []any{"w"}
-		for _, jid := range o.held[i*count : (i+1)*count] {
-			args = append(args, jid, "", "5", "10", "half")
-		}
-		return o.scripts.call("progress", args...)
-	})
-	for _, reply := range replies {
-		problems, _ := reply.([]any)
-		for _, problem := range problems {
-			if problem != "" {
-				o.fail(fmt.Errorf("%s: %v", phase, problem))
-			}
-		}
-	}
-}
-
 // finish completes every held job like our worker, count per call.
-func (o *operations) finish(count int) {
+func (o *operations) finish(ctx context.Context, count int) {
 	phase := fmt.Sprintf("finish(%d)", count)
-	o.measure(phase, len(o.held), func() { o.finishHeld(phase, count) })
+	o.measure(ctx, phase, len(o.held), func() { o.finishHeld(ctx, phase, count) })
 }
 
-func (o *operations) finishHeld(phase string, count int) {
+func (o *operations) finishHeld(ctx context.Context, phase string, count int) {
 	held := o.held
 	o.held = nil
-	replies := o.send(len(held)/count, func(i int) []any {
+	replies := o.send(ctx, len(held)/count, func(i int) []any {
 		args := []any{"w"}
 		for _, jid := range held[i*count : (i+1)*count] {
-			args = append(args, "complete", jid, queueName, "", len(o.outcome))
-			args = append(args, o.outcome...)
+			args = append(args, "complete", jid, queueName, "", 0)
 		}
 		return o.scripts.call("finish", args...)
 	})
@@ -326,34 +300,22 @@ func (o *operations) finishHeld(phase string, count int) {
 	}
 }
 
-// fill creates waiting, scheduled, failed or completed jobs without using the measured scripts.
-func (o *operations) fill(kind, queue string, jobs int) {
+// fill creates waiting, scheduled or completed jobs without using the measured scripts.
+func (o *operations) fill(ctx context.Context, kind string, jobs int) {
 	throttles := ""
 	if !o.scripts.own {
-		throttles = `["ql:q:` + queue + `"]`
+		throttles = `["ql:q:` + queueName + `"]`
 	}
 	if kind == "completed" && jobs > keptJobs {
 		o.kept = 2 * jobs
-		o.send(1, func(int) []any { return o.scripts.call("config.set", "jobs-history-count", o.kept) })
+		o.send(ctx, 1, func(int) []any {
+			return o.scripts.call("config.set", "jobs-history-count", o.kept)
+		})
 	}
-	if o.err == nil {
-		o.fail(loadJobs(o.ctx, o.rdb, kind, queue, failedGroup, o.payload, throttles, 0, jobs))
-	}
-}
-
-// loadJobs creates jobs with load.lua in batches, numbered from first.
-func loadJobs(
-	ctx context.Context, rdb *redis.Client, kind, queue, group, data, throttles string,
-	first, jobs int,
-) error {
 	const slice = 1000
 	old := fmt.Sprintf("%d.5", time.Now().Unix()-1000)
-	for end := first + jobs; first < end; first += slice {
-		err := rdb.Eval(ctx, loadScript, nil,
-			kind, queue, first, min(slice, end-first), data, old, throttles, group).Err()
-		if err != nil {
-			return err
-		}
+	for first := 0; first < jobs && o.err == nil; first += slice {
+		o.fail(o.rdb.Eval(ctx, loadScript, nil, kind, queueName, first, min(slice, jobs-first),
+			o.payload, old, throttles).Err())
 	}
-	return nil
 }

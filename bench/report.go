@@ -58,14 +58,13 @@ type report struct {
 	out      io.Writer
 	json     bool
 	table    string // the table of the figures that follow
-	of       string // the common part of their cases
 	inCase   string
 	figures  []figure
 }
 
 // in starts the figures of a case.
 func (r *report) in(format string, args ...any) {
-	r.inCase = strings.Trim(r.of+", "+fmt.Sprintf(format, args...), ", ")
+	r.inCase = strings.Trim(fmt.Sprintf(format, args...), ", ")
 }
 
 func (r *report) add(what string, value float64, unit string) {

@@ -16,14 +16,16 @@ const batchUnit = 800
 func (b *bench) operationJobs() int { return (b.jobs + batchUnit - 1) / batchUnit * batchUnit }
 
 // operating returns a run with single commands.
-func (b *bench) operating(s *scripts, label string, do func(o *operations)) run {
+func (b *bench) operating(
+	s *scripts, label string, do func(ctx context.Context, o *operations),
+) run {
 	return run{peer: s.name, label: label, do: func(ctx context.Context) ([]sample, error) {
 		o := &operations{
-			ctx: ctx, server: b.server, rdb: b.server.dial(1), scripts: s, payload: payloadOf(100),
+			server: b.server, rdb: b.server.dial(1), scripts: s, payload: payloadOf(100),
 		}
 		o.fail(s.load(ctx, o.rdb))
-		o.warmUp()
-		do(o)
+		o.warmUp(ctx)
+		do(ctx, o)
 		return o.phases, errors.Join(o.err, o.rdb.Close())
 	}}
 }
@@ -37,32 +39,32 @@ func (b *bench) opsGroup() []group {
 	return []group{g}
 }
 
-func (b *bench) everyCommand(o *operations) {
+func (b *bench) everyCommand(ctx context.Context, o *operations) {
 	jobs := b.operationJobs()
-	o.put(jobs)
-	o.pop(jobs/2, 1)
-	o.heartbeat()
-	o.complete()
-	o.pop(jobs/2, 10)
-	o.unmeasured(o.complete)
-	o.emptyPop(jobs / 2)
+	o.put(ctx, jobs)
+	o.pop(ctx, jobs/2, 1)
+	o.heartbeat(ctx)
+	o.complete(ctx)
+	o.pop(ctx, jobs/2, 10)
+	o.unmeasured(func() { o.complete(ctx) })
+	o.emptyPop(ctx, jobs/2)
 	if !o.scripts.own {
 		return
 	}
 	// Some jobs are left over, so that every reserve does the same work.
-	o.putMany(jobs+bulkSize, plain)
-	o.reserve(jobs, 16)
-	o.finish(16)
+	o.putMany(ctx, jobs+bulkSize)
+	o.reserve(ctx, jobs, 16)
+	o.finish(ctx, 16)
 	if o.server.counter == nil {
 		return
 	}
 	// Calls of the worker whose times are not worth measuring.
-	o.unmeasured(func() { o.putMany(jobs, plain) })
-	o.reserve(jobs/2, 1)
-	o.finish(1)
-	o.turns(jobs/2, 16)
-	o.unmeasured(func() { o.reserve(bulkSize, bulkSize) })
-	o.emptyReserve(jobs / 2)
+	o.unmeasured(func() { o.putMany(ctx, jobs) })
+	o.reserve(ctx, jobs/2, 1)
+	o.finish(ctx, 1)
+	o.turns(ctx, jobs/2, 16)
+	o.unmeasured(func() { o.reserve(ctx, bulkSize, bulkSize) })
+	o.emptyReserve(ctx, jobs/2)
 }
 
 // waitingGroups measures how the costs of commands grow with the number of waiting jobs.
@@ -80,13 +82,13 @@ func (b *bench) filledGroups(kind string, counts []int) []group {
 		g := group{label: s.name}
 		for _, count := range counts {
 			label := fmt.Sprintf("%s=%d", kind, count)
-			g.runs = append(g.runs, b.operating(s, label, func(o *operations) {
-				o.fill(kind, queueName, count)
-				o.put(b.operationJobs())
-				o.pop(b.operationJobs(), 1)
-				o.complete()
-				o.counts(b.operationJobs())
-				o.promote(b.operationJobs())
+			g.runs = append(g.runs, b.operating(s, label, func(ctx context.Context, o *operations) {
+				o.fill(ctx, kind, count)
+				o.put(ctx, b.operationJobs())
+				o.pop(ctx, b.operationJobs(), 1)
+				o.complete(ctx)
+				o.counts(ctx, b.operationJobs())
+				o.promote(ctx, b.operationJobs())
 			}))
 		}
 		groups = append(groups, g)

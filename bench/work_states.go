@@ -74,7 +74,7 @@ func (b *bench) weigh(ctx context.Context, client *qless.Client, state state) (i
 	}
 	return b.server.weigh(ctx, func() error {
 		queue := client.Queue("states")
-		if _, err := fill(ctx, queue, b.jobs, state.options); err != nil || state.after == nil {
+		if err := fill(ctx, queue, b.jobs, state.options); err != nil || state.after == nil {
 			return err
 		}
 		for left := b.jobs; left > 0; {
