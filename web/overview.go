@@ -3,6 +3,8 @@ package web
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/qless/qless-go"
@@ -145,10 +147,28 @@ type queuesData struct {
 	Shown  []doctor.QueueStatus `json:"-"`
 	Rows   rows                 `json:"-"`
 	Search string               `json:"-"`
-	Only   string               `json:"-"` // "busy" for queues with jobs
+	Only   string               `json:"-"` // "busy" for queues with jobs, or the code of a cause
 	Busy   int                  `json:"-"`
 	Most   int                  `json:"-"` // the largest number of waiting jobs
 	order  order
+}
+
+// Cause returns the cause of which the page lists the queues, or "".
+func (d *queuesData) Cause() string {
+	if d.Only == "busy" {
+		return ""
+	}
+	return strings.ReplaceAll(d.Only, "_", " ")
+}
+
+// harmed returns the queues that a cause harms together.
+func (d *queuesData) harmed() (names []string) {
+	for i := range d.Attention {
+		if string(d.Attention[i].Code) == d.Only {
+			names = append(names, d.Attention[i].Queues...)
+		}
+	}
+	return names
 }
 
 // queues lists all queues.
@@ -181,6 +201,7 @@ func (s *site) readQueues(ctx context.Context, q query) (*queuesData, error) {
 	}
 	data := &queuesData{Status: status, Search: q.Get("q"), Only: q.Get("only")}
 	var all []doctor.QueueStatus
+	harmed := data.harmed()
 	for i := range status.Queues {
 		one := &status.Queues[i]
 		isBusy := one.Waiting+one.Running+one.Stalled > 0
@@ -188,7 +209,8 @@ func (s *site) readQueues(ctx context.Context, q query) (*queuesData, error) {
 			data.Busy++
 		}
 		data.Most = max(data.Most, one.Waiting)
-		if find.HasText(one.Name, data.Search) && (isBusy || data.Only != "busy") {
+		isAsked := data.Only == "" || data.Only == "busy" && isBusy || slices.Contains(harmed, one.Name)
+		if isAsked && find.HasText(one.Name, data.Search) {
 			all = append(all, *one)
 		}
 	}

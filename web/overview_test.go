@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -107,4 +108,28 @@ func TestEachQueueOfACauseIsALink(t *testing.T) {
 	require.True(t, found)
 	causes, _, _ = strings.Cut(causes, "</ul>")
 	require.Contains(t, causes, `<a href="/queues/mail">mail</a> <a href="/queues/pay">pay</a></p>`)
+}
+
+func TestTheQueuesOfAWideCauseAreAList(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for i := range 12 {
+		queue := fmt.Sprintf("q-%02d", i)
+		d.put(queue, "Send")
+		d.do(d.Queue(queue).Pause(t.Context()))
+	}
+	d.put("other", "Send")
+	page := d.page(d.linkTo(d.page("/"), "/queues?only=paused"))
+	require.Equal(t, 12, strings.Count(page, `<th scope="row"><a href="/queues/q-`))
+	require.NotContains(t, page, `<a href="/queues/other">`)
+	require.Contains(t, page, `aria-current="true">Paused</a>`)
+}
+
+func TestRetryInACauseNamesItsJob(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	failed := d.fail("Send", "timeout", "why")
+	d.put("reports", "Report", qless.DependsOn{failed})
+	page := d.page("/")
+	require.Contains(t, page, `href="/jobs/`+failed+`" title="`+failed+`"`)
+	form := url.Values{"job": {"failed:" + failed}, "back": {"/"}}
+	require.Contains(t, d.act("job.unfail", form), `<a href="/jobs/`+failed+`">`+failed+`</a>`)
 }
