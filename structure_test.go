@@ -53,7 +53,7 @@ cmd/qless/internal/serve                        700     5   236    40     4     
 cmd/qless/internal/text                         150     1   115    15     1       18
 cmd/qless/internal/top                         1350     6   382    37     5       23
 cmd/qless/internal/usage                        300     1   300    22     1        9
-cmd/qless/internal/workers                      450     3   239    36     1        1
+cmd/qless/internal/workers                      450     3   263    36     1        1
 compat/gearmonkey                              1950    13   327    36     8       72
 compat/workqueue                               1550    11   275    40     2       53
 doctor                                         4500    25   508    33    18      151
@@ -86,6 +86,7 @@ internal/dump                                   700     3   270    47     3     
 internal/gather                                 200     2   117    15     1       14
 internal/guard                                  350     4   148    26     2       21
 internal/histogram                              250     2   112    21     1       12
+internal/holders                                100     1    68    14     1        5
 internal/hosts                                   50     1    50    13     1        3
 internal/hub                                    950     5   337    32     3       29
 internal/inside                                 150     1   148     0     1       35
@@ -160,6 +161,7 @@ var mayImport = []row{
 	{"qlessotel", "."},
 	{"internal/dump", bottom},
 	{"inspect", bottom + parts + "."},
+	{"internal/holders", "inspect"},
 	{"events", bottom + ". internal/inside"},
 	{"lease", bottom + parts + "."},
 	{"outbox", bottom + ". internal/inside internal/jobopts"},
@@ -172,7 +174,7 @@ var mayImport = []row{
 		". gateway/... inspect internal/guard internal/hosts internal/inside internal/listeners " +
 			"internal/redisx lease qlesstest"},
 	{"web web/...",
-		". doctor events inspect internal/guard internal/hosts internal/inside internal/jobopts " +
+		". doctor events inspect internal/guard internal/holders internal/hosts internal/inside internal/jobopts " +
 			"internal/redisx internal/settings internal/together internal/units web/internal/..."},
 	{"cmd/qless/internal/text", ""},
 	{"cmd/qless/internal/out", ". cmd/qless/internal/text inspect internal/redisx internal/units"},
@@ -181,7 +183,7 @@ var mayImport = []row{
 		"cmd/qless/internal/usage doctor inspect internal/dial internal/together internal/units"},
 	{"cmd/qless cmd/qless/internal/cli", "cmd/..."},
 	{"cmd/...", ". " + shell + "cmd/qless/internal/top doctor events gateway/... inspect internal/dump " +
-		"internal/hosts internal/jobopts internal/listeners internal/queues internal/redisx " +
+		"internal/holders internal/hosts internal/jobopts internal/listeners internal/queues internal/redisx " +
 		"internal/units lua qlessprom qlesstest web"},
 	{"examples/...", ". compat/... examples/... inspect internal/testkit outbox qlessotel qlessprom " +
 		"qlesstest web"},

@@ -599,3 +599,20 @@ func TestSubjectsOfProblemsAreBounded(t *testing.T) {
 	shown := gather(t, e.collector(qlessprom.Options{}))
 	require.Equal(t, 10, strings.Count(shown, `qless_problem_subject{code="paused",kind="queue"`))
 }
+
+func TestFullKeysOfLimitsHaveLabels(t *testing.T) {
+	e := newEnv(t)
+	require.NoError(t, e.Limit("api").Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
+	for i := range 12 {
+		for range 2 {
+			e.put("mail", qless.Limits{fmt.Sprintf("api/%d", i)})
+		}
+	}
+	_, err := e.Queue("mail").Pop(t.Context(), 24)
+	require.NoError(t, err)
+	text := gather(t, e.collector(qlessprom.Options{}))
+	require.Equal(t, 10, strings.Count(text, `qless_limit_parked{limit="api/`))
+	require.Regexp(t, `qless_limit_used\{limit="api/\d+"\} 1`, text)
+	require.Contains(t, text, `qless_limit_parked{limit="api"} 0`)
+	require.NotContains(t, gather(t, e.collector(qlessprom.Options{MaxLimits: -1})), `limit="api/`)
+}

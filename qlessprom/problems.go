@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/inspect"
 )
 
 var (
@@ -38,6 +39,7 @@ type findings struct {
 	levels   map[string]float64 // by code; nil if they were never read
 	subjects map[subject]bool
 	outboxes []doctor.Outbox
+	keys     []inspect.LimitOverview // full limits
 }
 
 // add adds a problem and its subjects, up to maxSubjects of its code.
@@ -75,6 +77,10 @@ func (c *Collector) readProblems(ctx context.Context) *findings {
 	}
 	now := &findings{
 		time.Now(), status.Workers.Gone, map[string]float64{}, map[subject]bool{}, status.Outboxes,
+		nil,
+	}
+	for i := range status.FullLimits {
+		now.keys = append(now.keys, status.FullLimits[i].LimitOverview)
 	}
 	if !c.inGroup {
 		for _, code := range doctor.ProblemCodes() {

@@ -115,7 +115,7 @@ func (w *writer) writeOverview(f *figures) {
 	if o.Workers >= 0 {
 		w.gauge(workers, float64(o.Workers))
 	}
-	w.writeLimits(o.Limits)
+	w.writeLimits(o.Limits, f.problems.keys)
 }
 
 // The states of the jobs of a queue.
@@ -203,11 +203,12 @@ func largest(counts map[string]int, most int) map[string]float64 {
 	return found
 }
 
-func (w *writer) writeLimits(limits []inspect.LimitOverview) {
+// writeLimits writes the gauges of defined limits and, after them, of full keys.
+func (w *writer) writeLimits(limits, keys []inspect.LimitOverview) {
 	used, size, parked := map[string]float64{}, map[string]float64{}, map[string]float64{}
-	for i, limit := range limits {
+	for i, limit := range slices.Concat(limits, w.undefined(keys, limits)) {
 		at := other
-		if i < w.options.MaxLimits {
+		if i < w.options.MaxLimits || i >= len(limits) {
 			at = label(limit.Name)
 		}
 		if limit.Config.Concurrency > 0 && limit.Used >= 0 {
@@ -221,6 +222,19 @@ func (w *writer) writeLimits(limits []inspect.LimitOverview) {
 	w.gauges(limitUsed, used)
 	w.gauges(limitSize, size)
 	w.gauges(limitParked, parked)
+}
+
+// undefined returns the keys that no limit defines, up to maxSubjects.
+func (w *writer) undefined(keys, limits []inspect.LimitOverview) []inspect.LimitOverview {
+	if w.options.MaxLimits <= 0 {
+		return nil
+	}
+	keys = slices.DeleteFunc(slices.Clone(keys), func(key inspect.LimitOverview) bool {
+		return slices.ContainsFunc(limits, func(one inspect.LimitOverview) bool {
+			return one.Name == key.Name
+		})
+	})
+	return keys[:min(maxSubjects, len(keys))]
 }
 
 func (w *writer) writeSchedules(f *figures) {

@@ -28,6 +28,7 @@ type jobData struct {
 	Links   []Link
 	Batch   *batch        // the one whose callback the job is, or nil
 	Members []inspect.Row // some that it waits for, the failed ones first
+	Limits  []limitData
 
 	now  time.Time
 	zoom string // of the timeline
@@ -67,6 +68,13 @@ func (s *site) job(ctx context.Context, q query) (*view, error) {
 		return nil, err
 	}
 	data.zoom = q.Get("zoom")
+	limits, err := s.readLimits(ctx, data.Options.Limits)
+	if err != nil {
+		return nil, err
+	}
+	for i := range limits {
+		data.Limits = append(data.Limits, limitData{LimitInfo: limits[i]})
+	}
 	return &view{Title: q.name, Data: data}, nil
 }
 

@@ -33,7 +33,7 @@ func TestAJobShowsAllOfItself(t *testing.T) {
 	page := html.UnescapeString(d.page("/jobs/j"))
 	for _, text := range []string{
 		`"big": 12345678901234567890.10`, `"text": "a<b>&\u00e4"`, `<a href="/tags/red">red</a>`,
-		"abc<d>", "Gone by", "1m30s", `<a href="/limits/api">api</a>`, `["order",7]`,
+		"abc<d>", "Gone by", "1m30s", `api <span class="faint">is not set`, `["order",7]`,
 		`<progress max="100" value="25"`, "30 of 120", ": reading", "half way", "step: 3", "tracked",
 		`<a href="/jobs/after">after</a>`, ">Blocks<", `<a href="/jobs/j/graph">Graph</a>`,
 		`<a href="/workers/w1">w1</a>`, "Lock ends", `class="run"`, "Runs by w1",

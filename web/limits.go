@@ -11,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/holders"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -75,10 +76,17 @@ type limitData struct {
 	Family string        `json:"family,omitempty"` // the limit whose definition applies
 	Jobs   []inspect.Row `json:"jobs"`             // some that run, and then the next that wait
 	Keys   *keysData     `json:"keys,omitempty"`
+
+	Holders holders.Sum `json:"holders"`
 }
 
 // IsSet reports whether the limit, or its family, has a definition.
 func (d *limitData) IsSet() bool { return d.Config != qless.LimitConfig{} }
+
+// IsKnown reports whether the limit has a page: it is set, on hold, or has jobs.
+func (d *limitData) IsKnown() bool {
+	return d.IsSet() || d.Parked+len(d.Running) > 0 || !d.HeldUntil.IsZero()
+}
 
 // IsFull reports whether a job can start only after another one ends.
 func (d *limitData) IsFull() bool {
@@ -97,7 +105,7 @@ func (s *site) limit(ctx context.Context, q query) (*view, error) {
 		return nil, err
 	}
 	data := &limitData{LimitInfo: info}
-	if !data.IsSet() && info.Parked+len(info.Running) == 0 && info.HeldUntil.IsZero() {
+	if !data.IsKnown() {
 		return unknown(q.name, "No limit of this name is set, and no job waits for it."), nil
 	}
 	family, _, isKey := strings.Cut(q.name, "/")
@@ -108,8 +116,13 @@ func (s *site) limit(ctx context.Context, q query) (*view, error) {
 			return nil, err
 		}
 	}
-	data.Jobs, err = s.rowsOf(ctx, slices.Concat(
-		part(info.Running, 0, limitJobsShown), part(info.Waiting, 0, limitJobsShown)))
+	running, err := s.rowsOf(ctx, part(info.Running, 0, holders.Most))
+	if err != nil {
+		return nil, err
+	}
+	data.Holders = holders.Of(running, len(info.Running))
+	waiting, err := s.rowsOf(ctx, part(info.Waiting, 0, limitJobsShown))
+	data.Jobs = slices.Concat(part(running, 0, limitJobsShown), waiting)
 	return &view{Title: q.name, Data: data}, err
 }
 

@@ -97,3 +97,33 @@ func TestTheKeysOfAFamilyAreShown(t *testing.T) {
 	require.Contains(t, d.at(web.New(web.Options{}, web.Source{Client: d.Client})).page("/limits"),
 		"was given no connection")
 }
+
+func TestTheHoldersOfALimitAreSummed(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	ctx := t.Context()
+	d.do(d.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 200}))
+	for i := range 120 {
+		d.put("mail", []string{"Send", "Receive", "Send"}[i%3], qless.Limits{"api"})
+	}
+	d.put("pay", "Charge", qless.Limits{"api"})
+	for _, queue := range []string{"pay", "mail"} {
+		_, err := d.Queue(queue).Pop(ctx, 120)
+		d.do(err)
+	}
+	page := d.page("/limits/api")
+	require.Contains(t, page, "Held by")
+	require.Regexp(t, `Klasses</dt><dd><a href="/klasses/Send">Send</a> \d+, <a href="/klasses/Receive">Receive</a> \d+`, page)
+	require.Regexp(t, `Queues</dt><dd><a href="/queues/mail">mail</a> (99|100)`, page)
+	require.Contains(t, page, "Of 100 of the 121 jobs that run.")
+}
+
+func TestAJobSaysThatItsLimitIsNotSet(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	jid := d.put("mail", "Send", qless.Limits{"shop"})
+	page := d.page("/jobs/" + jid)
+	require.NotContains(t, page, `href="/limits/shop"`)
+	require.Contains(t, page, `is not set, <a href="/actions/limit.set?name=shop">set it</a>`)
+	require.Contains(t, d.page("/actions/limit.set?name=shop"), `value="shop"`)
+	d.do(d.Limit("shop").Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
+	require.Contains(t, d.again(web.Options{}).page("/jobs/"+jid), `<a href="/limits/shop">shop</a>`)
+}

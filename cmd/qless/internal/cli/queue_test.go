@@ -90,3 +90,18 @@ func TestADamagedKeyHarmsItsOwnQueue(t *testing.T) {
 	require.Contains(t, r.errors, key)
 	require.Contains(t, e.fields("why mail").errors, "hint: a key is damaged: qless doctor says which")
 }
+
+func TestTheHoldersOfALimitAreCounted(t *testing.T) {
+	e := newStill(t)
+	require.NoError(t, e.Client().Limit("api").Set(t.Context(), qless.LimitConfig{Concurrency: 5}))
+	for _, klass := range []string{"Send", "Send", "Bounce"} {
+		_, err := e.Client().Queue("mail").Put(t.Context(), klass, nil, qless.Limits{"api"})
+		require.NoError(t, err)
+	}
+	_, err := e.Client().Queue("mail").Pop(t.Context(), 3)
+	require.NoError(t, err)
+	text := e.ok("limit", "show", "api")
+	require.Regexp(t, `klasses +Send 2,Bounce 1\n`, text)
+	require.Regexp(t, `queues +mail 3\n`, text)
+	require.Contains(t, e.ok("limit", "show", "api", "--json"), `"examined": 3`)
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +16,7 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/selection"
 	"github.com/qless/qless-go/cmd/qless/internal/usage"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/holders"
 	"github.com/qless/qless-go/internal/units"
 )
 
@@ -87,23 +90,44 @@ func (a *app) showLimit(ctx context.Context, client *qless.Client, args []string
 	if a.JIDs {
 		return a.PrintJIDs(info.Running)
 	}
-	return a.Print(info, func() *out.Table {
-		t := &out.Table{}
-		t.Add("limit", info.Name)
-		t.Add("concurrency", concurrencyOf(info.Config))
-		t.Add("rate", rateOf(info.Config))
-		if !info.Own && info.Config != (qless.LimitConfig{}) {
-			t.Add("defined by", "its family")
+	sum, err := holders.Read(ctx, inspect.New(client), &info)
+	if err != nil {
+		return err
+	}
+	shown := struct {
+		inspect.LimitInfo
+		Holders holders.Sum `json:"holders"`
+	}{info, sum}
+	return a.Print(shown, func() *out.Table { return limitTable(&info, &sum) })
+}
+
+func limitTable(info *inspect.LimitInfo, sum *holders.Sum) *out.Table {
+	t := &out.Table{}
+	t.Add("limit", info.Name)
+	t.Add("concurrency", concurrencyOf(info.Config))
+	t.Add("rate", rateOf(info.Config))
+	if !info.Own && info.Config != (qless.LimitConfig{}) {
+		t.Add("defined by", "its family")
+	}
+	if !info.HeldUntil.IsZero() {
+		t.Add("held until", out.Paint(out.At(info.HeldUntil), out.Yellow))
+	}
+	t.Add("next start", out.At(info.Next))
+	t.Add("running", len(info.Running))
+	t.Add("waiting", info.Parked)
+	t.Add("jobs", out.List(info.Running))
+	of := ""
+	if sum.Examined < sum.Of {
+		of = fmt.Sprintf(" of %d", sum.Examined)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(sum.By)) {
+		if len(sum.By[kind]) > 0 {
+			t.Add(kind+of, out.List(out.Strings(sum.By[kind], func(c holders.Count) string {
+				return fmt.Sprintf("%s %d", c.Name, c.Jobs)
+			})))
 		}
-		if !info.HeldUntil.IsZero() {
-			t.Add("held until", out.Paint(out.At(info.HeldUntil), out.Yellow))
-		}
-		t.Add("next start", out.At(info.Next))
-		t.Add("running", len(info.Running))
-		t.Add("waiting", info.Parked)
-		t.Add("jobs", out.List(info.Running))
-		return t
-	})
+	}
+	return t
 }
 
 func (a *app) limitSetCommand() *cobra.Command {
