@@ -43,12 +43,12 @@ cmd/qless                                        50     1    19     3     1     
 cmd/qless/internal/admin                       1200     7   339    40     2        1
 cmd/qless/internal/cli                          100     1    72    21     1        1
 cmd/qless/internal/health                      1850    10   352    45     3        1
-cmd/qless/internal/jobs                        2350    13   356    48     3        1
+cmd/qless/internal/jobs                        2450    13   356    48     3        1
 cmd/qless/internal/out                         1100     9   223    33     2       79
 cmd/qless/internal/place                       1050     5   288    31     4       47
 cmd/qless/internal/queues                       750     5   314    35     1        1
 cmd/qless/internal/schedules                    500     3   334    35     1        1
-cmd/qless/internal/selection                    550     3   280    47     1       21
+cmd/qless/internal/selection                    600     3   296    47     1       24
 cmd/qless/internal/serve                        700     5   236    40     4        1
 cmd/qless/internal/text                         150     1   115    15     1       18
 cmd/qless/internal/top                         1350     6   382    37     5       23
@@ -108,7 +108,7 @@ internal/slots                                  150     1   135    17     1     
 internal/testkit                               1400    15   199    44     3       49
 internal/testkit/memory                          50     1    23     8     1        1
 internal/together                               100     1    96    37     1        4
-internal/units                                  350     3   148    31     1       16
+internal/units                                  350     3   148    31     1       17
 internal/wire                                   700     5   330    25     1       38
 lease                                           900     5   303    29     5        8
 lua                                              50     1    10     0     0        1
@@ -117,7 +117,7 @@ qlessotel                                      1050     8   308    38     5     
 qlessprom                                      1650     9   328    39     6       22
 qlesstest                                       550     6   170    17     1       18
 shards                                          550     3   283    27     1       26
-web                                            6150    35   378    39     8       48
+web                                            6250    35   378    39     8       48
 web/browsertest                                  50     1     6     0     0        0
 web/internal/actions                           2800    15   392    53     5       68
 web/internal/charts                            1050     4   370    41     1       18

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
@@ -323,14 +322,6 @@ func (f *frame) listed(list *jobList, kind string, pairs ...string) scopeForm {
 		form.Count = list.Total
 	}
 	return form
-}
-
-// exactly formats the end of a period for a form, or returns "".
-func exactly(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339Nano)
 }
 
 // FindScope selects the jobs that match a search.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/find"
 )
 
@@ -19,7 +20,8 @@ type failuresData struct {
 	Groups []groupRow `json:"groups"`
 	Search string     `json:"search,omitempty"`
 	Most   int        `json:"-"` // in the largest one
-	Rows   rows       `json:"-"`
+	period
+	Rows rows `json:"-"`
 
 	History *rateHistory `json:"history"`
 
@@ -32,6 +34,7 @@ type failuresData struct {
 const (
 	groupsShown   = 20  // groups on a page
 	groupsAtOnce  = 5   // groups read with each view of the page
+	groupsInTime  = 100 // the same if only some of a time are listed
 	groupsLooked  = 10  // the latest jobs of each of them
 	failureLooked = 200 // jobs on the page of a group
 )
@@ -50,6 +53,9 @@ func (s *site) failures(ctx context.Context, q query) (*view, error) {
 	}
 	s.growth.add(sizes{time.Now(), counts})
 	data := &failuresData{Search: q.Get("q")}
+	if data.period, err = q.period(); err != nil {
+		return nil, err
+	}
 	all := []groupRow{}
 	for name, jobs := range counts {
 		data.Jobs += jobs
@@ -60,6 +66,9 @@ func (s *site) failures(ctx context.Context, q query) (*view, error) {
 	}
 	slices.SortFunc(all, func(a, b groupRow) int { return cmp.Compare(a.Name, b.Name) })
 	by := groupOrders.sort(all, q, "jobs")
+	if all, err = s.groupsWithin(ctx, data, all); err != nil {
+		return nil, err
+	}
 	data.Total = len(all)
 	data.Groups = part(all, q.from(), groupsShown)
 	data.Rows = rows{q.from(), len(data.Groups), data.Total, groupsShown}
@@ -79,18 +88,8 @@ var groupOrders = orders[groupRow]{
 // addDetails adds the known details of the groups of a page. It reads some that are missing, or the
 // oldest ones.
 func (s *site) addDetails(ctx context.Context, data *failuresData) error {
-	now := time.Now()
-	var names []string
-	for _, group := range data.Groups {
-		names = append(names, group.Name)
-	}
-	isOld := func(_ string, at time.Time) bool { return now.Sub(at) >= groupAge }
-	for _, name := range s.groups.due(names, groupsAtOnce, isOld) {
-		read, err := s.readGroup(ctx, name)
-		if err != nil {
-			return err
-		}
-		s.groups.set(name, read, now, maxKnownGroups)
+	if err := s.readGroups(ctx, data.Groups, groupsAtOnce); err != nil {
+		return err
 	}
 	for i := range data.Groups {
 		group := &data.Groups[i]
@@ -101,6 +100,42 @@ func (s *site) addDetails(ctx context.Context, data *failuresData) error {
 		data.HasMore = data.HasMore || !isKnown
 	}
 	return nil
+}
+
+// readGroups reads at most n of the groups whose details are unknown or old.
+func (s *site) readGroups(ctx context.Context, groups []groupRow, n int) error {
+	now := time.Now()
+	var names []string
+	for _, group := range groups {
+		names = append(names, group.Name)
+	}
+	isOld := func(_ string, at time.Time) bool { return now.Sub(at) >= groupAge }
+	for _, name := range s.groups.due(names, n, isOld) {
+		read, err := s.readGroup(ctx, name)
+		if err != nil {
+			return err
+		}
+		s.groups.set(name, read, now, maxKnownGroups)
+	}
+	return nil
+}
+
+// groupsWithin returns the groups that have failures in the period of a page, or may have some: the
+// first failure is before its end, and the last one after its beginning.
+func (s *site) groupsWithin(
+	ctx context.Context, data *failuresData, all []groupRow,
+) ([]groupRow, error) {
+	if data.Period == (units.Period{}) {
+		return all, nil
+	}
+	if err := s.readGroups(ctx, all, groupsInTime); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(group groupRow) bool {
+		known, isKnown := s.groups.get(group.Name)
+		data.HasMore = data.HasMore || !isKnown
+		return !isKnown || !data.Overlaps(known.value.First, known.value.Last)
+	}), nil
 }
 
 // readGroup reads the klasses of a group's latest failures, and the time of its first one.

@@ -43,7 +43,7 @@ func TestFailureGroupsAreListedBySize(t *testing.T) {
 	page = d.page("/failures?q=REF")
 	require.Contains(t, page, `href="/failures/refused"`)
 	require.NotContains(t, page, `href="/failures/timeout"`)
-	require.Contains(t, d.page("/failures?q=none"), "No group has this in its name")
+	require.Contains(t, d.page("/failures?q=none"), "No group is like that")
 
 	data := d.read("/failures")
 	require.EqualValues(t, 3, data["jobs"])
@@ -188,4 +188,26 @@ func TestManyFailedJobsCostThePageNoMoreThanFew(t *testing.T) {
 	commands := d.server.Commands(t, func() { d.page("/failures") })
 	// 40 groups are counted. Of 20 groups, 10 jobs and the oldest one are read.
 	require.Less(t, len(commands), 500)
+}
+
+func TestFailureGroupsAreListedByTime(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	then := d.ago(3 * time.Hour)
+	_, err := then.Queue("mail").Put(t.Context(), "Send", nil)
+	d.do(err)
+	jobs, err := then.Queue("mail").Pop(t.Context(), 1)
+	d.do(err)
+	require.Len(t, jobs, 1)
+	d.do(jobs[0].Fail(t.Context(), "old", "why"))
+	d.fail("Send", "new", "why")
+	d = d.again(web.Options{})
+	page := d.page("/failures?since=1h")
+	require.NotContains(t, page, "/failures/old")
+	require.Equal(t, 1, strings.Count(d.page(d.linkTo(page, "/failures/new?since=1h")), `name="job"`))
+	require.Regexp(t, `name="since" value="20[^"]+Z"`, page, "Retry is for the same time")
+	page = d.page("/failures?until=1h")
+	require.Contains(t, page, "/failures/old?until=1h")
+	require.NotContains(t, page, "/failures/new")
+	require.Contains(t, d.page("/failures?since=2h&until=1h"), "No group is like that")
+	d.refused(http.StatusBadRequest, "/failures?since=yesterday")
 }

@@ -37,8 +37,8 @@ func (s *site) find(ctx context.Context, q query) (*view, error) {
 		Items: []inspect.Row{}, Examined: []find.Report{},
 	}
 	v := &view{Title: "Find", Data: data, isStill: true}
-	var err error
-	if data.Period, err = q.period(); err != nil {
+	asked, err := q.period()
+	if data.Period = asked.Period; err != nil {
 		return nil, err
 	}
 	if !data.IsAsked() {

@@ -77,9 +77,7 @@ type jobFilter struct {
 	JID   string `json:"jid,omitempty"`
 	Data  string `json:"data,omitempty"`
 
-	units.Period
-	SinceText string `json:"-"` // as it was asked for
-	UntilText string `json:"-"`
+	period
 }
 
 // A search is the progress of the search of a list.
@@ -95,10 +93,9 @@ func (s *site) readJobs(
 ) (*jobList, error) {
 	filter := jobFilter{
 		Klass: q.Get("klass"), Tag: q.Get("tag"), JID: q.Get("jid"), Data: q.Get("data"),
-		SinceText: q.Get("since"), UntilText: q.Get("until"),
 	}
 	var err error
-	if filter.Period, err = q.period(); err != nil {
+	if filter.period, err = q.period(); err != nil {
 		return nil, err
 	}
 	if !s.IsRedacted() && !strings.HasPrefix(q.path, "/failures") {

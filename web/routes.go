@@ -73,7 +73,7 @@ var pages = []page{
 	{"/jobs/{name}", "job", "find", (*site).job, "zoom"},
 	{"/jobs/{name}/graph", "graph", "find", (*site).graph, ""},
 	{"/find", "find", "find", (*site).find, "q in state queue since until next"},
-	{"/failures", "failures", "failures", (*site).failures, "q from sort over"},
+	{"/failures", "failures", "failures", (*site).failures, "q since until from sort over"},
 	{"/failures/{name}", "failure", "failures", (*site).failure, ofLists},
 	{"/klasses", "klasses", "klasses", (*site).klasses, "over queue from sort"},
 	{"/klasses/{name}", "klass", "klasses", (*site).klass, "over by"},

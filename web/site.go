@@ -55,13 +55,48 @@ type query struct {
 	url.Values
 }
 
+// A period is one that a page asks for, with its texts.
+type period struct {
+	units.Period
+	SinceText string `json:"-"`
+	UntilText string `json:"-"`
+}
+
 // period returns the period that is asked for.
-func (q query) period() (units.Period, error) {
-	period, err := units.ParsePeriod(q.Get("since"), q.Get("until"), time.Now())
-	if err != nil {
-		return period, invalid("%v", err)
+func (q query) period() (p period, err error) {
+	p.SinceText, p.UntilText = q.Get("since"), q.Get("until")
+	if p.Period, err = units.ParsePeriod(p.SinceText, p.UntilText, time.Now()); err != nil {
+		return p, invalid("%v", err)
 	}
-	return period, nil
+	return p, nil
+}
+
+// Ends returns the ends of the period for a form, in which they are the same later.
+func (p period) Ends() [2]string { return [2]string{exactly(p.Since), exactly(p.Until)} }
+
+// exactly formats the end of a period for a form, or returns "".
+func exactly(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// Within returns the URL of a list, for the same period.
+func (p period) Within(list string) string {
+	values := url.Values{}
+	for name, text := range map[string]string{"since": p.SinceText, "until": p.UntilText} {
+		if text != "" {
+			values.Set(name, text)
+		}
+	}
+	switch {
+	case len(values) == 0:
+		return list
+	case strings.Contains(list, "?"):
+		return list + "&" + values.Encode()
+	}
+	return list + "?" + values.Encode()
 }
 
 // from returns the first requested row.

@@ -28,6 +28,11 @@ func (p Period) Has(t time.Time) bool {
 	return !t.Before(p.Since) && (p.Until.IsZero() || t.Before(p.Until))
 }
 
+// Overlaps reports whether a part of the time from first to last is in the period.
+func (p Period) Overlaps(first, last time.Time) bool {
+	return !last.Before(p.Since) && (p.Until.IsZero() || first.Before(p.Until))
+}
+
 func moment(text string, now time.Time) (time.Time, error) {
 	if text = strings.TrimSpace(text); text == "" {
 		return time.Time{}, nil

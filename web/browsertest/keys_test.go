@@ -117,3 +117,14 @@ func TestEachSectionHasAKeyOfItsOwn(t *testing.T) {
 		require.Contains(t, value[string](p, `document.getElementById("keys").textContent`), key)
 	}
 }
+
+func TestATimeIsInTheZoneOfTheViewer(t *testing.T) {
+	d := open(t, web.Options{})
+	_, err := chromedp.Call(d.ctx, emulation.SetTimezoneOverride,
+		emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"})
+	require.NoError(t, err)
+	d.open("/find?q=x&since=2024-01-02T03:00:00Z")
+	require.Equal(t, "2024-01-02 12:00:00", value[string](d.tab, `document.querySelector("[name=since]").value`))
+	d.leave(chromedp.Evaluate[any](`document.querySelector("[name=since]").form.requestSubmit()`))
+	require.Contains(t, d.path(), "since=2024-01-02T03%3A00%3A00.000Z")
+}

@@ -225,6 +225,10 @@
   const ages = () => {
     for (const time of all("time", content)) {
       const [at, text] = [new Date(time.dateTime), time.firstChild];
+      if ("at" in time.dataset) {
+        text.data = at.toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
+        continue;
+      }
       const ms = Date.now() - skew - at;
       const s = Math.floor(Math.abs(ms) / 1000);
       const age = s < 1 ? "now" : ms > 0 ? `${ageOf(s)} ago` : `in ${ageOf(s)}`;
@@ -232,6 +236,19 @@
       if (!time.title.includes("(")) time.title = `${time.title} (${at.toLocaleString()})`;
     }
   };
+  // A time that is typed without a zone is in the zone of the viewer, and becomes one in UTC in the
+  // URL, where it means the same tomorrow.
+  const ends = (form) => all("input:is([name=since], [name=until]):not([type=hidden])", form);
+  const inUTC = (text) => {
+    const [, date, time] = /^(\d{4}-\d\d-\d\d)?[ T]?(\d\d:\d\d(?::\d\d)?)?$/.exec(text.trim()) || [];
+    const at = new Date(date ? `${date}T${time || "00:00"}` : `${new Date().toDateString()} ${time}`);
+    if (isNaN(at)) return text;
+    if (!date && at > new Date()) at.setDate(at.getDate() - 1);
+    return at.toISOString();
+  };
+  content.addEventListener("submit", (event) => {
+    for (const field of ends(event.target)) field.value = inUTC(field.value);
+  });
   // furnish adds to the tables what only works with this script.
   const furnish = () => {
     for (const form of all("form.jobs", content)) {
@@ -248,6 +265,10 @@
       if (id.parentElement.querySelector(".copy")) continue;
       create("button", { className: "copy", type: "button", value: id.dataset.copy, ariaLabel: `Copy ${id.dataset.copy}` },
         id.parentElement);
+    }
+    for (const field of ends(content)) {
+      if (/Z$/.test(field.value)) field.value = new Date(field.value).toLocaleString("sv");
+      field.title = "in your zone, or an age";
     }
     ages();
     count();

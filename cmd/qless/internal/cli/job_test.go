@@ -145,9 +145,12 @@ func TestListsOfJobs(t *testing.T) {
 		"tag jobs urgent --offset 1": "waiting-too",
 		"failed ls timeout":          "failed-too failed",
 		"queue peek mail --limit 1":  "waiting",
-		"recur ls":                   "hourly",
-		"job find -s depends":        "child grandchild",
-		"job show waiting running":   "waiting running",
+
+		"failed ls timeout --since 1999-01-01": "failed-too failed",
+		"failed ls timeout --until 1999-01-01": "",
+		"recur ls":                             "hourly",
+		"job find -s depends":                  "child grandchild",
+		"job show waiting running":             "waiting running",
 	} {
 		out := e.ok(append(strings.Fields(words), "--jids")...)
 		require.ElementsMatch(t, strings.Fields(jids), strings.Fields(out), words)
@@ -298,4 +301,17 @@ func TestBatchesAreShownAndChanged(t *testing.T) {
 	left, err := client.Jobs(ctx, jids...)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+func TestFailuresOfATimeAreListedAndRepaired(t *testing.T) {
+	e := newStill(t)
+	scene(t, e.Client())
+	require.Contains(t, e.ok("failed", "ls", "--since", "1999-01-01"), "timeout")
+	require.Equal(t, "no failed jobs\n", e.ok("failed", "ls", "--until", "1999-01-01"))
+	e.ok("failed", "unfail", "timeout", "--until", "1999-01-01", "--yes")
+	require.Contains(t, e.ok("failed", "ls"), "2")
+	e.ok("failed", "unfail", "timeout", "--since", "1999-01-01", "--limit", "1", "--yes")
+	e.ok("failed", "cancel", "timeout", "--since", "1999-01-01", "--yes")
+	require.Equal(t, "no failed jobs\n", e.ok("failed", "ls"))
+	require.Equal(t, 2, e.fields("failed ls --since never").status)
 }

@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -24,15 +25,22 @@ func (a *app) failedCommand() *cobra.Command {
 
 func (a *app) failedListCommand() *cobra.Command {
 	var flags out.RangeFlags
+	var times selection.TimeFlags
 	command := &cobra.Command{
 		Use:   "ls [GROUP]",
 		Short: "List the failure groups, or the failed jobs of one",
 		Example: "  qless failed ls\n  qless failed ls timeout --limit 100\n" +
-			"  qless failed ls timeout --jids",
+			"  qless failed ls timeout --jids\n  qless failed ls --since 14:00",
 		Args: cobra.MaximumNArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
 			if len(args) == 0 {
-				return a.listGroups(ctx, client, flags.Limit)
+				return a.listGroups(ctx, client, flags.Limit, times)
+			}
+			if times != (selection.TimeFlags{}) {
+				if flags.Get().Offset > 0 {
+					return out.Error(errors.New("--offset is for lists without --since and --until"))
+				}
+				return a.findJobs(ctx, client, inGroup(args[0], times, flags.Limit))
 			}
 			page, err := inspect.New(client).Failed(args[0]).List(ctx, flags.Get())
 			if err != nil {
@@ -43,13 +51,27 @@ func (a *app) failedListCommand() *cobra.Command {
 		ValidArgsFunction: a.CompleteEach(place.GroupsKnown),
 	}
 	flags.Add(command)
+	times.Add(command, "failures")
 	return command
 }
 
-// listGroups lists the failure groups, the largest first.
-func (a *app) listGroups(ctx context.Context, client *qless.Client, limit int) error {
+// inGroup selects the failed jobs of a group and a time.
+func inGroup(group string, times selection.TimeFlags, limit int) selection.Flags {
+	return selection.Flags{
+		Lists: selection.ListFlags{Group: group}, Times: times, Limit: limit,
+	}
+}
+
+// listGroups lists the failure groups, the largest first. For a time, it lists those whose first
+// failure is before its end, and whose last one is after its beginning.
+func (a *app) listGroups(
+	ctx context.Context, client *qless.Client, limit int, times selection.TimeFlags,
+) error {
 	groups, err := inspect.New(client).FailureGroups(ctx)
 	if err != nil {
+		return err
+	}
+	if err := a.dropOthers(ctx, client, groups, times); err != nil {
 		return err
 	}
 	names := slices.SortedFunc(maps.Keys(groups), func(x, y string) int {
@@ -66,6 +88,33 @@ func (a *app) listGroups(ctx context.Context, client *qless.Client, limit int) e
 	})
 	a.Footer(len(shown), len(names), "group")
 	return err
+}
+
+// dropOthers removes the groups that have no failures in a period.
+func (a *app) dropOthers(
+	ctx context.Context, client *qless.Client, groups map[string]int, times selection.TimeFlags,
+) error {
+	period, err := times.Period()
+	if err != nil || times == (selection.TimeFlags{}) {
+		return err
+	}
+	for name, jobs := range groups {
+		a.Watch.Restart()
+		failed := inspect.New(client).Failed(name)
+		last, err := failed.List(ctx, inspect.Range{Limit: 1})
+		if err != nil {
+			return err
+		}
+		first, err := failed.List(ctx, inspect.Range{Offset: max(0, jobs-1), Limit: 1})
+		if err != nil {
+			return err
+		}
+		ends := slices.Concat(first.Items, last.Items)
+		if len(ends) == 0 || !period.Overlaps(ends[0].Since, ends[len(ends)-1].Since) {
+			delete(groups, name)
+		}
+	}
+	return nil
 }
 
 func (a *app) failedShowCommand() *cobra.Command {
@@ -107,9 +156,13 @@ func (a *app) showGroup(
 }
 
 // repairFlags select the failed jobs of a group.
-type repairFlags struct{ limit int }
+type repairFlags struct {
+	limit int
+	times selection.TimeFlags
+}
 
 func (f *repairFlags) add(command *cobra.Command) {
+	f.times.Add(command, "failures")
 	command.Flags().IntVar(&f.limit, "limit", -1,
 		"maximum number of jobs, the oldest failures first, -1 for all")
 }
@@ -124,7 +177,7 @@ func (a *app) failedUnfailCommand() *cobra.Command {
 			"  qless failed unfail timeout --retries 1 --dry-run",
 		Args: cobra.MinimumNArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
-			return a.repairGroups(ctx, client, args, flags.limit, selection.Change{
+			return a.repairGroups(ctx, client, args, flags, selection.Change{
 				Verb: "unfail", Done: "unfailed",
 				Do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
 					return jobs.Unfail(ctx, options.options()...)
@@ -146,7 +199,7 @@ func (a *app) failedCancelCommand() *cobra.Command {
 		Example: "  qless failed cancel timeout\n  qless failed cancel timeout --limit 1000 --yes",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
-			return a.repairGroups(ctx, client, args, flags.limit, selection.Change{
+			return a.repairGroups(ctx, client, args, flags, selection.Change{
 				Verb: "cancel", Done: "canceled",
 				Do: func(ctx context.Context, jobs inspect.Selection) (inspect.Repair, error) {
 					return jobs.Cancel(ctx)
@@ -162,7 +215,7 @@ func (a *app) failedCancelCommand() *cobra.Command {
 // repairGroups changes the failed jobs of groups, the oldest first: at most limit jobs, or all that
 // exist when it begins.
 func (a *app) repairGroups(
-	ctx context.Context, client *qless.Client, args []string, limit int, c selection.Change,
+	ctx context.Context, client *qless.Client, args []string, flags repairFlags, c selection.Change,
 ) error {
 	names, err := a.Names(args)
 	if err != nil {
@@ -172,6 +225,7 @@ func (a *app) repairGroups(
 	if err != nil {
 		return err
 	}
+	limit := flags.limit
 	counts, total := make([]int, len(names)), 0
 	for i, name := range names {
 		if counts[i] = groups[name]; groups[name] == 0 {
@@ -181,6 +235,10 @@ func (a *app) repairGroups(
 			counts[i] = min(counts[i], limit-total)
 		}
 		total += counts[i]
+	}
+	if flags.times != (selection.TimeFlags{}) {
+		c.Confirmed = true
+		return a.repairInTime(ctx, client, names, flags, c)
 	}
 	if goOn, err := a.Confirm(c.Sentence(total)); !goOn {
 		return err
@@ -203,4 +261,28 @@ func (a *app) repairGroups(
 		err = reported
 	}
 	return err
+}
+
+// repairInTime changes the jobs of groups that failed in a period.
+func (a *app) repairInTime(
+	ctx context.Context, client *qless.Client, groups []string, flags repairFlags, c selection.Change,
+) error {
+	var jids []string
+	for _, group := range groups {
+		limit := flags.limit
+		if limit >= 0 {
+			if limit -= len(jids); limit <= 0 {
+				break
+			}
+		}
+		asked := inGroup(group, flags.times, limit)
+		found, err := asked.Find(ctx, a.Console, client)
+		if err != nil {
+			return err
+		}
+		for i := range found.Items {
+			jids = append(jids, found.Items[i].JID)
+		}
+	}
+	return c.Of(ctx, a.Console, client, jids)
 }

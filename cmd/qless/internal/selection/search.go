@@ -24,13 +24,31 @@ import (
 // Flags are the criteria of a search.
 type Flags struct {
 	filter inspect.Filter
-	since  string
-	until  string
+	Times  TimeFlags
 	Lists  ListFlags
 	Limit  int
 	Cursor string
 	Bytes  int
 	Unique []string
+}
+
+// TimeFlags select a period.
+type TimeFlags struct{ since, until string }
+
+// Add gives a command the flags. What is as in "failures since then".
+func (f *TimeFlags) Add(command *cobra.Command, what string) {
+	flags := command.Flags()
+	flags.StringVar(&f.since, "since", "", what+" since then: 14:00 (UTC), 2h, a date")
+	flags.StringVar(&f.until, "until", "", what+" before then")
+}
+
+// Period returns the period, which is zero if no flag is given.
+func (f *TimeFlags) Period() (units.Period, error) {
+	period, err := units.ParsePeriod(f.since, f.until, time.Now())
+	if err != nil {
+		return period, out.Error(err)
+	}
+	return period, nil
 }
 
 // ListFlags select the lists of jobs.
@@ -69,9 +87,7 @@ func (f *Flags) AddFilter(p *place.Place, command *cobra.Command) {
 	flags.StringVarP(&f.filter.Tag, "tag", "t", "", "jobs with this tag")
 	flags.StringVar(&f.filter.JID, "jid", "", "jobs with this in their jids")
 	flags.StringVarP(&f.filter.Data, "data", "d", "", "jobs with this in their data")
-	flags.StringVar(&f.since, "since", "",
-		"jobs that are as they are since then: 14:00 (UTC), 2h, a date")
-	flags.StringVar(&f.until, "until", "", "jobs that were as they are before then")
+	f.Times.Add(command, "jobs that are as they are")
 	p.CompleteFlag(command, "klass", place.KlassesKnown)
 	p.CompleteFlag(command, "tag", place.TagsKnown)
 }
@@ -79,7 +95,7 @@ func (f *Flags) AddFilter(p *place.Place, command *cobra.Command) {
 // SaysWhich reports whether there is a criterion.
 func (f *Flags) SaysWhich() bool {
 	p := &f.Lists
-	return f.filter != (inspect.Filter{}) || f.since+f.until != "" || p.Queue != "" || p.Group != "" ||
+	return f.filter != (inspect.Filter{}) || f.Times != (TimeFlags{}) || p.Queue != "" || p.Group != "" ||
 		len(p.States)+len(f.Unique) > 0 || f.Cursor != ""
 }
 
@@ -100,9 +116,9 @@ func (f *Flags) Find(
 	ctx context.Context, to *out.Console, client *qless.Client,
 ) (inspect.Found, error) {
 	sum := inspect.Found{Items: []inspect.Row{}}
-	period, err := units.ParsePeriod(f.since, f.until, time.Now())
+	period, err := f.Times.Period()
 	if err != nil {
-		return sum, out.Error(err)
+		return sum, err
 	}
 	finders, err := f.finders(ctx, client)
 	if err != nil {
