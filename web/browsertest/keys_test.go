@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
@@ -119,12 +120,13 @@ func TestEachSectionHasAKeyOfItsOwn(t *testing.T) {
 }
 
 func TestATimeIsInTheZoneOfTheViewer(t *testing.T) {
-	d := open(t, web.Options{})
-	_, err := chromedp.Call(d.ctx, emulation.SetTimezoneOverride,
+	t.Parallel()
+	p := newTab(t, newBoard(t, web.Options{}).url)
+	_, err := chromedp.Call(p.ctx, emulation.SetTimezoneOverride,
 		emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"})
 	require.NoError(t, err)
-	d.open("/find?q=x&since=2024-01-02T03:00:00Z")
-	require.Equal(t, "2024-01-02 12:00:00", value[string](d.tab, `document.querySelector("[name=since]").value`))
-	d.leave(chromedp.Evaluate[any](`document.querySelector("[name=since]").form.requestSubmit()`))
-	require.Contains(t, d.path(), "since=2024-01-02T03%3A00%3A00.000Z")
+	p.open("/find?q=x&since=2024-01-02T03:00:00Z")
+	require.Equal(t, "2024-01-02 12:00:00", value[string](p, `document.querySelector("[name=since]").value`))
+	p.leave(chromedp.Evaluate[chromedp.Void](`document.querySelector("[name=since]").form.requestSubmit()`))
+	require.Contains(t, p.path(), "since=2024-01-02T03%3A00%3A00.000Z")
 }
