@@ -49,7 +49,7 @@ cmd/qless/internal/place                       1050     5   288    31     4     
 cmd/qless/internal/queues                       750     5   314    35     1        1
 cmd/qless/internal/schedules                    500     3   334    35     1        1
 cmd/qless/internal/selection                    600     3   296    47     1       24
-cmd/qless/internal/serve                        700     5   236    40     4        1
+cmd/qless/internal/serve                        750     5   242    40     4        1
 cmd/qless/internal/text                         150     1   115    15     1       18
 cmd/qless/internal/top                         1350     6   382    37     5       23
 cmd/qless/internal/usage                        300     1   300    22     1        9
@@ -117,7 +117,7 @@ qlessotel                                      1050     8   308    38     5     
 qlessprom                                      1650     9   328    39     6       22
 qlesstest                                       550     6   170    17     1       18
 shards                                          550     3   283    27     1       26
-web                                            6250    35   378    39     8       48
+web                                            6300    36   378    39     8       48
 web/browsertest                                  50     1     6     0     0        0
 web/internal/actions                           2800    15   392    53     5       68
 web/internal/charts                            1050     4   370    41     1       18

@@ -25,7 +25,7 @@ func LimitLooks(t *testing.T, most time.Duration) {
 
 // EndTurn makes a dashboard read samples of the current turn again.
 func EndTurn(h *Handler) {
-	for _, s := range h.sites {
+	for _, s := range h.sites() {
 		s.samples.mu.Lock()
 		for key, got := range s.samples.all {
 			if !got.isKept {
@@ -38,7 +38,7 @@ func EndTurn(h *Handler) {
 
 // HasFeeds reports whether a dashboard subscribes to events.
 func HasFeeds(h *Handler) bool {
-	for _, s := range h.sites {
+	for _, s := range h.sites() {
 		s.feed.mu.Lock()
 		listens := s.feed.begun != nil
 		s.feed.mu.Unlock()
@@ -47,4 +47,11 @@ func HasFeeds(h *Handler) bool {
 		}
 	}
 	return false
+}
+
+// LookAgain lets the next view look for namespaces.
+func LookAgain(h *Handler) {
+	h.looks.mu.Lock()
+	defer h.looks.mu.Unlock()
+	h.looks.last = time.Time{}
 }

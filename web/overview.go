@@ -239,7 +239,8 @@ const totalsAtOnce = 16
 
 // sum shows the namespaces and their sum. It is updated while it is open if there are a few.
 func (h *Handler) sum(r *http.Request) (*view, error) {
-	totals, _ := together.AskFew(totalsAtOnce, h.sites, func(s *site) (total, error) {
+	h.look()
+	totals, _ := together.AskFew(totalsAtOnce, h.sites(), func(s *site) (total, error) {
 		one := total{Name: s.Name, Base: s.Base}
 		status, err := s.status(r.Context())
 		if err != nil {
@@ -258,7 +259,7 @@ func (h *Handler) sum(r *http.Request) (*view, error) {
 	}
 	return &view{
 		template: "sum", Title: "Namespaces", Section: "namespaces", Data: append(totals, all),
-		isStill: len(h.sites) > sitesShown,
+		isStill: len(h.sites()) > sitesShown,
 	}, nil
 }
 

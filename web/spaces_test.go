@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -140,4 +141,32 @@ func TestThePageOfAllNamespacesIsUpdated(t *testing.T) {
 	require.NoError(t, err)
 	v.line("event: content")
 	require.Contains(t, v.line("data: "), "two:")
+}
+
+func TestANamespaceThatBeginsLaterIsNoticed(t *testing.T) {
+	server := testkit.Start(t)
+	var sources []web.Source
+	for _, name := range []string{"a:", "b:"} {
+		client, err := qless.New(server.Client(t), &qless.ClientConfig{Logger: testkit.Quiet(), Namespace: name})
+		require.NoError(t, err)
+		sources = append(sources, web.Source{Client: client})
+	}
+	found := make(chan []web.Source, 1)
+	found <- sources[:1]
+	options := web.Options{Logger: testkit.Quiet(), Interval: time.Millisecond,
+		Namespaces: func(context.Context) ([]web.Source, error) { return <-found, nil }}
+	d := &desk{t: t, server: server}
+	d = d.at(web.New(options, sources[0]))
+	page := d.page("/")
+	require.Contains(t, page, `data-live="/in/a:/live?page=%2F"`)
+	require.NotContains(t, page, "/in/b:/")
+	web.LookAgain(d.handler.(*web.Handler))
+	found <- sources
+	testkit.Until(t, "the new one has a link", func() bool {
+		return strings.Contains(d.page("/"), `href="/in/b:/"`)
+	})
+	page = d.page("/")
+	require.Contains(t, page, `aria-current="page">all</a>`)
+	require.NotContains(t, page, "/queues", "the navigation of a namespace")
+	require.Contains(t, d.page("/in/b:/queues"), "There are no queues yet")
 }

@@ -103,13 +103,13 @@ const sitesShown = 20
 // Sites returns the namespaces to switch between. If there are many, they are the ones around that
 // of the page.
 func (f *frame) Sites() []*site {
-	all := f.Site.handler.sites
+	all := f.Site.handler.sites()
 	from := slices.Index(all, f.Site) - sitesShown/2
 	return part(all, max(0, min(from, len(all)-sitesShown)), sitesShown)
 }
 
 // MoreSites returns the number of the other namespaces.
-func (f *frame) MoreSites() int { return len(f.Site.handler.sites) - len(f.Sites()) }
+func (f *frame) MoreSites() int { return len(f.Site.handler.sites()) - len(f.Sites()) }
 
 // Prefix returns the path at which the dashboard is mounted.
 func (s *site) Prefix() string { return s.handler.options.Prefix }

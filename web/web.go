@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -65,6 +66,10 @@ type Options struct {
 	// Defaults to [slog.Default].
 	Logger *slog.Logger
 
+	// Namespaces, if set, returns the namespaces that exist now, for those that begin later than the
+	// dashboard. It is called in the background when all namespaces are viewed, at most once a minute.
+	Namespaces func(ctx context.Context) ([]Source, error)
+
 	// Prefix is the path at which the dashboard is mounted, such as "/queues".
 	Prefix string
 
@@ -91,7 +96,9 @@ type Link struct {
 // A Handler serves the dashboard. It is safe for concurrent use.
 type Handler struct {
 	options Options
-	sites   []*site
+	known   atomic.Pointer[known]
+	looks   looks
+	look    func() // looks for new namespaces
 	root    http.Handler
 
 	history    *actions.History
@@ -169,4 +176,29 @@ var (
 type streams struct {
 	open atomic.Int64
 	most int64
+}
+
+// known are the namespaces of a dashboard. They only grow.
+type known struct {
+	all []*site
+	mux *http.ServeMux // of their pages
+}
+
+// sites returns the namespaces.
+func (h *Handler) sites() []*site { return h.known.Load().all }
+
+// looks are the looks for new namespaces.
+type looks struct {
+	mu   sync.Mutex
+	last time.Time
+	end  context.CancelFunc // of the last one
+}
+
+// halt ends a look that is under way.
+func (l *looks) halt() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end != nil {
+		l.end()
+	}
 }

@@ -326,7 +326,7 @@
     pick(box, isRange);
   };
   const keys = {
-    "/": () => document.getElementById("go").focus(),
+    "/": () => document.getElementById("go")?.focus(),
     "?": () => {
       const help = document.getElementById("keys");
       help.open = !help.open;

@@ -65,8 +65,7 @@ func (s *servers) connect(ctx context.Context) error {
 		}
 	}
 	s.calls = qlessprom.NewClientMetrics(qlessprom.ProcessOptions{})
-	config := s.ClientConfig()
-	config.Logger, config.Observer = s.log, s.calls.Observe
+	config := s.config()
 	if where.Redis == "" && s.options.hasGateway() {
 		memory, err := qlesstest.Start()
 		if err != nil {
@@ -92,6 +91,13 @@ func (s *servers) connect(ctx context.Context) error {
 		s.spaces, err = s.SpacesOf(ctx, s.qless, config)
 	}
 	return err
+}
+
+// config returns the config of the clients.
+func (s *servers) config() *qless.ClientConfig {
+	config := s.ClientConfig()
+	config.Logger, config.Observer = s.log, s.calls.Observe
+	return config
 }
 
 // listen makes the servers and opens all listeners before any server serves.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/out"
 	"github.com/qless/qless-go/internal/hosts"
 	"github.com/qless/qless-go/internal/listeners"
@@ -51,13 +52,7 @@ func (s *servers) listenWeb(ctx context.Context) error {
 	if o.listen == "" {
 		return nil
 	}
-	dashboard, err := web.New(
-		web.Options{
-			Prefix: o.prefix, ReadOnly: o.readOnly, Logger: s.log, Hosts: o.names(),
-			Environment: o.environment, Colour: o.colour,
-		},
-		s.sources()...,
-	)
+	dashboard, err := s.dashboard()
 	if err != nil {
 		return err
 	}
@@ -87,13 +82,28 @@ func (s *servers) listenWeb(ctx context.Context) error {
 	return nil
 }
 
+func (s *servers) dashboard() (*web.Handler, error) {
+	o := &s.options.web
+	options := web.Options{
+		Prefix: o.prefix, ReadOnly: o.readOnly, Logger: s.log, Hosts: o.names(),
+		Environment: o.environment, Colour: o.colour,
+	}
+	if s.ManySpaces() {
+		options.Namespaces = func(ctx context.Context) ([]web.Source, error) {
+			clients, err := s.SpacesOf(ctx, s.qless, s.config())
+			return s.sources(clients), err
+		}
+	}
+	return web.New(options, s.sources(s.spaces)...)
+}
+
 // sources are the namespaces of the dashboard.
-func (s *servers) sources() []web.Source {
+func (s *servers) sources(spaces []*qless.Client) []web.Source {
 	if !s.ManySpaces() {
 		return []web.Source{{Client: s.qless, Redis: s.redis}}
 	}
-	sources := make([]web.Source, len(s.spaces))
-	for i, client := range s.spaces {
+	sources := make([]web.Source, len(spaces))
+	for i, client := range spaces {
 		sources[i] = web.Source{Client: client, Redis: s.redis}
 	}
 	return sources
