@@ -48,7 +48,7 @@ cmd/qless/internal/out                         1100     9   223    33     2     
 cmd/qless/internal/place                       1050     5   288    31     4       47
 cmd/qless/internal/queues                       750     5   314    35     1        1
 cmd/qless/internal/schedules                    500     3   334    35     1        1
-cmd/qless/internal/selection                    600     3   296    47     1       24
+cmd/qless/internal/selection                    600     3   343    47     1       25
 cmd/qless/internal/serve                        750     5   242    40     4        1
 cmd/qless/internal/text                         150     1   115    15     1       18
 cmd/qless/internal/top                         1350     6   382    37     5       23
@@ -107,6 +107,7 @@ internal/settings                               300     1   258    27     1     
 internal/slots                                  150     1   135    17     1       17
 internal/testkit                               1400    15   199    44     3       49
 internal/testkit/memory                          50     1    23     8     1        1
+internal/terms                                  200     1   153    35     1       16
 internal/together                               100     1    96    37     1        4
 internal/units                                  350     3   148    31     1       17
 internal/wire                                   700     5   330    25     1       38
@@ -117,7 +118,7 @@ qlessotel                                      1050     8   308    38     5     
 qlessprom                                      1650     9   328    39     6       22
 qlesstest                                       550     6   170    17     1       18
 shards                                          550     3   283    27     1       26
-web                                            6300    36   378    39     8       48
+web                                            6350    36   378    39     8       48
 web/browsertest                                  50     1     6     0     0        0
 web/internal/actions                           2800    15   392    53     5       68
 web/internal/charts                            1050     4   370    41     1       18
@@ -162,6 +163,7 @@ var mayImport = []row{
 	{"internal/dump", bottom},
 	{"inspect", bottom + parts + "."},
 	{"internal/holders", "inspect"},
+	{"internal/terms", ". inspect"},
 	{"events", bottom + ". internal/inside"},
 	{"lease", bottom + parts + "."},
 	{"outbox", bottom + ". internal/inside internal/jobopts"},
@@ -175,7 +177,7 @@ var mayImport = []row{
 			"internal/redisx lease qlesstest"},
 	{"web web/...",
 		". doctor events inspect internal/guard internal/holders internal/hosts internal/inside internal/jobopts " +
-			"internal/redisx internal/settings internal/together internal/units web/internal/..."},
+			"internal/redisx internal/settings internal/terms internal/together internal/units web/internal/..."},
 	{"cmd/qless/internal/text", ""},
 	{"cmd/qless/internal/out", ". cmd/qless/internal/text inspect internal/redisx internal/units"},
 	{"cmd/qless/internal/usage", ". cmd/qless/internal/out internal/jobopts internal/settings"},
@@ -184,7 +186,7 @@ var mayImport = []row{
 	{"cmd/qless cmd/qless/internal/cli", "cmd/..."},
 	{"cmd/...", ". " + shell + "cmd/qless/internal/top doctor events gateway/... inspect internal/dump " +
 		"internal/holders internal/hosts internal/jobopts internal/listeners internal/queues internal/redisx " +
-		"internal/units lua qlessprom qlesstest web"},
+		"internal/terms internal/units lua qlessprom qlesstest web"},
 	{"examples/...", ". compat/... examples/... inspect internal/testkit outbox qlessotel qlessprom " +
 		"qlesstest web"},
 	{"internal/cmd/...", "internal/jobopts internal/luasrc"},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/terms"
 	"github.com/qless/qless-go/web/internal/actions"
 )
 
@@ -193,7 +194,8 @@ func (s *site) requestLog(r *http.Request, q *actions.Request) *slog.Logger {
 		}
 	}
 	for _, name := range actions.ScopeFields {
-		isData := name == "data" || name == "q" && q.Form.Get("in") == "data"
+		words, _ := terms.Parse(q.Form.Get("q"))
+		isData := name == "data" || name == "q" && words.InData()
 		if value := q.Form.Get(name); value != "" && q.Form.Has("scope") && !isData {
 			log = log.With("scope."+name, actions.Short(value))
 		}

@@ -327,7 +327,7 @@ func (f *frame) listed(list *jobList, kind string, pairs ...string) scopeForm {
 // FindScope selects the jobs that match a search.
 func (f *frame) FindScope() scopeForm {
 	data := f.Data.(*findData)
-	form := f.Scope("found", "q", data.Text, "in", data.In, "state", data.State, "queue", data.Queue,
+	form := f.Scope("found", "q", data.Words, "state", data.State, "queue", data.Queue,
 		"since", exactly(data.Since), "until", exactly(data.Until))
 	if data.State != "" {
 		form.states = find.StatesOf(data.State)

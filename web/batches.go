@@ -8,6 +8,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/terms"
 	"github.com/qless/qless-go/web/internal/find"
 )
 
@@ -50,7 +51,7 @@ func (d *batchesData) States() []batchState {
 // batches lists batches. As there is no index of them, it reads a limited number of jobs, and sorts
 // the batches found.
 func (s *site) batches(ctx context.Context, q query) (*view, error) {
-	asked := find.Query{State: cmp.Or(q.Get("state"), "depends"), Batch: true}
+	asked := find.Query{Terms: terms.Terms{State: cmp.Or(q.Get("state"), "depends")}, Batch: true}
 	if err := asked.Check(false); err != nil {
 		return nil, err
 	}

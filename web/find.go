@@ -5,9 +5,11 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/terms"
 	"github.com/qless/qless-go/web/internal/find"
 )
 
@@ -20,6 +22,7 @@ type findData struct {
 	Next     string        `json:"next,omitempty"`
 	Named    []named       `json:"named,omitempty"`
 	Tabs     []counted     `json:"-"` // the number is negative if it is not known
+	Known    []string      `json:"-"` // words that complete what is typed
 }
 
 // A named is something other than a job whose name contains the text.
@@ -31,14 +34,14 @@ type named struct {
 // find looks for jobs.
 func (s *site) find(ctx context.Context, q query) (*view, error) {
 	data := &findData{
-		Query: find.Query{
-			Text: q.Get("q"), In: q.Get("in"), State: q.Get("state"), Queue: q.Get("queue"),
-		},
 		Items: []inspect.Row{}, Examined: []find.Report{},
 	}
 	v := &view{Title: "Find", Data: data, isStill: true}
 	asked, err := q.period()
-	if data.Period = asked.Period; err != nil {
+	if err == nil {
+		data.Query, err = find.NewQuery(q.Get("q"), q.Get("state"), q.Get("queue"), asked.Period)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if !data.IsAsked() {
@@ -66,6 +69,9 @@ func (s *site) addTabs(ctx context.Context, data *findData) error {
 	if err != nil {
 		return err
 	}
+	if data.Known, err = s.knownWords(ctx, seen); err != nil {
+		return err
+	}
 	sum := qless.QueueCounts{}
 	for i := range seen.Queues {
 		if q := &seen.Queues[i]; data.Queue == "" || q.Name == data.Queue {
@@ -82,16 +88,42 @@ func (s *site) addTabs(ctx context.Context, data *findData) error {
 	data.Tabs = append([]counted{{"", -1}}, listsOf(&sum)[:5]...)
 	data.Tabs = append(data.Tabs, counted{"failed", failed}, counted{"complete", -1})
 	for i := range data.Tabs {
-		if data.Text != "" {
+		if data.Words != "" {
 			data.Tabs[i].Jobs = -1
 		}
 	}
 	return nil
 }
 
+// knownWords returns words that complete what is typed: the states, and some queues and tags.
+func (s *site) knownWords(ctx context.Context, seen *inspect.Overview) (known []string, err error) {
+	for _, state := range find.States[1:] {
+		known = append(known, "state:"+state)
+	}
+	for i := range seen.Queues[:min(wordsKnown, len(seen.Queues))] {
+		known = append(known, word("queue:", seen.Queues[i].Name))
+	}
+	tags, err := s.in.Tags(ctx, inspect.Range{Limit: wordsKnown})
+	for _, tag := range tags.Items {
+		known = append(known, word("tag:", tag))
+	}
+	return known, err
+}
+
+// wordsKnown is the number of queues and of tags that complete what is typed.
+const wordsKnown = 100
+
+// word returns a word of a search.
+func word(field, text string) string {
+	if strings.Contains(text, " ") {
+		text = `"` + text + `"`
+	}
+	return field + text
+}
+
 // exactly returns the URL of the job or recurring job whose jid is the text.
 func (s *site) exactly(ctx context.Context, data *findData) string {
-	if data.Text == "" || data.In != "" && data.In != "jid" {
+	if data.Text == "" || data.Text != data.Words {
 		return ""
 	}
 	if _, err := s.Client.Job(ctx, data.Text); err == nil {
@@ -173,12 +205,17 @@ func (s *site) namedIn(ctx context.Context, text string) (all []named, err error
 	return all, err
 }
 
-// Fields returns the fields that can be searched for a text.
-func (f *frame) Fields() []string {
+// Words returns the beginnings of words that a search may have.
+func (f *frame) Words() []string {
 	if f.Site.IsRedacted() {
-		return find.Fields[:len(find.Fields)-1] // not in the data
+		return terms.Words[:len(terms.Words)-1] // not in the data
 	}
-	return find.Fields
+	return terms.Words
+}
+
+// InData returns the URL of a search for the text in the data.
+func (f *frame) InData() string {
+	return f.With("q", word("data:", f.Data.(*findData).Text))
 }
 
 // FindMore returns the URL at which a search continues.

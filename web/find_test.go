@@ -56,23 +56,28 @@ func TestFindLooksInAllLists(t *testing.T) {
 	d.put("print", "Sort", qless.JID("depends-1"), qless.DependsOn{"later-1"}, qless.Tags{"urgent"})
 
 	for query, want := range map[string]string{
-		"q=Send":                        "failed-1 done-1 running-1 waiting-1 later-1",
-		"q=-1":                          "failed-1 done-1 running-1 waiting-1 later-1 depends-1",
-		"q=urgent":                      "failed-1 done-1 running-1 depends-1",
-		"q=urgent&state=failed":         "failed-1",
-		"q=urgent&queue=print":          "depends-1",
-		"q=Send&queue=print":            "later-1",
-		"q=Send&state=complete":         "done-1",
-		"q=Send&in=jid":                 "",
-		"q=failed-1@ex&in=data":         "failed-1",
-		"q=ROUTE+TO&in=failure":         "failed-1",
-		"q=network&in=failure":          "failed-1",
-		"q=sort&in=klass":               "",
-		"state=depends":                 "depends-1",
-		"queue=mail":                    "running-1 waiting-1 failed-1",
-		"state=running&queue=mail":      "running-1",
-		"q=%3Cscript%3Ealert%281%29":    "",
-		"q=Send&state=stalled&in=klass": "",
+		"q=Send":                      "failed-1 done-1 running-1 waiting-1 later-1",
+		"q=-1":                        "failed-1 done-1 running-1 waiting-1 later-1 depends-1",
+		"q=urgent":                    "failed-1 done-1 running-1 depends-1",
+		"q=urgent&state=failed":       "failed-1",
+		"q=urgent&queue=print":        "depends-1",
+		"q=Send&queue=print":          "later-1",
+		"q=Send&state=complete":       "done-1",
+		"q=jid:Send":                  "",
+		"q=data:failed-1@ex":          "failed-1",
+		"q=failure:%22ROUTE+TO%22":    "failed-1",
+		"q=failure:network":           "failed-1",
+		"q=klass:sort":                "",
+		"state=depends":               "depends-1",
+		"queue=mail":                  "running-1 waiting-1 failed-1",
+		"state=running&queue=mail":    "running-1",
+		"q=%3Cscript%3Ealert%281%29":  "",
+		"q=klass:Send&state=stalled":  "",
+		"q=klass:Send+state:failed":   "failed-1",
+		"q=data.to=done-1@example":    "done-1",
+		"q=data.to=done-1":            "",
+		"q=tag:urgent+queue:print":    "depends-1",
+		"q=klass:Send+-1+queue:print": "later-1",
 	} {
 		page := d.page("/find?" + query)
 		require.ElementsMatch(t, strings.Fields(want), found(page), query)
@@ -82,12 +87,12 @@ func TestFindLooksInAllLists(t *testing.T) {
 	require.Contains(t, d.page("/find"), "A whole jid leads to its job")
 	require.Contains(t, d.page("/find?q=netw"), `failure <a href="/failures/network">`)
 	require.Contains(t, d.page("/find?q=prin"), `queue <a href="/queues/print">`)
-	d.refused(http.StatusBadRequest, "/find?q=x&in=odd")
+	d.refused(http.StatusBadRequest, "/find?q=klass:")
 	d.refused(http.StatusBadRequest, "/find?q=x&state=odd")
 	d.refused(http.StatusBadRequest, "/find?q=x&next=odd")
 	secret := d.again(web.Options{Redact: func(*qless.Job) {}})
-	secret.refused(http.StatusBadRequest, "/find?q=x&in=data")
-	require.NotContains(t, secret.page("/find"), `value="data"`)
+	secret.refused(http.StatusBadRequest, "/find?q=data.to=x")
+	require.NotContains(t, secret.page("/find"), `"data:"`)
 }
 
 func TestFindGoesOnUntilAllIsFound(t *testing.T) {
@@ -130,7 +135,7 @@ func TestASearchInTheDataGoesOnByItself(t *testing.T) {
 	d.putMany("mail", "Send", 2500)
 	_, err := d.Queue("mail").Put(t.Context(), "Send", map[string]string{"to": "rare"}, qless.JID("last"))
 	d.do(err)
-	for _, path := range []string{"/find?in=data&q=rare", "/queues/mail?data=rare"} {
+	for _, path := range []string{"/find?q=data:rare", "/queues/mail?data=rare"} {
 		require.Equal(t, []string{"last"}, found(d.page(path)), path)
 	}
 }

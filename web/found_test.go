@@ -18,18 +18,18 @@ func TestAllThatAreFoundAreCountedTypedAndCanceled(t *testing.T) {
 	d.putMany("mail", "Send", 700)
 	d.putMany("print", "Send", 501)
 	d.putMany("print", "Other", 3)
-	page := d.page("/find?q=Send&in=klass&state=waiting")
+	page := d.page("/find?q=klass:Send&state=waiting")
 	require.Contains(t, page, `<input type="hidden" name="scope" value="found">`)
 	require.Contains(t, page, "All that match")
 	require.Contains(t, page, `formaction="/actions/job.cancel"`)
 	require.NotContains(t, d.page("/find?q=nothing"), "All that match")
-	all := url.Values{"scope": {"found"}, "q": {"Send"}, "in": {"klass"}, "state": {"waiting"}}
+	all := url.Values{"scope": {"found"}, "q": {"klass:Send"}, "state": {"waiting"}}
 
 	asked := d.post("job.cancel", all)
 	require.Equal(t, http.StatusOK, asked.StatusCode)
 	require.Contains(t, asked.body, "Cancel 1\u202f201 jobs?")
-	require.Contains(t, asked.body, "Jobs with &#34;Send&#34; as klass, waiting")
-	require.Contains(t, asked.body, "type <code>Send</code>")
+	require.Contains(t, asked.body, "Jobs that match klass:Send, waiting")
+	require.Contains(t, asked.body, "type <code>klass:Send</code>")
 	requireSound(t, "ask", asked.body)
 
 	all.Set("sure", "1")
@@ -37,7 +37,7 @@ func TestAllThatAreFoundAreCountedTypedAndCanceled(t *testing.T) {
 	require.Equal(t, http.StatusUnprocessableEntity, asked.StatusCode)
 	require.Equal(t, 504, d.count("print", inspect.Waiting))
 
-	all.Set("typed", "Send")
+	all.Set("typed", "klass:Send")
 	run := d.begin("job.cancel", all)
 	done := d.end(run)
 	require.Equal(t, 1201, done.Changed)
@@ -66,8 +66,8 @@ func TestAnActionChangesAllThatFindShows(t *testing.T) {
 	d.put("print", "urgent", qless.JID("urgent-1"))
 
 	for _, query := range []string{
-		"q=Send", "q=-1", "q=-1&in=jid", "q=urgent", "q=urgent&in=tag", "q=urgent&in=klass",
-		"q=urgent&in=tag&state=depends", "q=HOST&in=failure", "q=net&in=failure", "q=example&in=data",
+		"q=Send", "q=-1", "q=jid:-1", "q=urgent", "q=tag:urgent", "q=klass:urgent",
+		"q=tag:urgent&state=depends", "q=failure:HOST", "q=failure:net", "q=data:example",
 		"state=running", "state=scheduled", "state=complete", "state=failed&queue=mail", "queue=print",
 		"q=Send&queue=print", "q=Send&state=waiting", "state=stalled",
 	} {
@@ -101,8 +101,8 @@ func TestWhatIsNotShownCanNotSelectJobs(t *testing.T) {
 	d := newDesk(t, web.Options{Redact: func(*qless.Job) {}})
 	d.put("mail", "Send")
 	for _, what := range []url.Values{
-		form("scope", "found", "q", "n", "in", "data"), form("scope", "found"),
-		form("scope", "found", "q", "n", "in", "nowhere"), form("scope", "found", "state", "none"),
+		form("scope", "found", "q", "data:n"), form("scope", "found"),
+		form("scope", "found", "q", "klass:a klass:b"), form("scope", "found", "state", "none"),
 	} {
 		what.Set("sure", "1")
 		got := d.post("job.cancel", what)
@@ -123,7 +123,7 @@ func TestListsOfAnyStateSayStateAndQueue(t *testing.T) {
 		d.do(job.Track(t.Context()))
 		d.do(job.Complete(t.Context()))
 	}
-	for _, target := range []string{"/find?q=vip&in=tag", "/tags/vip", "/tracked"} {
+	for _, target := range []string{"/find?q=tag:vip", "/tags/vip", "/tracked"} {
 		page := d.page(target)
 		require.Equal(t, 2, strings.Count(page, `<span class="state complete">`), target)
 	}
@@ -133,10 +133,10 @@ func TestASearchSaysWhatItLeavesOut(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.put("mail", "Send")
 	const limit = "Data of more than 256 KiB is not searched."
-	for _, target := range []string{"/find?q=x&in=data", "/queues/mail?data=x"} {
+	for _, target := range []string{"/find?q=data:x", "/queues/mail?data=x"} {
 		require.Contains(t, d.page(target), limit)
 	}
-	for _, target := range []string{"/find?q=x&in=klass", "/queues/mail?klass=x"} {
+	for _, target := range []string{"/find?q=klass:x", "/queues/mail?klass=x"} {
 		require.NotContains(t, d.page(target), limit)
 	}
 }

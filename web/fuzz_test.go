@@ -44,7 +44,7 @@ var fuzzPages = []string{
 func FuzzPages(f *testing.F) {
 	handler := fuzzSite(f)
 	for i := range fuzzPages {
-		f.Add(uint8(i), "mail", "from=1&klass=Send&state=waiting&q=x&in=data&name=a&next=1")
+		f.Add(uint8(i), "mail", "from=1&klass=Send&state=waiting&q=data:x&name=a&next=1")
 	}
 	f.Add(uint8(2), "..", "name%25=%2500")
 	f.Add(uint8(31), "", "")
@@ -66,7 +66,7 @@ func FuzzForms(f *testing.F) {
 			}
 		}
 	}
-	f.Add(uint8(0), true, "scope=queue&queue=mail&list=waiting&q=x&in=data&sure=1&typed=mail&once=1")
+	f.Add(uint8(0), true, "scope=queue&queue=mail&list=waiting&q=data:x&sure=1&typed=mail&once=1")
 	f.Fuzz(func(t *testing.T, action uint8, isPost bool, form string) {
 		path := "/actions/" + string(actions[int(action)%len(actions)])
 		if isPost {

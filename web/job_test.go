@@ -144,7 +144,7 @@ func TestAJobShowsOnlyWhatRedactLeaves(t *testing.T) {
 		}
 	}})
 	for _, page := range []string{"/jobs/j", "/jobs/j?format=json", "/jobs/j/graph", "/find?q=Send",
-		"/find?q=group&in=failure", "/find?q=hid&in=failure", "/find?q=SECRET", "/find?q=Send&format=json"} {
+		"/find?q=failure:group", "/find?q=failure:hid", "/find?q=SECRET", "/find?q=Send&format=json"} {
 		got := d.page(page)
 		require.NotContains(t, strings.ReplaceAll(got, `value="SECRET"`, ""), "SECRET-", page)
 	}

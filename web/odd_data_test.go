@@ -44,7 +44,7 @@ func TestOddDataIsShown(t *testing.T) {
 		d.page("/actions/job.edit?job=waiting:" + jid)
 	}
 	require.Len(t, d.read("/queues/mail")["jobs"].(map[string]any)["items"], len(oddData)+1)
-	d.page("/find?q=NaN&in=data")
+	d.page("/find?q=data:NaN")
 	_, err := d.Queue("mail").Recur(t.Context(), "Tick", nil, time.Hour, qless.JID("ticks"))
 	require.NoError(t, err)
 	rdb := d.server.Client(t)

@@ -116,7 +116,7 @@ var pages = []page{
 	{"/queues/{name}/why", "why", "queues", (*site).why, ""},
 	{"/jobs/{name}", "job", "find", (*site).job, "zoom"},
 	{"/jobs/{name}/graph", "graph", "find", (*site).graph, ""},
-	{"/find", "find", "find", (*site).find, "q in state queue since until next"},
+	{"/find", "find", "find", (*site).find, "q state queue since until next"},
 	{"/failures", "failures", "failures", (*site).failures, "q since until from sort over"},
 	{"/failures/{name}", "failure", "failures", (*site).failure, ofLists},
 	{"/klasses", "klasses", "klasses", (*site).klasses, "over queue from sort"},

@@ -207,7 +207,7 @@ func TestPageShowsProgressWhileAllFoundAreCanceled(t *testing.T) {
 	_, err := b.Queue("mail").PutMany(t.Context(), specs)
 	require.NoError(t, err)
 	p := newTab(t, b.url)
-	p.open("/find?q=Send&in=klass")
+	p.open("/find?q=klass:Send")
 	p.do(chromedp.Click(chromedp.CSS("#all > summary")))
 	button := `.all-actions button[formaction$="/actions/job.cancel"]`
 	p.leave(chromedp.Click(chromedp.CSS(button)))

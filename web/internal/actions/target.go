@@ -57,7 +57,7 @@ const (
 
 // ScopeFields are the inputs of a scope besides its kind.
 var ScopeFields = []string{
-	"queue", "list", "group", "worker", "klass", "tag", "jid", "data", "q", "in", "state", "since",
+	"queue", "list", "group", "worker", "klass", "tag", "jid", "data", "q", "state", "since",
 	"until", "batch",
 }
 
@@ -101,14 +101,15 @@ func (s *Space) found(f *Form) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &find.Query{
-		Text: f.Get("q"), In: f.Get("in"), State: f.Get("state"), Queue: f.Get("queue"), Period: period,
+	q, err := find.NewQuery(f.Get("q"), f.Get("state"), f.Get("queue"), period)
+	if err != nil {
+		return nil, err
 	}
 	if !q.IsAsked() {
 		return nil, invalid("the scope found needs a q, a state or a queue")
 	}
 	return &Target{
-		space: s, What: q.String(), Name: cmp.Or(q.Text, q.Queue), query: q, holds: q.Holds,
+		space: s, What: q.String(), Name: cmp.Or(q.Words, q.Queue), query: &q, holds: q.Holds,
 	}, q.Check(s.HidesData)
 }
 

@@ -9,22 +9,28 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/terms"
 	"github.com/qless/qless-go/internal/units"
 )
 
 // A Query matches jobs in all lists.
 type Query struct {
-	Text  string `json:"query"`
-	In    string `json:"in,omitempty"` // the field with the text; empty for klass, tag or jid
-	State string `json:"state,omitempty"`
-	Queue string `json:"queue,omitempty"`
+	Words string `json:"query"` // as they were typed
+	terms.Terms
 	units.Period
 	Batch bool `json:"-"` // only callbacks of batches
 }
 
-// Fields are the fields that can be searched for a text: klass, tag and jid together first, and the
-// data last.
-var Fields = []string{"", "klass", "tag", "jid", "failure", "data"}
+// NewQuery returns the query for words. The state and the queue, which may be empty, are used unless
+// the words name others.
+func NewQuery(words, state, queue string, period units.Period) (Query, error) {
+	t, err := terms.Parse(words)
+	if err != nil {
+		return Query{}, invalid("%v", err)
+	}
+	t.State, t.Queue = cmp.Or(t.State, state), cmp.Or(t.Queue, queue)
+	return Query{Words: words, Terms: t, Period: period}, nil
+}
 
 // States are the states and lists in which jobs can be searched: any of them, or one.
 var States = slices.Concat([]string{""}, names(inspect.JobLists()), []string{"failed", "complete"})
@@ -42,10 +48,8 @@ var ErrHidden = invalid("data of jobs is not shown here, and so it can't be sear
 // Check returns an error if there is no such field or state.
 func (q *Query) Check(hidesData bool) error {
 	switch {
-	case q.In == "data" && hidesData:
+	case q.InData() && hidesData:
 		return ErrHidden
-	case !slices.Contains(Fields, q.In):
-		return invalid("there is nothing called %q to look in", q.In)
 	case !slices.Contains(States, q.State):
 		return invalid("there is no state %q", q.State)
 	}
@@ -53,20 +57,18 @@ func (q *Query) Check(hidesData bool) error {
 }
 
 // IsAsked reports whether the query has any condition.
-func (q *Query) IsAsked() bool {
-	return q.Text != "" || q.State != "" || q.Queue != "" || q.Period != units.Period{}
-}
+func (q *Query) IsAsked() bool { return q.Terms != terms.Terms{} || q.Period != units.Period{} }
 
 // String describes the jobs.
 func (q *Query) String() string {
 	text := "jobs"
-	if q.Text != "" {
-		text += fmt.Sprintf(" with %q as %s", q.Text, cmp.Or(q.In, "klass, tag or jid"))
+	if q.Words != "" {
+		text += " that match " + q.Words
 	}
-	if q.State != "" {
+	if q.State != "" && !strings.Contains(q.Words, "state:") {
 		text += ", " + q.State
 	}
-	if q.Queue != "" {
+	if q.Queue != "" && !strings.Contains(q.Words, "queue:") {
 		text += ", of the queue " + q.Queue
 	}
 	return text + InWords(q.Period)
@@ -106,22 +108,7 @@ func (q *Query) Holds(job *qless.Job) bool {
 	case q.State != "" && !slices.Contains(StatesOf(q.State), job.State):
 		return false
 	}
-	isKlass, hasTag := job.Klass == q.Text, slices.Contains(job.Tags, q.Text)
-	isJID := strings.Contains(job.JID, q.Text)
-	switch q.In {
-	case "klass":
-		return isKlass
-	case "tag":
-		return hasTag
-	case "jid":
-		return isJID
-	case "data":
-		return strings.Contains(string(job.Data), q.Text)
-	case "failure":
-		return job.Failure != nil &&
-			(HasText(job.Failure.Group, q.Text) || HasText(job.Failure.Message, q.Text))
-	}
-	return isKlass || hasTag || isJID
+	return q.HoldsOf(job)
 }
 
 // HasText reports whether a text contains another one, ignoring case.
@@ -147,16 +134,17 @@ const (
 // the existing lists.
 func (q *Query) Lists(in *inspect.Inspector, seen *inspect.Overview) []List {
 	var lists []List
-	if q.Text != "" && (q.In == "" || q.In == "tag") {
-		lists = append(lists, List{
-			place: place(ofTag, "", 0), Name: "jobs with the tag " + q.Text,
-			Jobs: in.Tagged(q.Text), Matches: q.isWanted, Period: q.Period,
+	if tag := cmp.Or(q.Tag, q.Text); tag != "" {
+		list := q.plain(List{
+			place: place(ofTag, "", 0), Name: "jobs with the tag " + tag, Jobs: in.Tagged(tag),
 		})
+		list.Matches = func(job *inspect.Row) bool { return q.isWanted(job) && q.Terms.Holds(job) }
+		lists = append(lists, list)
 	}
-	if q.In == "tag" {
+	if q.Tag != "" {
 		return lists
 	}
-	if q.In != "failure" {
+	if q.Failure == "" {
 		for i := range seen.Queues {
 			lists = append(lists, q.queueLists(in, &seen.Queues[i])...)
 		}
@@ -167,7 +155,7 @@ func (q *Query) Lists(in *inspect.Inspector, seen *inspect.Overview) []List {
 		}
 	}
 	isComplete := q.State == "" || q.State == string(qless.StateComplete)
-	if isComplete && q.Queue == "" && q.In != "failure" {
+	if isComplete && q.Queue == "" && q.Failure == "" {
 		lists = append(lists, q.passes(List{
 			place: place(ofComplete, "", 0), Name: "completed", Jobs: in.Completed(), IsLatestFirst: true,
 		})...)
@@ -221,42 +209,41 @@ func (q *Query) failedLists(in *inspect.Inspector, group string, count int) []Li
 		Name:  "failed in " + group, Total: count, Jobs: in.Failed(group),
 		IsLatestFirst: true,
 	}
-	isGroup := q.In != "failure" || HasText(group, q.Text)
-	if q.Queue != "" || !isGroup {
-		list.Matches = func(job *inspect.Row) bool {
-			return (q.Queue == "" || job.Queue == q.Queue) &&
-				(isGroup || job.Failure != nil && HasText(job.Failure.Message, q.Text))
-		}
+	if q.Queue != "" {
+		list.Matches = func(job *inspect.Row) bool { return job.Queue == q.Queue }
 	}
 	return q.passes(list)
 }
 
+// plain returns a list with the conditions of all lists.
+func (q *Query) plain(list List) List {
+	list.Filter, list.Period = q.Filter(), q.Period
+	list.Filter.Batch = q.Batch
+	if q.Path != "" {
+		list.Jobs = list.Jobs.WithData(searchedData)
+	}
+	return list
+}
+
+// searchedData is the size of the largest data in which a path is looked for.
+const searchedData = 64 << 10
+
 // passes returns a list once per filter that it has to be searched with.
 func (q *Query) passes(list List) []List {
-	list.Filter.Batch, list.Period = q.Batch, q.Period
-	if q.Text == "" {
-		return []List{list}
+	list = q.plain(list)
+	inList := list.Matches
+	holds := func(job *inspect.Row) bool { return (inList == nil || inList(job)) && q.Terms.Holds(job) }
+	if q.Failure != "" || q.Path != "" || q.Text != "" {
+		list.Matches = holds
 	}
-	switch q.In {
-	case "failure":
-		return []List{list}
-	case "data":
-		list.Filter.Data = q.Text
-		return []List{list}
-	case "jid":
-		list.Filter.JID = q.Text
+	if q.Text == "" || q.Klass != "" || q.JID != "" {
 		return []List{list}
 	}
 	byKlass, byJID := list, list
 	byKlass.Filter.Klass, byJID.Filter.JID = q.Text, q.Text
 	byJID.place, byJID.isAgain = list.place+" again", true
-	if q.In == "klass" {
-		return []List{byKlass}
-	}
 	// The tag was searched before, and no job is found twice.
-	isNew := func(job *inspect.Row) bool {
-		return !slices.Contains(job.Tags, q.Text) && (list.Matches == nil || list.Matches(job))
-	}
+	isNew := func(job *inspect.Row) bool { return !slices.Contains(job.Tags, q.Text) && holds(job) }
 	byKlass.Matches = isNew
 	byJID.Matches = func(job *inspect.Row) bool { return job.Klass != q.Text && isNew(job) }
 	return []List{byKlass, byJID}

@@ -121,12 +121,23 @@ func TestASearchLooksWhereItIsTold(t *testing.T) {
 		"-g timeout --since 1999-01-01": "failed-too failed",
 		"-g timeout --until 1999-01-01": "",
 		"--jid grand":                   "grandchild",
+		"tag:urgent tag:eu":             "!",
+		"tag:urgent queue:mail":         "waiting waiting-too",
+		"state:scheduled":               "later",
+		"grand":                         "grandchild",
+		"failure:timeout":               "failed-too failed",
+		"data.nobody=1":                 "",
 		"--data nobody":                 "",
 		"-s recurring":                  "hourly",
 		"-q sms":                        "",
 		"-q mail -s failed,running":     "failed-too failed running",
 	} {
-		out := e.ok(append(strings.Fields("job find --jids"), strings.Fields(words)...)...)
+		asked := append(strings.Fields("job find --jids"), strings.Fields(words)...)
+		if jids == "!" {
+			require.Equal(t, 2, e.run("", asked...).status, words)
+			continue
+		}
+		out := e.ok(asked...)
 		require.ElementsMatch(t, strings.Fields(jids), strings.Fields(out), words)
 	}
 }

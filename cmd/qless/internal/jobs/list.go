@@ -12,6 +12,7 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/place"
 	"github.com/qless/qless-go/cmd/qless/internal/selection"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/terms"
 )
 
 // listFlags select the list of jobs to print.
@@ -115,18 +116,25 @@ func (f *listFlags) ofQueue() bool {
 func (a *app) jobFindCommand() *cobra.Command {
 	var flags selection.Flags
 	command := &cobra.Command{
-		Use:   "find",
+		Use:   "find [WORD...]",
 		Short: "Find jobs by klass, tag, jid or data",
 		Long: "Find jobs by klass, tag, jid or data: in the queues, or one of them, and among failed\n" +
 			"jobs. Completed jobs are searched only with --state completed. Each job is read, unless\n" +
-			"there is a --tag and no other flag says where to look.",
+			"there is a --tag and no other flag says where to look. Words are those of the dashboard:\n" +
+			"klass:, tag:, jid:, queue:, state:, failure:, data: and data.PATH=VALUE; others are a\n" +
+			"klass, a tag or a part of the jid.",
 		Example: "  qless job find --klass Mail --data ann@example.com\n" +
+			"  qless job find klass:Mail data.user.id=7\n" +
 			"  qless job find -q mail -s waiting,scheduled --tag urgent\n" +
 			"  qless job find --group timeout --since 14:00 --limit -1 --jids | qless job unfail - --yes\n" +
 			"  qless job find --unique invoice --unique 7",
-		Args: cobra.NoArgs,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: cobra.FixedCompletions(terms.Words, cobra.ShellCompDirectiveNoSpace),
 	}
-	command.RunE = a.Run(func(ctx context.Context, client *qless.Client, _ []string) error {
+	command.RunE = a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
+		if err := flags.AddWords(args); err != nil {
+			return err
+		}
 		if !flags.SaysWhich() && !command.Flags().Changed("limit") {
 			return out.Error(errors.New("which jobs? Name a klass, tag, jid, data, queue, group, state " +
 				"or unique key; --limit 25 alone finds any"))

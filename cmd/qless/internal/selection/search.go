@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,12 +20,14 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/text"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/terms"
 	"github.com/qless/qless-go/internal/units"
 )
 
 // Flags are the criteria of a search.
 type Flags struct {
 	filter inspect.Filter
+	words  terms.Terms
 	Times  TimeFlags
 	Lists  ListFlags
 	Limit  int
@@ -92,10 +96,41 @@ func (f *Flags) AddFilter(p *place.Place, command *cobra.Command) {
 	p.CompleteFlag(command, "tag", place.TagsKnown)
 }
 
+// AddWords adds the terms of a search, such as klass:Send data.user.id=7.
+func (f *Flags) AddWords(words []string) error {
+	t, err := terms.Parse(strings.Join(words, " "))
+	if err != nil {
+		return out.Error(err)
+	}
+	for _, one := range []struct {
+		name string
+		flag *string
+		word string
+	}{
+		{"klass", &f.filter.Klass, t.Klass}, {"tag", &f.filter.Tag, t.Tag}, {"jid", &f.filter.JID, t.JID},
+		{"data", &f.filter.Data, t.Filter().Data}, {"queue", &f.Lists.Queue, t.Queue},
+	} {
+		if one.word != "" && *one.flag != "" {
+			return out.Error(fmt.Errorf("name the %s once, as a word or a flag", one.name))
+		}
+		*one.flag = cmp.Or(*one.flag, one.word)
+	}
+	if t.State == string(qless.StateComplete) {
+		t.State = StateCompleted
+	}
+	if f.words = t; t.State != "" {
+		f.Lists.States = append(f.Lists.States, t.State)
+	}
+	if t.Failure != "" && len(f.Lists.States) == 0 {
+		f.Lists.States = []string{StateFailed}
+	}
+	return nil
+}
+
 // SaysWhich reports whether there is a criterion.
 func (f *Flags) SaysWhich() bool {
 	p := &f.Lists
-	return f.filter != (inspect.Filter{}) || f.Times != (TimeFlags{}) || p.Queue != "" || p.Group != "" ||
+	return f.filter != (inspect.Filter{}) || f.words != (terms.Terms{}) || f.Times != (TimeFlags{}) || p.Queue != "" || p.Group != "" ||
 		len(p.States)+len(f.Unique) > 0 || f.Cursor != ""
 }
 
@@ -144,7 +179,7 @@ func (f *Flags) Find(
 				return sum, err
 			}
 			sum.Examined += part.Examined
-			sum.Items = append(sum.Items, wanted(part.Items, f.Lists.Queue, period)...)
+			sum.Items = append(sum.Items, f.wanted(part.Items, period)...)
 			after = part.Next
 			if f.Limit < 0 || len(sum.Items) < f.Limit {
 				continue
@@ -164,15 +199,27 @@ func (f *Flags) of(jobs inspect.Selection, found int) inspect.Selection {
 	if f.Limit >= 0 {
 		jobs = jobs.AtMost(f.Limit - found)
 	}
+	if f.words.NeedsData() {
+		return jobs.WithData(pathBytes)
+	}
 	return jobs.WithData(f.Bytes)
 }
 
-// wanted returns the jobs of a queue, or all if no queue is named, that are as they are since a
-// time in a period.
-func wanted(jobs []inspect.Row, queue string, period units.Period) []inspect.Row {
-	return slices.DeleteFunc(jobs, func(job inspect.Row) bool {
-		return queue != "" && job.Queue != "" && job.Queue != queue || !period.Has(job.Since)
+// pathBytes is the size of the largest data in which a path is looked for.
+const pathBytes = 64 << 10
+
+// wanted returns the jobs of a queue, or all if no queue is named, that match the words and are as
+// they are since a time in a period.
+func (f *Flags) wanted(jobs []inspect.Row, period units.Period) []inspect.Row {
+	queue := f.Lists.Queue
+	jobs = slices.DeleteFunc(jobs, func(job inspect.Row) bool {
+		return queue != "" && job.Queue != "" && job.Queue != queue || !period.Has(job.Since) ||
+			!f.words.Holds(&job)
 	})
+	for i := range jobs {
+		jobs[i].Data = jobs[i].Data[:min(f.Bytes, len(jobs[i].Data))]
+	}
+	return jobs
 }
 
 // nextPoint returns the point to continue: in the list that was searched, or in a later one.
