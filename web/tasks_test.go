@@ -1,0 +1,200 @@
+package web_test
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/web"
+)
+
+// A clicker is an engineer on call, without JavaScript. It follows only what a page offers.
+type clicker struct {
+	*desk
+	at     string // the URL of the page
+	page   string
+	clicks int
+}
+
+// begin opens the first page of a new dashboard.
+func begin(d *desk) *clicker {
+	c := &clicker{desk: d.again(web.Options{Logger: testkit.Quiet()})}
+	c.open("/")
+	return c
+}
+
+func (c *clicker) open(target string) {
+	c.t.Helper()
+	c.at, c.page = target, c.desk.page(target)
+}
+
+// click follows the first link that begins with a text.
+func (c *clicker) click(prefix string) {
+	c.t.Helper()
+	c.clicks++
+	c.open(c.linkTo(c.page, prefix))
+}
+
+// search sends the form of the page that has all of some fields, with their values.
+func (c *clicker) search(path string, pairs ...string) {
+	c.t.Helper()
+	c.clicks++
+	values := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		require.Contains(c.t, c.page, `name="`+pairs[i]+`"`)
+		values.Set(pairs[i], pairs[i+1])
+	}
+	c.open(path + "?" + values.Encode())
+}
+
+// press presses a button of the page, and that of the question that may follow.
+func (c *clicker) press(action string, pairs ...string) {
+	c.t.Helper()
+	form := url.Values{"back": {"/"}}
+	for i := 0; i < len(pairs); i += 2 {
+		require.Contains(c.t, html.UnescapeString(c.page), `value="`+pairs[i+1]+`"`)
+		form.Add(pairs[i], pairs[i+1])
+	}
+	for range 2 {
+		require.Contains(c.t, c.page, "/actions/"+action+`"`)
+		c.clicks++
+		got := c.ask(http.MethodPost, "/actions/"+action, form.Encode())
+		if got.StatusCode == http.StatusSeeOther {
+			c.open(got.Header.Get("Location"))
+			return
+		}
+		require.Equal(c.t, http.StatusOK, got.StatusCode, got.body)
+		c.page = got.body
+		form.Set("sure", "1")
+	}
+	c.t.Fatalf("%s asks twice", action)
+}
+
+// The tasks and the most clicks that they may take, from the first page.
+func TestTasksOfAnEngineerOnCallTakeFewClicks(t *testing.T) {
+	for _, task := range []struct {
+		name  string
+		most  int
+		solve func(d *desk, c func() *clicker) *clicker
+	}{
+		{"why a queue is late", 1, func(d *desk, c func() *clicker) *clicker {
+			d.put("mail", "Send")
+			d.do(d.Queue("mail").Pause(t.Context()))
+			k := c()
+			require.Contains(t, k.page, "mail is paused", "the first page says it")
+			k.click("/queues/mail/why")
+			return k
+		}},
+		{"retry one kind since a time", 4, func(d *desk, c func() *clicker) *clicker {
+			old := d.ago(5 * time.Hour)
+			_, err := old.Queue("mail").Put(t.Context(), "Send", nil)
+			d.do(err)
+			jobs, err := old.Queue("mail").Pop(t.Context(), 1)
+			d.do(err)
+			d.do(jobs[0].Fail(t.Context(), "timeout", "old"))
+			d.fail("Send", "timeout", "new")
+			k := c()
+			k.click("/failures")
+			k.search("/failures", "since", "1h")
+			since := k.page[strings.Index(k.page, `name="since" value="20`)+len(`name="since" value="`):]
+			since, _, _ = strings.Cut(since, `"`)
+			k.press("job.unfail", "scope", "failed", "group", "timeout", "since", since)
+			groups, err := inspect.New(d.Client).FailureGroups(t.Context())
+			d.do(err)
+			require.Equal(t, map[string]int{"timeout": 1}, groups, "the old one stays")
+			return k
+		}},
+		{"a job by a value in its data", 2, func(d *desk, c func() *clicker) *clicker {
+			d.putMany("mail", "Send", 300)
+			jid, err := d.Queue("mail").Put(t.Context(), "Send", map[string]any{"customer": map[string]int{"id": 4107}})
+			d.do(err)
+			k := c()
+			k.search("/find", "q", "data.customer.id=4107")
+			require.Equal(t, []string{jid}, found(k.page))
+			k.click("/jobs/" + jid)
+			return k
+		}},
+		{"what a stuck worker does", 2, func(d *desk, c func() *clicker) *clicker {
+			jid := d.put("mail", "Import")
+			jobs, err := d.Queue("mail").Pop(t.Context(), 1)
+			d.do(err)
+			d.do(jobs[0].SetProgress(t.Context(), 3, 9, "reading"))
+			k := c()
+			k.click("/workers")
+			require.Contains(t, k.page, "3 of 9, reading")
+			k.click("/jobs/" + jid)
+			return k
+		}},
+		{"cancel a batch", 4, func(d *desk, c func() *clicker) *clicker {
+			batch, err := d.NewBatch(t.Context(), "news", qless.JobSpec{Klass: "Sum"})
+			d.do(err)
+			_, err = batch.Add(t.Context(), "mail", []qless.JobSpec{{Klass: "Send"}, {Klass: "Send"}})
+			d.do(err)
+			k := c()
+			k.click("/batches")
+			k.click("/jobs/" + batch.ID)
+			k.press("job.cancel", "job", "depends:"+batch.ID)
+			require.Equal(t, 0, d.count("mail", inspect.Waiting), "its members are gone, too")
+			return k
+		}},
+		{"the failures of the last week", 0, func(d *desk, c func() *clicker) *clicker {
+			d.completeAgo("mail", 24*time.Hour)
+			d.fail("Send", "timeout", "why")
+			k := c()
+			testkit.Until(t, "all days are read", func() bool {
+				k.open("/")
+				return strings.Contains(k.page, "Last 7 days") && !strings.Contains(k.page, "Not all was read yet")
+			})
+			require.Contains(t, k.page, `<th scope="row">Failed</th>`)
+			return k
+		}},
+		{"share a view", 2, func(d *desk, c func() *clicker) *clicker {
+			d.fail("Send", "timeout", "why")
+			d.put("mail", "Send")
+			k := c()
+			k.click("/find")
+			k.search("/find", "q", "klass:Send state:failed", "since", "2024-01-02 14:00")
+			require.Equal(t, found(k.page), found(d.again(web.Options{}).page(k.at)), "its address is the view")
+			return k
+		}},
+		{"pause everything", 3, func(d *desk, c func() *clicker) *clicker {
+			for i := range 5 {
+				d.put(fmt.Sprint("q", i), "Send")
+			}
+			k := c()
+			k.press("queue.pause", "all", "1", "queue", "*")
+			for i := range 5 {
+				require.True(t, d.isPaused(fmt.Sprint("q", i)))
+			}
+			return k
+		}},
+		{"who hogs a limit", 1, func(d *desk, c func() *clicker) *clicker {
+			d.do(d.Limit("api").Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
+			for range 12 {
+				d.put("mail", "Sync", qless.Limits{"api/1"})
+			}
+			_, err := d.Queue("mail").Pop(t.Context(), 2)
+			d.do(err)
+			k := c()
+			k.click("/limits/api%2F1")
+			require.Contains(t, k.page, `Klasses</dt><dd><a href="/klasses/Sync">Sync</a> 1`)
+			return k
+		}},
+	} {
+		t.Run(task.name, func(t *testing.T) {
+			d := newDesk(t, web.Options{})
+			k := task.solve(d, func() *clicker { return begin(d) })
+			t.Logf("%d clicks", k.clicks)
+			require.LessOrEqual(t, k.clicks, task.most)
+		})
+	}
+}
