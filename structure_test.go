@@ -48,7 +48,7 @@ cmd/qless/internal/out                         1100     9   223    33     2     
 cmd/qless/internal/place                       1050     5   288    31     4       47
 cmd/qless/internal/queues                       750     5   314    35     1        1
 cmd/qless/internal/schedules                    500     3   334    35     1        1
-cmd/qless/internal/selection                    600     3   343    47     1       25
+cmd/qless/internal/selection                    600     3   344    47     1       25
 cmd/qless/internal/serve                        750     5   242    40     4        1
 cmd/qless/internal/text                         150     1   115    15     1       18
 cmd/qless/internal/top                         1350     6   382    37     5       23
@@ -107,7 +107,7 @@ internal/settings                               300     1   258    27     1     
 internal/slots                                  150     1   135    17     1       17
 internal/testkit                               1400    15   199    44     3       49
 internal/testkit/memory                          50     1    23     8     1        1
-internal/terms                                  200     1   153    35     1       16
+internal/terms                                  200     1   154    35     1       16
 internal/together                               100     1    96    37     1        4
 internal/units                                  350     3   148    31     1       17
 internal/wire                                   700     5   330    25     1       38

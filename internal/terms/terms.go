@@ -114,7 +114,8 @@ func (t *Terms) HoldsOf(job *qless.Job) bool {
 	row := inspect.Row{
 		JID: job.JID, Klass: job.Klass, Tags: job.Tags, Failure: job.Failure, Data: string(job.Data),
 	}
-	return (t.Klass == "" || job.Klass == t.Klass) && (t.Tag == "" || slices.Contains(job.Tags, t.Tag)) &&
+	return (t.Klass == "" || job.Klass == t.Klass) &&
+		(t.Tag == "" || slices.Contains(job.Tags, t.Tag)) &&
 		strings.Contains(job.JID, t.JID) && strings.Contains(row.Data, t.Data) && t.Holds(&row)
 }
 

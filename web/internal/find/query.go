@@ -21,8 +21,8 @@ type Query struct {
 	Batch bool `json:"-"` // only callbacks of batches
 }
 
-// NewQuery returns the query for words. The state and the queue, which may be empty, are used unless
-// the words name others.
+// NewQuery returns the query for words. The state and the queue, which may be empty, are used
+// unless the words name others.
 func NewQuery(words, state, queue string, period units.Period) (Query, error) {
 	t, err := terms.Parse(words)
 	if err != nil {
@@ -232,7 +232,9 @@ const searchedData = 64 << 10
 func (q *Query) passes(list List) []List {
 	list = q.plain(list)
 	inList := list.Matches
-	holds := func(job *inspect.Row) bool { return (inList == nil || inList(job)) && q.Terms.Holds(job) }
+	holds := func(job *inspect.Row) bool {
+		return (inList == nil || inList(job)) && q.Terms.Holds(job)
+	}
 	if q.Failure != "" || q.Path != "" || q.Text != "" {
 		list.Matches = holds
 	}
@@ -243,7 +245,9 @@ func (q *Query) passes(list List) []List {
 	byKlass.Filter.Klass, byJID.Filter.JID = q.Text, q.Text
 	byJID.place, byJID.isAgain = list.place+" again", true
 	// The tag was searched before, and no job is found twice.
-	isNew := func(job *inspect.Row) bool { return !slices.Contains(job.Tags, q.Text) && holds(job) }
+	isNew := func(job *inspect.Row) bool {
+		return !slices.Contains(job.Tags, q.Text) && holds(job)
+	}
 	byKlass.Matches = isNew
 	byJID.Matches = func(job *inspect.Row) bool { return job.Klass != q.Text && isNew(job) }
 	return []List{byKlass, byJID}

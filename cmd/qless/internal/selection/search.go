@@ -130,7 +130,8 @@ func (f *Flags) AddWords(words []string) error {
 // SaysWhich reports whether there is a criterion.
 func (f *Flags) SaysWhich() bool {
 	p := &f.Lists
-	return f.filter != (inspect.Filter{}) || f.words != (terms.Terms{}) || f.Times != (TimeFlags{}) || p.Queue != "" || p.Group != "" ||
+	return f.filter != (inspect.Filter{}) || f.words != (terms.Terms{}) ||
+		f.Times != (TimeFlags{}) || p.Queue != "" || p.Group != "" ||
 		len(p.States)+len(f.Unique) > 0 || f.Cursor != ""
 }
 
