@@ -17,8 +17,8 @@ var widths = []int64{960, 1024, 1100, 1200, 1280}
 // whole are the pages whose tables show all of their columns at all widths.
 var whole = []string{"/", "/queues", "/failures", "/completed", "/limits", "/batches"}
 
-// cramped lists what is wrong with a page at its width: columns that are hidden without a sign, words
-// that are broken within, and targets that are too low to be hit.
+// cramped lists what is wrong with a page at its width: columns that are hidden without a sign,
+// words that are broken within, and targets that are too low to be hit.
 const cramped = `(() => {
 	const wrong = [], seen = (e) => e.getClientRects().length > 0;
 	const all = (selector) => [...document.querySelectorAll(selector)].filter(seen);
