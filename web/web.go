@@ -66,8 +66,9 @@ type Options struct {
 	// Defaults to [slog.Default].
 	Logger *slog.Logger
 
-	// Namespaces, if set, returns the namespaces that exist now, for those that begin later than the
-	// dashboard. It is called in the background when all namespaces are viewed, at most once a minute.
+	// Namespaces, if set, returns the namespaces that exist now, so that one that begins later than
+	// the dashboard is noticed. It is called in the background when all namespaces are viewed, at
+	// most once a minute.
 	Namespaces func(ctx context.Context) ([]Source, error)
 
 	// Prefix is the path at which the dashboard is mounted, such as "/queues".

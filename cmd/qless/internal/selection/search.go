@@ -39,7 +39,7 @@ type Flags struct {
 // TimeFlags select a period.
 type TimeFlags struct{ since, until string }
 
-// Add gives a command the flags. What is as in "failures since then".
+// Add gives a command the flags, whose help begins with a word such as "failures".
 func (f *TimeFlags) Add(command *cobra.Command, what string) {
 	flags := command.Flags()
 	flags.StringVar(&f.since, "since", "", what+" since then: 14:00 (UTC), 2h, a date")
