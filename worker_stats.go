@@ -348,17 +348,19 @@ func (r *registrar) register(ctx context.Context) time.Duration {
 	return redisx.WhileAway.After(r.failures)
 }
 
-// Replies of the script worker.register if there is something to do.
+// Bits of the reply of the script worker.register if there is something to do.
 const (
-	registeredRest  int64 = 1 // jobs are left to be released
-	registeredSweep int64 = 2 // it is this worker's turn to sweep failed jobs
+	registeredRest   int64 = 1 << iota // jobs are left to be released
+	registeredSweep                    // it is this worker's turn to sweep failed jobs
+	registeredRecord                   // the figures of this minute are not recorded yet
 )
 
 // sweptTogether is the number of sweeps, of about 100 failed jobs each, in a worker's turn.
 const sweptTogether = 20
 
 // register registers the client's worker, with its description and start time. It releases the jobs
-// left over by interrupted calls, and notifies the dependents of jobs failed by other clients.
+// left over by interrupted calls, notifies the dependents of jobs failed by other clients, and adds
+// to the history of queues.
 func (c *Client) register(ctx context.Context, info workerInfo, age time.Duration) error {
 	text, err := json.Marshal(info)
 	if err != nil {
@@ -366,11 +368,15 @@ func (c *Client) register(ctx context.Context, info workerInfo, age time.Duratio
 	}
 	reply, err := c.run(ctx, "worker.register", "",
 		c.worker, wire.FormatSeconds(max(age, 0)), string(text))
-	switch reply {
-	case registeredRest:
+	todo, _ := reply.(int64)
+	switch {
+	case todo&registeredRest != 0:
 		c.settleDeferred(ctx)
-	case registeredSweep:
+	case todo&registeredSweep != 0:
 		c.sweepFailures(ctx)
+	}
+	if todo&registeredRecord != 0 {
+		c.recordQueues(ctx)
 	}
 	return err
 }
@@ -381,6 +387,17 @@ func (c *Client) sweepFailures(ctx context.Context) {
 	for range sweptTogether {
 		reply, err := c.run(ctx, "sweep", "", "")
 		if more, wrong := decodeInt("sweep", reply); err != nil || wrong != nil || more == 0 {
+			return
+		}
+	}
+}
+
+// recordQueues adds this minute to the history of queues. Errors are ignored: the history then has a
+// gap.
+func (c *Client) recordQueues(ctx context.Context) {
+	for next := []any(nil); ; {
+		reply, err := c.run(ctx, "queues.record", "", next...)
+		if next, _ = reply.([]any); err != nil || len(next) == 0 {
 			return
 		}
 	}

@@ -1183,6 +1183,10 @@ elseif name == 'outsider' then
 			end
 		end
 	end
+elseif name == 'past_key' then
+	function lib.past_key(queue)
+		return prefix .. 'x:history:' .. queue
+	end
 elseif name == 'precedes' then
 	function lib.precedes(a, b)
 		for i = 1, math.min(#a, #b) do
@@ -7334,6 +7338,7 @@ elseif command == 'queue.forget' then
 	for i = first, #ARGV do
 		call('zrem', prefix .. 'queues', ARGV[i])
 		try('zrem', prefix .. 'x:queues', ARGV[i])
+		try('del', lib.past_key(ARGV[i]))
 	end
 	return
 elseif command == 'recur.update' then

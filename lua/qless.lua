@@ -7,12 +7,12 @@
 -- await batch.commit batch.status cancel cancel.all complete config.get config.set config.unset
 -- depart depends end fail failed failures find finish forget get heartbeat holder jobs latency
 -- length limit.delete limit.hold limit.info limit.list limit.set list log multiget overview pause
--- peek pop popByJid priority progress put put.many put.settled queue.forget queue.settings queues
--- queues.ready rates rates.add recur recur.get recur.tag recur.untag recur.update relations release
--- renew repair requeue reschedule reserve result retry schedule schedule.forget schedule.last
--- schedule.leave schedule.register schedules stats subscription sweep tag tags timeout track
--- tracked unfail unfail.job unpause unrecur wake withdraw worker.deregister worker.register
--- workerJobs workers workersCount
+-- peek pop popByJid priority progress put put.many put.settled queue.forget queue.history
+-- queue.settings queues queues.ready queues.record rates rates.add recur recur.get recur.tag
+-- recur.untag recur.update relations release renew repair requeue reschedule reserve result retry
+-- schedule schedule.forget schedule.last schedule.leave schedule.register schedules stats
+-- subscription sweep tag tags timeout track tracked unfail unfail.job unpause unrecur wake withdraw
+-- worker.deregister worker.register workerJobs workers workersCount
 
 local call = redis.call
 local may_run = redis.acl_check_cmd
@@ -751,7 +751,17 @@ elseif name == 'unpark' then
 	end
 end
 else
-if name == 'add_tag' then
+if name == 'add_due' then
+	function lib.add_due(bands, queue, part)
+		local first = call('zrange', lib.queue_key(queue, part), 0, 0, 'WITHSCORES')
+		local due = tonumber(first[2])
+		if due and due <= now then
+			local key = part == 'recur' and lib.recur_key(first[1]) or lib.job_key(first[1])
+			lib.add_wait(bands, lib.finite(try('hmget', key, 'priority')[1], 0), due)
+		end
+		return due
+	end
+elseif name == 'add_tag' then
 	function lib.add_tag(jid, tag)
 		if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
 			try('zincrby', prefix .. 'tags', 1, tag)
@@ -1194,6 +1204,16 @@ elseif name == 'restore' then
 			lib.note_life(job.jid, given.ends)
 		end
 	end
+elseif name == 'ring_of' then
+	function lib.ring_of(step)
+		if step == 60 then
+			return 180, 8
+		elseif step == 300 then
+			return 288, 8 + 180 * 17
+		elseif step == 3600 then
+			return 720, 8 + (180 + 288) * 17
+		end
+	end
 elseif name == 'set_due' then
 	function lib.set_due(item, due)
 		local within = item.given.within
@@ -1546,6 +1566,10 @@ elseif name == 'outsider' then
 				return jids[i]
 			end
 		end
+	end
+elseif name == 'past_key' then
+	function lib.past_key(queue)
+		return prefix .. 'x:history:' .. queue
 	end
 elseif name == 'precedes' then
 	function lib.precedes(a, b)
@@ -5384,6 +5408,10 @@ elseif name == 'is_left_alone' then
 			return state == 'running'
 		end
 		return true
+	end
+elseif name == 'is_record_due' then
+	function lib.is_record_due()
+		return lib.finite(try('get', prefix .. 'x:recorded'), -1) < math.floor(now / 60)
 	end
 elseif name == 'keep_followed' then
 	function lib.keep_followed(given, old)
@@ -11342,19 +11370,10 @@ if command == 'depends' then
 elseif command == 'latency' then
 	var = {LARGEST = 2 ^ 53}
 	library(stamp, now)
-	local function add_due(bands, queue, part)
-		local first = call('zrange', lib.queue_key(queue, part), 0, 0, 'WITHSCORES')
-		local due = tonumber(first[2])
-		if due and due <= now then
-			local key = part == 'recur' and lib.recur_key(first[1]) or lib.job_key(first[1])
-			lib.add_wait(bands, lib.finite(try('hmget', key, 'priority')[1], 0), due)
-		end
-		return due
-	end
 	local function latency(queue)
 		local bands = {}
 		local more = lib.add_waiting(bands, queue)
-		local scheduled, recur = add_due(bands, queue, 'scheduled'), add_due(bands, queue, 'recur')
+		local scheduled, recur = lib.add_due(bands, queue, 'scheduled'), lib.add_due(bands, queue, 'recur')
 		table.sort(bands, function(a, b)
 			return a.priority > b.priority
 		end)
@@ -12303,6 +12322,7 @@ elseif command == 'queue.forget' then
 	for i = first, #ARGV do
 		call('zrem', prefix .. 'queues', ARGV[i])
 		try('zrem', prefix .. 'x:queues', ARGV[i])
+		try('del', lib.past_key(ARGV[i]))
 	end
 	return
 elseif command == 'queues.ready' then
@@ -12420,7 +12440,232 @@ end
 else
 if length < 15 then
 if length < 14 then
-if command == 'schedule.last' then
+if command == 'queue.history' then
+	library(stamp, now)
+	local from = lib.number('Queue.history', 'from', ARGV[3])
+	if #ARGV > 103 then
+		lib.reject('Queue.history', 'More than 100 queues')
+	end
+	from = from < 0 and now + from or from
+	local step = 3600
+	for _, finer in ipairs({300, 60}) do
+		local records = lib.ring_of(finer)
+		if math.floor(now / finer) - math.floor(from / finer) < records then
+			step = finer
+		end
+	end
+	local size, first = lib.ring_of(step)
+	local found = {stamp, step}
+	for i = 3, #ARGV do
+		local key = i == 3 and prefix .. 'x:history' or lib.past_key(lib.named('Queue.history', 'queue', ARGV[i]))
+		local text = try('getrange', key, first, first + 17 * size - 1)
+		found[i] = type(text) == 'string' and text or ''
+	end
+	return found
+elseif command == 'queues.record' then
+	var = {LARGEST = 2 ^ 53, none = {}}
+	library(stamp, now)
+	local cursor = ARGV[3] or ''
+	local sums = {}
+	for i = 4, 8 do
+		sums[i - 3] = lib.whole('Queues.record', 'figures', ARGV[i] or 0)
+	end
+	if cursor == '' and not lib.is_record_due() or not lib.may_write(prefix .. 'x:recorded') then
+		return nil
+	end
+	local minute, today = math.floor(now / 60), lib.day_of(now)
+	local function pack(widths, numbers)
+		local bytes, at = {}, 0
+		for i = 1, #numbers do
+			local width = tonumber(string.sub(widths, i, i))
+			local left = math.floor(math.min(math.max(numbers[i], 0), 256 ^ width - 1))
+			for place = at + width, at + 1, -1 do
+				bytes[place] = string.char(left % 256)
+				left = math.floor(left / 256)
+			end
+			at = at + width
+		end
+		return table.concat(bytes)
+	end
+	local function unpacked(widths, text)
+		local numbers, at = {}, 0
+		for i = 1, #widths do
+			numbers[i] = 0
+			for _ = 1, tonumber(string.sub(widths, i, i)) do
+				at = at + 1
+				if at > #text then
+					return nil
+				end
+				numbers[i] = 256 * numbers[i] + string.byte(text, at)
+			end
+		end
+		return numbers
+	end
+	local function head_of(key)
+		local text = try('getrange', key, 0, 8 - 1)
+		return type(text) == 'string' and (unpacked('44', text) or var.none) or nil
+	end
+	local function add_record(key, step, figures)
+		local size, first = lib.ring_of(step)
+		local nth = math.floor(now / step)
+		local lap, at = math.floor(nth / size) % 1024, first + 17 * (nth % size)
+		local old = step > 60 and try('getrange', key, at, at + 17 - 1)
+		local known, before = 1, type(old) == 'string' and unpacked('243323', old) or var.none
+		local is_new = not before[1] or math.floor(before[1] / 64) ~= lap or before[1] % 64 == 0
+		local numbers = {0, unpack(figures)}
+		if not is_new then
+			known = math.min(before[1] % 64 + 1, step / 60)
+			for i = 2, 5 do
+				numbers[i] = math.max(numbers[i], before[i])
+			end
+			numbers[6] = numbers[6] + before[6]
+		end
+		numbers[1] = 64 * lap + known
+		try('setrange', key, at, pack('243323', numbers))
+		return is_new
+	end
+	local function add_figures_to(key, head, figures, failed_today)
+		if not head[1] then
+			try('setrange', key, 20204 - 1, string.char(0))
+		end
+		try('setrange', key, 0, pack('44', {minute, failed_today}))
+		add_record(key, 60, figures)
+		add_record(key, 300, figures)
+		if add_record(key, 3600, figures) or not head[1] then
+			try('expire', key, 2678400)
+		end
+	end
+	local function new_takers(list)
+		local takers = {workers = 0, names = {}, patterns = {}, excluded = {}}
+		for i = 1, #list do
+			local text, excludes = string.gsub(list[i], '^!', '')
+			if excludes == 0 and not string.find(text, '*', 1, true) then
+				takers.names[text] = true
+			else
+				local found = excludes == 0 and takers.patterns or takers.excluded
+				found[#found + 1] = '^' .. string.gsub(text, '%W', function(c)
+					return c == '*' and '.-' or c == '\000' and '%z' or '%' .. c
+				end) .. '$'
+			end
+		end
+		return takers
+	end
+	local function add_taker(all, json_text)
+		local ok, info = pcall(cjson.decode, json_text)
+		if not ok or type(info) ~= 'table' or info.paused or info.stopping then
+			return
+		end
+		local listed, list = pcall(lib.names, '', '', cjson.encode(info.queues or var.none))
+		if listed and #list > 0 then
+			local text = table.concat(list, '\000')
+			all[text] = all[text] or new_takers(list)
+			all[text].workers = all[text].workers + 1
+		end
+	end
+	local function read_takers()
+		local all, count, from = {}, 0, lib.exact(now - 150)
+		local seen = try('zrevrangebyscore', prefix .. 'workers', '+inf', from, 'LIMIT', 0, 1000)
+		for first = 1, #seen, 200 do
+			local some = {}
+			for i = first, math.min(first + 199, #seen) do
+				some[#some + 1] = lib.registry_key(seen[i])
+			end
+			local texts = try('mget', unpack(some))
+			for i = 1, #some do
+				local at, json_text = string.match(texts[i] or '', '^([^|]*)|[^|]*|(.*)$')
+				if lib.finite(at, 0) > now - 150 then
+					count = count + 1
+					add_taker(all, json_text)
+				end
+			end
+		end
+		return all, count
+	end
+	local function matches_any(patterns, queue)
+		for i = 1, #patterns do
+			if string.find(queue, patterns[i]) then
+				return true
+			end
+		end
+		return false
+	end
+	local function workers_of(all, queue)
+		local count = 0
+		for _, takers in pairs(all) do
+			if (takers.names[queue] or matches_any(takers.patterns, queue)) and not matches_any(takers.excluded, queue) then
+				count = count + takers.workers
+			end
+		end
+		return count
+	end
+	local function job_figures(queue)
+		local work, locks = lib.queue_key(queue, 'work'), lib.queue_key(queue, 'locks')
+		local scheduled = lib.queue_key(queue, 'scheduled')
+		if call('exists', work, locks, scheduled, lib.queue_key(queue, 'recur')) == 0 then
+			return 0, 0, 0
+		end
+		local bands, longest = {}, 0
+		lib.add_waiting(bands, queue)
+		lib.add_due(bands, queue, 'scheduled')
+		lib.add_due(bands, queue, 'recur')
+		for i = 1, #bands do
+			longest = math.max(longest, bands[i].waited)
+		end
+		return call('zcard', work) + call('zcount', scheduled, '-inf', stamp), longest, call('zcount', locks, '(' .. stamp, '+inf')
+	end
+	local function failures_on(day, queue)
+		return lib.finite(try('hget', lib.stats_key('stats', day, queue), 'failures'), 0)
+	end
+	local function failed_since(last, head, queue, failed_today)
+		local known_on = head[1] and lib.day_of(60 * head[1])
+		local function grown(count, day)
+			return math.max(count - (known_on == day and head[2] or 0), 0)
+		end
+		if not last then
+			return 0
+		elseif lib.day_of(60 * last) == today then
+			return grown(failed_today, today)
+		end
+		local day = lib.day_of(60 * last)
+		return failed_today + grown(failures_on(day, queue), day)
+	end
+	local recorded = {}
+	cursor = lib.each_queue('Queues.record', cursor, math.min(100, math.max(1000 - sums[1], 1)), function(queue)
+		recorded[#recorded + 1] = queue
+	end)
+	sums[1] = sums[1] + #recorded
+	local takers, registered = read_takers()
+	call('set', prefix .. 'x:recorded', lib.exact(minute), 'EX', 120)
+	local all_key = prefix .. 'x:history'
+	local all_head = head_of(all_key) or var.none
+	local last = all_head[1] and minute - all_head[1] <= 5 and all_head[1] or nil
+	local function record_queue(queue)
+		local key, failed_today = lib.past_key(queue), failures_on(today, queue)
+		local ok, waiting, oldest, running = pcall(job_figures, queue)
+		local workers = workers_of(takers, queue)
+		local is_new_day = last and lib.day_of(60 * last) < today
+		if not ok or waiting + oldest + running + workers + failed_today == 0 and not is_new_day then
+			return
+		end
+		local head = head_of(key)
+		local failed = failed_since(last, head or var.none, queue, failed_today)
+		local is_active = waiting + oldest + running + workers + failed > 0
+		local is_known = head and head[1] and lib.day_of(60 * head[1]) == today and head[2] == failed_today
+		if head and (is_active or failed_today > 0 and not is_known) then
+			add_figures_to(key, head, {waiting, oldest, running, workers, failed}, failed_today)
+		end
+		sums[2], sums[3] = sums[2] + waiting, math.max(sums[3], math.floor(oldest))
+		sums[4], sums[5] = sums[4] + running, sums[5] + failed
+	end
+	for i = 1, #recorded do
+		record_queue(recorded[i])
+	end
+	if cursor ~= '' and sums[1] < 1000 then
+		return {cursor, unpack(sums)}
+	end
+	add_figures_to(all_key, all_head, {sums[2], sums[3], sums[4], registered, sums[5]}, 0)
+	return
+elseif command == 'schedule.last' then
 	library(stamp, now)
 	local function note_follower(id, worker, digest)
 		local key = lib.follow_key(id)
@@ -12491,19 +12736,19 @@ elseif command == 'worker.register' then
 	local kept = math.min(math.max(age, 150), 2592000)
 	call('set', lib.registry_key(worker), stamp .. '|' .. lib.exact(started) .. '|' .. ARGV[5], 'EX', string.format('%d', kept))
 	try('zadd', prefix .. 'workers', stamp, worker)
+	local todo = 0
 	if try('exists', prefix .. 'x:rest') == 1 then
 		local _, more = lib.settle_rest()
-		if more then
-			return 1
-		end
+		todo = more and 1 or 0
 	end
-	if try('exists', prefix .. 'failures') == 1 then
+	if todo == 0 and try('exists', prefix .. 'failures') == 1 then
 		local leased = try('set', prefix .. 'x:swept', stamp, 'NX', 'EX', 300)
-		if leased and not leased.err then
-			return 2
-		end
+		todo = leased and not leased.err and 2 or 0
 	end
-	return
+	if lib.is_record_due() then
+		todo = todo + 4
+	end
+	return todo > 0 and todo or nil
 end
 else
 if command == 'schedule.register' then

@@ -69,6 +69,7 @@ func TestTheTypeDecidesWhatAKeyIs(t *testing.T) {
 		{"r:a-history", keys.Hash, "r:<jid>", "a-history"},
 		{"q:a-locks-work", keys.ZSet, "q:<queue>-work", ""},
 		{"x:rest:a", keys.Set, "x:rest:<jid>", "a"},
+		{"x:history:a", keys.String, "x:history:<queue>", ""},
 		{"x:rates:60", keys.Hash, "x:rates:<minute>", ""},
 		{"x:rates:sent:60", keys.String, "x:rates:sent:<run>", ""},
 	} {

@@ -10,17 +10,6 @@
 -- For      Go
 -- Repeat   safe
 
--- Adds the first job of a part of a queue, if it is due. Returns its due time, or nil.
-local function add_due(bands, queue, part)
-  local first = call('zrange', queue_key(queue, part), 0, 0, 'WITHSCORES')
-  local due = tonumber(first[2])
-  if due and due <= now then
-    local key = part == 'recur' and recur_key(first[1]) or job_key(first[1])
-    add_wait(bands, finite(try('hmget', key, 'priority')[1], 0), due)
-  end
-  return due
-end
-
 local function latency(queue)
   local bands = {}
   local more = add_waiting(bands, queue)

@@ -1,10 +1,10 @@
--- queue.forget: removes queues from the list of known queues.
+-- queue.forget: removes queues from the list of known queues, and their histories.
 --
 -- Args     queue...; '' before them: only queues without jobs, because workers of a pattern would
 --          not find the jobs
 -- Returns  nil
 -- Errors   Queue.forget() when none is named, or one has jobs after ''
--- Cost     2 commands for each, 7 after ''
+-- Cost     3 commands for each, 8 after ''
 -- For      classic
 -- Repeat   safe
 
@@ -29,4 +29,5 @@ end
 for i = first, #ARGV do
   call('zrem', prefix .. 'queues', ARGV[i])
   try('zrem', prefix .. 'x:queues', ARGV[i])
+  try('del', past_key(ARGV[i]))
 end

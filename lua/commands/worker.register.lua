@@ -5,10 +5,10 @@
 -- Args     worker, age, json
 --          age   how many seconds ago the worker was started
 --          json  an object that describes it, for workers with 'registered'
--- Returns  1 if sweep must still release such jobs; 2 if this worker should call sweep for failed
---          jobs; else nil
+-- Returns  nil, or a sum: 1 if sweep must still release such jobs; 2 if this worker should call sweep
+--          for failed jobs; 4 if it should call queues.record
 -- Errors   Worker.register()
--- Cost     6 commands, 1 more when jobs have failed; it releases at most 250 jobs
+-- Cost     7 commands, 1 more when jobs have failed; it releases at most 250 jobs
 -- For      Go
 -- Repeat   safe
 
@@ -26,15 +26,16 @@ local kept = math.min(math.max(age, REGISTERED), MOST_KEPT)
 call('set', registry_key(worker), stamp .. '|' .. exact(started) .. '|' .. ARGV[5],
   'EX', string.format('%d', kept))
 try('zadd', prefix .. 'workers', stamp, worker)
+local todo = 0
 if try('exists', prefix .. 'x:rest') == 1 then
   local _, more = settle_rest()
-  if more then
-    return 1
-  end
+  todo = more and 1 or 0
 end
-if try('exists', prefix .. 'failures') == 1 then
+if todo == 0 and try('exists', prefix .. 'failures') == 1 then
   local leased = try('set', prefix .. 'x:swept', stamp, 'NX', 'EX', SWEPT)
-  if leased and not leased.err then
-    return 2
-  end
+  todo = leased and not leased.err and 2 or 0
 end
+if is_record_due() then
+  todo = todo + 4
+end
+return todo > 0 and todo or nil

@@ -79,3 +79,14 @@ local function add_waiting(bands, queue)
   end
   return true
 end
+
+-- Adds the first job of a part of a queue, if it is due. Returns its due time, or nil.
+local function add_due(bands, queue, part) -- cold
+  local first = call('zrange', queue_key(queue, part), 0, 0, 'WITHSCORES')
+  local due = tonumber(first[2])
+  if due and due <= now then
+    local key = part == 'recur' and recur_key(first[1]) or job_key(first[1])
+    add_wait(bands, finite(try('hmget', key, 'priority')[1], 0), due)
+  end
+  return due
+end

@@ -40,6 +40,8 @@ var calls = []string{
 	"worker.register|~w1|#1|$[]",
 	"rates.add|~run|+1|#0",
 	"rates|#0|+1",
+	"queue.history|#0|~q",
+	"queues.record",
 	"put|w1|~q|~new|K|$[]|#0|batch|~batch",
 	"relations|waiting|dependents|~0",
 	"withdraw|running",

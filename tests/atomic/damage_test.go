@@ -156,6 +156,8 @@ var commands = []string{
 	"queue.forget|30||emptied|nowhere",
 	"worker.register|30|w1|5|{}",
 	"worker.register|30|w4|5|{}",
+	"queues.record|90",
+	"queues.record|90|k0 a|2|1|1|1|1",
 	"worker.deregister|30|w1|w2",
 	"rates.add|30|run|2|5|a|K|1,0,0¦3:1¦4:1|a|L|0,1,0¦¦",
 	"rates.add|30|another|1|0|b|K|1,0,0¦¦",

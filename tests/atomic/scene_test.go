@@ -93,7 +93,8 @@ var scene = []string{
 	"put|29|w1|c|immortal|K|{}|0",
 	"put|29|w1|emptied|canceled|K|{}|0",
 	"cancel|29|canceled",
-	"worker.register|29|w1|4|{}",
+	"worker.register|29|w1|4|{\"queues\":[\"a\"]}",
+	"queues.record|29",
 	"rates.add|29|run|1|0|a|K|1,0,0¦3:1¦4:1",
 }
 

@@ -27,12 +27,12 @@ var (
 	looking = []string{
 		"config.get", "failed", "failures", "find", "get", "holder", "jobs", "latency", "length",
 		"limit.info", "limit.list", "list", "multiget", "overview", "peek", "queue.settings", "queues",
-		"rates",
+		"queue.history", "rates",
 		"recur.get", "relations", "result", "schedules", "stats", "tag", "tags", "track", "tracked", "workerJobs",
 		"workers", "workersCount",
 	}
 	working = []string{
-		"depart", "finish", "queues.ready", "rates.add", "renew", "reserve", "schedule",
+		"depart", "finish", "queues.ready", "queues.record", "rates.add", "renew", "reserve", "schedule",
 		"schedule.last", "wake", "worker.register", "find", "schedule.leave",
 		"schedule.register",
 	}

@@ -160,17 +160,18 @@ func TestAWorkerAnnouncesFailuresByOtherScripts(t *testing.T) {
 
 func TestOneWorkerInFiveMinutesLooksAtFailedJobs(t *testing.T) {
 	e := newLiveEnv(t)
-	register := func() any {
+	register := func() int64 { // without the bit for the history of queues
 		reply, err := e.Run(t.Context(), "worker.register", "", "w", "0", "{}")
 		require.NoError(t, err)
-		return reply
+		bits, _ := reply.(int64)
+		return bits % 4
 	}
-	require.Nil(t, register(), "no job has failed")
+	require.Zero(t, register(), "no job has failed")
 	require.Zero(t, e.Redis.Exists(t.Context(), "ql:x:swept").Val())
 	e.Put("theirs", qless.JID("bad"))
 	e.failSilently("bad")
 	require.EqualValues(t, 2, register())
-	require.Nil(t, register())
+	require.Zero(t, register())
 	e.Redis.Del(t.Context(), "ql:x:swept")
 	require.EqualValues(t, 2, register())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -63,6 +64,22 @@ func TestTheHistoryOfAQueueHasALineADay(t *testing.T) {
 	require.Regexp(t, today.Format(time.DateOnly)+` +1 `, out)
 	require.Contains(t, out, today.AddDate(0, 0, -2).Format(time.DateOnly))
 	require.Equal(t, 2, e.fields("queue history mail --days 0").status)
+}
+
+func TestTheFiguresOfAQueueHaveALineAMinute(t *testing.T) {
+	e := newStill(t)
+	_, err := e.Client().Queue("mail").Put(t.Context(), "Welcome", nil)
+	require.NoError(t, err)
+	require.NoError(t, inspect.New(e.Client()).RecordHistory(t.Context()))
+	now := e.Clock().Now().UTC()
+	out := e.ok("queue", "history", "mail", "--since", "1m")
+	require.Regexp(t, `^TIME +WAITING +OLDEST +RUNNING +WORKERS +FAILED\n`+
+		now.Format("2006-01-02 15:04")+` +1 .* 0 +0\n$`, out)
+	require.Contains(t, e.fields("queue history mail --since 1m").errors, "1m of 2m are known")
+	require.Equal(t, run{0, "nothing is known of this time\n", "0s of 1h are known\n"},
+		e.fields("queue history mail --since 3h --until 2h"))
+	require.Equal(t, 2, e.fields("queue history mail --since yesterday").status)
+	require.Equal(t, 2, e.fields("queue history mail --since 1h --days 1").status)
 }
 
 func TestAQueueThatIsNotKnownHasNoList(t *testing.T) {

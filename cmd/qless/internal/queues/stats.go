@@ -11,6 +11,8 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/out"
 	"github.com/qless/qless-go/cmd/qless/internal/place"
 	"github.com/qless/qless-go/cmd/qless/internal/selection"
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/units"
 )
 
 func (a *app) queueStatsCommand() *cobra.Command {
@@ -77,18 +79,61 @@ func statsTable(all []queueStats) *out.Table {
 
 func (a *app) queueHistoryCommand() *cobra.Command {
 	var days int
+	var since, until string
 	command := &cobra.Command{
-		Use:     "history QUEUE",
-		Short:   "Show the statistics of a queue, one day per line",
-		Example: "  qless queue history mail\n  qless queue history mail --days 30 --json",
-		Args:    cobra.ExactArgs(1),
+		Use:   "history QUEUE",
+		Short: "Show the statistics of a queue, one day per line, or its figures over time",
+		Long: "Show the statistics of a queue, one day per line. With --since, show its figures over time:\n" +
+			"the highest in each minute of the last three hours, each five minutes of a day, or each hour\n" +
+			"of 30 days. Minutes that are not known are left out.",
+		Example: "  qless queue history mail\n  qless queue history mail --days 30 --json\n" +
+			"  qless queue history mail --since 03:00 --until 04:00",
+		Args: cobra.ExactArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
+			if since+until != "" {
+				return a.queueFigures(ctx, client, args[0], since, until)
+			}
 			return a.queueHistory(ctx, client, args[0], days)
 		}),
 		ValidArgsFunction: a.CompleteEach(place.QueuesKnown),
 	}
 	command.Flags().IntVar(&days, "days", 7, "number of days, up to today")
+	command.Flags().StringVar(&since, "since", "", "figures since then, as in 2h, 03:00 or 2026-11-21")
+	command.Flags().StringVar(&until, "until", "", "figures until then")
+	command.MarkFlagsMutuallyExclusive("days", "since")
 	return command
+}
+
+func (a *app) queueFigures(
+	ctx context.Context, client *qless.Client, queue, since, until string,
+) error {
+	period, err := units.ParsePeriod(since, until, out.Now())
+	if err != nil {
+		return out.Error(err)
+	}
+	all, err := inspect.New(client).History(ctx, inspect.HistoryQuery{
+		From: period.Since, To: period.Until, Queues: []string{queue},
+	})
+	if err != nil {
+		return err
+	}
+	history := all[1]
+	if history.Known < history.Period {
+		a.Say("%s of %s are known", units.Duration(history.Known), units.Duration(history.Period))
+	}
+	return a.Print(history, func() *out.Table {
+		t := &out.Table{
+			Header: []string{"TIME", "WAITING", "OLDEST", "RUNNING", "WORKERS", "FAILED"},
+			Empty:  "nothing is known of this time",
+		}
+		for _, p := range history.Points {
+			if p.Known > 0 {
+				t.Add(p.Time.UTC().Format("2006-01-02 15:04"), p.Waiting, out.Elapsed(p.Oldest), p.Running,
+					p.Workers, out.Alarming(p.Failed))
+			}
+		}
+		return t
+	})
 }
 
 // A queueDay holds the statistics of a queue for a day.
