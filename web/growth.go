@@ -3,13 +3,11 @@ package web
 import (
 	"cmp"
 	"html/template"
-	"math"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/charts"
 	"github.com/qless/qless-go/web/internal/words"
@@ -20,7 +18,6 @@ import (
 type growth struct {
 	mu    sync.Mutex
 	sizes []sizes // in the order of time; the last one may be of this moment
-	notes []note  // the same
 }
 
 const (
@@ -107,38 +104,6 @@ func (g *growing) Spark() template.HTML {
 	return charts.Spark(label, g.values)
 }
 
-// A note holds figures of a namespace at a time.
-type note struct {
-	at     time.Time
-	values [len(trended)]float64
-}
-
-// trended are the figures whose trends are drawn.
-var trended = [...]string{"workers", "busy", "waiting", "oldest", "jobs"}
-
-// The length of the trends, and the number of parts in a drawing.
-const (
-	trendTime  = time.Hour
-	trendParts = 60
-)
-
-// note records the figures of a status.
-func (g *growth) note(status *doctor.Status) {
-	one := note{at: status.Time, values: [...]float64{
-		float64(status.Workers.Registered), float64(status.Workers.Busy), 0, 0, float64(status.Failed()),
-	}}
-	for i := range status.Queues {
-		one.values[2] += float64(status.Queues[i].Waiting)
-		one.values[3] = max(one.values[3], status.Queues[i].Oldest.Seconds())
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.notes = keep(g.notes, one, trendTime, func(one note) time.Time { return one.at })
-	if one.at.Sub(g.notes[0].at) > trendTime {
-		g.notes = g.notes[1:]
-	}
-}
-
 // keep appends a value to earlier ones that are at most length old and a step apart.
 func keep[T any](all []T, now T, length time.Duration, at func(T) time.Time) []T {
 	if n := len(all); n > 1 && at(all[n-1]).Sub(at(all[n-2])) < growthStep {
@@ -148,38 +113,4 @@ func keep[T any](all []T, now T, length time.Duration, at func(T) time.Time) []T
 		all = all[1:]
 	}
 	return append(slices.Clip(all), now)
-}
-
-// trends are the figures of a namespace in the last hour, at the times of views.
-type trends []note
-
-func (g *growth) trends() trends {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.notes
-}
-
-// Since returns the beginning of the trends, or zero if they cover the hour.
-func (t trends) Since() (since time.Time) {
-	if t[len(t)-1].at.Sub(t[0].at) < trendTime-2*growthStep {
-		since = t[0].at
-	}
-	return since
-}
-
-// Spark draws a figure.
-func (t trends) Spark(figure string) template.HTML {
-	values := make([]float64, trendParts+2)
-	for i := range values {
-		values[i] = math.NaN()
-	}
-	begin := t[len(t)-1].at.Add(-trendTime)
-	for i, one := range t {
-		part := 1 + int(min(max(0, one.at.Sub(begin)), trendTime)*trendParts/trendTime)
-		values[part] = one.values[slices.Index(trended[:], figure)]
-		if i == 0 { // a line needs two
-			values[part-1] = values[part]
-		}
-	}
-	return charts.Spark("trend of "+figure+" since "+words.Ago(t[0].at), values)
 }

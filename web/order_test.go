@@ -63,7 +63,7 @@ func TestTheFirstPageDrawsWhatRuns(t *testing.T) {
 	d.complete("Send")
 	page := d.again(web.Options{}).page("/")
 	for _, want := range []string{
-		"<dt>Slots busy</dt>", `aria-label="trend of waiting since now"`, "Jobs a minute",
+		"<dt>Slots busy</dt>", `aria-label="waiting each 1m, at most 0"`, "Jobs a minute",
 		`<a href="/?over=15m">15 min</a>`, `<a href="/?over=24h">24 h</a>`,
 	} {
 		require.Contains(t, page, want)

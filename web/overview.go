@@ -28,7 +28,7 @@ func (s *site) status(ctx context.Context) (*doctor.Status, error) {
 				groups[group.Name] = group.Jobs
 			}
 			s.growth.add(sizes{status.Time, groups})
-			s.growth.note(status)
+			s.record(ctx, status.Time)
 			s.last.Store(status)
 		}
 		return status, err
@@ -63,7 +63,7 @@ type overviewData struct {
 	Growing []*growing   `json:"growing"` // the failure groups that have grown most
 	Week    *weekData    `json:"week"`
 	History *rateHistory `json:"history"`
-	Trends  trends       `json:"-"`
+	Trends  past         `json:"trends"`
 }
 
 // attentionShown is the number of problems that the first page shows at first.
@@ -135,7 +135,11 @@ func (s *site) overview(ctx context.Context, q query) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := &overviewData{queues, s.growth.most(growthShown), week, history, s.growth.trends()}
+	trends, err := s.pasts(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	data := &overviewData{queues, s.growth.most(growthShown), week, history, trends[0]}
 	return &view{
 		Title: "Overview", Data: data, isPart: week.HasMore || history.HasMore, order: queues.order,
 	}, nil
@@ -151,6 +155,9 @@ type queuesData struct {
 	Busy   int                  `json:"-"`
 	Most   int                  `json:"-"` // the largest number of waiting jobs
 	order  order
+
+	waits  map[string]inspect.Percentiles // by queue
+	trends map[string]past                // of the shown queues
 }
 
 // Cause returns the cause of which the page lists the queues, or "".
@@ -217,8 +224,38 @@ func (s *site) readQueues(ctx context.Context, q query) (*queuesData, error) {
 	data.order = queueOrders.sort(all, q, "waiting")
 	data.Shown = part(all, q.from(), pageSize)
 	data.Rows = rows{q.from(), len(data.Shown), len(all), pageSize}
-	return data, nil
+	return data, s.addWaits(ctx, data)
 }
+
+// addWaits adds the waits of the last minutes, and the trends of the last hour of the shown queues.
+func (s *site) addWaits(ctx context.Context, data *queuesData) error {
+	known, err := s.allRates(ctx)
+	if err != nil {
+		return err
+	}
+	var sum rates.Part
+	for _, p := range known.Last(statusTime).Parts {
+		sum.Add(p)
+	}
+	data.waits, data.trends = map[string]inspect.Percentiles{}, map[string]past{}
+	for _, group := range sum.Groups {
+		data.waits[group.Name] = group.Wait
+	}
+	names := make([]string, len(data.Shown))
+	for i := range data.Shown {
+		names[i] = data.Shown[i].Name
+	}
+	slices.Sort(names)
+	trends, err := s.readPasts(ctx, inspect.HistoryQuery{Queues: names}, "")
+	for _, one := range trends {
+		data.trends[one.Queue] = one
+	}
+	return err
+}
+
+// Wait returns the times that the jobs of a queue waited lately, and Trend its history.
+func (d *queuesData) Wait(queue string) inspect.Percentiles { return d.waits[queue] }
+func (d *queuesData) Trend(queue string) past               { return d.trends[queue] }
 
 // A total sums up one of several namespaces.
 type total struct {

@@ -24,6 +24,8 @@ type queueData struct {
 	Why      *doctor.Explanation       `json:"why"`
 	Settings qless.QueueSettings       `json:"settings"`
 	Rates    *rateHistory              `json:"rates"`
+	Pasts    []past                    `json:"history"` // of this queue, then of one to compare
+	With     string                    `json:"-"`
 	Day      string                    `json:"day"`
 	Stats    qless.Stats               `json:"statistics"`
 }
@@ -146,18 +148,22 @@ func (s *site) readCounts(ctx context.Context, queue string) (counts queueCounts
 	return counts, err
 }
 
-// addStats adds the statistics of the requested day, or of today.
+// addStats adds the histories, and the statistics of the requested day, or of today.
 func (s *site) addStats(ctx context.Context, q query, data *queueData) error {
+	data.With = q.Get("with")
+	pasts, err := s.pasts(ctx, q, q.name, data.With)
+	if err != nil {
+		return err
+	}
+	data.Pasts = pasts[1:]
 	today := time.Now().UTC()
 	day := today
 	if text := q.Get("day"); text != "" {
-		var err error
 		if day, err = time.Parse(time.DateOnly, text); err != nil {
 			return invalid("the day %q is not a date such as %s", text, today.Format(time.DateOnly))
 		}
 	}
 	data.Day = day.Format(time.DateOnly)
-	var err error
 	data.Stats, err = sampledFor(ctx, &s.samples, statsAge,
 		fmt.Sprintf("queue stats %s %s", data.Day, q.name),
 		func(ctx context.Context) (qless.Stats, error) {

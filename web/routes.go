@@ -110,9 +110,9 @@ type page struct {
 }
 
 var pages = []page{
-	{"/{$}", "overview", "overview", (*site).overview, ofQueues + " over by"},
+	{"/{$}", "overview", "overview", (*site).overview, ofQueues + " over by since until"},
 	{"/queues", "queues", "queues", (*site).queues, ofQueues},
-	{"/queues/{name}", "queue", "queues", (*site).queue, "list day over by" + ofLists},
+	{"/queues/{name}", "queue", "queues", (*site).queue, "list day over by with" + ofLists},
 	{"/queues/{name}/why", "why", "queues", (*site).why, ""},
 	{"/jobs/{name}", "job", "find", (*site).job, "zoom"},
 	{"/jobs/{name}/graph", "graph", "find", (*site).graph, ""},

@@ -23,24 +23,25 @@ import (
 // A site has the pages of one namespace.
 type site struct {
 	Source
-	handler *Handler
-	in      *inspect.Inspector
-	space   *actions.Space
-	Base    string // the path of its pages, without a trailing slash
-	mux     *http.ServeMux
-	pages   *http.ServeMux // the pages, and nothing else
-	samples samples
-	denials denials
-	feed    feed
-	tallies rates.Tallies
-	groups  gradual[string, groupRow]
-	growth  growth
-	days    days
-	runs    gradual[string, workerRun]
-	exams   exams
-	keys    keyScan
-	views   lastViews
-	last    atomic.Pointer[doctor.Status] // the last status that was read
+	handler  *Handler
+	in       *inspect.Inspector
+	space    *actions.Space
+	Base     string // the path of its pages, without a trailing slash
+	mux      *http.ServeMux
+	pages    *http.ServeMux // the pages, and nothing else
+	samples  samples
+	denials  denials
+	feed     feed
+	tallies  rates.Tallies
+	groups   gradual[string, groupRow]
+	growth   growth
+	recorded atomic.Int64 // the minute whose figures were recorded
+	days     days
+	runs     gradual[string, workerRun]
+	exams    exams
+	keys     keyScan
+	views    lastViews
+	last     atomic.Pointer[doctor.Status] // the last status that was read
 }
 
 // ofLists are the parameters of a page with a list of jobs.

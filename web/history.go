@@ -1,0 +1,106 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/units"
+	"github.com/qless/qless-go/web/internal/charts"
+	"github.com/qless/qless-go/web/internal/words"
+)
+
+// A past draws the figures of one or all queues over time.
+type past struct{ inspect.History }
+
+// pastAge is the maximum age of a reading of histories, which grow once a minute.
+const pastAge = 15 * time.Second
+
+// pasts returns the histories of all queues together, and of some, in the period of a query or the
+// span of its charts.
+func (s *site) pasts(ctx context.Context, q query, queues ...string) ([]past, error) {
+	period, err := q.period()
+	if err != nil {
+		return nil, err
+	}
+	return s.readPasts(ctx, inspect.HistoryQuery{
+		From: period.Since, Last: spanOf(q).Length, To: period.Until, Queues: queues,
+	}, q.Get("since")+"/"+q.Get("until"))
+}
+
+// readPasts returns histories, which are sampled by the text of their period.
+func (s *site) readPasts(
+	ctx context.Context, asked inspect.HistoryQuery, period string,
+) ([]past, error) {
+	asked.Queues = slices.DeleteFunc(slices.Clone(asked.Queues), func(queue string) bool {
+		return queue == "" || !utf8.ValidString(queue)
+	})
+	key := fmt.Sprintf("history %q %v %q", period, asked.Last, asked.Queues)
+	return sampledFor(ctx, &s.samples, pastAge, key, func(ctx context.Context) (all []past, err error) {
+		histories, err := s.in.History(ctx, asked)
+		for _, one := range histories {
+			all = append(all, past{one})
+		}
+		return all, err
+	})
+}
+
+// record records the figures of a minute once. Without the right to write, nothing is recorded.
+func (s *site) record(ctx context.Context, at time.Time) {
+	if minute := at.Unix() / 60; s.recorded.Swap(minute) != minute {
+		_ = s.in.RecordHistory(ctx)
+	}
+}
+
+// value returns a figure of a point, or NaN if it is not known.
+func (p past) value(figure string, at int) float64 {
+	if at < 0 || at >= len(p.Points) || p.Points[at].Known == 0 {
+		return math.NaN()
+	}
+	point := &p.Points[at]
+	return map[string]float64{
+		"waiting": float64(point.Waiting), "oldest": point.Oldest.Seconds(),
+		"running": float64(point.Running), "workers": float64(point.Workers),
+		"failed": float64(point.Failed),
+	}[figure]
+}
+
+// Spark draws a figure, with gaps where it is not known.
+func (p past) Spark(figure string) template.HTML {
+	values := make([]float64, len(p.Points))
+	for i := range values {
+		values[i] = p.value(figure, i)
+		alone := math.IsNaN(p.value(figure, i-1)) && math.IsNaN(p.value(figure, i+1))
+		if i > 0 && alone { // a line needs two
+			values[i-1] = values[i]
+		}
+	}
+	return charts.Spark(figure+" each "+words.Exact(p.Step)+", at most "+p.Most(figure), values)
+}
+
+// Most returns the highest figure.
+func (p past) Most(figure string) string {
+	most := 0.0
+	for i := range p.Points {
+		if value := p.value(figure, i); value > most {
+			most = value
+		}
+	}
+	if figure == "oldest" {
+		return units.Age(time.Duration(most) * time.Second)
+	}
+	return words.Number(int(most))
+}
+
+// Gap says how much of the time is known, unless all of it is.
+func (p past) Gap() string {
+	if p.Known >= p.Period {
+		return ""
+	}
+	return units.Duration(p.Known) + " of " + units.Duration(p.Period) + " known"
+}
