@@ -32,12 +32,13 @@ var (
 		"workers", "workersCount",
 	}
 	working = []string{
-		"depart", "finish", "queues.ready", "queues.record", "rates.add", "renew", "reserve", "schedule",
+		"depart", "finish", "queues.ready", "rates.add", "renew", "reserve", "schedule",
 		"schedule.last", "wake", "worker.register", "find", "schedule.leave",
 		"schedule.register",
 	}
 	// The actions of handlers on their jobs.
 	handling = []string{
+		"queues.record", // by workers and by an open dashboard
 		"await", "batch.commit", "batch.status", "cancel", "cancel.all", "complete", "depends",
 		"fail", "get", "heartbeat", "limit.hold", "log", "priority", "progress", "put",
 		"put.many", "relations", "requeue", "reschedule",
