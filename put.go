@@ -80,7 +80,7 @@ const putArgs = 12
 
 // args returns the arguments for the commands put and requeue.
 func (p *put) args(worker string) []any {
-	checked := "checked"
+	var checked any = "checked"
 	if p.isNew {
 		checked = "new"
 	}

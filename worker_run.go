@@ -618,13 +618,13 @@ func (w *Worker) startNext() (over []*run) {
 
 // wantedAhead returns the number of jobs to take ahead. The mutex is held.
 func (w *Worker) wantedAhead() int {
-	return w.ahead.Wanted(w.cfg.Concurrency, func(yield func(time.Time) bool) {
-		for r := range w.active {
-			if !yield(r.started) {
-				return
-			}
+	slots, long := w.cfg.Concurrency, w.ahead.Long()
+	for r := range w.active {
+		if time.Since(r.started) > long {
+			slots--
 		}
-	})
+	}
+	return w.ahead.Wanted(slots)
 }
 
 // releaseOverdue releases prefetched jobs if handlers take longer than expected.

@@ -56,20 +56,17 @@ func (q *Queue[J]) Ran(d time.Duration) {
 // Refused records that the server has jobs, but gives none ahead, perhaps because of their limits.
 func (q *Queue[J]) Refused() { q.respite = respite }
 
-// Wanted returns the number of jobs to ask for, given the number of slots and the times when the
-// running handlers began. Slots whose handlers have run for long don't count, as they may stay
-// busy. No more jobs are wanted until half of them are used up.
-func (q *Queue[J]) Wanted(slots int, began func(yield func(time.Time) bool)) int {
-	short := q.Window / 2
-	if q.limit == 0 || q.timed < enough || q.respite > 0 || q.mean > short {
+// Long returns how long a handler runs before it may keep its slot busy.
+func (q *Queue[J]) Long() time.Duration { return q.Window / 2 }
+
+// Wanted returns the number of jobs to ask for, given the number of slots, without those whose
+// handlers have run for longer than Long. No more jobs are wanted until half of them are used up.
+func (q *Queue[J]) Wanted(slots int) int {
+	long := q.Long()
+	if q.limit == 0 || q.timed < enough || q.respite > 0 || q.mean > long {
 		return 0
 	}
-	for at := range began {
-		if time.Since(at) > short {
-			slots--
-		}
-	}
-	n := min(q.limit, int(short*time.Duration(max(0, slots))/max(q.mean, 1)))
+	n := min(q.limit, int(long*time.Duration(max(0, slots))/max(q.mean, 1)))
 	if len(q.jobs) > n/2 {
 		return 0
 	}

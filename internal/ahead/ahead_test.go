@@ -9,7 +9,7 @@ import (
 
 func TestNoneAreWantedSoonAfterARefusal(t *testing.T) {
 	q := New[int](Usual, func() {})
-	wanted := func() int { return q.Wanted(1, func(func(time.Time) bool) {}) }
+	wanted := func() int { return q.Wanted(1) }
 	for range enough {
 		require.Zero(t, wanted(), "until handlers were timed")
 		q.Ran(time.Microsecond)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/qless/qless-go/internal/hub"
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A Config describes who asks, and how.
@@ -51,6 +52,8 @@ type Asker struct {
 	Polls bool       // the next request is made only because the alarm rang
 
 	config    Config
+	name      any       // config.Name, as an argument
+	poll      any       // config.Poll, as an argument
 	cursor    string    // of the last answer
 	left      []string  // the queues asked last, if there are none now
 	weights   []int     // of the queues, in order, instead of Config.Order; or nil
@@ -92,7 +95,10 @@ const (
 
 // New returns an asker that wants jobs. It has no queues yet.
 func New(config Config) *Asker {
-	return &Asker{Due: hub.NewSignal(), config: config, alarm: time.NewTimer(config.Poll)}
+	return &Asker{
+		Due: hub.NewSignal(), config: config, alarm: time.NewTimer(config.Poll),
+		name: config.Name, poll: wire.FormatSeconds(config.Poll),
+	}
 }
 
 // JobsReady makes it ask for jobs, and for the number of relays.

@@ -16,6 +16,9 @@ import (
 // AtOnce is the maximum number of jobs reserved by a script.
 const AtOnce = 250
 
+// mostPairs is the maximum number of arguments of a request that Ask adds as pairs.
+const mostPairs = 14
+
 // countsAgain is the maximum time between two requests that count relays.
 const countsAgain = time.Second
 
@@ -56,28 +59,28 @@ func (a *Asker) Ask(room, ahead int) []any {
 	a.brief = !a.counts.Swap(false) && a.room > 0 && a.asked.Sub(a.countedAt) < countsAgain
 	count, wants := min(a.room, AtOnce), a.room+a.ahead
 	queues, weights := a.queuesFor(wants)
-	pairs := slices.Clone(a.config.Lock)
+	args := make([]any, 0, calls.ReserveArgs+len(a.config.Lock)+mostPairs+len(queues))
+	args = append(args, a.name, strconv.Itoa(count), a.poll, nil)
+	args = wire.Anys(args, a.config.Lock...)
 	if wants > 0 {
-		pairs = append(pairs, a.order(weights)...)
+		args = a.appendOrder(args, weights)
 	}
 	if a.claim != "" {
-		pairs = append(pairs, "claim", a.claim)
+		args = append(args, "claim", a.claim)
 	}
 	if a.brief {
-		pairs = append(pairs, "brief", "1")
+		args = append(args, "brief", "1")
 	}
 	if a.Polls {
-		pairs = append(pairs, "polls", "1")
+		args = append(args, "polls", "1")
 	}
 	if ahead = min(a.ahead, AtOnce-count); ahead > 0 {
-		pairs = append(pairs, "ahead", strconv.Itoa(ahead))
+		args = append(args, "ahead", strconv.Itoa(ahead))
 	}
+	args[calls.ReserveArgs-1] = strconv.Itoa(len(args) - calls.ReserveArgs)
 	a.Polls = false // if the answer is lost, the next request must repeat its claim
 	a.forgetWoken()
-	args := make([]any, 0, calls.ReserveArgs+len(pairs)+len(queues))
-	args = append(args, a.config.Name, strconv.Itoa(count), wire.FormatSeconds(a.config.Poll),
-		strconv.Itoa(len(pairs)))
-	return wire.Anys(wire.Anys(args, pairs...), queues...)
+	return wire.Anys(args, queues...)
 }
 
 // Depart returns the arguments of the script depart, which deregisters the asker, and perhaps its
@@ -99,24 +102,25 @@ func (a *Asker) forgetWoken() {
 	a.woken = nil
 }
 
-// order returns the pairs with the order of the queues, which may have weights.
-func (a *Asker) order(weights []int) []string {
-	random := strconv.Itoa(1 + rand.IntN(math.MaxInt32-1))
+// random returns the cursor of an order in which chance has a part.
+func random() string { return strconv.Itoa(1 + rand.IntN(math.MaxInt32-1)) }
+
+// appendOrder appends the pairs with the order of the queues, which may have weights.
+func (a *Asker) appendOrder(args []any, weights []int) []any {
 	switch {
 	case weights != nil:
 		texts := make([]string, len(weights))
 		for i, weight := range weights {
 			texts[i] = strconv.Itoa(weight)
 		}
-		return []string{
-			"order", "weighted", "weights", strings.Join(texts, " "), "cursor", cmp.Or(a.cursor, random),
-		}
+		return append(args, "order", "weighted", "weights", strings.Join(texts, " "),
+			"cursor", cmp.Or(a.cursor, random()))
 	case a.config.Order == "round-robin":
-		return []string{"order", "round-robin", "cursor", cmp.Or(a.cursor, "0")}
+		return append(args, "order", "round-robin", "cursor", cmp.Or(a.cursor, "0"))
 	case a.config.Order == "shuffled":
-		return []string{"order", "shuffled", "cursor", random}
+		return append(args, "order", "shuffled", "cursor", random())
 	}
-	return nil
+	return args
 }
 
 // An Answer is the reply to a request.

@@ -94,13 +94,15 @@ func (f *feed) disconnected() {
 func (f *feed) pass(subscription *redisx.Subscription[redisx.Notice]) {
 	defer f.disconnected()
 	subscribed := map[string]bool{f.hub.config.Prefix + Idle: true}
+	var told []Subscriber
 	for {
 		select {
 		case notice, open := <-subscription.C():
 			if !open {
 				return
 			}
-			for _, s := range f.concerned(notice, subscribed) {
+			told = f.appendConcerned(told[:0], notice, subscribed)
+			for _, s := range told {
 				s.Notify(notice)
 			}
 		case <-f.changed:
@@ -116,8 +118,10 @@ func (f *feed) pass(subscription *redisx.Subscription[redisx.Notice]) {
 	}
 }
 
-// concerned returns the subscribers that a notice is for, and records confirmed channels.
-func (f *feed) concerned(notice redisx.Notice, subscribed map[string]bool) []Subscriber {
+// appendConcerned appends the subscribers that a notice is for, and records confirmed channels.
+func (f *feed) appendConcerned(
+	to []Subscriber, notice redisx.Notice, subscribed map[string]bool,
+) []Subscriber {
 	h := f.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,13 +133,13 @@ func (f *feed) concerned(notice redisx.Notice, subscribed map[string]bool) []Sub
 				f.confirmed[channel] = time.Now()
 			}
 		}
-		return slices.Collect(maps.Keys(all))
+		return slices.AppendSeq(to, maps.Keys(all))
 	}
 	members := h.members[notice.Channel]
 	if notice.Kind == redisx.Subscribed && len(members) > 0 {
 		f.confirmed[notice.Channel] = time.Now()
 	}
-	return slices.Collect(maps.Keys(members))
+	return slices.AppendSeq(to, maps.Keys(members))
 }
 
 // follow subscribes to the channels that have subscribers, and to no others. If that fails, the

@@ -115,6 +115,9 @@ func wakes(payload string) bool { return strings.HasPrefix(payload, wakingPrefix
 // putInto returns the queue into which a job was put, by a message of another client's script. It
 // returns the empty string for other messages.
 func putInto(payload string) string {
+	if !strings.Contains(payload, "put") && !strings.Contains(payload, "advanced") {
+		return "" // most messages tell of completed jobs
+	}
 	message, err := wire.DecodeJSON[struct {
 		Event wire.Text `json:"event"`
 		Queue wire.Text `json:"queue"`

@@ -193,6 +193,9 @@ func checkHeaders(o *Options) error { return CheckHeaders(o.Headers) }
 
 // CheckHeaders returns an error if no job can have the headers.
 func CheckHeaders(headers map[string]string) error {
+	if len(headers) == 0 {
+		return nil
+	}
 	size := 0
 	for _, key := range slices.Sorted(maps.Keys(headers)) {
 		value := headers[key]

@@ -77,7 +77,7 @@ func (p *Pipeline) Exec(ctx context.Context) ([]any, []error) {
 func (p *Pipeline) unknown() []*call {
 	var unknown []*call
 	for _, c := range p.calls {
-		if redis.HasErrorPrefix(c.cmd.Err(), "NOSCRIPT") {
+		if isUnknown(c.cmd.Err()) {
 			unknown = append(unknown, c)
 		}
 	}
@@ -86,10 +86,16 @@ func (p *Pipeline) unknown() []*call {
 
 // send sends some of the commands, the first one with the text of the script if it must be loaded.
 func (p *Pipeline) send(ctx context.Context, calls []*call, load bool) {
-	pipe := p.runner.rdb.Pipeline()
 	for i, c := range calls {
 		repeatable := p.runner.script.Facts(c.command).Repeatable
 		c.cmd = p.runner.newCmd(ctx, c.command, load && i == 0, repeatable, c.args)
+	}
+	if len(calls) == 1 {
+		_ = p.runner.rdb.Process(ctx, calls[0].cmd) // which keeps the error
+		return
+	}
+	pipe := p.runner.rdb.Pipeline()
+	for _, c := range calls {
 		_ = pipe.Process(ctx, c.cmd) // queued: the error comes with the reply
 	}
 	_, err := pipe.Exec(ctx)

@@ -20,7 +20,14 @@ type Runner struct {
 
 	cluster *redis.ClusterClient // nil unless rdb is one
 	loader  *loader
+
+	// What each call begins with. As interfaces, they are made once.
+	sha  any
+	keys []any
 }
+
+// isUnknown reports whether a server did not have the script.
+func isUnknown(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // guardKey is a key that never exists. While a cluster moves a slot, its keys are split between two
 // masters. The old one redirects scripts to the new one if it has none of their keys, and the new
@@ -35,8 +42,12 @@ func NewRunner(
 ) *Runner {
 	r := &Runner{
 		script: script, rdb: rdb, prefix: prefix, clock: clock, loader: loaderOf(script, rdb),
+		sha: script.sha, keys: []any{1, prefix},
 	}
 	r.cluster, _ = rdb.(*redis.ClusterClient)
+	if r.cluster != nil {
+		r.keys = []any{2, prefix, prefix + guardKey}
+	}
 	return r
 }
 
@@ -52,13 +63,10 @@ func (r *Runner) newCmd(
 	if whole {
 		line = append(line, "eval", r.script.text)
 	} else {
-		line = append(line, "evalsha", r.script.sha)
+		line = append(line, "evalsha", r.sha)
 	}
-	if r.cluster != nil {
-		line = append(line, 2, r.prefix, r.prefix+guardKey, command, now)
-	} else {
-		line = append(line, 1, r.prefix, command, now)
-	}
+	line = append(line, r.keys...)
+	line = append(line, command, now)
 	line = append(line, args...)
 	if repeatable {
 		return redisx.NewCmd(ctx, line...)
@@ -118,7 +126,7 @@ func (r *Runner) runOnce(ctx context.Context, by way, command string, args []any
 		seen := r.loader.seen()
 		cmd := r.newCmd(ctx, command, false, by.client, args)
 		err := by.send(ctx, cmd)
-		if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		if isUnknown(err) {
 			loaded, failed := r.loader.lead(ctx, seen)
 			switch {
 			case failed != nil:
