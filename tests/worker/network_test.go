@@ -106,13 +106,16 @@ type pauser struct {
 	once   sync.Once
 }
 
-func (*pauser) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (*pauser) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (*pauser) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (p *pauser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, calls []redis.Cmder) error {
-		err := next(ctx, calls)
-		if err != nil && scripts.CommandOf(calls[len(calls)-1].Args()) == "reserve" &&
+func (*pauser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (p *pauser) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, call redis.Cmder) error {
+		err := next(ctx, call)
+		if err != nil && scripts.CommandOf(call.Args()) == "reserve" &&
 			!redis.HasErrorPrefix(err, "NOSCRIPT") {
 			p.once.Do(p.worker.Pause)
 		}
