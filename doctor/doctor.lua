@@ -137,8 +137,7 @@ elseif name == 'job_key' then
 	end
 elseif name == 'kept_by' then
 	function lib.kept_by(name, jid)
-		local job = try('hmget', lib.job_key(jid), 'state', 'x:o')
-		local state, stored = job[1], job[2]
+		local state, stored = unpack(try('hmget', lib.job_key(jid), 'state', 'x:o'))
 		local claim = lib.claim_of(stored)
 		local holds = claim and claim.k == name and state and state ~= 'complete' and state ~= 'failed' and not (claim.m == 'start' and state == 'running')
 		if holds and not lib.is_over(jid, stored, state) then
@@ -278,7 +277,7 @@ elseif name == 'holder_of' then
 		if not jid then
 			return
 		elseif ends ~= '0' then
-			return lib.finite(ends, 0) > now and jid or nil, try('hmget', lib.job_key(jid), 'state')[1] or ''
+			return lib.finite(ends, 0) > now and jid or nil, unpack(try('hmget', lib.job_key(jid), 'state')) or ''
 		end
 		local holder, state, claim = lib.kept_by(name, jid)
 		if holder then
@@ -349,10 +348,10 @@ elseif name == 'place_type' then
 elseif name == 'read_limit' then
 	function lib.read_limit(name, most)
 		local family = string.match(name, '^([^/]+)/.') or name
-		local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-		local max, rate, per = lib.parse_limit(stored[1] or stored[3])
-		local hold = lib.finite(stored[2], 0)
-		local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
+		local own, held_until, general = unpack(try('hmget', prefix .. 'x:limits', name, name .. ' hold', family))
+		local max, rate, per = lib.parse_limit(own or general)
+		local hold = lib.finite(held_until, 0)
+		local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
 		if max > 0 then
 			limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
 		end
@@ -487,8 +486,8 @@ elseif name == 'put_in_place' then
 	end
 elseif name == 'read_failing' then
 	function lib.read_failing()
-		local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-		return lib.history_cap(values[1]), lib.retention(values[2], values[3])
+		local cap, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
+		return lib.history_cap(cap), lib.retention(seconds, count)
 	end
 elseif name == 'registration' then
 	function lib.registration(worker)

@@ -133,14 +133,14 @@ if length < 5 then
 if name == 'free' then
 	function lib.free(jid, released)
 		local key = lib.job_key(jid)
-		local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
-		local queue, due = job[1], released and not job[4] and lib.finite(job[3])
+		local queue, priority, score, undelayed, stored = unpack(try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o'))
 		if not queue then
 			return
 		end
-		local state, place, score = 'scheduled', lib.queue_key(queue, 'scheduled'), job[3]
+		local due = released and not undelayed and lib.finite(score)
+		local state, place = 'scheduled', lib.queue_key(queue, 'scheduled')
 		if not due then
-			state, place, score = 'waiting', lib.queue_key(queue, 'work'), lib.score_of(queue, job[2], job[5], {})
+			state, place, score = 'waiting', lib.queue_key(queue, 'work'), lib.score_of(queue, priority, stored, {})
 		end
 		local reply = try('zadd', place, score, jid)
 		if type(reply) == 'table' then
@@ -151,7 +151,7 @@ if name == 'free' then
 		if due then
 			call('hdel', key, 'scheduled')
 		end
-		if job[4] then
+		if undelayed then
 			call('hdel', key, 'x:undelayed')
 		end
 		lib.note_filled(queue)
@@ -207,10 +207,10 @@ elseif name == 'park' then
 elseif name == 'tell' then
 	function lib.tell(jid, other, group, ended)
 		local key = lib.job_key(jid)
-		local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
-		local letters, values = lib.split_options(job[3])
+		local state, queue, stored, history = unpack(try('hmget', key, 'state', 'queue', 'x:o', 'history'))
+		local letters, values = lib.split_options(stored)
 		local policy = values.f
-		if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table' or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+		if state ~= 'depends' or not queue or type(policy) ~= 'table' or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
 			return false
 		end
 		local runs = policy['do'] == 'run'
@@ -220,15 +220,15 @@ elseif name == 'tell' then
 		policy.failed = type(policy.failed) == 'table' and policy.failed or {}
 		policy.failed[other] = group
 		call('hset', key, 'x:o', lib.join_options(letters, values))
-		lib.adopt_history(jid, job[4])
+		lib.adopt_history(jid, history)
 		lib.record(key, lib.entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
 		if runs then
 			return true
 		end
 		local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-		local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
-		lib.fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
-		return true, job[3]
+		local alone = string.gsub(stored, '^(%a*)d', '%1', 1)
+		lib.fail_unasked(jid, queue, 'failed-dependency', message, alone, ended)
+		return true, stored
 	end
 elseif name == 'wake' then
 	function lib.wake(queue)
@@ -432,12 +432,12 @@ elseif name == 'watch' then
 		local failed = {}
 		for _, other in ipairs(some or try('smembers', lib.job_key(jid) .. '-dependencies')) do
 			local key = lib.job_key(other)
-			local job = try('hmget', key, 'state', 'x:o')
-			if job[1] and not (job[2] and lib.has_option(job[2], 'd')) then
-				local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+			local state, stored = unpack(try('hmget', key, 'state', 'x:o'))
+			if state and not (stored and lib.has_option(stored, 'd')) then
+				stored = stored and string.find(stored, '^%a+|{') and stored or '|{}'
 				call('hset', key, 'x:o', 'd' .. stored)
 			end
-			if job[1] == 'failed' then
+			if state == 'failed' then
 				failed[#failed + 1] = other
 			end
 		end
@@ -760,8 +760,7 @@ elseif name == 'job_key' then
 	end
 elseif name == 'kept_by' then
 	function lib.kept_by(name, jid)
-		local job = try('hmget', lib.job_key(jid), 'state', 'x:o')
-		local state, stored = job[1], job[2]
+		local state, stored = unpack(try('hmget', lib.job_key(jid), 'state', 'x:o'))
 		local claim = lib.claim_of(stored)
 		local holds = claim and claim.k == name and state and state ~= 'complete' and state ~= 'failed' and not (claim.m == 'start' and state == 'running')
 		if holds and not lib.is_over(jid, stored, state) then
@@ -803,9 +802,8 @@ elseif name == 'observe' then
 			asked = lib.count_buckets(durations)
 			values = try('hmget', key, unpack(asked))
 		end
-		local total = lib.finite(values[1], 0)
-		local mean = lib.finite(values[2], 0)
-		local vk = lib.finite(values[3], 0)
+		local total, mean, vk, within_second = unpack(values, 1, 4)
+		total, mean, vk = lib.finite(total, 0), lib.finite(mean, 0), lib.finite(vk, 0)
 		local fresh = total == 0
 		if fresh then
 			mean, vk = 0, 0
@@ -817,7 +815,7 @@ elseif name == 'observe' then
 			vk = vk + (value - mean) * (value - before)
 		end
 		if short then
-			try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', lib.finite(values[4], 0) + #durations))
+			try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', lib.finite(within_second, 0) + #durations))
 		else
 			lib.write_summary(key, total, mean, vk, asked, values)
 		end
@@ -1033,19 +1031,19 @@ elseif name == 'count_in' then
 	end
 elseif name == 'end_life' then
 	function lib.end_life(jid, as)
-		local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time')
-		local state, stored, since = job[1], job[6] or '', lib.finite(job[8], now)
+		local job = lib.named_fields(try, lib.job_key(jid), {'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time'})
+		local state, stored, since = job.state, job['x:o'] or '', lib.finite(job.time, now)
 		if state == 'failed' then
-			since = lib.finite(lib.list_of(job[3]).when, now)
+			since = lib.finite(lib.list_of(job.failure).when, now)
 		end
 		local ends = state and lib.end_of_life(jid, stored, as or state, since)
 		if ends and ends <= now then
 			if state == 'complete' then
-				lib.delete_complete(jid, job[5], stored)
+				lib.delete_complete(jid, job.tags, stored)
 				return true
 			elseif lib.expire_job(jid, job) then
 				if state ~= 'failed' then
-					lib.tally_expired(job[2] or '')
+					lib.tally_expired(job.queue or '')
 				end
 				return true
 			end
@@ -1203,14 +1201,15 @@ elseif name == 'put_back' then
 		if values.q ~= 'last' and values.q ~= 'place' then
 			return false
 		end
-		local job, at = try('hmget', lib.job_key(jid), 'priority', 'x:place'), now + var.made_last * 0.000001
-		local turn = values.g and lib.fair_score(queue, job[1], stored, {})
+		local priority, place = unpack(try('hmget', lib.job_key(jid), 'priority', 'x:place'))
+		local turn = values.g and lib.fair_score(queue, priority, stored, {})
+		local at = now + var.made_last * 0.000001
 		if values.q == 'place' and not turn then
-			at = lib.finite(job[2], now)
+			at = lib.finite(place, now)
 		else
 			var.made_last = var.made_last + 1
 		end
-		call('zadd', lib.queue_key(queue, 'work'), turn or lib.work_score(at, job[1]), jid)
+		call('zadd', lib.queue_key(queue, 'work'), turn or lib.work_score(at, priority), jid)
 		call('zrem', lib.queue_key(queue, 'locks'), jid)
 		call('hset', lib.job_key(jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', lib.exact(at))
 		lib.wake_for(queue, 0)
@@ -1218,19 +1217,18 @@ elseif name == 'put_back' then
 	end
 elseif name == 'read_end' then
 	function lib.read_end(run, jid)
-		local job = run('hmget', lib.job_key(jid), 'state', 'time', 'failure', 'x:result')
-		local state = job[1]
+		local state, time, failure, stored = unpack(run('hmget', lib.job_key(jid), 'state', 'time', 'failure', 'x:result'))
 		if not state then
 			return false
 		end
 		local found = {state = state}
 		local ended = state == 'complete' or state == 'failed'
 		if ended then
-			local belongs = lib.result_field(state, job[2], '')
-			if string.sub(job[4] or '', 1, #belongs) == belongs then
-				found.result = string.sub(job[4], #belongs + 1)
+			local belongs = lib.result_field(state, time, '')
+			if string.sub(stored or '', 1, #belongs) == belongs then
+				found.result = string.sub(stored, #belongs + 1)
 			end
-			found.failure = state == 'failed' and job[3] or nil
+			found.failure = state == 'failed' and failure or nil
 		end
 		return cjson.encode(found), ended
 	end
@@ -1241,13 +1239,14 @@ elseif name == 'read_job' then
 elseif name == 'read_old' then
 	function lib.read_old(puts, item)
 		local key, depends = item.key, item.depends
-		local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o')
-		item.old = {tags = lib.names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], history = fields[8], grace = fields[9], ended = var.none, priority = fields[1], stored = fields[10]}
-		item.priority = item.priority or fields[1]
-		item.tags = item.tags or item.old.tags
-		item.retries = item.retries or fields[6]
-		if fields[10] then
-			lib.keep_options(puts, item, fields[10], fields[4])
+		local old = lib.named_fields(call, key, {'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o'})
+		old.tags, old.ended = lib.names_of(old.tags), var.none
+		old.stored = old['x:o']
+		item.old = old
+		item.priority, item.tags = item.priority or old.priority, item.tags or old.tags
+		item.retries = item.retries or old.retries
+		if old.stored then
+			lib.keep_options(puts, item, old.stored, old.state)
 		end
 		if #depends == 0 then
 			item.waits = call('scard', key .. '-dependencies') > 0
@@ -1352,16 +1351,16 @@ elseif name == 'tell_all' then
 	end
 elseif name == 'time_out' then
 	function lib.time_out(jid, job)
-		local queue = job[1]
+		local queue, worker, stored = job.queue, job.worker, job['x:o']
 		try('zrem', lib.queue_key(queue, 'locks'), jid)
 		call('zadd', lib.queue_key(queue, 'work'), '+inf', jid)
-		lib.adopt_history(jid, job[4])
+		lib.adopt_history(jid, job.history)
 		lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'))
-		call('hset', lib.job_key(jid), 'state', 'stalled', 'expires', '0', 'x:attempts', lib.with_attempt(job[7], 'timed_out', job[6], {worker = job[3] or nil, queue = queue}))
-		lib.lock_lost(jid, job[3] or '')
+		call('hset', lib.job_key(jid), 'state', 'stalled', 'expires', '0', 'x:attempts', lib.with_attempt(job['x:attempts'], 'timed_out', job.time, {worker = worker or nil, queue = queue}))
+		lib.lock_lost(jid, worker or '')
 		lib.wake(queue)
-		if job[5] then
-			lib.stop_limited(jid, job[5])
+		if stored then
+			lib.stop_limited(jid, stored)
 		end
 	end
 elseif name == 'undepend' then
@@ -1552,7 +1551,7 @@ elseif name == 'holder_of' then
 		if not jid then
 			return
 		elseif ends ~= '0' then
-			return lib.finite(ends, 0) > now and jid or nil, try('hmget', lib.job_key(jid), 'state')[1] or ''
+			return lib.finite(ends, 0) > now and jid or nil, unpack(try('hmget', lib.job_key(jid), 'state')) or ''
 		end
 		local holder, state, claim = lib.kept_by(name, jid)
 		if holder then
@@ -1779,8 +1778,8 @@ elseif name == 'parked_by' then
 	end
 elseif name == 'parked_in' then
 	function lib.parked_in(jid, name)
-		local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'time', 'x:parked')
-		return lib.parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+		local queue, state, time, parked = unpack(try('hmget', lib.job_key(jid), 'queue', 'state', 'time', 'x:parked'))
+		return lib.parked_by(state, time, parked) == name and queue or nil
 	end
 elseif name == 'place_all' then
 	function lib.place_all(puts, queue, group)
@@ -1892,10 +1891,10 @@ elseif name == 'read_rare' then
 	end
 elseif name == 'read_rest' then
 	function lib.read_rest(jid, key, job, recorded, cap)
-		local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-		job[10], job[11] = rest[1], rest[2]
-		lib.adopt_before(jid, rest[3], recorded, cap)
-		if rest[4] == '1.0' then
+		local failure, parent, history, grace = unpack(try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace'))
+		job[10], job[11] = failure, parent
+		lib.adopt_before(jid, history, recorded, cap)
+		if grace == '1.0' then
 			call('hdel', key, 'grace')
 		end
 	end
@@ -1963,12 +1962,12 @@ elseif name == 'sets_json' then
 	end
 elseif name == 'slot_ends' then
 	function lib.slot_ends(jid)
-		local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'grace', 'x:o', 'expires')
-		if job[1] ~= 'running' or not job[2] then
+		local state, queue, grace, stored, expires = unpack(try('hmget', lib.job_key(jid), 'state', 'queue', 'grace', 'x:o', 'expires'))
+		if state ~= 'running' or not queue then
 			return
 		end
-		local ends = lib.finite(try('zscore', lib.queue_key(job[2], 'locks'), jid))
-		if not ends or ends > now or lib.is_sudden(job[3], job[4]) or lib.in_grace(job[3], job[5], ends) then
+		local ends = lib.finite(try('zscore', lib.queue_key(queue, 'locks'), jid))
+		if not ends or ends > now or lib.is_sudden(grace, stored) or lib.in_grace(grace, expires, ends) then
 			return ends
 		end
 		return ends + lib.finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -1985,20 +1984,18 @@ elseif name == 'spawn_all' then
 	end
 elseif name == 'spawn_due' then
 	function lib.spawn_due(queue, parent, due, limit)
-		local fields = try('hmget', lib.recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
-		local job = {klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0', tags = fields[4] or '[]', retries = fields[5] or '0'}
-		local interval = lib.finite(fields[6], 0)
-		if not job.klass or interval <= 0 then
+		local klass, data, priority, tags, retries, interval, backlog, count = unpack(try('hmget', lib.recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count'))
+		interval, backlog, count = lib.finite(interval, 0), lib.finite(backlog, 0), lib.count_in(count)
+		if not klass or interval <= 0 then
 			call('zrem', lib.queue_key(queue, 'recur'), parent)
 			return 0
 		end
 		local at = interval % 1 == 0 and math.floor(due) or due
-		local backlog = lib.finite(fields[7], 0)
 		local missed = (now - at) / interval
 		if backlog ~= 0 and missed > backlog then
 			at = at + math.ceil(missed - backlog) * interval
 		end
-		local count, spawned = lib.count_in(fields[8]), 0
+		local spawned, job = 0, {klass = klass, data = data or '{}', priority = priority or '0', tags = tags or '[]', retries = retries or '0'}
 		while at <= now and spawned < limit do
 			count = lib.next_child(parent, count)
 			lib.spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
@@ -2178,7 +2175,7 @@ elseif name == 'buckets_of' then
 	end
 elseif name == 'cancel_job' then
 	function lib.cancel_job(jid, job, how)
-		local state, queue, failure, worker = job[1], job[2], job[3], job[4]
+		local state, queue, worker, stored = job.state, job.queue, job.worker, job['x:o']
 		if state == 'complete' then
 			return
 		end
@@ -2198,14 +2195,14 @@ elseif name == 'cancel_job' then
 			try('srem', lib.job_key(other) .. '-dependents', jid)
 		end
 		if state == 'failed' then
-			lib.forget_failure(jid, queue, failure)
+			lib.forget_failure(jid, queue, job.failure)
 		end
-		lib.delete_record(jid, job[5])
+		lib.delete_record(jid, job.tags)
 		lib.publish_tracked('canceled', jid)
-		if job[6] then
-			lib.job_ended(jid, job[6], how or 'canceled')
-			if lib.has_option(job[6], 'g') and state == 'waiting' and queue then
-				lib.leave_turns(queue, job[7])
+		if stored then
+			lib.job_ended(jid, stored, how or 'canceled')
+			if lib.has_option(stored, 'g') and state == 'waiting' and queue then
+				lib.leave_turns(queue, job.priority)
 			end
 		end
 	end
@@ -2246,9 +2243,9 @@ elseif name == 'clear_list' then
 	end
 elseif name == 'delete_job' then
 	function lib.delete_job(jid)
-		local job = try('hmget', lib.job_key(jid), 'state', 'tags')
-		if job[1] == 'complete' then
-			lib.delete_record(jid, job[2])
+		local state, tags = unpack(try('hmget', lib.job_key(jid), 'state', 'tags'))
+		if state == 'complete' then
+			lib.delete_record(jid, tags)
 		end
 	end
 elseif name == 'difference' then
@@ -2271,8 +2268,8 @@ elseif name == 'drop_slots' then
 	end
 elseif name == 'due_member' then
 	function lib.due_member(jid, queue, state)
-		local job = state == 'depends' and try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed') or var.none
-		local due = lib.finite(lib.due_elsewhere(jid, queue, state, job[1], job[2]), 0)
+		local scheduled, undelayed = unpack(state == 'depends' and try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed') or var.none)
+		local due = lib.finite(lib.due_elsewhere(jid, queue, state, scheduled, undelayed), 0)
 		return due > 0 and ',"due":' .. lib.exact(due) or ''
 	end
 elseif name == 'each_queue' then
@@ -2303,7 +2300,7 @@ elseif name == 'each_slice' then
 	end
 elseif name == 'expire_job' then
 	function lib.expire_job(jid, job)
-		local key, state = lib.job_key(jid), job[1]
+		local key, state = lib.job_key(jid), job.state
 		if try('exists', key .. '-dependents') == 1 then
 			if state == 'failed' then
 				return false
@@ -2544,13 +2541,13 @@ elseif name == 'rate_opens' then
 	end
 elseif name == 'read_batch' then
 	function lib.read_batch(area, jid)
-		local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
-		if job[1] ~= 'depends' then
-			lib.raise(area, lib.not_depending(jid, job[1]))
-		elseif not lib.is_batch(job[2]) then
+		local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
+		if state ~= 'depends' then
+			lib.raise(area, lib.not_depending(jid, state))
+		elseif not lib.is_batch(stored) then
 			lib.raise(area, lib.no_batch(jid))
 		end
-		return job[2]
+		return stored
 	end
 elseif name == 'read_claim' then
 	function lib.read_claim(area, text)
@@ -2563,10 +2560,10 @@ elseif name == 'read_claim' then
 elseif name == 'read_limit' then
 	function lib.read_limit(name, most)
 		local family = string.match(name, '^([^/]+)/.') or name
-		local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-		local max, rate, per = lib.parse_limit(stored[1] or stored[3])
-		local hold = lib.finite(stored[2], 0)
-		local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
+		local own, held_until, general = unpack(try('hmget', prefix .. 'x:limits', name, name .. ' hold', family))
+		local max, rate, per = lib.parse_limit(own or general)
+		local hold = lib.finite(held_until, 0)
+		local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
 		if max > 0 then
 			limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
 		end
@@ -2673,11 +2670,11 @@ elseif name == 'start_some' then
 	end
 elseif name == 'try_parked' then
 	function lib.try_parked(jid, queue)
-		local job = try('hmget', lib.job_key(jid), 'state', 'time', 'x:parked')
-		local name, scheduled = lib.parked_by(job[1], job[2], job[3]), lib.queue_key(queue, 'scheduled')
+		local name = lib.parked_by(unpack(try('hmget', lib.job_key(jid), 'state', 'time', 'x:parked')))
 		if not name then
 			return false
 		end
+		local scheduled = lib.queue_key(queue, 'scheduled')
 		local due = try('zscore', scheduled, jid)
 		return lib.limit_freed(name) > 0 or try('zscore', scheduled, jid) ~= due
 	end
@@ -2701,12 +2698,12 @@ elseif name == 'why_closed' then
 		if try('sismember', prefix .. 'paused_queues', queue) == 1 then
 			return 'paused'
 		end
-		local most = try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate')
-		local running = lib.finite(most[1], 0) > 0 and lib.finite(try('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf'))
-		if running and running + n >= lib.finite(most[1]) then
+		local most, max_rate = unpack(try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate'))
+		local running = lib.finite(most, 0) > 0 and lib.finite(try('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf'))
+		if running and running + n >= lib.finite(most) then
 			return 'full'
 		end
-		local rate = lib.read_max_rate(queue, most[2], 1)
+		local rate = lib.read_max_rate(queue, max_rate, 1)
 		if rate then
 			rate.started = n
 		end
@@ -2921,13 +2918,13 @@ elseif name == 'keep_record' then
 	end
 elseif name == 'keep_result' then
 	function lib.keep_result(key, state)
-		local job = call('hmget', key, 'time', 'x:result', 'x:o')
-		local belongs, stored = lib.result_field(state, job[1], ''), job[2] or ''
-		local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-		if result and string.sub(stored, 1, #belongs) ~= belongs then
+		local time, before, stored = unpack(call('hmget', key, 'time', 'x:result', 'x:o'))
+		local belongs, result = lib.result_field(state, time, ''), nil
+		result = string.match(before or '', '^%a+|[^|]*|(.*)$')
+		if result and string.sub(before, 1, #belongs) ~= belongs then
 			call('hset', key, 'x:result', belongs .. result)
 		end
-		local left = lib.without_letter(job[3], 'r')
+		local left = lib.without_letter(stored, 'r')
 		if left == '' then
 			call('hdel', key, 'x:o')
 		else
@@ -3076,10 +3073,8 @@ elseif name == 'popped_json' then
 elseif name == 'priority_of' then
 	function lib.priority_of(jid)
 		local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
-		if job[1] then
-			return job[1], job[2]
-		end
-		return not job.err and call('exists', lib.job_key(jid)) == 1 and '0', job[2]
+		local priority, stored = unpack(job)
+		return priority or not job.err and call('exists', lib.job_key(jid)) == 1 and '0', stored
 	end
 elseif name == 'publish_end' then
 	function lib.publish_end(jid, state, forgotten)
@@ -3105,10 +3100,10 @@ elseif name == 'read_before' then
 			if before[item.jid] then
 				lib.raise('Put', lib.named_twice(item.jid))
 			end
-			local found = condition and call('hmget', item.key, 'state', 'x:o') or var.none
-			local gone = not new and found[2] and lib.is_over(item.jid, found[2], found[1])
-			if condition and lib.is_left_alone(condition, found[1]) and not gone then
-				item.left = found[1] or ''
+			local state, stored = unpack(condition and call('hmget', item.key, 'state', 'x:o') or var.none)
+			local gone = not new and stored and lib.is_over(item.jid, stored, state)
+			if condition and lib.is_left_alone(condition, state) and not gone then
+				item.left = state or ''
 				if new and item.given.claim then
 					claims[item.given.claim.k] = item
 				end
@@ -3144,9 +3139,11 @@ elseif name == 'read_before' then
 	end
 elseif name == 'read_failed' then
 	function lib.read_failed(jid, queue)
-		local job = try('hmget', lib.job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state')
-		if job[1] then
-			return {jid = jid, from = job[1], queue = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
+		local job = lib.named_fields(try, lib.job_key(jid), {'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state'})
+		if job.queue then
+			job.jid, job.from, job.stored = jid, job.queue, job['x:o']
+			job.queue = queue or job.queue
+			return job
 		end
 	end
 elseif name == 'read_holder' then
@@ -3453,19 +3450,19 @@ elseif name == 'expire_stats' then
 	end
 elseif name == 'fail_expired' then
 	function lib.fail_expired(jid, job)
-		local queue, worker = job[2], job[4] or ''
+		local queue, worker = job.queue, job.worker or ''
 		if not queue then
 			return false
 		end
 		local group = 'expired-' .. queue
 		lib.add_failure(jid, group)
 		call('hdel', lib.job_key(jid), 'grace')
-		lib.fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], lib.job_ended)
+		lib.fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job['x:o'], lib.job_ended)
 		if worker ~= '' then
 			try('zrem', lib.worker_key(worker), jid)
 			lib.publish('w:' .. worker, cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue}))
 		end
-		if job[1] == 'running' then
+		if job.state == 'running' then
 			lib.wake_for_slot(queue)
 		end
 		return true
@@ -3663,7 +3660,8 @@ elseif name == 'must_publish' then
 	end
 elseif name == 'named_fields' then
 	function lib.named_fields(run, key, wanted)
-		local values, found = run('hmget', key, unpack(wanted)), {}
+		local values = run('hmget', key, unpack(wanted))
+		local found = {err = values.err}
 		for i = 1, #wanted do
 			found[wanted[i]] = values[i] or false
 		end
@@ -3769,8 +3767,8 @@ elseif name == 'read_changes' then
 	end
 elseif name == 'read_failing' then
 	function lib.read_failing()
-		local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-		return lib.history_cap(values[1]), lib.retention(values[2], values[3])
+		local cap, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
+		return lib.history_cap(cap), lib.retention(seconds, count)
 	end
 elseif name == 'read_options' then
 	function lib.read_options(area, text, checked)
@@ -3796,7 +3794,7 @@ elseif name == 'read_replace' then
 	end
 elseif name == 'read_running' then
 	function lib.read_running(run, jid)
-		return run('hmget', lib.job_key(jid), 'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts')
+		return lib.named_fields(run, lib.job_key(jid), {'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts'})
 	end
 elseif name == 'registration' then
 	function lib.registration(worker)
@@ -3844,20 +3842,20 @@ elseif name == 'result_field' then
 elseif name == 'score_before' then
 	function lib.score_before(jid)
 		local key = lib.job_key(jid)
-		local job = try('hmget', key, 'time', 'x:parked')
-		local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+		local time, parked = unpack(try('hmget', key, 'time', 'x:parked'))
+		local since, name = string.match(parked or '', '^(%S*) (.+)$')
 		if not name then
 			return
 		end
 		local wait = lib.limit_key(name, 'wait')
-		local score = time == (job[1] or '') and try('zscore', wait, jid)
+		local score = since == (time or '') and try('zscore', wait, jid)
 		try('zrem', wait, jid)
 		try('hdel', key, 'x:parked')
 		return type(score) == 'string' and score or nil, name
 	end
 elseif name == 'set_priority' then
 	function lib.set_priority(run, jid, job, priority)
-		local queue, score = job[1], job[3] and lib.score_by_options(job, priority) or priority
+		local queue, score = job.queue, job['x:o'] and lib.score_by_options(job, priority) or priority
 		if queue == '' then
 			lib.must_write()
 		else
@@ -3867,7 +3865,7 @@ elseif name == 'set_priority' then
 			end
 		end
 		try('hset', lib.job_key(jid), 'priority', priority)
-		if job[3] then
+		if job['x:o'] then
 			lib.follow_priority(jid, job, score)
 		end
 	end
@@ -4050,18 +4048,17 @@ elseif name == 'count_buckets' then
 elseif name == 'delete_failed' then
 	function lib.delete_failed(jid, forced)
 		local key = lib.job_key(jid)
-		local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
-		local stored = job[5] or ''
-		if job[1] ~= 'failed' then
+		local state, queue, failure, tags, stored = unpack(try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o'))
+		if state ~= 'failed' then
 			return 'moved'
-		elseif not forced and lib.has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+		elseif not forced and lib.has_option(stored or '', 'K') or try('exists', key .. '-dependents') == 1 then
 			return 'kept'
 		end
-		local details = lib.list_of(job[3])
-		lib.leave_group(jid, details, -1)
-		lib.uncount_failure(job[2], details)
-		lib.delete_record(jid, job[4])
-		if lib.has_lifetime(stored) then
+		failure = lib.list_of(failure)
+		lib.leave_group(jid, failure, -1)
+		lib.uncount_failure(queue, failure)
+		lib.delete_record(jid, tags)
+		if lib.has_lifetime(stored or '') then
 			lib.note_life(jid)
 		end
 		return 'deleted'
@@ -4210,9 +4207,8 @@ elseif name == 'read_max_rate' then
 	end
 elseif name == 'read_settings' then
 	function lib.read_settings(queue)
-		local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-		local heartbeat = lib.lock_time(values[1], values[2])
-		return {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, heartbeat = heartbeat, max_concurrency = lib.finite(values[3], 0), cap = lib.history_cap(values[4]), tracked = true, max_rate = values[5]}
+		local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+		return {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, heartbeat = lib.lock_time(own, general), cap = lib.history_cap(cap), max_concurrency = lib.finite(most, 0), max_rate = max_rate, tracked = true}
 	end
 elseif name == 'reject_number' then
 	function lib.reject_number(area, name, text)
@@ -4569,10 +4565,10 @@ elseif name == 'dependents_from' then
 	end
 elseif name == 'follow_priority' then
 	function lib.follow_priority(jid, job, score)
-		if job[4] then
-			lib.move_parked(jid, job[4], score)
-		elseif lib.has_option(job[3], 'g') and job[2] == 'waiting' then
-			lib.leave_turns(job[1], job[5])
+		if job['x:parked'] then
+			lib.move_parked(jid, job['x:parked'], score)
+		elseif lib.has_option(job['x:o'], 'g') and job.state == 'waiting' then
+			lib.leave_turns(job.queue, job.priority)
 		end
 	end
 elseif name == 'leave_all_turns' then
@@ -4721,8 +4717,8 @@ elseif name == 'prune_histograms' then
 	end
 elseif name == 'score_by_options' then
 	function lib.score_by_options(job, priority)
-		if lib.has_option(job[3], 'g') and (job[2] == 'waiting' or job[4]) then
-			return lib.fair_score(job[1], priority, job[3], {})
+		if lib.has_option(job['x:o'], 'g') and (job.state == 'waiting' or job['x:parked']) then
+			return lib.fair_score(job.queue, priority, job['x:o'], {})
 		end
 	end
 elseif name == 'stop_all_limited' then
@@ -4808,15 +4804,15 @@ elseif name == 'put_from_arguments' then
 elseif name == 'read_job_to_cancel' then
 	function lib.read_job_to_cancel(jid, most)
 		local key = lib.job_key(jid)
-		local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
+		local job = lib.named_fields(call, key, {'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority'})
 		key = key .. '-dependencies'
 		job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
 		return job
 	end
 elseif name == 'read_lost_settings' then
 	function lib.read_lost_settings(cap)
-		local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history', 'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
-		return {cap = cap, grace = lib.finite(values[1], 10), keep_failed = lib.retention(values[2], values[5]), initial_delay = values[3], factor = values[4]}
+		local grace, seconds, count, initial_delay, factor = unpack(call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history', 'jobs-failed-history-count', 'backoff-initial-delay', 'backoff-factor'))
+		return {cap = cap, grace = lib.finite(grace, 10), keep_failed = lib.retention(seconds, count), initial_delay = initial_delay, factor = factor}
 	end
 elseif name == 'release_dependents' then
 	function lib.release_dependents(jid)
@@ -4882,11 +4878,11 @@ if command == 'retry' then
 		return n
 	end
 	local function not_owned(area, jid, job, worker, since)
-		local owner = job[1]
-		if job[2] ~= 'running' then
-			return library(stamp, now).not_running(area, jid, job[2])
-		elseif owner ~= worker or since and since ~= job[3] then
-			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
+		local owner, state, time = unpack(job, 1, 3)
+		if state ~= 'running' then
+			return library(stamp, now).not_running(area, jid, state)
+		elseif owner ~= worker or since and since ~= time then
+			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and time)
 		end
 	end
 	local function finite(text, default)
@@ -4896,7 +4892,7 @@ if command == 'retry' then
 		end
 		return default
 	end
-	local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), data = '', delay = number('Retry', 'delay', ARGV[6] or 0), group = ARGV[7], message = ARGV[8]}
+	local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), delay = number('Retry', 'delay', ARGV[6] or 0), data = '', group = ARGV[7], message = ARGV[8]}
 	if ARGV[9] == 'here' then
 		item.here = true
 		item.since = ARGV[10] ~= '' and ARGV[10] or nil
@@ -4934,18 +4930,20 @@ if command == 'retry' then
 			if problem2 then
 				problem3 = problem2
 				break
-			elseif not job[4] then
+			end
+			local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
+			if not queue then
 				problem3 = library(stamp, now).no_queue(item.jid)
 				break
-			elseif item.here and item.queue ~= job[4] then
-				problem3 = library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. job[4]))
+			elseif item.here and item.queue ~= queue then
+				problem3 = library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. queue))
 				break
 			end
-			item.key, item.current, item.priority = key, job[4], job[5]
-			item.remaining, item.history, item.grace = math.floor(finite(job[6], 0)), job[7], job[8]
-			item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[3], job[10]
+			item.key, item.current, item.priority = key, queue, priority
+			item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
+			item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
 			if item.result then
-				item.ended = library(stamp, now).result_field('failed', job[3], item.result)
+				item.ended = library(stamp, now).result_field('failed', time, item.result)
 			end
 		until true
 		if problem3 then
@@ -5296,6 +5294,16 @@ elseif command == 'put' then
 	end
 elseif command == 'pop' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}, parked_here = 0}
+	local function lock_time(own, general)
+		local seconds = own and tonumber(own)
+		if not seconds or seconds - seconds ~= 0 then
+			seconds = general and tonumber(general)
+		end
+		if not seconds or seconds - seconds ~= 0 then
+			seconds = 60
+		end
+		return seconds
+	end
 	local function finite(text, default)
 		local n = text and tonumber(text)
 		if n and n - n == 0 then
@@ -5431,20 +5439,8 @@ elseif command == 'pop' then
 	end
 	local settings
 	do
-		local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-		local heartbeat
-		do
-			local own, general = values[1], values[2]
-			local seconds = own and tonumber(own)
-			if not seconds or seconds - seconds ~= 0 then
-				seconds = general and tonumber(general)
-			end
-			if not seconds or seconds - seconds ~= 0 then
-				seconds = 60
-			end
-			heartbeat = seconds
-		end
-		settings = {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
+		local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+		settings = {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, heartbeat = lock_time(own, general), cap = finite(cap, 100), max_concurrency = finite(most, 0), max_rate = max_rate, tracked = true}
 	end
 	if timed then
 		var.budget.relations = 4000
@@ -5699,9 +5695,8 @@ elseif command == 'pop' then
 								end
 								values = try('hmget', key, unpack(asked))
 							end
-							local total = finite(values[1], 0)
-							local mean = finite(values[2], 0)
-							local vk = finite(values[3], 0)
+							local total, mean, vk, within_second = unpack(values, 1, 4)
+							total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
 							local fresh = total == 0
 							if fresh then
 								mean, vk = 0, 0
@@ -5713,7 +5708,7 @@ elseif command == 'pop' then
 								vk = vk + (value - mean) * (value - before)
 							end
 							if short then
-								try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #waited))
+								try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #waited))
 							else
 								local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
 								local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
@@ -5778,9 +5773,8 @@ elseif command == 'heartbeat' then
 		return seconds > 0 and seconds < math.huge and seconds or nil
 	end
 	local function heartbeat_of(queue)
-		local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
 		do
-			local own, general = config[1], config[2]
+			local own, general = unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat'))
 			local seconds = own and tonumber(own)
 			if not seconds or seconds - seconds ~= 0 then
 				seconds = general and tonumber(general)
@@ -5817,20 +5811,20 @@ elseif command == 'heartbeat' then
 	end
 	local key = prefix .. 'j:' .. jid
 	local job = call('hmget', key, 'worker', 'state', 'time', 'queue', 'grace', 'x:o')
-	local queue = job[4]
+	local queue, grace, stored = unpack(job, 4)
 	local problem
 	do
-		local owner = job[1]
-		if job[2] ~= 'running' then
-			problem = library(stamp, now).not_running('Heartbeat', jid, job[2])
-		elseif owner ~= worker or since and since ~= job[3] then
-			problem = library(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and job[3])
+		local owner, state, time = unpack(job, 1, 3)
+		if state ~= 'running' then
+			problem = library(stamp, now).not_running('Heartbeat', jid, state)
+		elseif owner ~= worker or since and since ~= time then
+			problem = library(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and time)
 		end
 	end
 	if problem or not queue then
 		library(stamp, now).raise('Heartbeat', problem or library(stamp, now).no_queue(jid))
 	end
-	local seconds = job[6] and own_lock_time(job[6]) or heartbeat_of(queue)
+	local seconds = stored and own_lock_time(stored) or heartbeat_of(queue)
 	local text
 	repeat
 		if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
@@ -5852,7 +5846,7 @@ elseif command == 'heartbeat' then
 	else
 		call('hset', key, 'expires', text, 'worker', worker)
 	end
-	if job[5] then
+	if grace then
 		call('hdel', key, 'grace')
 	end
 	try('zadd', prefix .. 'workers', stamp, worker)
@@ -5860,11 +5854,11 @@ elseif command == 'heartbeat' then
 	return now + seconds
 elseif command == 'fail' then
 	local function not_owned(area, jid, job, worker, since)
-		local owner = job[1]
-		if job[2] ~= 'running' then
-			return library(stamp, now).not_running(area, jid, job[2])
-		elseif owner ~= worker or since and since ~= job[3] then
-			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
+		local owner, state, time = unpack(job, 1, 3)
+		if state ~= 'running' then
+			return library(stamp, now).not_running(area, jid, state)
+		elseif owner ~= worker or since and since ~= time then
+			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and time)
 		end
 	end
 	local function finite(text, default)
@@ -5880,16 +5874,18 @@ elseif command == 'fail' then
 		local problem = job.err and job or not item.anybody and not_owned(area, item.jid, job, worker, item.since)
 		if problem then
 			return problem
-		elseif not job[4] then
-			return library(stamp, now).no_queue(item.jid)
-		elseif item.here and item.queue ~= job[4] then
-			return library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. job[4]))
 		end
-		item.key, item.current, item.priority = key, job[4], job[5]
-		item.remaining, item.history, item.grace = math.floor(finite(job[6], 0)), job[7], job[8]
-		item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[3], job[10]
+		local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
+		if not queue then
+			return library(stamp, now).no_queue(item.jid)
+		elseif item.here and item.queue ~= queue then
+			return library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. queue))
+		end
+		item.key, item.current, item.priority = key, queue, priority
+		item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
+		item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
 		if item.result then
-			item.ended = library(stamp, now).result_field('failed', job[3], item.result)
+			item.ended = library(stamp, now).result_field('failed', time, item.result)
 		end
 	end
 	local function add_failure(jid, group)
@@ -6002,8 +5998,8 @@ elseif command == 'fail' then
 		end
 		local cap, keep
 		do
-			local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-			cap, keep = finite(values[1], 100), (values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)}
+			local cap2, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
+			cap, keep = finite(cap2, 100), (seconds or count) and {seconds = finite(seconds, -1), count = finite(count, -1)}
 		end
 		do
 			local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
@@ -6045,6 +6041,13 @@ elseif command == 'fail' then
 	return jid
 elseif command == 'complete' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}}
+	local function number(area, name, text)
+		local n = tonumber(text)
+		if not n or n - n ~= 0 then
+			library(stamp, now).reject_number(area, name, text)
+		end
+		return n
+	end
 	local frees_limits
 	local has_ending
 	local function finite(text, default)
@@ -6142,19 +6145,7 @@ elseif command == 'complete' then
 	if change and not given.next then
 		library(stamp, now).reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 	end
-	local depends, delay = var.none, 0
-	if given.depends then
-		depends = library(stamp, now).read_dependencies('Complete', given.depends)
-	end
-	if given.delay then
-		local text = given.delay
-		local n = tonumber(text)
-		if not n or n - n ~= 0 then
-			library(stamp, now).reject_number('Complete', 'delay', text)
-		end
-		delay = n
-	end
-	local item = {jid = jid, queue = queue, data = data, next = given.next, delay = delay, checked = given.checked, depends = depends, change = change, since = given.since or false, key = false, retries = false, began = false, state = false}
+	local item = {jid = jid, queue = queue, data = data, next = given.next, change = change, depends = given.depends and library(stamp, now).read_dependencies('Complete', given.depends) or var.none, delay = given.delay and number('Complete', 'delay', given.delay) or 0, checked = given.checked, since = given.since or false, key = false, retries = false, began = false, state = false}
 	if given.result then
 		item.result = given.result
 	end
@@ -6183,12 +6174,12 @@ elseif command == 'complete' then
 						if not refusal and not item2.anybody then
 							repeat
 								local since = item2.since
-								local owner = job[1]
-								if job[2] ~= 'running' then
-									refusal = library(stamp, now).not_running('Complete', jid, job[2])
+								local owner, state, time = unpack(job, 1, 3)
+								if state ~= 'running' then
+									refusal = library(stamp, now).not_running('Complete', jid, state)
 									break
-								elseif owner ~= worker or since and since ~= job[3] then
-									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
+								elseif owner ~= worker or since and since ~= time then
+									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and time)
 									break
 								end
 								refusal = nil
@@ -6197,26 +6188,27 @@ elseif command == 'complete' then
 						if refusal then
 							problem = refusal
 							break
-						elseif item2.queue ~= job[5] then
-							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(job[5])))
+						end
+						local state, began, retries, queue, grace, stored = unpack(job, 2)
+						if item2.queue ~= queue then
+							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(queue)))
 							break
 						end
-						item2.key, item2.retries, item2.began = key, job[4] or '5', job[3]
-						if item2.anybody and job[2] ~= 'running' then
+						item2.key, item2.retries, item2.began = key, retries or '5', began
+						if item2.anybody and state ~= 'running' then
 							item2.began = stamp
 						end
-						if job[6] then
-							item2.grace = job[6]
+						if grace then
+							item2.grace = grace
 						end
-						if job[7] then
+						if stored then
 							local has
 							repeat
-								local text = job[7]
-								if text == var.last_text then
+								if stored == var.last_text then
 									has = var.last_letters
 									break
 								end
-								local letters = string.match(text, '^%a+') or ''
+								local letters = string.match(stored, '^%a+') or ''
 								var.met_letters = var.met_letters or {}
 								local found = var.met_letters[letters]
 								if not found then
@@ -6226,10 +6218,10 @@ elseif command == 'complete' then
 									end
 									var.met_letters[letters] = found
 								end
-								var.last_text, var.last_letters = text, found
+								var.last_text, var.last_letters = stored, found
 								has = found
 							until true
-							item2.stored, frees_limits = job[7], frees_limits or has.c
+							item2.stored, frees_limits = stored, frees_limits or has.c
 							has_ending = has_ending or has.ending
 						end
 						if item2.next then
@@ -6294,7 +6286,8 @@ elseif command == 'complete' then
 			end
 			config = try('hmget', prefix .. 'config', unpack(fields))
 		until true
-		local cap = finite(config[3], 100)
+		local seconds, count, cap = unpack(config, 1, 3)
+		cap = finite(cap, 100)
 		local special = any_dependents(owned, prefix .. 'tracked')
 		for i = 1, #queues do
 			do
@@ -6352,9 +6345,8 @@ elseif command == 'complete' then
 					end
 					values = try('hmget', key, unpack(asked))
 				end
-				local total = finite(values[1], 0)
-				local mean = finite(values[2], 0)
-				local vk = finite(values[3], 0)
+				local total, mean, vk, within_second = unpack(values, 1, 4)
+				total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
 				local fresh = total == 0
 				if fresh then
 					mean, vk = 0, 0
@@ -6366,7 +6358,7 @@ elseif command == 'complete' then
 					vk = vk + (value - mean) * (value - before)
 				end
 				if short then
-					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
+					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #ran))
 				else
 					local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
 					local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
@@ -6400,10 +6392,10 @@ elseif command == 'complete' then
 			end
 			local entries
 			do
-				local key = item4.key
+				local key, cap2 = item4.key, cap
 				local length = try('rpush', key .. '-history', done)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-					library(stamp, now).trim_history(key .. '-history', length, cap)
+				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
+					library(stamp, now).trim_history(key .. '-history', length, cap2)
 				end
 				entries = length
 			end
@@ -6436,7 +6428,6 @@ elseif command == 'complete' then
 			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).without(finished, 'forgotten') or finished
 			if #kept > 0 then
 				repeat
-					local keep_seconds, keep_count = config[1], config[2]
 					local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
 					for i = 2, #kept do
 						scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
@@ -6444,22 +6435,22 @@ elseif command == 'complete' then
 					if type(try('zadd', completed, unpack(scored))) == 'table' then
 						break
 					end
-					if not (command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48) then
+					if not (command ~= 'finish' or seconds or count or #stamp < 17 or string.byte(stamp, -1) == 48) then
 						break
 					end
 					local before
 					repeat
-						local seconds = -finite(keep_seconds, 604800)
-						if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-							local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+						local seconds2 = -finite(seconds, 604800)
+						if seconds2 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+							local digits, decimals = string.format('%d', now + seconds2), string.sub(stamp, 11)
 							if #digits == 10 and decimals ~= '.000000' then
 								before = digits .. decimals
 								break
 							end
 						end
-						before = string.format('%.17g', now + seconds)
+						before = string.format('%.17g', now + seconds2)
 					until true
-					local excess = call('zcard', completed) - finite(keep_count, 50000)
+					local excess = call('zcard', completed) - finite(count, 50000)
 					if excess > 0 or call('zcount', completed, '0', before) > 0 then
 						library(stamp, now).prune(before, excess, 100 + #kept)
 					end
@@ -6518,13 +6509,13 @@ elseif command == 'log' then
 	local jid = lib.required('Log', 'jid', ARGV[3])
 	local message = lib.required('Log', 'message', ARGV[4])
 	local data = ARGV[5] and lib.strict_json('Log', 'data', ARGV[5])
-	local job = call('hmget', lib.job_key(jid), 'state', 'history')
-	if not job[1] then
+	local state, history = unpack(call('hmget', lib.job_key(jid), 'state', 'history'))
+	if not state then
 		lib.raise('Log', lib.no_job(jid))
 	end
 	local list, text = lib.job_key(jid) .. '-history', lib.entry(now, cjson.encode(message), data)
 	call('llen', list)
-	lib.adopt_history(jid, job[2])
+	lib.adopt_history(jid, history)
 	if type(lib.record(lib.job_key(jid), text)) == 'table' then
 		call('rpush', list, text)
 	end
@@ -6803,15 +6794,15 @@ elseif command == 'recur' then
 	local retries = lib.number('Recur', 'retries', given.retries or 0)
 	local backlog = lib.number('Recur', 'backlog', given.backlog or 0)
 	local tags = lib.names('Recur', 'tags', given.tags)
-	local old = call('hmget', lib.recur_key(jid), 'count', 'queue', 'interval')
-	local kept = given.keep and old[2] == queue and lib.finite(old[3]) == interval and call('zscore', lib.queue_key(queue, 'recur'), jid)
+	local spawned, before, each = unpack(call('hmget', lib.recur_key(jid), 'count', 'queue', 'interval'))
+	local kept = given.keep and before == queue and lib.finite(each) == interval and call('zscore', lib.queue_key(queue, 'recur'), jid)
 	if not kept then
 		call('zadd', lib.queue_key(queue, 'recur'), lib.exact(now + offset), jid)
 	end
-	if old[2] and old[2] ~= queue then
-		try('zrem', lib.queue_key(old[2], 'recur'), jid)
+	if before and before ~= queue then
+		try('zrem', lib.queue_key(before, 'recur'), jid)
 	end
-	call('hset', lib.recur_key(jid), 'jid', jid, 'klass', klass, 'data', data, 'priority', priority, 'tags', lib.array(tags), 'state', 'recur', 'queue', queue, 'type', 'interval', 'count', old[1] or 0, 'interval', interval, 'retries', retries, 'backlog', backlog)
+	call('hset', lib.recur_key(jid), 'jid', jid, 'klass', klass, 'data', data, 'priority', priority, 'tags', lib.array(tags), 'state', 'recur', 'queue', queue, 'type', 'interval', 'count', spawned or 0, 'interval', interval, 'retries', retries, 'backlog', backlog)
 	lib.know_queue(queue)
 	if not kept then
 		lib.note_filled(queue)
@@ -6834,20 +6825,21 @@ elseif command == 'stats' then
 	add_buckets('d', 1, 6)
 	local function summary(kind)
 		local values = call('hmget', lib.stats_key(kind, day, queue), unpack(fields))
-		local count = lib.finite(values[1], 0)
+		local count, mean, vk = unpack(values, 1, 3)
 		local std = 0
+		count = lib.finite(count, 0)
 		if count > 1 then
-			std = math.sqrt(math.max(lib.finite(values[3], 0), 0) / (count - 1))
+			std = math.sqrt(math.max(lib.finite(vk, 0), 0) / (count - 1))
 		end
 		local histogram = {}
 		for i = 4, #fields do
 			histogram[i - 3] = lib.finite(values[i], 0)
 		end
-		return {count = count, mean = lib.finite(values[2], 0), std = std, histogram = histogram}
+		return {count = count, mean = lib.finite(mean, 0), std = std, histogram = histogram}
 	end
 	local expired = lib.finite(call('hget', lib.own_stats_key(day, queue), 'expired'), 0)
-	local counts = call('hmget', lib.stats_key('stats', day, queue), 'retries', 'failed', 'failures')
-	return cjson.encode({retries = lib.finite(counts[1], 0), failed = lib.finite(counts[2], 0), failures = lib.finite(counts[3], 0), expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run')})
+	local retries, failed, failures = unpack(call('hmget', lib.stats_key('stats', day, queue), 'retries', 'failed', 'failures'))
+	return cjson.encode({retries = lib.finite(retries, 0), failed = lib.finite(failed, 0), failures = lib.finite(failures, 0), expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run')})
 elseif command == 'track' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}}
 	library(stamp, now)
@@ -6911,11 +6903,11 @@ if command == 'cancel' then
 	if not jobs then
 		return jids
 	end
-	local gone = {false, false, false, false, false, false, dependencies = {}}
+	local gone = {state = false, queue = false, worker = false, dependencies = {}}
 	for i = 3, #ARGV do
 		local jid = ARGV[i]
 		lib.cancel_job(jid, jobs[jid])
-		if jobs[jid][1] ~= 'complete' then
+		if jobs[jid].state ~= 'complete' then
 			jobs[jid] = gone
 		end
 		jids[i - 2] = jid
@@ -7004,8 +6996,7 @@ if command == 'depends' then
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local action = lib.required('Depends', 'command', ARGV[4])
-	local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
-	local state = job[1]
+	local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
 	if state ~= 'depends' then
 		lib.raise('Depends', lib.not_depending(jid, state))
 	end
@@ -7015,7 +7006,7 @@ if command == 'depends' then
 		if problem then
 			lib.raise('Depends', problem)
 		end
-		local watches = job[2] and lib.has_option(job[2], 'f')
+		local watches = stored and lib.has_option(stored, 'f')
 		if watches then
 			lib.must_publish()
 		end
@@ -7079,15 +7070,15 @@ elseif command == 'timeout' then
 	for i = 3, #ARGV do
 		local jid = ARGV[i]
 		local job = lib.read_running(call, jid)
-		if not job[2] then
+		if not job.state then
 			lib.raise('Timeout', lib.no_job(jid))
-		elseif job[2] ~= 'running' then
+		elseif job.state ~= 'running' then
 			lib.raise('Timeout', lib.new_problem('not_running', jid, lib.is('not running')))
 		end
-		if not job[1] then
+		if not job.queue then
 			lib.raise('Timeout', lib.no_queue(jid))
 		end
-		call('zcard', lib.queue_key(job[1], 'work'))
+		call('zcard', lib.queue_key(job.queue, 'work'))
 		if not running[jid] then
 			running[jid] = job
 			jids[#jids + 1] = jid
@@ -7206,12 +7197,12 @@ elseif command == 'popByJid' then
 	local jid = lib.required('Pop', 'jid', ARGV[4])
 	local worker = lib.required('Pop', 'worker', ARGV[5])
 	lib.must_publish()
-	local job = call('hmget', lib.job_key(jid), 'state', 'queue', 'x:o')
-	if job[1] ~= 'waiting' or job[2] ~= queue or call('sismember', prefix .. 'paused_queues', queue) == 1 then
+	local state, current, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'queue', 'x:o'))
+	if state ~= 'waiting' or current ~= queue or call('sismember', prefix .. 'paused_queues', queue) == 1 then
 		return '[{}]'
 	end
 	local settings = lib.read_settings(queue)
-	if job[3] and lib.has_option(job[3], 'c') then
+	if stored and lib.has_option(stored, 'c') then
 		settings.score = call('zscore', lib.queue_key(queue, 'work'), jid)
 	end
 	call('zcard', lib.queue_key(queue, 'locks'))
@@ -7231,8 +7222,8 @@ elseif command == 'priority' then
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local priority = lib.number('Priority', 'priority', ARGV[4])
-	local job = call('hmget', lib.job_key(jid), unpack(var.PRIORITY_FIELDS))
-	if not job[1] then
+	local job = lib.named_fields(call, lib.job_key(jid), var.PRIORITY_FIELDS)
+	if not job.queue then
 		lib.raise('Priority', lib.no_job(jid))
 	end
 	lib.set_priority(call, jid, job, priority)
@@ -7243,12 +7234,12 @@ if length < 10 then
 if command == 'recur.get' then
 	library(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
-	local job = call('hmget', lib.recur_key(jid), 'jid', 'klass', 'state', 'queue', 'priority', 'interval', 'retries', 'count', 'data', 'tags', 'backlog')
-	if not job[1] then
+	local job = lib.named_fields(call, lib.recur_key(jid), {'jid', 'klass', 'state', 'queue', 'priority', 'interval', 'retries', 'count', 'data', 'tags', 'backlog'})
+	if not job.jid then
 		return nil
 	end
-	local text = cjson.encode({jid = job[1], klass = job[2], state = job[3], queue = job[4], interval = lib.finite(job[6], 0), retries = lib.finite(job[7], 0), count = lib.finite(job[8], 0), data = job[9], backlog = lib.finite(job[11], 0)})
-	return string.sub(text, 1, -2) .. ',"priority":' .. lib.exact(lib.finite(job[5], 0)) .. ',"tags":' .. lib.array(lib.names_of(job[10])) .. '}'
+	local text = cjson.encode({jid = job.jid, klass = job.klass, state = job.state, queue = job.queue, interval = lib.finite(job.interval, 0), retries = lib.finite(job.retries, 0), count = lib.finite(job.count, 0), data = job.data, backlog = lib.finite(job.backlog, 0)})
+	return string.sub(text, 1, -2) .. ',"priority":' .. lib.exact(lib.finite(job.priority, 0)) .. ',"tags":' .. lib.array(lib.names_of(job.tags)) .. '}'
 elseif command == 'recur.tag' then
 	library(stamp, now)
 	return lib.change_recurring_tags('Tag', lib.union)
@@ -7346,8 +7337,8 @@ elseif command == 'recur.update' then
 	library(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
 	local key = lib.recur_key(jid)
-	local old = call('hmget', key, 'queue', 'interval')
-	local queue, interval = old[1], lib.finite(old[2], 0)
+	local queue, interval = unpack(call('hmget', key, 'queue', 'interval'))
+	interval = lib.finite(interval, 0)
 	if not queue then
 		lib.raise('Recur', lib.new_problem('not_found', nil, 'No recurring job ' .. jid))
 	end

@@ -180,14 +180,14 @@ elseif name == 'fail' then
 elseif name == 'free' then
 	function lib.free(jid, released)
 		local key = lib.job_key(jid)
-		local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
-		local queue, due = job[1], released and not job[4] and lib.finite(job[3])
+		local queue, priority, score, undelayed, stored = unpack(try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o'))
 		if not queue then
 			return
 		end
-		local state, place, score = 'scheduled', lib.queue_key(queue, 'scheduled'), job[3]
+		local due = released and not undelayed and lib.finite(score)
+		local state, place = 'scheduled', lib.queue_key(queue, 'scheduled')
 		if not due then
-			state, place, score = 'waiting', lib.queue_key(queue, 'work'), lib.score_of(queue, job[2], job[5], {})
+			state, place, score = 'waiting', lib.queue_key(queue, 'work'), lib.score_of(queue, priority, stored, {})
 		end
 		local reply = try('zadd', place, score, jid)
 		if type(reply) == 'table' then
@@ -198,7 +198,7 @@ elseif name == 'free' then
 		if due then
 			call('hdel', key, 'scheduled')
 		end
-		if job[4] then
+		if undelayed then
 			call('hdel', key, 'x:undelayed')
 		end
 		lib.note_filled(queue)
@@ -260,10 +260,10 @@ elseif name == 'shut' then
 elseif name == 'tell' then
 	function lib.tell(jid, other, group, ended)
 		local key = lib.job_key(jid)
-		local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
-		local letters, values = lib.split_options(job[3])
+		local state, queue, stored, history = unpack(try('hmget', key, 'state', 'queue', 'x:o', 'history'))
+		local letters, values = lib.split_options(stored)
 		local policy = values.f
-		if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table' or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+		if state ~= 'depends' or not queue or type(policy) ~= 'table' or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
 			return false
 		end
 		local runs = policy['do'] == 'run'
@@ -273,15 +273,15 @@ elseif name == 'tell' then
 		policy.failed = type(policy.failed) == 'table' and policy.failed or {}
 		policy.failed[other] = group
 		call('hset', key, 'x:o', lib.join_options(letters, values))
-		lib.adopt_history(jid, job[4])
+		lib.adopt_history(jid, history)
 		lib.record(key, lib.entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
 		if runs then
 			return true
 		end
 		local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-		local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
-		lib.fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
-		return true, job[3]
+		local alone = string.gsub(stored, '^(%a*)d', '%1', 1)
+		lib.fail_unasked(jid, queue, 'failed-dependency', message, alone, ended)
+		return true, stored
 	end
 elseif name == 'wake' then
 	function lib.wake(queue)
@@ -523,12 +523,12 @@ elseif name == 'watch' then
 		local failed = {}
 		for _, other in ipairs(some or try('smembers', lib.job_key(jid) .. '-dependencies')) do
 			local key = lib.job_key(other)
-			local job = try('hmget', key, 'state', 'x:o')
-			if job[1] and not (job[2] and lib.has_option(job[2], 'd')) then
-				local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+			local state, stored = unpack(try('hmget', key, 'state', 'x:o'))
+			if state and not (stored and lib.has_option(stored, 'd')) then
+				stored = stored and string.find(stored, '^%a+|{') and stored or '|{}'
 				call('hset', key, 'x:o', 'd' .. stored)
 			end
-			if job[1] == 'failed' then
+			if state == 'failed' then
 				failed[#failed + 1] = other
 			end
 		end
@@ -757,7 +757,7 @@ if name == 'add_due' then
 		local due = tonumber(first[2])
 		if due and due <= now then
 			local key = part == 'recur' and lib.recur_key(first[1]) or lib.job_key(first[1])
-			lib.add_wait(bands, lib.finite(try('hmget', key, 'priority')[1], 0), due)
+			lib.add_wait(bands, lib.finite(unpack(try('hmget', key, 'priority')), 0), due)
 		end
 		return due
 	end
@@ -899,8 +899,8 @@ elseif name == 'integer' then
 	end
 elseif name == 'is_held' then
 	function lib.is_held(worker, jid)
-		local job = try('hmget', lib.job_key(jid), 'worker', 'state')
-		return job[1] == worker and job[2] == 'running'
+		local holder, state = unpack(try('hmget', lib.job_key(jid), 'worker', 'state'))
+		return holder == worker and state == 'running'
 	end
 elseif name == 'is_open' then
 	function lib.is_open(ask, i)
@@ -946,8 +946,7 @@ elseif name == 'job_key' then
 	end
 elseif name == 'kept_by' then
 	function lib.kept_by(name, jid)
-		local job = try('hmget', lib.job_key(jid), 'state', 'x:o')
-		local state, stored = job[1], job[2]
+		local state, stored = unpack(try('hmget', lib.job_key(jid), 'state', 'x:o'))
 		local claim = lib.claim_of(stored)
 		local holds = claim and claim.k == name and state and state ~= 'complete' and state ~= 'failed' and not (claim.m == 'start' and state == 'running')
 		if holds and not lib.is_over(jid, stored, state) then
@@ -984,12 +983,12 @@ elseif name == 'matches' then
 			return false
 		end
 		if filter.klass or filter.tag then
-			local job = try('hmget', key, 'klass', 'tags')
-			if filter.klass and job[1] ~= filter.klass or filter.tag and not lib.set_of(lib.names_of(job[2]), 1)[filter.tag] then
+			local klass, tags = unpack(try('hmget', key, 'klass', 'tags'))
+			if filter.klass and klass ~= filter.klass or filter.tag and not lib.set_of(lib.names_of(tags), 1)[filter.tag] then
 				return false
 			end
 		end
-		if filter.batch and not lib.is_batch(try('hmget', key, 'x:o')[1]) then
+		if filter.batch and not lib.is_batch(unpack(try('hmget', key, 'x:o'))) then
 			return false
 		end
 		return not filter.data or lib.has_text(lib.data_of(key), filter)
@@ -1009,9 +1008,8 @@ elseif name == 'observe' then
 			asked = lib.count_buckets(durations)
 			values = try('hmget', key, unpack(asked))
 		end
-		local total = lib.finite(values[1], 0)
-		local mean = lib.finite(values[2], 0)
-		local vk = lib.finite(values[3], 0)
+		local total, mean, vk, within_second = unpack(values, 1, 4)
+		total, mean, vk = lib.finite(total, 0), lib.finite(mean, 0), lib.finite(vk, 0)
 		local fresh = total == 0
 		if fresh then
 			mean, vk = 0, 0
@@ -1023,7 +1021,7 @@ elseif name == 'observe' then
 			vk = vk + (value - mean) * (value - before)
 		end
 		if short then
-			try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', lib.finite(values[4], 0) + #durations))
+			try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', lib.finite(within_second, 0) + #durations))
 		else
 			lib.write_summary(key, total, mean, vk, asked, values)
 		end
@@ -1332,19 +1330,19 @@ elseif name == 'count_in' then
 	end
 elseif name == 'end_life' then
 	function lib.end_life(jid, as)
-		local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time')
-		local state, stored, since = job[1], job[6] or '', lib.finite(job[8], now)
+		local job = lib.named_fields(try, lib.job_key(jid), {'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time'})
+		local state, stored, since = job.state, job['x:o'] or '', lib.finite(job.time, now)
 		if state == 'failed' then
-			since = lib.finite(lib.list_of(job[3]).when, now)
+			since = lib.finite(lib.list_of(job.failure).when, now)
 		end
 		local ends = state and lib.end_of_life(jid, stored, as or state, since)
 		if ends and ends <= now then
 			if state == 'complete' then
-				lib.delete_complete(jid, job[5], stored)
+				lib.delete_complete(jid, job.tags, stored)
 				return true
 			elseif lib.expire_job(jid, job) then
 				if state ~= 'failed' then
-					lib.tally_expired(job[2] or '')
+					lib.tally_expired(job.queue or '')
 				end
 				return true
 			end
@@ -1587,14 +1585,15 @@ elseif name == 'put_back' then
 		if values.q ~= 'last' and values.q ~= 'place' then
 			return false
 		end
-		local job, at = try('hmget', lib.job_key(jid), 'priority', 'x:place'), now + var.made_last * 0.000001
-		local turn = values.g and lib.fair_score(queue, job[1], stored, {})
+		local priority, place = unpack(try('hmget', lib.job_key(jid), 'priority', 'x:place'))
+		local turn = values.g and lib.fair_score(queue, priority, stored, {})
+		local at = now + var.made_last * 0.000001
 		if values.q == 'place' and not turn then
-			at = lib.finite(job[2], now)
+			at = lib.finite(place, now)
 		else
 			var.made_last = var.made_last + 1
 		end
-		call('zadd', lib.queue_key(queue, 'work'), turn or lib.work_score(at, job[1]), jid)
+		call('zadd', lib.queue_key(queue, 'work'), turn or lib.work_score(at, priority), jid)
 		call('zrem', lib.queue_key(queue, 'locks'), jid)
 		call('hset', lib.job_key(jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', lib.exact(at))
 		lib.wake_for(queue, 0)
@@ -1641,19 +1640,18 @@ elseif name == 'put_once' then
 	end
 elseif name == 'read_end' then
 	function lib.read_end(run, jid)
-		local job = run('hmget', lib.job_key(jid), 'state', 'time', 'failure', 'x:result')
-		local state = job[1]
+		local state, time, failure, stored = unpack(run('hmget', lib.job_key(jid), 'state', 'time', 'failure', 'x:result'))
 		if not state then
 			return false
 		end
 		local found = {state = state}
 		local ended = state == 'complete' or state == 'failed'
 		if ended then
-			local belongs = lib.result_field(state, job[2], '')
-			if string.sub(job[4] or '', 1, #belongs) == belongs then
-				found.result = string.sub(job[4], #belongs + 1)
+			local belongs = lib.result_field(state, time, '')
+			if string.sub(stored or '', 1, #belongs) == belongs then
+				found.result = string.sub(stored, #belongs + 1)
 			end
-			found.failure = state == 'failed' and job[3] or nil
+			found.failure = state == 'failed' and failure or nil
 		end
 		return cjson.encode(found), ended
 	end
@@ -1664,13 +1662,14 @@ elseif name == 'read_job' then
 elseif name == 'read_old' then
 	function lib.read_old(puts, item)
 		local key, depends = item.key, item.depends
-		local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o')
-		item.old = {tags = lib.names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], history = fields[8], grace = fields[9], ended = var.none, priority = fields[1], stored = fields[10]}
-		item.priority = item.priority or fields[1]
-		item.tags = item.tags or item.old.tags
-		item.retries = item.retries or fields[6]
-		if fields[10] then
-			lib.keep_options(puts, item, fields[10], fields[4])
+		local old = lib.named_fields(call, key, {'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker', 'history', 'grace', 'x:o'})
+		old.tags, old.ended = lib.names_of(old.tags), var.none
+		old.stored = old['x:o']
+		item.old = old
+		item.priority, item.tags = item.priority or old.priority, item.tags or old.tags
+		item.retries = item.retries or old.retries
+		if old.stored then
+			lib.keep_options(puts, item, old.stored, old.state)
 		end
 		if #depends == 0 then
 			item.waits = call('scard', key .. '-dependencies') > 0
@@ -1812,16 +1811,16 @@ elseif name == 'throttle' then
 	end
 elseif name == 'time_out' then
 	function lib.time_out(jid, job)
-		local queue = job[1]
+		local queue, worker, stored = job.queue, job.worker, job['x:o']
 		try('zrem', lib.queue_key(queue, 'locks'), jid)
 		call('zadd', lib.queue_key(queue, 'work'), '+inf', jid)
-		lib.adopt_history(jid, job[4])
+		lib.adopt_history(jid, job.history)
 		lib.record(lib.job_key(jid), lib.entry(now, '"timed-out"'))
-		call('hset', lib.job_key(jid), 'state', 'stalled', 'expires', '0', 'x:attempts', lib.with_attempt(job[7], 'timed_out', job[6], {worker = job[3] or nil, queue = queue}))
-		lib.lock_lost(jid, job[3] or '')
+		call('hset', lib.job_key(jid), 'state', 'stalled', 'expires', '0', 'x:attempts', lib.with_attempt(job['x:attempts'], 'timed_out', job.time, {worker = worker or nil, queue = queue}))
+		lib.lock_lost(jid, worker or '')
 		lib.wake(queue)
-		if job[5] then
-			lib.stop_limited(jid, job[5])
+		if stored then
+			lib.stop_limited(jid, stored)
 		end
 	end
 elseif name == 'undepend' then
@@ -2073,7 +2072,7 @@ elseif name == 'holder_of' then
 		if not jid then
 			return
 		elseif ends ~= '0' then
-			return lib.finite(ends, 0) > now and jid or nil, try('hmget', lib.job_key(jid), 'state')[1] or ''
+			return lib.finite(ends, 0) > now and jid or nil, unpack(try('hmget', lib.job_key(jid), 'state')) or ''
 		end
 		local holder, state, claim = lib.kept_by(name, jid)
 		if holder then
@@ -2307,11 +2306,11 @@ elseif name == 'not_empty' then
 	end
 elseif name == 'not_owned' then
 	function lib.not_owned(area, jid, job, worker, since)
-		local owner = job[1]
-		if job[2] ~= 'running' then
-			return lib.not_running(area, jid, job[2])
-		elseif owner ~= worker or since and since ~= job[3] then
-			return lib.lost_lock(area, jid, owner, owner == worker and job[3])
+		local owner, state, time = unpack(job, 1, 3)
+		if state ~= 'running' then
+			return lib.not_running(area, jid, state)
+		elseif owner ~= worker or since and since ~= time then
+			return lib.lost_lock(area, jid, owner, owner == worker and time)
 		end
 	end
 elseif name == 'note_life' then
@@ -2354,8 +2353,8 @@ elseif name == 'parked_by' then
 	end
 elseif name == 'parked_in' then
 	function lib.parked_in(jid, name)
-		local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'time', 'x:parked')
-		return lib.parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+		local queue, state, time, parked = unpack(try('hmget', lib.job_key(jid), 'queue', 'state', 'time', 'x:parked'))
+		return lib.parked_by(state, time, parked) == name and queue or nil
 	end
 elseif name == 'place_all' then
 	function lib.place_all(puts, queue, group)
@@ -2499,10 +2498,10 @@ elseif name == 'read_rare' then
 	end
 elseif name == 'read_rest' then
 	function lib.read_rest(jid, key, job, recorded, cap)
-		local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-		job[10], job[11] = rest[1], rest[2]
-		lib.adopt_before(jid, rest[3], recorded, cap)
-		if rest[4] == '1.0' then
+		local failure, parent, history, grace = unpack(try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace'))
+		job[10], job[11] = failure, parent
+		lib.adopt_before(jid, history, recorded, cap)
+		if grace == '1.0' then
 			call('hdel', key, 'grace')
 		end
 	end
@@ -2570,12 +2569,12 @@ elseif name == 'sets_json' then
 	end
 elseif name == 'slot_ends' then
 	function lib.slot_ends(jid)
-		local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'grace', 'x:o', 'expires')
-		if job[1] ~= 'running' or not job[2] then
+		local state, queue, grace, stored, expires = unpack(try('hmget', lib.job_key(jid), 'state', 'queue', 'grace', 'x:o', 'expires'))
+		if state ~= 'running' or not queue then
 			return
 		end
-		local ends = lib.finite(try('zscore', lib.queue_key(job[2], 'locks'), jid))
-		if not ends or ends > now or lib.is_sudden(job[3], job[4]) or lib.in_grace(job[3], job[5], ends) then
+		local ends = lib.finite(try('zscore', lib.queue_key(queue, 'locks'), jid))
+		if not ends or ends > now or lib.is_sudden(grace, stored) or lib.in_grace(grace, expires, ends) then
 			return ends
 		end
 		return ends + lib.finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -2592,20 +2591,18 @@ elseif name == 'spawn_all' then
 	end
 elseif name == 'spawn_due' then
 	function lib.spawn_due(queue, parent, due, limit)
-		local fields = try('hmget', lib.recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
-		local job = {klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0', tags = fields[4] or '[]', retries = fields[5] or '0'}
-		local interval = lib.finite(fields[6], 0)
-		if not job.klass or interval <= 0 then
+		local klass, data, priority, tags, retries, interval, backlog, count = unpack(try('hmget', lib.recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count'))
+		interval, backlog, count = lib.finite(interval, 0), lib.finite(backlog, 0), lib.count_in(count)
+		if not klass or interval <= 0 then
 			call('zrem', lib.queue_key(queue, 'recur'), parent)
 			return 0
 		end
 		local at = interval % 1 == 0 and math.floor(due) or due
-		local backlog = lib.finite(fields[7], 0)
 		local missed = (now - at) / interval
 		if backlog ~= 0 and missed > backlog then
 			at = at + math.ceil(missed - backlog) * interval
 		end
-		local count, spawned = lib.count_in(fields[8]), 0
+		local spawned, job = 0, {klass = klass, data = data or '{}', priority = priority or '0', tags = tags or '[]', retries = retries or '0'}
 		while at <= now and spawned < limit do
 			count = lib.next_child(parent, count)
 			lib.spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
@@ -2833,7 +2830,7 @@ elseif name == 'buckets_of' then
 	end
 elseif name == 'cancel_job' then
 	function lib.cancel_job(jid, job, how)
-		local state, queue, failure, worker = job[1], job[2], job[3], job[4]
+		local state, queue, worker, stored = job.state, job.queue, job.worker, job['x:o']
 		if state == 'complete' then
 			return
 		end
@@ -2853,14 +2850,14 @@ elseif name == 'cancel_job' then
 			try('srem', lib.job_key(other) .. '-dependents', jid)
 		end
 		if state == 'failed' then
-			lib.forget_failure(jid, queue, failure)
+			lib.forget_failure(jid, queue, job.failure)
 		end
-		lib.delete_record(jid, job[5])
+		lib.delete_record(jid, job.tags)
 		lib.publish_tracked('canceled', jid)
-		if job[6] then
-			lib.job_ended(jid, job[6], how or 'canceled')
-			if lib.has_option(job[6], 'g') and state == 'waiting' and queue then
-				lib.leave_turns(queue, job[7])
+		if stored then
+			lib.job_ended(jid, stored, how or 'canceled')
+			if lib.has_option(stored, 'g') and state == 'waiting' and queue then
+				lib.leave_turns(queue, job.priority)
 			end
 		end
 	end
@@ -2920,9 +2917,9 @@ elseif name == 'deal_drawn' then
 	end
 elseif name == 'delete_job' then
 	function lib.delete_job(jid)
-		local job = try('hmget', lib.job_key(jid), 'state', 'tags')
-		if job[1] == 'complete' then
-			lib.delete_record(jid, job[2])
+		local state, tags = unpack(try('hmget', lib.job_key(jid), 'state', 'tags'))
+		if state == 'complete' then
+			lib.delete_record(jid, tags)
 		end
 	end
 elseif name == 'difference' then
@@ -2953,8 +2950,8 @@ elseif name == 'drop_slots' then
 	end
 elseif name == 'due_member' then
 	function lib.due_member(jid, queue, state)
-		local job = state == 'depends' and try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed') or var.none
-		local due = lib.finite(lib.due_elsewhere(jid, queue, state, job[1], job[2]), 0)
+		local scheduled, undelayed = unpack(state == 'depends' and try('hmget', lib.job_key(jid), 'scheduled', 'x:undelayed') or var.none)
+		local due = lib.finite(lib.due_elsewhere(jid, queue, state, scheduled, undelayed), 0)
 		return due > 0 and ',"due":' .. lib.exact(due) or ''
 	end
 elseif name == 'each_queue' then
@@ -2993,7 +2990,7 @@ elseif name == 'enter_list' then
 	end
 elseif name == 'expire_job' then
 	function lib.expire_job(jid, job)
-		local key, state = lib.job_key(jid), job[1]
+		local key, state = lib.job_key(jid), job.state
 		if try('exists', key .. '-dependents') == 1 then
 			if state == 'failed' then
 				return false
@@ -3297,13 +3294,13 @@ elseif name == 'rate_opens' then
 	end
 elseif name == 'read_batch' then
 	function lib.read_batch(area, jid)
-		local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
-		if job[1] ~= 'depends' then
-			lib.raise(area, lib.not_depending(jid, job[1]))
-		elseif not lib.is_batch(job[2]) then
+		local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
+		if state ~= 'depends' then
+			lib.raise(area, lib.not_depending(jid, state))
+		elseif not lib.is_batch(stored) then
 			lib.raise(area, lib.no_batch(jid))
 		end
-		return job[2]
+		return stored
 	end
 elseif name == 'read_claim' then
 	function lib.read_claim(area, text)
@@ -3341,10 +3338,10 @@ elseif name == 'read_first' then
 elseif name == 'read_limit' then
 	function lib.read_limit(name, most)
 		local family = string.match(name, '^([^/]+)/.') or name
-		local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-		local max, rate, per = lib.parse_limit(stored[1] or stored[3])
-		local hold = lib.finite(stored[2], 0)
-		local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = stored[2] and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
+		local own, held_until, general = unpack(try('hmget', prefix .. 'x:limits', name, name .. ' hold', family))
+		local max, rate, per = lib.parse_limit(own or general)
+		local hold = lib.finite(held_until, 0)
+		local limit = {name = name, max = max, rate = rate, per = per, hold = hold > now and hold, passed = held_until and hold <= now, most = most, list = lib.limit_key(name, 'starts'), room = math.huge, started = 0, noted = 0, held = {'0', '-----------------------------------------------------------------'}}
 		if max > 0 then
 			limit.room = max - lib.finite(try('zcard', lib.limit_key(name, 'held')), 0)
 		end
@@ -3357,16 +3354,18 @@ elseif name == 'read_owned' then
 		local problem = job.err and job or not item.anybody and lib.not_owned(area, item.jid, job, worker, item.since)
 		if problem then
 			return problem
-		elseif not job[4] then
-			return lib.no_queue(item.jid)
-		elseif item.here and item.queue ~= job[4] then
-			return lib.new_problem('wrong_queue', item.jid, lib.is('running in another queue: ' .. job[4]))
 		end
-		item.key, item.current, item.priority = key, job[4], job[5]
-		item.remaining, item.history, item.grace = math.floor(lib.finite(job[6], 0)), job[7], job[8]
-		item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[3], job[10]
+		local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
+		if not queue then
+			return lib.no_queue(item.jid)
+		elseif item.here and item.queue ~= queue then
+			return lib.new_problem('wrong_queue', item.jid, lib.is('running in another queue: ' .. queue))
+		end
+		item.key, item.current, item.priority = key, queue, priority
+		item.remaining, item.history, item.grace = math.floor(lib.finite(remaining, 0)), history, grace
+		item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
 		if item.result then
-			item.ended = lib.result_field('failed', job[3], item.result)
+			item.ended = lib.result_field('failed', time, item.result)
 		end
 	end
 elseif name == 'read_share' then
@@ -3447,13 +3446,13 @@ elseif name == 'shut_empty' then
 	end
 elseif name == 'since_when' then
 	function lib.since_when(jid, score)
-		local job = try('hmget', lib.job_key(jid), 'priority', 'time')
-		local priority = lib.finite(job[1], 0)
+		local priority, time = unpack(try('hmget', lib.job_key(jid), 'priority', 'time'))
+		priority = lib.finite(priority, 0)
 		local at = (priority - score) * 10000000000
 		if at >= 0.1 * 10000000000 and at <= now + 1 then
 			return at, priority
 		end
-		return lib.finite(job[2], now), priority
+		return lib.finite(time, now), priority
 	end
 elseif name == 'soonest_of' then
 	function lib.soonest_of(group)
@@ -3578,11 +3577,11 @@ elseif name == 'tell_apart' then
 	end
 elseif name == 'try_parked' then
 	function lib.try_parked(jid, queue)
-		local job = try('hmget', lib.job_key(jid), 'state', 'time', 'x:parked')
-		local name, scheduled = lib.parked_by(job[1], job[2], job[3]), lib.queue_key(queue, 'scheduled')
+		local name = lib.parked_by(unpack(try('hmget', lib.job_key(jid), 'state', 'time', 'x:parked')))
 		if not name then
 			return false
 		end
+		local scheduled = lib.queue_key(queue, 'scheduled')
 		local due = try('zscore', scheduled, jid)
 		return lib.limit_freed(name) > 0 or try('zscore', scheduled, jid) ~= due
 	end
@@ -3606,12 +3605,12 @@ elseif name == 'why_closed' then
 		if try('sismember', prefix .. 'paused_queues', queue) == 1 then
 			return 'paused'
 		end
-		local most = try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate')
-		local running = lib.finite(most[1], 0) > 0 and lib.finite(try('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf'))
-		if running and running + n >= lib.finite(most[1]) then
+		local most, max_rate = unpack(try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate'))
+		local running = lib.finite(most, 0) > 0 and lib.finite(try('zcount', lib.queue_key(queue, 'locks'), stamp, '+inf'))
+		if running and running + n >= lib.finite(most) then
 			return 'full'
 		end
-		local rate = lib.read_max_rate(queue, most[2], 1)
+		local rate = lib.read_max_rate(queue, max_rate, 1)
 		if rate then
 			rate.started = n
 		end
@@ -3926,13 +3925,13 @@ elseif name == 'keep_record' then
 	end
 elseif name == 'keep_result' then
 	function lib.keep_result(key, state)
-		local job = call('hmget', key, 'time', 'x:result', 'x:o')
-		local belongs, stored = lib.result_field(state, job[1], ''), job[2] or ''
-		local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-		if result and string.sub(stored, 1, #belongs) ~= belongs then
+		local time, before, stored = unpack(call('hmget', key, 'time', 'x:result', 'x:o'))
+		local belongs, result = lib.result_field(state, time, ''), nil
+		result = string.match(before or '', '^%a+|[^|]*|(.*)$')
+		if result and string.sub(before, 1, #belongs) ~= belongs then
 			call('hset', key, 'x:result', belongs .. result)
 		end
-		local left = lib.without_letter(job[3], 'r')
+		local left = lib.without_letter(stored, 'r')
 		if left == '' then
 			call('hdel', key, 'x:o')
 		else
@@ -4139,10 +4138,8 @@ elseif name == 'popped_json' then
 elseif name == 'priority_of' then
 	function lib.priority_of(jid)
 		local job = try('hmget', lib.job_key(jid), 'priority', 'x:o')
-		if job[1] then
-			return job[1], job[2]
-		end
-		return not job.err and call('exists', lib.job_key(jid)) == 1 and '0', job[2]
+		local priority, stored = unpack(job)
+		return priority or not job.err and call('exists', lib.job_key(jid)) == 1 and '0', stored
 	end
 elseif name == 'publish_end' then
 	function lib.publish_end(jid, state, forgotten)
@@ -4168,10 +4165,10 @@ elseif name == 'read_before' then
 			if before[item.jid] then
 				lib.raise('Put', lib.named_twice(item.jid))
 			end
-			local found = condition and call('hmget', item.key, 'state', 'x:o') or var.none
-			local gone = not new and found[2] and lib.is_over(item.jid, found[2], found[1])
-			if condition and lib.is_left_alone(condition, found[1]) and not gone then
-				item.left = found[1] or ''
+			local state, stored = unpack(condition and call('hmget', item.key, 'state', 'x:o') or var.none)
+			local gone = not new and stored and lib.is_over(item.jid, stored, state)
+			if condition and lib.is_left_alone(condition, state) and not gone then
+				item.left = state or ''
 				if new and item.given.claim then
 					claims[item.given.claim.k] = item
 				end
@@ -4213,9 +4210,11 @@ elseif name == 'read_change' then
 	end
 elseif name == 'read_failed' then
 	function lib.read_failed(jid, queue)
-		local job = try('hmget', lib.job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state')
-		if job[1] then
-			return {jid = jid, from = job[1], queue = queue or job[1], state = job[7], priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6]}
+		local job = lib.named_fields(try, lib.job_key(jid), {'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state'})
+		if job.queue then
+			job.jid, job.from, job.stored = jid, job.queue, job['x:o']
+			job.queue = queue or job.queue
+			return job
 		end
 	end
 elseif name == 'read_holder' then
@@ -4587,19 +4586,19 @@ elseif name == 'expire_stats' then
 	end
 elseif name == 'fail_expired' then
 	function lib.fail_expired(jid, job)
-		local queue, worker = job[2], job[4] or ''
+		local queue, worker = job.queue, job.worker or ''
 		if not queue then
 			return false
 		end
 		local group = 'expired-' .. queue
 		lib.add_failure(jid, group)
 		call('hdel', lib.job_key(jid), 'grace')
-		lib.fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], lib.job_ended)
+		lib.fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job['x:o'], lib.job_ended)
 		if worker ~= '' then
 			try('zrem', lib.worker_key(worker), jid)
 			lib.publish('w:' .. worker, cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue}))
 		end
-		if job[1] == 'running' then
+		if job.state == 'running' then
 			lib.wake_for_slot(queue)
 		end
 		return true
@@ -4667,8 +4666,7 @@ elseif name == 'has_more_due' then
 	end
 elseif name == 'heartbeat_of' then
 	function lib.heartbeat_of(queue)
-		local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-		return lib.lock_time(config[1], config[2])
+		return lib.lock_time(unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')))
 	end
 elseif name == 'history_json' then
 	function lib.history_json(jid, newest)
@@ -4812,7 +4810,8 @@ elseif name == 'must_publish' then
 	end
 elseif name == 'named_fields' then
 	function lib.named_fields(run, key, wanted)
-		local values, found = run('hmget', key, unpack(wanted)), {}
+		local values = run('hmget', key, unpack(wanted))
+		local found = {err = values.err}
 		for i = 1, #wanted do
 			found[wanted[i]] = values[i] or false
 		end
@@ -4918,8 +4917,8 @@ elseif name == 'read_changes' then
 	end
 elseif name == 'read_failing' then
 	function lib.read_failing()
-		local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-		return lib.history_cap(values[1]), lib.retention(values[2], values[3])
+		local cap, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
+		return lib.history_cap(cap), lib.retention(seconds, count)
 	end
 elseif name == 'read_filters' then
 	function lib.read_filters(area, first, last)
@@ -4979,7 +4978,7 @@ elseif name == 'read_replace' then
 	end
 elseif name == 'read_running' then
 	function lib.read_running(run, jid)
-		return run('hmget', lib.job_key(jid), 'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts')
+		return lib.named_fields(run, lib.job_key(jid), {'queue', 'state', 'worker', 'history', 'x:o', 'time', 'x:attempts'})
 	end
 elseif name == 'read_weights' then
 	function lib.read_weights(text, count)
@@ -5053,20 +5052,20 @@ elseif name == 'schedule_key' then
 elseif name == 'score_before' then
 	function lib.score_before(jid)
 		local key = lib.job_key(jid)
-		local job = try('hmget', key, 'time', 'x:parked')
-		local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+		local time, parked = unpack(try('hmget', key, 'time', 'x:parked'))
+		local since, name = string.match(parked or '', '^(%S*) (.+)$')
 		if not name then
 			return
 		end
 		local wait = lib.limit_key(name, 'wait')
-		local score = time == (job[1] or '') and try('zscore', wait, jid)
+		local score = since == (time or '') and try('zscore', wait, jid)
 		try('zrem', wait, jid)
 		try('hdel', key, 'x:parked')
 		return type(score) == 'string' and score or nil, name
 	end
 elseif name == 'set_priority' then
 	function lib.set_priority(run, jid, job, priority)
-		local queue, score = job[1], job[3] and lib.score_by_options(job, priority) or priority
+		local queue, score = job.queue, job['x:o'] and lib.score_by_options(job, priority) or priority
 		if queue == '' then
 			lib.must_write()
 		else
@@ -5076,7 +5075,7 @@ elseif name == 'set_priority' then
 			end
 		end
 		try('hset', lib.job_key(jid), 'priority', priority)
-		if job[3] then
+		if job['x:o'] then
 			lib.follow_priority(jid, job, score)
 		end
 	end
@@ -5204,8 +5203,8 @@ elseif name == 'within_reach' then
 	function lib.within_reach(jids, most)
 		local left, count, passed = 300000, math.min(#jids, most or #jids), {}
 		for i = 1, count do
-			local job = var.near_end[jids[i]] and var.none or try('hmget', lib.job_key(jids[i]), 'state', 'failure')
-			local failure = job[1] == 'failed' and lib.list_of(job[2]) or {}
+			local state, failure = unpack(var.near_end[jids[i]] and var.none or try('hmget', lib.job_key(jids[i]), 'state', 'failure'))
+			failure = state == 'failed' and lib.list_of(failure) or {}
 			local group, cost = failure.group, 0
 			if type(group) == 'string' then
 				cost = lib.finite(try('llen', prefix .. 'f:' .. group), 0)
@@ -5326,18 +5325,17 @@ elseif name == 'count_buckets' then
 elseif name == 'delete_failed' then
 	function lib.delete_failed(jid, forced)
 		local key = lib.job_key(jid)
-		local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
-		local stored = job[5] or ''
-		if job[1] ~= 'failed' then
+		local state, queue, failure, tags, stored = unpack(try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o'))
+		if state ~= 'failed' then
 			return 'moved'
-		elseif not forced and lib.has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+		elseif not forced and lib.has_option(stored or '', 'K') or try('exists', key .. '-dependents') == 1 then
 			return 'kept'
 		end
-		local details = lib.list_of(job[3])
-		lib.leave_group(jid, details, -1)
-		lib.uncount_failure(job[2], details)
-		lib.delete_record(jid, job[4])
-		if lib.has_lifetime(stored) then
+		failure = lib.list_of(failure)
+		lib.leave_group(jid, failure, -1)
+		lib.uncount_failure(queue, failure)
+		lib.delete_record(jid, tags)
+		if lib.has_lifetime(stored or '') then
 			lib.note_life(jid)
 		end
 		return 'deleted'
@@ -5512,9 +5510,8 @@ elseif name == 'read_max_rate' then
 	end
 elseif name == 'read_settings' then
 	function lib.read_settings(queue)
-		local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-		local heartbeat = lib.lock_time(values[1], values[2])
-		return {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, heartbeat = heartbeat, max_concurrency = lib.finite(values[3], 0), cap = lib.history_cap(values[4]), tracked = true, max_rate = values[5]}
+		local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+		return {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, heartbeat = lib.lock_time(own, general), cap = lib.history_cap(cap), max_concurrency = lib.finite(most, 0), max_rate = max_rate, tracked = true}
 	end
 elseif name == 'reject_number' then
 	function lib.reject_number(area, name, text)
@@ -5829,8 +5826,8 @@ elseif name == 'read_scheduled' then
 		local jobs, ready = {}, 0
 		for i = 1, #jids do
 			local jid = jids[i]
-			local job = try('hmget', lib.job_key(jid), 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
-			local state, queue = job[1], job[2]
+			local job = lib.named_fields(try, lib.job_key(jid), {'state', 'queue', 'priority', 'x:o', 'x:parked', 'time'})
+			local state, queue = job.state, job.queue
 			if not state or not queue then
 				lib.leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
 			elseif state == 'waiting' then
@@ -5838,7 +5835,7 @@ elseif name == 'read_scheduled' then
 			elseif state ~= 'scheduled' then
 				lib.leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
 			else
-				jobs[#jobs + 1] = {jid = jid, queue = queue, priority = job[3], stored = job[4], parked = lib.parked_by(state, job[6], job[5])}
+				jobs[#jobs + 1] = {jid = jid, queue = queue, priority = job.priority, stored = job['x:o'], parked = lib.parked_by(state, job.time, job['x:parked'])}
 			end
 		end
 		return jobs, ready
@@ -5966,7 +5963,7 @@ elseif name == 'cancel_together' then
 		lib.leave_together({unpack(order, 1, #jobs)})
 		for i = 1, #jobs do
 			lib.cancel_job(order[i], jobs[i])
-			canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
+			canceled = canceled + (jobs[i].state and jobs[i].state ~= 'complete' and 1 or 0)
 		end
 		return canceled, {unpack(order, #jobs + 1)}
 	end
@@ -5999,10 +5996,10 @@ elseif name == 'failure_summary' then
 	end
 elseif name == 'follow_priority' then
 	function lib.follow_priority(jid, job, score)
-		if job[4] then
-			lib.move_parked(jid, job[4], score)
-		elseif lib.has_option(job[3], 'g') and job[2] == 'waiting' then
-			lib.leave_turns(job[1], job[5])
+		if job['x:parked'] then
+			lib.move_parked(jid, job['x:parked'], score)
+		elseif lib.has_option(job['x:o'], 'g') and job.state == 'waiting' then
+			lib.leave_turns(job.queue, job.priority)
 		end
 	end
 elseif name == 'leave_all_turns' then
@@ -6062,9 +6059,9 @@ elseif name == 'read_cancelable' then
 		local dependents = lib.dependents_beyond(try, jid, among, n)
 		if not ok or dependents.err then
 			lib.leave_out(jid, 'server', 'it can not be read')
-		elseif not job[1] then
+		elseif not job.state then
 			lib.leave_out(jid, 'not_found', 'no such job')
-		elseif job[1] == 'complete' then
+		elseif job.state == 'complete' then
 			lib.leave_out(jid, 'finished', 'the job is complete')
 		else
 			job.dependents = dependents
@@ -6225,8 +6222,8 @@ elseif name == 'prune_histograms' then
 	end
 elseif name == 'score_by_options' then
 	function lib.score_by_options(job, priority)
-		if lib.has_option(job[3], 'g') and (job[2] == 'waiting' or job[4]) then
-			return lib.fair_score(job[1], priority, job[3], {})
+		if lib.has_option(job['x:o'], 'g') and (job.state == 'waiting' or job['x:parked']) then
+			return lib.fair_score(job.queue, priority, job['x:o'], {})
 		end
 	end
 elseif name == 'stop_all_limited' then
@@ -6385,15 +6382,15 @@ elseif name == 'put_from_arguments' then
 elseif name == 'read_job_to_cancel' then
 	function lib.read_job_to_cancel(jid, most)
 		local key = lib.job_key(jid)
-		local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
+		local job = lib.named_fields(call, key, {'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority'})
 		key = key .. '-dependencies'
 		job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
 		return job
 	end
 elseif name == 'read_lost_settings' then
 	function lib.read_lost_settings(cap)
-		local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history', 'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
-		return {cap = cap, grace = lib.finite(values[1], 10), keep_failed = lib.retention(values[2], values[5]), initial_delay = values[3], factor = values[4]}
+		local grace, seconds, count, initial_delay, factor = unpack(call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history', 'jobs-failed-history-count', 'backoff-initial-delay', 'backoff-factor'))
+		return {cap = cap, grace = lib.finite(grace, 10), keep_failed = lib.retention(seconds, count), initial_delay = initial_delay, factor = factor}
 	end
 elseif name == 'release_dependents' then
 	function lib.release_dependents(jid)
@@ -6474,11 +6471,11 @@ if command == 'retry' then
 		return n
 	end
 	local function not_owned(area, jid, job, worker, since)
-		local owner = job[1]
-		if job[2] ~= 'running' then
-			return library(stamp, now).not_running(area, jid, job[2])
-		elseif owner ~= worker or since and since ~= job[3] then
-			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
+		local owner, state, time = unpack(job, 1, 3)
+		if state ~= 'running' then
+			return library(stamp, now).not_running(area, jid, state)
+		elseif owner ~= worker or since and since ~= time then
+			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and time)
 		end
 	end
 	local function finite(text, default)
@@ -6488,7 +6485,7 @@ if command == 'retry' then
 		end
 		return default
 	end
-	local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), data = '', delay = number('Retry', 'delay', ARGV[6] or 0), group = ARGV[7], message = ARGV[8]}
+	local item = {jid = required('Job', 'jid', ARGV[3]), queue = required('Retry', 'queue', ARGV[4]), delay = number('Retry', 'delay', ARGV[6] or 0), data = '', group = ARGV[7], message = ARGV[8]}
 	if ARGV[9] == 'here' then
 		item.here = true
 		item.since = ARGV[10] ~= '' and ARGV[10] or nil
@@ -6526,18 +6523,20 @@ if command == 'retry' then
 			if problem2 then
 				problem3 = problem2
 				break
-			elseif not job[4] then
+			end
+			local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
+			if not queue then
 				problem3 = library(stamp, now).no_queue(item.jid)
 				break
-			elseif item.here and item.queue ~= job[4] then
-				problem3 = library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. job[4]))
+			elseif item.here and item.queue ~= queue then
+				problem3 = library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. queue))
 				break
 			end
-			item.key, item.current, item.priority = key, job[4], job[5]
-			item.remaining, item.history, item.grace = math.floor(finite(job[6], 0)), job[7], job[8]
-			item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[3], job[10]
+			item.key, item.current, item.priority = key, queue, priority
+			item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
+			item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
 			if item.result then
-				item.ended = library(stamp, now).result_field('failed', job[3], item.result)
+				item.ended = library(stamp, now).result_field('failed', time, item.result)
 			end
 		until true
 		if problem3 then
@@ -6703,6 +6702,16 @@ elseif command == 'reserve' then
 		end
 		return known.empty[i]
 	end
+	local function lock_time(own, general)
+		local seconds = own and tonumber(own)
+		if not seconds or seconds - seconds ~= 0 then
+			seconds = general and tonumber(general)
+		end
+		if not seconds or seconds - seconds ~= 0 then
+			seconds = 60
+		end
+		return seconds
+	end
 	local function finite(text, default)
 		local n = text and tonumber(text)
 		if n and n - n == 0 then
@@ -6727,20 +6736,8 @@ elseif command == 'reserve' then
 		end
 		local its
 		do
-			local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-			local heartbeat
-			do
-				local own, general = values[1], values[2]
-				local seconds = own and tonumber(own)
-				if not seconds or seconds - seconds ~= 0 then
-					seconds = general and tonumber(general)
-				end
-				if not seconds or seconds - seconds ~= 0 then
-					seconds = 60
-				end
-				heartbeat = seconds
-			end
-			its = {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
+			local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+			its = {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, heartbeat = lock_time(own, general), cap = finite(cap, 100), max_concurrency = finite(most, 0), max_rate = max_rate, tracked = true}
 		end
 		ask.settings[i] = its
 		if its.max_concurrency > 0 or its.max_rate then
@@ -7055,9 +7052,8 @@ elseif command == 'reserve' then
 							end
 							values3 = try('hmget', key, unpack(asked))
 						end
-						local total = finite(values3[1], 0)
-						local mean = finite(values3[2], 0)
-						local vk = finite(values3[3], 0)
+						local total, mean, vk, within_second = unpack(values3, 1, 4)
+						total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
 						local fresh = total == 0
 						if fresh then
 							mean, vk = 0, 0
@@ -7069,7 +7065,7 @@ elseif command == 'reserve' then
 							vk = vk + (value - mean) * (value - before)
 						end
 						if short then
-							try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values3[4], 0) + #waited))
+							try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #waited))
 						else
 							local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values3
 							local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
@@ -8068,6 +8064,16 @@ elseif command == 'put' then
 	end
 elseif command == 'pop' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}, parked_here = 0}
+	local function lock_time(own, general)
+		local seconds = own and tonumber(own)
+		if not seconds or seconds - seconds ~= 0 then
+			seconds = general and tonumber(general)
+		end
+		if not seconds or seconds - seconds ~= 0 then
+			seconds = 60
+		end
+		return seconds
+	end
 	local function finite(text, default)
 		local n = text and tonumber(text)
 		if n and n - n == 0 then
@@ -8203,20 +8209,8 @@ elseif command == 'pop' then
 	end
 	local settings
 	do
-		local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-		local heartbeat
-		do
-			local own, general = values[1], values[2]
-			local seconds = own and tonumber(own)
-			if not seconds or seconds - seconds ~= 0 then
-				seconds = general and tonumber(general)
-			end
-			if not seconds or seconds - seconds ~= 0 then
-				seconds = 60
-			end
-			heartbeat = seconds
-		end
-		settings = {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, heartbeat = heartbeat, max_concurrency = finite(values[3], 0), cap = finite(values[4], 100), tracked = true, max_rate = values[5]}
+		local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate'))
+		settings = {queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false, heartbeat = lock_time(own, general), cap = finite(cap, 100), max_concurrency = finite(most, 0), max_rate = max_rate, tracked = true}
 	end
 	if timed then
 		var.budget.relations = 4000
@@ -8471,9 +8465,8 @@ elseif command == 'pop' then
 								end
 								values = try('hmget', key, unpack(asked))
 							end
-							local total = finite(values[1], 0)
-							local mean = finite(values[2], 0)
-							local vk = finite(values[3], 0)
+							local total, mean, vk, within_second = unpack(values, 1, 4)
+							total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
 							local fresh = total == 0
 							if fresh then
 								mean, vk = 0, 0
@@ -8485,7 +8478,7 @@ elseif command == 'pop' then
 								vk = vk + (value - mean) * (value - before)
 							end
 							if short then
-								try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #waited))
+								try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #waited))
 							else
 								local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
 								local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
@@ -8550,9 +8543,8 @@ elseif command == 'heartbeat' then
 		return seconds > 0 and seconds < math.huge and seconds or nil
 	end
 	local function heartbeat_of(queue)
-		local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
 		do
-			local own, general = config[1], config[2]
+			local own, general = unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat'))
 			local seconds = own and tonumber(own)
 			if not seconds or seconds - seconds ~= 0 then
 				seconds = general and tonumber(general)
@@ -8589,20 +8581,20 @@ elseif command == 'heartbeat' then
 	end
 	local key = prefix .. 'j:' .. jid
 	local job = call('hmget', key, 'worker', 'state', 'time', 'queue', 'grace', 'x:o')
-	local queue = job[4]
+	local queue, grace, stored = unpack(job, 4)
 	local problem
 	do
-		local owner = job[1]
-		if job[2] ~= 'running' then
-			problem = library(stamp, now).not_running('Heartbeat', jid, job[2])
-		elseif owner ~= worker or since and since ~= job[3] then
-			problem = library(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and job[3])
+		local owner, state, time = unpack(job, 1, 3)
+		if state ~= 'running' then
+			problem = library(stamp, now).not_running('Heartbeat', jid, state)
+		elseif owner ~= worker or since and since ~= time then
+			problem = library(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and time)
 		end
 	end
 	if problem or not queue then
 		library(stamp, now).raise('Heartbeat', problem or library(stamp, now).no_queue(jid))
 	end
-	local seconds = job[6] and own_lock_time(job[6]) or heartbeat_of(queue)
+	local seconds = stored and own_lock_time(stored) or heartbeat_of(queue)
 	local text
 	repeat
 		if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
@@ -8624,7 +8616,7 @@ elseif command == 'heartbeat' then
 	else
 		call('hset', key, 'expires', text, 'worker', worker)
 	end
-	if job[5] then
+	if grace then
 		call('hdel', key, 'grace')
 	end
 	try('zadd', prefix .. 'workers', stamp, worker)
@@ -8711,12 +8703,12 @@ elseif command == 'finish' then
 						if not refusal and not item.anybody then
 							repeat
 								local since = item.since
-								local owner = job[1]
-								if job[2] ~= 'running' then
-									refusal = library(stamp, now).not_running('Complete', jid, job[2])
+								local owner, state, time = unpack(job, 1, 3)
+								if state ~= 'running' then
+									refusal = library(stamp, now).not_running('Complete', jid, state)
 									break
-								elseif owner ~= worker or since and since ~= job[3] then
-									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
+								elseif owner ~= worker or since and since ~= time then
+									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and time)
 									break
 								end
 								refusal = nil
@@ -8725,26 +8717,27 @@ elseif command == 'finish' then
 						if refusal then
 							problem = refusal
 							break
-						elseif item.queue ~= job[5] then
-							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(job[5])))
+						end
+						local state, began, retries, queue, grace, stored = unpack(job, 2)
+						if item.queue ~= queue then
+							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(queue)))
 							break
 						end
-						item.key, item.retries, item.began = key, job[4] or '5', job[3]
-						if item.anybody and job[2] ~= 'running' then
+						item.key, item.retries, item.began = key, retries or '5', began
+						if item.anybody and state ~= 'running' then
 							item.began = stamp
 						end
-						if job[6] then
-							item.grace = job[6]
+						if grace then
+							item.grace = grace
 						end
-						if job[7] then
+						if stored then
 							local has
 							repeat
-								local text = job[7]
-								if text == var.last_text then
+								if stored == var.last_text then
 									has = var.last_letters
 									break
 								end
-								local letters = string.match(text, '^%a+') or ''
+								local letters = string.match(stored, '^%a+') or ''
 								var.met_letters = var.met_letters or {}
 								local found = var.met_letters[letters]
 								if not found then
@@ -8754,10 +8747,10 @@ elseif command == 'finish' then
 									end
 									var.met_letters[letters] = found
 								end
-								var.last_text, var.last_letters = text, found
+								var.last_text, var.last_letters = stored, found
 								has = found
 							until true
-							item.stored, frees_limits = job[7], frees_limits or has.c
+							item.stored, frees_limits = stored, frees_limits or has.c
 							has_ending = has_ending or has.ending
 						end
 						if item.next then
@@ -8822,7 +8815,8 @@ elseif command == 'finish' then
 			end
 			config = try('hmget', prefix .. 'config', unpack(fields))
 		until true
-		local cap = finite(config[3], 100)
+		local seconds, count, cap = unpack(config, 1, 3)
+		cap = finite(cap, 100)
 		local special = any_dependents(owned, prefix .. 'tracked')
 		for i = 1, #queues do
 			do
@@ -8880,9 +8874,8 @@ elseif command == 'finish' then
 					end
 					values = try('hmget', key, unpack(asked))
 				end
-				local total = finite(values[1], 0)
-				local mean = finite(values[2], 0)
-				local vk = finite(values[3], 0)
+				local total, mean, vk, within_second = unpack(values, 1, 4)
+				total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
 				local fresh = total == 0
 				if fresh then
 					mean, vk = 0, 0
@@ -8894,7 +8887,7 @@ elseif command == 'finish' then
 					vk = vk + (value - mean) * (value - before)
 				end
 				if short then
-					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
+					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #ran))
 				else
 					local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
 					local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
@@ -8928,10 +8921,10 @@ elseif command == 'finish' then
 			end
 			local entries
 			do
-				local key = item.key
+				local key, cap2 = item.key, cap
 				local length = try('rpush', key .. '-history', done)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-					library(stamp, now).trim_history(key .. '-history', length, cap)
+				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
+					library(stamp, now).trim_history(key .. '-history', length, cap2)
 				end
 				entries = length
 			end
@@ -8964,7 +8957,6 @@ elseif command == 'finish' then
 			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).without(finished, 'forgotten') or finished
 			if #kept > 0 then
 				repeat
-					local keep_seconds, keep_count = config[1], config[2]
 					local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
 					for i = 2, #kept do
 						scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
@@ -8972,22 +8964,22 @@ elseif command == 'finish' then
 					if type(try('zadd', completed, unpack(scored))) == 'table' then
 						break
 					end
-					if not (command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48) then
+					if not (command ~= 'finish' or seconds or count or #stamp < 17 or string.byte(stamp, -1) == 48) then
 						break
 					end
 					local before
 					repeat
-						local seconds = -finite(keep_seconds, 604800)
-						if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-							local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+						local seconds2 = -finite(seconds, 604800)
+						if seconds2 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+							local digits, decimals = string.format('%d', now + seconds2), string.sub(stamp, 11)
 							if #digits == 10 and decimals ~= '.000000' then
 								before = digits .. decimals
 								break
 							end
 						end
-						before = string.format('%.17g', now + seconds)
+						before = string.format('%.17g', now + seconds2)
 					until true
-					local excess = call('zcard', completed) - finite(keep_count, 50000)
+					local excess = call('zcard', completed) - finite(count, 50000)
 					if excess > 0 or call('zcount', completed, '0', before) > 0 then
 						library(stamp, now).prune(before, excess, 100 + #kept)
 					end
@@ -9137,11 +9129,11 @@ elseif command == 'finish' then
 	return brief and var.none or outcomes
 elseif command == 'fail' then
 	local function not_owned(area, jid, job, worker, since)
-		local owner = job[1]
-		if job[2] ~= 'running' then
-			return library(stamp, now).not_running(area, jid, job[2])
-		elseif owner ~= worker or since and since ~= job[3] then
-			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
+		local owner, state, time = unpack(job, 1, 3)
+		if state ~= 'running' then
+			return library(stamp, now).not_running(area, jid, state)
+		elseif owner ~= worker or since and since ~= time then
+			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and time)
 		end
 	end
 	local function finite(text, default)
@@ -9157,16 +9149,18 @@ elseif command == 'fail' then
 		local problem = job.err and job or not item.anybody and not_owned(area, item.jid, job, worker, item.since)
 		if problem then
 			return problem
-		elseif not job[4] then
-			return library(stamp, now).no_queue(item.jid)
-		elseif item.here and item.queue ~= job[4] then
-			return library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. job[4]))
 		end
-		item.key, item.current, item.priority = key, job[4], job[5]
-		item.remaining, item.history, item.grace = math.floor(finite(job[6], 0)), job[7], job[8]
-		item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[3], job[10]
+		local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
+		if not queue then
+			return library(stamp, now).no_queue(item.jid)
+		elseif item.here and item.queue ~= queue then
+			return library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. queue))
+		end
+		item.key, item.current, item.priority = key, queue, priority
+		item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
+		item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
 		if item.result then
-			item.ended = library(stamp, now).result_field('failed', job[3], item.result)
+			item.ended = library(stamp, now).result_field('failed', time, item.result)
 		end
 	end
 	local function add_failure(jid, group)
@@ -9279,8 +9273,8 @@ elseif command == 'fail' then
 		end
 		local cap, keep
 		do
-			local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count')
-			cap, keep = finite(values[1], 100), (values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)}
+			local cap2, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history', 'jobs-failed-history-count'))
+			cap, keep = finite(cap2, 100), (seconds or count) and {seconds = finite(seconds, -1), count = finite(count, -1)}
 		end
 		do
 			local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
@@ -9456,12 +9450,12 @@ elseif command == 'end' then
 								if not refusal and not item2.anybody then
 									repeat
 										local since = item2.since
-										local owner = job[1]
-										if job[2] ~= 'running' then
-											refusal = library(stamp, now).not_running('Complete', jid, job[2])
+										local owner, state2, time = unpack(job, 1, 3)
+										if state2 ~= 'running' then
+											refusal = library(stamp, now).not_running('Complete', jid, state2)
 											break
-										elseif owner ~= worker2 or since and since ~= job[3] then
-											refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker2 and job[3])
+										elseif owner ~= worker2 or since and since ~= time then
+											refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker2 and time)
 											break
 										end
 										refusal = nil
@@ -9470,26 +9464,27 @@ elseif command == 'end' then
 								if refusal then
 									problem = refusal
 									break
-								elseif item2.queue ~= job[5] then
-									problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(job[5])))
+								end
+								local state3, began, retries, queue, grace, stored = unpack(job, 2)
+								if item2.queue ~= queue then
+									problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(queue)))
 									break
 								end
-								item2.key, item2.retries, item2.began = key, job[4] or '5', job[3]
-								if item2.anybody and job[2] ~= 'running' then
+								item2.key, item2.retries, item2.began = key, retries or '5', began
+								if item2.anybody and state3 ~= 'running' then
 									item2.began = stamp
 								end
-								if job[6] then
-									item2.grace = job[6]
+								if grace then
+									item2.grace = grace
 								end
-								if job[7] then
+								if stored then
 									local has
 									repeat
-										local text = job[7]
-										if text == var.last_text then
+										if stored == var.last_text then
 											has = var.last_letters
 											break
 										end
-										local letters = string.match(text, '^%a+') or ''
+										local letters = string.match(stored, '^%a+') or ''
 										var.met_letters = var.met_letters or {}
 										local found = var.met_letters[letters]
 										if not found then
@@ -9499,10 +9494,10 @@ elseif command == 'end' then
 											end
 											var.met_letters[letters] = found
 										end
-										var.last_text, var.last_letters = text, found
+										var.last_text, var.last_letters = stored, found
 										has = found
 									until true
-									item2.stored, frees_limits = job[7], frees_limits or has.c
+									item2.stored, frees_limits = stored, frees_limits or has.c
 									has_ending = has_ending or has.ending
 								end
 								if item2.next then
@@ -9567,7 +9562,8 @@ elseif command == 'end' then
 					end
 					config = try('hmget', prefix .. 'config', unpack(fields))
 				until true
-				local cap = finite(config[3], 100)
+				local seconds, count, cap = unpack(config, 1, 3)
+				cap = finite(cap, 100)
 				local special = any_dependents(owned, prefix .. 'tracked')
 				for i = 1, #queues do
 					do
@@ -9625,9 +9621,8 @@ elseif command == 'end' then
 							end
 							values = try('hmget', key, unpack(asked))
 						end
-						local total = finite(values[1], 0)
-						local mean = finite(values[2], 0)
-						local vk = finite(values[3], 0)
+						local total, mean, vk, within_second = unpack(values, 1, 4)
+						total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
 						local fresh = total == 0
 						if fresh then
 							mean, vk = 0, 0
@@ -9639,7 +9634,7 @@ elseif command == 'end' then
 							vk = vk + (value - mean) * (value - before)
 						end
 						if short then
-							try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
+							try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #ran))
 						else
 							local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
 							local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
@@ -9673,10 +9668,10 @@ elseif command == 'end' then
 					end
 					local entries
 					do
-						local key = item4.key
+						local key, cap2 = item4.key, cap
 						local length = try('rpush', key .. '-history', done)
-						if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-							library(stamp, now).trim_history(key .. '-history', length, cap)
+						if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
+							library(stamp, now).trim_history(key .. '-history', length, cap2)
 						end
 						entries = length
 					end
@@ -9709,7 +9704,6 @@ elseif command == 'end' then
 					local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).without(finished, 'forgotten') or finished
 					if #kept > 0 then
 						repeat
-							local keep_seconds, keep_count = config[1], config[2]
 							local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
 							for i = 2, #kept do
 								scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
@@ -9717,22 +9711,22 @@ elseif command == 'end' then
 							if type(try('zadd', completed, unpack(scored))) == 'table' then
 								break
 							end
-							if not (command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48) then
+							if not (command ~= 'finish' or seconds or count or #stamp < 17 or string.byte(stamp, -1) == 48) then
 								break
 							end
 							local before
 							repeat
-								local seconds = -finite(keep_seconds, 604800)
-								if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-									local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+								local seconds2 = -finite(seconds, 604800)
+								if seconds2 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+									local digits, decimals = string.format('%d', now + seconds2), string.sub(stamp, 11)
 									if #digits == 10 and decimals ~= '.000000' then
 										before = digits .. decimals
 										break
 									end
 								end
-								before = string.format('%.17g', now + seconds)
+								before = string.format('%.17g', now + seconds2)
 							until true
-							local excess = call('zcard', completed) - finite(keep_count, 50000)
+							local excess = call('zcard', completed) - finite(count, 50000)
 							if excess > 0 or call('zcount', completed, '0', before) > 0 then
 								library(stamp, now).prune(before, excess, 100 + #kept)
 							end
@@ -9813,6 +9807,13 @@ elseif command == 'end' then
 	return state
 elseif command == 'complete' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}}
+	local function number(area, name, text)
+		local n = tonumber(text)
+		if not n or n - n ~= 0 then
+			library(stamp, now).reject_number(area, name, text)
+		end
+		return n
+	end
 	local frees_limits
 	local has_ending
 	local function finite(text, default)
@@ -9910,19 +9911,7 @@ elseif command == 'complete' then
 	if change and not given.next then
 		library(stamp, now).reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 	end
-	local depends, delay = var.none, 0
-	if given.depends then
-		depends = library(stamp, now).read_dependencies('Complete', given.depends)
-	end
-	if given.delay then
-		local text = given.delay
-		local n = tonumber(text)
-		if not n or n - n ~= 0 then
-			library(stamp, now).reject_number('Complete', 'delay', text)
-		end
-		delay = n
-	end
-	local item = {jid = jid, queue = queue, data = data, next = given.next, delay = delay, checked = given.checked, depends = depends, change = change, since = given.since or false, key = false, retries = false, began = false, state = false}
+	local item = {jid = jid, queue = queue, data = data, next = given.next, change = change, depends = given.depends and library(stamp, now).read_dependencies('Complete', given.depends) or var.none, delay = given.delay and number('Complete', 'delay', given.delay) or 0, checked = given.checked, since = given.since or false, key = false, retries = false, began = false, state = false}
 	if given.result then
 		item.result = given.result
 	end
@@ -9951,12 +9940,12 @@ elseif command == 'complete' then
 						if not refusal and not item2.anybody then
 							repeat
 								local since = item2.since
-								local owner = job[1]
-								if job[2] ~= 'running' then
-									refusal = library(stamp, now).not_running('Complete', jid, job[2])
+								local owner, state, time = unpack(job, 1, 3)
+								if state ~= 'running' then
+									refusal = library(stamp, now).not_running('Complete', jid, state)
 									break
-								elseif owner ~= worker or since and since ~= job[3] then
-									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
+								elseif owner ~= worker or since and since ~= time then
+									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and time)
 									break
 								end
 								refusal = nil
@@ -9965,26 +9954,27 @@ elseif command == 'complete' then
 						if refusal then
 							problem = refusal
 							break
-						elseif item2.queue ~= job[5] then
-							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(job[5])))
+						end
+						local state, began, retries, queue, grace, stored = unpack(job, 2)
+						if item2.queue ~= queue then
+							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(queue)))
 							break
 						end
-						item2.key, item2.retries, item2.began = key, job[4] or '5', job[3]
-						if item2.anybody and job[2] ~= 'running' then
+						item2.key, item2.retries, item2.began = key, retries or '5', began
+						if item2.anybody and state ~= 'running' then
 							item2.began = stamp
 						end
-						if job[6] then
-							item2.grace = job[6]
+						if grace then
+							item2.grace = grace
 						end
-						if job[7] then
+						if stored then
 							local has
 							repeat
-								local text = job[7]
-								if text == var.last_text then
+								if stored == var.last_text then
 									has = var.last_letters
 									break
 								end
-								local letters = string.match(text, '^%a+') or ''
+								local letters = string.match(stored, '^%a+') or ''
 								var.met_letters = var.met_letters or {}
 								local found = var.met_letters[letters]
 								if not found then
@@ -9994,10 +9984,10 @@ elseif command == 'complete' then
 									end
 									var.met_letters[letters] = found
 								end
-								var.last_text, var.last_letters = text, found
+								var.last_text, var.last_letters = stored, found
 								has = found
 							until true
-							item2.stored, frees_limits = job[7], frees_limits or has.c
+							item2.stored, frees_limits = stored, frees_limits or has.c
 							has_ending = has_ending or has.ending
 						end
 						if item2.next then
@@ -10062,7 +10052,8 @@ elseif command == 'complete' then
 			end
 			config = try('hmget', prefix .. 'config', unpack(fields))
 		until true
-		local cap = finite(config[3], 100)
+		local seconds, count, cap = unpack(config, 1, 3)
+		cap = finite(cap, 100)
 		local special = any_dependents(owned, prefix .. 'tracked')
 		for i = 1, #queues do
 			do
@@ -10120,9 +10111,8 @@ elseif command == 'complete' then
 					end
 					values = try('hmget', key, unpack(asked))
 				end
-				local total = finite(values[1], 0)
-				local mean = finite(values[2], 0)
-				local vk = finite(values[3], 0)
+				local total, mean, vk, within_second = unpack(values, 1, 4)
+				total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
 				local fresh = total == 0
 				if fresh then
 					mean, vk = 0, 0
@@ -10134,7 +10124,7 @@ elseif command == 'complete' then
 					vk = vk + (value - mean) * (value - before)
 				end
 				if short then
-					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(values[4], 0) + #ran))
+					try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk, 's0', string.format('%d', finite(within_second, 0) + #ran))
 				else
 					local total2, mean2, vk2, asked2, values2 = total, mean, vk, asked, values
 					local update = {'total', string.format('%d', total2), 'mean', mean2, 'vk', vk2, '', ''}
@@ -10168,10 +10158,10 @@ elseif command == 'complete' then
 			end
 			local entries
 			do
-				local key = item4.key
+				local key, cap2 = item4.key, cap
 				local length = try('rpush', key .. '-history', done)
-				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-					library(stamp, now).trim_history(key .. '-history', length, cap)
+				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
+					library(stamp, now).trim_history(key .. '-history', length, cap2)
 				end
 				entries = length
 			end
@@ -10204,7 +10194,6 @@ elseif command == 'complete' then
 			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).without(finished, 'forgotten') or finished
 			if #kept > 0 then
 				repeat
-					local keep_seconds, keep_count = config[1], config[2]
 					local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
 					for i = 2, #kept do
 						scored[2 * i - 1], scored[2 * i] = stamp, kept[i].jid
@@ -10212,22 +10201,22 @@ elseif command == 'complete' then
 					if type(try('zadd', completed, unpack(scored))) == 'table' then
 						break
 					end
-					if not (command ~= 'finish' or keep_seconds or keep_count or #stamp < 17 or string.byte(stamp, -1) == 48) then
+					if not (command ~= 'finish' or seconds or count or #stamp < 17 or string.byte(stamp, -1) == 48) then
 						break
 					end
 					local before
 					repeat
-						local seconds = -finite(keep_seconds, 604800)
-						if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-							local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+						local seconds2 = -finite(seconds, 604800)
+						if seconds2 % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+							local digits, decimals = string.format('%d', now + seconds2), string.sub(stamp, 11)
 							if #digits == 10 and decimals ~= '.000000' then
 								before = digits .. decimals
 								break
 							end
 						end
-						before = string.format('%.17g', now + seconds)
+						before = string.format('%.17g', now + seconds2)
 					until true
-					local excess = call('zcard', completed) - finite(keep_count, 50000)
+					local excess = call('zcard', completed) - finite(count, 50000)
 					if excess > 0 or call('zcount', completed, '0', before) > 0 then
 						library(stamp, now).prune(before, excess, 100 + #kept)
 					end
@@ -10286,13 +10275,13 @@ elseif command == 'log' then
 	local jid = lib.required('Log', 'jid', ARGV[3])
 	local message = lib.required('Log', 'message', ARGV[4])
 	local data = ARGV[5] and lib.strict_json('Log', 'data', ARGV[5])
-	local job = call('hmget', lib.job_key(jid), 'state', 'history')
-	if not job[1] then
+	local state, history = unpack(call('hmget', lib.job_key(jid), 'state', 'history'))
+	if not state then
 		lib.raise('Log', lib.no_job(jid))
 	end
 	local list, text = lib.job_key(jid) .. '-history', lib.entry(now, cjson.encode(message), data)
 	call('llen', list)
-	lib.adopt_history(jid, job[2])
+	lib.adopt_history(jid, history)
 	if type(lib.record(lib.job_key(jid), text)) == 'table' then
 		call('rpush', list, text)
 	end
@@ -10679,15 +10668,15 @@ elseif command == 'recur' then
 	local retries = lib.number('Recur', 'retries', given.retries or 0)
 	local backlog = lib.number('Recur', 'backlog', given.backlog or 0)
 	local tags = lib.names('Recur', 'tags', given.tags)
-	local old = call('hmget', lib.recur_key(jid), 'count', 'queue', 'interval')
-	local kept = given.keep and old[2] == queue and lib.finite(old[3]) == interval and call('zscore', lib.queue_key(queue, 'recur'), jid)
+	local spawned, before, each = unpack(call('hmget', lib.recur_key(jid), 'count', 'queue', 'interval'))
+	local kept = given.keep and before == queue and lib.finite(each) == interval and call('zscore', lib.queue_key(queue, 'recur'), jid)
 	if not kept then
 		call('zadd', lib.queue_key(queue, 'recur'), lib.exact(now + offset), jid)
 	end
-	if old[2] and old[2] ~= queue then
-		try('zrem', lib.queue_key(old[2], 'recur'), jid)
+	if before and before ~= queue then
+		try('zrem', lib.queue_key(before, 'recur'), jid)
 	end
-	call('hset', lib.recur_key(jid), 'jid', jid, 'klass', klass, 'data', data, 'priority', priority, 'tags', lib.array(tags), 'state', 'recur', 'queue', queue, 'type', 'interval', 'count', old[1] or 0, 'interval', interval, 'retries', retries, 'backlog', backlog)
+	call('hset', lib.recur_key(jid), 'jid', jid, 'klass', klass, 'data', data, 'priority', priority, 'tags', lib.array(tags), 'state', 'recur', 'queue', queue, 'type', 'interval', 'count', spawned or 0, 'interval', interval, 'retries', retries, 'backlog', backlog)
 	lib.know_queue(queue)
 	if not kept then
 		lib.note_filled(queue)
@@ -10701,19 +10690,19 @@ elseif command == 'renew' then
 	local outcomes, by_queue, all = {}, {}, {}
 	local function read_lock(jid, i)
 		local job = try('hmget', lib.job_key(jid), 'worker', 'state', 'queue', 'grace', 'x:o')
-		local queue = job[3]
+		local queue, grace, stored = unpack(job, 3)
 		local problem = job.err and job or lib.not_owned('Renew', jid, job, worker)
 		if problem or not queue then
 			return problem or lib.no_queue(jid)
 		end
-		local seconds = job[5] and lib.own_lock_time(job[5]) or heartbeats[queue]
+		local seconds = stored and lib.own_lock_time(stored) or heartbeats[queue]
 		if not seconds then
 			seconds = lib.kept_lock_time(lib.heartbeat_of(queue))
 			heartbeats[queue] = seconds
 		end
 		local its = by_queue[queue] or {jobs = {}, locks = {}}
 		by_queue[queue] = its
-		its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = job[4], lasts = seconds}
+		its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = grace, lasts = seconds}
 		its.locks[#its.locks + 1] = lib.exact(now + seconds)
 		its.locks[#its.locks + 1] = jid
 	end
@@ -10766,20 +10755,21 @@ elseif command == 'stats' then
 	add_buckets('d', 1, 6)
 	local function summary(kind)
 		local values = call('hmget', lib.stats_key(kind, day, queue), unpack(fields))
-		local count = lib.finite(values[1], 0)
+		local count, mean, vk = unpack(values, 1, 3)
 		local std = 0
+		count = lib.finite(count, 0)
 		if count > 1 then
-			std = math.sqrt(math.max(lib.finite(values[3], 0), 0) / (count - 1))
+			std = math.sqrt(math.max(lib.finite(vk, 0), 0) / (count - 1))
 		end
 		local histogram = {}
 		for i = 4, #fields do
 			histogram[i - 3] = lib.finite(values[i], 0)
 		end
-		return {count = count, mean = lib.finite(values[2], 0), std = std, histogram = histogram}
+		return {count = count, mean = lib.finite(mean, 0), std = std, histogram = histogram}
 	end
 	local expired = lib.finite(call('hget', lib.own_stats_key(day, queue), 'expired'), 0)
-	local counts = call('hmget', lib.stats_key('stats', day, queue), 'retries', 'failed', 'failures')
-	return cjson.encode({retries = lib.finite(counts[1], 0), failed = lib.finite(counts[2], 0), failures = lib.finite(counts[3], 0), expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run')})
+	local retries, failed, failures = unpack(call('hmget', lib.stats_key('stats', day, queue), 'retries', 'failed', 'failures'))
+	return cjson.encode({retries = lib.finite(retries, 0), failed = lib.finite(failed, 0), failures = lib.finite(failures, 0), expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run')})
 elseif command == 'sweep' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, dropped = 0, left_groups = {}, made_last = 0, met_lives = {}, near_end = {}, none = {}, unheard = 0}
 	library(stamp, now)
@@ -10795,8 +10785,8 @@ elseif command == 'sweep' then
 			if var.budget.tells <= 0 then
 				return told, i - 1
 			end
-			local job = try('hmget', lib.job_key(jids[i]), 'state', 'x:o')
-			if job[1] == 'failed' and job[2] and lib.has_option(job[2], 'd') then
+			local state, stored = unpack(try('hmget', lib.job_key(jids[i]), 'state', 'x:o'))
+			if state == 'failed' and stored and lib.has_option(stored, 'd') then
 				told = told + lib.tell_all({jids[i]}, '0', lib.job_ended, true)
 			end
 		end
@@ -10804,8 +10794,8 @@ elseif command == 'sweep' then
 	end
 	local function sweep_failures()
 		local sweep, left, done = prefix .. 'x:sweep', 100, 0
-		local at = try('hmget', sweep, 'cursor', 'groups', 'from')
-		local cursor, groups, from = at[1] or '0', lib.names_of(at[2]), lib.finite(at[3], 0)
+		local cursor, groups, from = unpack(try('hmget', sweep, 'cursor', 'groups', 'from'))
+		cursor, groups, from = cursor or '0', lib.names_of(groups), lib.finite(from, 0)
 		local _, keep = lib.read_failing()
 		if keep and keep.seconds >= 0 then
 			done = lib.clear_list(keep.seconds)
@@ -10977,11 +10967,11 @@ if command == 'cancel' then
 	if not jobs then
 		return jids
 	end
-	local gone = {false, false, false, false, false, false, dependencies = {}}
+	local gone = {state = false, queue = false, worker = false, dependencies = {}}
 	for i = 3, #ARGV do
 		local jid = ARGV[i]
 		lib.cancel_job(jid, jobs[jid])
-		if jobs[jid][1] ~= 'complete' then
+		if jobs[jid].state ~= 'complete' then
 			jobs[jid] = gone
 		end
 		jids[i - 2] = jid
@@ -11058,11 +11048,10 @@ elseif command == 'forget' then
 	var = {left_groups = {}, near_end = {}}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
-	local job = call('hmget', lib.job_key(jid), 'state', 'tags', 'x:o')
-	local state = job[1]
+	local state, tags, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'tags', 'x:o'))
 	if state == 'complete' then
 		lib.must_write()
-		lib.delete_complete(jid, job[2], job[3])
+		lib.delete_complete(jid, tags, stored)
 	elseif state == 'failed' then
 		lib.check_dependents(jid, {}, 0)
 		lib.must_write()
@@ -11148,14 +11137,14 @@ elseif command == 'repair' then
 	local function without_strays(jids)
 		local failed = {}
 		for i = 1, #jids do
-			local job = try('hmget', lib.job_key(jids[i]), 'state', 'failure')
-			if job[1] == 'failed' and lib.list_of(job[2]).group == ARGV[6] then
+			local job = lib.named_fields(try, lib.job_key(jids[i]), {'state', 'failure'})
+			if job.state == 'failed' and lib.list_of(job.failure).group == ARGV[6] then
 				failed[#failed + 1] = jids[i]
 			elseif job.err then
 				lib.leave_out(jids[i], 'server', job.err)
 			elseif var.near_end[jids[i]] then
 				strays[#strays + 1] = jids[i]
-				lib.leave_out(jids[i], job[1] and 'not_failed' or 'not_found', 'it has not failed in ' .. ARGV[6])
+				lib.leave_out(jids[i], job.state and 'not_failed' or 'not_found', 'it has not failed in ' .. ARGV[6])
 			end
 		end
 		return failed
@@ -11164,8 +11153,8 @@ elseif command == 'repair' then
 		local done = 0
 		for i = 1, #jids do
 			local jid = jids[i]
-			local job = try('hmget', lib.job_key(jid), unpack(fields))
-			if not job[1] then
+			local job = lib.named_fields(try, lib.job_key(jid), fields)
+			if not job[fields[1]] then
 				lib.leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
 			else
 				local problem, code = do_it(jid, job)
@@ -11195,15 +11184,15 @@ elseif command == 'repair' then
 		return #jobs
 	end
 	local function add_moved(puts, items, jid)
-		local job = try('hmget', lib.job_key(jid), 'klass', 'data', 'x:o')
-		if not job[1] or not job[2] then
+		local job = lib.named_fields(try, lib.job_key(jid), {'klass', 'data', 'x:o'})
+		if not job.klass or not job.data then
 			return lib.leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
 		end
 		local given = lib.options('Repair', last + 1, #ARGV)
-		local item = {queue = value, jid = jid, klass = job[1], data = job[2], checked = '1', key = false, state = false, delay = given.delay and lib.number('Repair', 'delay', given.delay) or 0}
+		local item = {queue = value, jid = jid, klass = job.klass, data = job.data, checked = '1', key = false, state = false, delay = given.delay and lib.number('Repair', 'delay', given.delay) or 0}
 		lib.add_given(puts, item, given)
 		items[#items + 1] = item
-		return not (job[3] and lib.has_option(job[3], 'u'))
+		return not (job['x:o'] and lib.has_option(job['x:o'], 'u'))
 	end
 	local function move_all(jids)
 		lib.named('Queue', 'queue', value)
@@ -11226,10 +11215,10 @@ elseif command == 'repair' then
 	local function time_out_all(jids)
 		lib.must_publish()
 		return each_job(jids, {'state', 'queue'}, function(jid, job)
-			if job[1] ~= 'running' or not job[2] then
-				return 'the job is ' .. job[1], 'not_running'
+			if job.state ~= 'running' or not job.queue then
+				return 'the job is ' .. job.state, 'not_running'
 			end
-			local broken = try('zcard', lib.queue_key(job[2], 'work'))
+			local broken = try('zcard', lib.queue_key(job.queue, 'work'))
 			if type(broken) == 'table' then
 				return broken.err
 			end
@@ -11246,7 +11235,7 @@ elseif command == 'repair' then
 	local function tag_all(jids)
 		local tags = lib.names('Repair', 'tags', value)
 		return each_job(jids, {'tags'}, function(jid, job)
-			call('hset', lib.job_key(jid), 'tags', lib.change_tags(jid, job[1], action == 'tag', tags, 1))
+			call('hset', lib.job_key(jid), 'tags', lib.change_tags(jid, job.tags, action == 'tag', tags, 1))
 		end)
 	end
 	local function track_all(jids)
@@ -11306,8 +11295,7 @@ if command == 'depends' then
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local action = lib.required('Depends', 'command', ARGV[4])
-	local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
-	local state = job[1]
+	local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
 	if state ~= 'depends' then
 		lib.raise('Depends', lib.not_depending(jid, state))
 	end
@@ -11317,7 +11305,7 @@ if command == 'depends' then
 		if problem then
 			lib.raise('Depends', problem)
 		end
-		local watches = job[2] and lib.has_option(job[2], 'f')
+		local watches = stored and lib.has_option(stored, 'f')
 		if watches then
 			lib.must_publish()
 		end
@@ -11395,7 +11383,7 @@ elseif command == 'release' then
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local queue = lib.required('Release', 'queue', ARGV[4])
 	local worker = lib.required('Release', 'worker', ARGV[5])
-	local item = {jid = jid, queue = queue, delay = lib.number('Release', 'delay', ARGV[6]), data = ARGV[7], since = ARGV[8] ~= '' and ARGV[8] or nil, here = true}
+	local item = {jid = jid, queue = queue, here = true, delay = lib.number('Release', 'delay', ARGV[6]), data = ARGV[7], since = ARGV[8] ~= '' and ARGV[8] or nil}
 	lib.json('Release', 'data', item.data)
 	lib.must_publish()
 	local problem = lib.release(worker, item)
@@ -11417,15 +11405,15 @@ elseif command == 'timeout' then
 	for i = 3, #ARGV do
 		local jid = ARGV[i]
 		local job = lib.read_running(call, jid)
-		if not job[2] then
+		if not job.state then
 			lib.raise('Timeout', lib.no_job(jid))
-		elseif job[2] ~= 'running' then
+		elseif job.state ~= 'running' then
 			lib.raise('Timeout', lib.new_problem('not_running', jid, lib.is('not running')))
 		end
-		if not job[1] then
+		if not job.queue then
 			lib.raise('Timeout', lib.no_queue(jid))
 		end
-		call('zcard', lib.queue_key(job[1], 'work'))
+		call('zcard', lib.queue_key(job.queue, 'work'))
 		if not running[jid] then
 			running[jid] = job
 			jids[#jids + 1] = jid
@@ -11534,8 +11522,8 @@ if command == 'failures' then
 	library(stamp, now)
 	local klasses, found = {}, {}
 	local function count_failure(jid)
-		local job = try('hmget', lib.job_key(jid), 'klass', 'failure')
-		local name, failure = job[1] or '', lib.list_of(job[2])
+		local name, failure = unpack(try('hmget', lib.job_key(jid), 'klass', 'failure'))
+		name, failure = name or '', lib.list_of(failure)
 		local klass, at = klasses[name], lib.finite(failure.when)
 		if not klass then
 			klass = {klass = name, count = 0}
@@ -11790,12 +11778,12 @@ elseif command == 'popByJid' then
 	local jid = lib.required('Pop', 'jid', ARGV[4])
 	local worker = lib.required('Pop', 'worker', ARGV[5])
 	lib.must_publish()
-	local job = call('hmget', lib.job_key(jid), 'state', 'queue', 'x:o')
-	if job[1] ~= 'waiting' or job[2] ~= queue or call('sismember', prefix .. 'paused_queues', queue) == 1 then
+	local state, current, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'queue', 'x:o'))
+	if state ~= 'waiting' or current ~= queue or call('sismember', prefix .. 'paused_queues', queue) == 1 then
 		return '[{}]'
 	end
 	local settings = lib.read_settings(queue)
-	if job[3] and lib.has_option(job[3], 'c') then
+	if stored and lib.has_option(stored, 'c') then
 		settings.score = call('zscore', lib.queue_key(queue, 'work'), jid)
 	end
 	call('zcard', lib.queue_key(queue, 'locks'))
@@ -11815,8 +11803,8 @@ elseif command == 'priority' then
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local priority = lib.number('Priority', 'priority', ARGV[4])
-	local job = call('hmget', lib.job_key(jid), unpack(var.PRIORITY_FIELDS))
-	if not job[1] then
+	local job = lib.named_fields(call, lib.job_key(jid), var.PRIORITY_FIELDS)
+	if not job.queue then
 		lib.raise('Priority', lib.no_job(jid))
 	end
 	lib.set_priority(call, jid, job, priority)
@@ -11841,9 +11829,10 @@ elseif command == 'progress' then
 		if problem then
 			return problem
 		end
-		local attempt = math.max(0, lib.finite(job[4], 0) - math.max(0, lib.finite(job[5], 0))) + 1
+		local retries, remaining, stored = unpack(job, 4)
+		local attempt = math.max(0, lib.finite(retries, 0) - math.max(0, lib.finite(remaining, 0))) + 1
 		local text = lib.exact(item.done) .. '|' .. lib.exact(item.total) .. '|' .. lib.exact(attempt) .. '|' .. lib.exact(now) .. '|' .. item.note
-		local stored = job[6] or ''
+		stored = stored or ''
 		if lib.has_option(stored, 'p') then
 			call('hset', key, 'x:progress', text)
 		else
@@ -11855,7 +11844,7 @@ elseif command == 'progress' then
 	end
 	local items = {}
 	for i = 4, #ARGV, 5 do
-		items[#items + 1] = {jid = lib.named('Progress', 'jid', ARGV[i]), since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil, done = amount('done', ARGV[i + 2]), total = amount('total', ARGV[i + 3]), note = ARGV[i + 4]}
+		items[#items + 1] = {jid = lib.named('Progress', 'jid', ARGV[i]), since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil, note = ARGV[i + 4], done = amount('done', ARGV[i + 2]), total = amount('total', ARGV[i + 3])}
 	end
 	lib.must_publish()
 	local outcomes = {}
@@ -11889,7 +11878,7 @@ elseif command == 'withdraw' then
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local job = lib.read_job_to_cancel(jid, lib.max_unlinked())
-	local state = job[1]
+	local state = job.state
 	if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
 		lib.check_dependents(jid, {}, 0)
 		lib.must_publish()
@@ -12000,12 +11989,12 @@ elseif command == 'rates.add' then
 elseif command == 'recur.get' then
 	library(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
-	local job = call('hmget', lib.recur_key(jid), 'jid', 'klass', 'state', 'queue', 'priority', 'interval', 'retries', 'count', 'data', 'tags', 'backlog')
-	if not job[1] then
+	local job = lib.named_fields(call, lib.recur_key(jid), {'jid', 'klass', 'state', 'queue', 'priority', 'interval', 'retries', 'count', 'data', 'tags', 'backlog'})
+	if not job.jid then
 		return nil
 	end
-	local text = cjson.encode({jid = job[1], klass = job[2], state = job[3], queue = job[4], interval = lib.finite(job[6], 0), retries = lib.finite(job[7], 0), count = lib.finite(job[8], 0), data = job[9], backlog = lib.finite(job[11], 0)})
-	return string.sub(text, 1, -2) .. ',"priority":' .. lib.exact(lib.finite(job[5], 0)) .. ',"tags":' .. lib.array(lib.names_of(job[10])) .. '}'
+	local text = cjson.encode({jid = job.jid, klass = job.klass, state = job.state, queue = job.queue, interval = lib.finite(job.interval, 0), retries = lib.finite(job.retries, 0), count = lib.finite(job.count, 0), data = job.data, backlog = lib.finite(job.backlog, 0)})
+	return string.sub(text, 1, -2) .. ',"priority":' .. lib.exact(lib.finite(job.priority, 0)) .. ',"tags":' .. lib.array(lib.names_of(job.tags)) .. '}'
 elseif command == 'recur.tag' then
 	library(stamp, now)
 	return lib.change_recurring_tags('Tag', lib.union)
@@ -12157,8 +12146,7 @@ elseif command == 'reschedule' then
 		lib.reject('Reschedule', 'Arg "seconds" is negative: ' .. ARGV[4])
 	end
 	local key = lib.job_key(jid)
-	local job = call('hmget', key, 'state', 'queue', 'priority', 'x:o', 'x:parked')
-	local state, queue, stored = job[1], job[2], job[4]
+	local state, queue, priority, stored, parked = unpack(call('hmget', key, 'state', 'queue', 'priority', 'x:o', 'x:parked'))
 	if not state or not queue or state ~= 'waiting' and state ~= 'scheduled' then
 		return state
 	end
@@ -12175,14 +12163,14 @@ elseif command == 'reschedule' then
 		call('zrem', work, jid)
 		call('hset', key, 'state', 'scheduled')
 		if stored and lib.has_option(stored, 'g') then
-			lib.leave_turns(queue, job[3])
+			lib.leave_turns(queue, priority)
 		end
 	else
-		call('zadd', work, lib.score_of(queue, job[3], stored, {}), jid)
+		call('zadd', work, lib.score_of(queue, priority, stored, {}), jid)
 		call('zrem', scheduled, jid)
 		call('hset', key, 'state', 'waiting')
 	end
-	if job[5] then
+	if parked then
 		local _, name = lib.score_before(jid)
 		if name then
 			lib.limit_freed(name)
@@ -12233,10 +12221,10 @@ if command == 'batch.commit' then
 	var = {none = {}, unheard = 0}
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
-	local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
-	if not job[1] then
+	local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
+	if not state then
 		lib.raise('Batch.commit', lib.no_job(jid))
-	elseif not lib.is_batch(job[2]) then
+	elseif not lib.is_batch(stored) then
 		lib.raise('Batch.commit', lib.no_batch(jid))
 	end
 	local dependencies = lib.job_key(jid) .. '-dependencies'
@@ -12245,7 +12233,7 @@ if command == 'batch.commit' then
 		return left
 	end
 	lib.must_write()
-	if left == 1 and job[1] == 'depends' then
+	if left == 1 and state == 'depends' then
 		local problem = lib.free(jid, true)
 		if problem then
 			lib.raise('Batch.commit', problem)
@@ -12258,10 +12246,10 @@ elseif command == 'batch.status' then
 	library(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local cursor = ARGV[4] and lib.scan_cursor('Batch.status', ARGV[4])
-	local job = call('hmget', lib.job_key(jid), 'state', 'x:o')
-	if not job[1] then
+	local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
+	if not state then
 		lib.raise('Batch.status', lib.no_job(jid))
-	elseif not lib.is_batch(job[2]) then
+	elseif not lib.is_batch(stored) then
 		lib.raise('Batch.status', lib.no_batch(jid))
 	end
 	local dependencies = lib.job_key(jid) .. '-dependencies'
@@ -12280,10 +12268,10 @@ elseif command == 'batch.status' then
 		end
 		return ',"cursor":' .. cjson.encode(lib.next_part(found)) .. ',"jids":' .. lib.array(jids) .. (stuck and ',"stuck":' .. lib.exact(stuck) or '')
 	end
-	local _, values = lib.split_options(job[2])
+	local _, values = lib.split_options(stored)
 	local own = type(values.b) == 'table' and values.b or var.none
 	local failed = type(values.f) == 'table' and values.f.failed
-	return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) .. ',"total":' .. lib.exact(lib.finite(own.n, 0)) .. ',"pending":' .. lib.exact(pending) .. ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') .. (cursor and members() or '') .. '}'
+	return '{"state":' .. cjson.encode(state) .. ',"open":' .. tostring(open) .. ',"total":' .. lib.exact(lib.finite(own.n, 0)) .. ',"pending":' .. lib.exact(pending) .. ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') .. (cursor and members() or '') .. '}'
 elseif command == 'config.unset' then
 	var = {unheard = 0}
 	library(stamp, now)
@@ -12340,8 +12328,8 @@ elseif command == 'recur.update' then
 	library(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
 	local key = lib.recur_key(jid)
-	local old = call('hmget', key, 'queue', 'interval')
-	local queue, interval = old[1], lib.finite(old[2], 0)
+	local queue, interval = unpack(call('hmget', key, 'queue', 'interval'))
+	interval = lib.finite(interval, 0)
 	if not queue then
 		lib.raise('Recur', lib.new_problem('not_found', nil, 'No recurring job ' .. jid))
 	end
@@ -12670,13 +12658,12 @@ elseif command == 'schedule.last' then
 	local function note_follower(id, worker, digest)
 		local key = lib.follow_key(id)
 		local since, _, before = lib.read_follower(try('hget', key, worker))
-		local schedule = try('hmget', lib.schedule_key(id), 'digest', 'seen')
-		local registered = schedule[1]
+		local registered, seen = unpack(try('hmget', lib.schedule_key(id), 'digest', 'seen'))
 		lib.must_write()
 		try('hset', key, worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
 		try('expire', key, 180)
 		try('hset', lib.schedule_key(id), 'seen', stamp)
-		if math.floor(lib.finite(schedule[2], 0) / 60) ~= math.floor(now / 60) then
+		if math.floor(lib.finite(seen, 0) / 60) ~= math.floor(now / 60) then
 			lib.drop_gone(id)
 		end
 		if registered == digest then

@@ -372,6 +372,38 @@ func TestSourcesAreShort(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(string(reserve), "\n"), 200)
 }
 
+// The fields in a reply of HMGET have names, never numbers, unless they are read by an index that
+// varies.
+func TestFieldsHaveNames(t *testing.T) {
+	read := regexp.MustCompile(`(?m)([\w, ]+) = (?:[^\n(]* )?(?:call|try|run)\('hmget'`)
+	numbered := func(code string) []string {
+		found := regexp.MustCompile(`\bjob\[\d+\]|'hmget'[^\n]*\)\[\d+\]`).FindAllString(code, -1)
+		for function := range strings.SplitSeq(code, "\nend\n") {
+			for _, names := range read.FindAllStringSubmatch(function, -1) {
+				for name := range strings.SplitSeq(strings.TrimPrefix(strings.TrimSpace(names[1]), "local "), ", ") {
+					found = append(found, regexp.MustCompile(`\b`+name+`\[\d+\]`).FindAllString(function, -1)...)
+				}
+			}
+		}
+		return found
+	}
+	for _, bad := range []string{
+		"local function a(job)\n  return job[1]\nend\n",
+		"local old = call('hmget', 'x', 'y')\nreturn old[1]\n",
+		"local found, n = has and try('hmget', 'x', 'y') or none, 0\nreturn found[12]\n",
+		"return finite(try('hmget', 'x', 'y')[1])\n",
+	} {
+		require.Len(t, numbered(bad), 1, bad)
+	}
+	files, err := fs.Glob(sources, "*/*.lua")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := fs.ReadFile(sources, file)
+		require.NoError(t, err)
+		require.Empty(t, numbered(string(text)), file)
+	}
+}
+
 // No text makes the parser panic, and what it accepts is the same text when it is printed and read
 // again.
 func FuzzParse(f *testing.F) {

@@ -9,10 +9,10 @@
 -- Repeat   safe
 
 local jid = required('Job', 'jid', ARGV[3])
-local job = call('hmget', job_key(jid), 'state', 'x:o')
-if not job[1] then
+local state, stored = unpack(call('hmget', job_key(jid), 'state', 'x:o'))
+if not state then
   raise('Batch.commit', no_job(jid))
-elseif not is_batch(job[2]) then
+elseif not is_batch(stored) then
   raise('Batch.commit', no_batch(jid))
 end
 local dependencies = job_key(jid) .. '-dependencies'
@@ -21,7 +21,7 @@ if call('sismember', dependencies, OPEN) == 0 then
   return left
 end
 must_write()
-if left == 1 and job[1] == 'depends' then
+if left == 1 and state == 'depends' then
   local problem = free(jid, true)
   if problem then
     raise('Batch.commit', problem)

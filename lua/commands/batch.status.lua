@@ -14,10 +14,10 @@
 
 local jid = required('Job', 'jid', ARGV[3])
 local cursor = ARGV[4] and scan_cursor('Batch.status', ARGV[4])
-local job = call('hmget', job_key(jid), 'state', 'x:o')
-if not job[1] then
+local state, stored = unpack(call('hmget', job_key(jid), 'state', 'x:o'))
+if not state then
   raise('Batch.status', no_job(jid))
-elseif not is_batch(job[2]) then
+elseif not is_batch(stored) then
   raise('Batch.status', no_batch(jid))
 end
 
@@ -41,10 +41,10 @@ local function members()
     (stuck and ',"stuck":' .. exact(stuck) or '')
 end
 
-local _, values = split_options(job[2])
+local _, values = split_options(stored)
 local own = type(values[BATCH]) == 'table' and values[BATCH] or none
 local failed = type(values[POLICY]) == 'table' and values[POLICY].failed
-return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) ..
+return '{"state":' .. cjson.encode(state) .. ',"open":' .. tostring(open) ..
   ',"total":' .. exact(finite(own.n, 0)) .. ',"pending":' .. exact(pending) ..
   ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') ..
   (cursor and members() or '') .. '}'

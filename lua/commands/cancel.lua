@@ -31,11 +31,11 @@ local jobs, jids = read_jobs(), {}
 if not jobs then
   return jids
 end
-local gone = {false, false, false, false, false, false, dependencies = {}}
+local gone = {state = false, queue = false, worker = false, dependencies = {}}
 for i = 3, #ARGV do
   local jid = ARGV[i]
   cancel_job(jid, jobs[jid])
-  if jobs[jid][1] ~= 'complete' then
+  if jobs[jid].state ~= 'complete' then
     jobs[jid] = gone
   end
   jids[i - 2] = jid

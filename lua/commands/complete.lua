@@ -33,24 +33,11 @@ if change and not given.next then
   reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 end
 
-local depends, delay = none, 0
-if given.depends then
-  depends = read_dependencies('Complete', given.depends)
-end
-if given.delay then
-  delay = number('Complete', 'delay', given.delay)
-end
-
 local item = {
-  jid = jid,
-  queue = queue,
-  data = data,
-  next = given.next,
-  delay = delay,
-  checked = given.checked,
-  depends = depends,
-  change = change,
-  since = given.since or false,
+  jid = jid, queue = queue, data = data, next = given.next, change = change,
+  depends = given.depends and read_dependencies('Complete', given.depends) or none,
+  delay = given.delay and number('Complete', 'delay', given.delay) or 0,
+  checked = given.checked, since = given.since or false,
   key = false, retries = false, began = false, state = false,
 }
 if given.result then

@@ -14,8 +14,7 @@ local MAX_REMOVED = 1000
 
 local jid = required('Job', 'jid', ARGV[3])
 local action = required('Depends', 'command', ARGV[4])
-local job = call('hmget', job_key(jid), 'state', 'x:o')
-local state = job[1]
+local state, stored = unpack(call('hmget', job_key(jid), 'state', 'x:o'))
 if state ~= 'depends' then
   raise('Depends', not_depending(jid, state))
 end
@@ -26,7 +25,7 @@ local function add()
   if problem then
     raise('Depends', problem)
   end
-  local watches = job[2] and has_option(job[2], POLICY)
+  local watches = stored and has_option(stored, POLICY)
   if watches then
     must_publish()
   end

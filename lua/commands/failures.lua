@@ -13,8 +13,8 @@
 local klasses, found = {}, {}
 
 local function count_failure(jid)
-  local job = try('hmget', job_key(jid), 'klass', 'failure')
-  local name, failure = job[1] or '', list_of(job[2])
+  local name, failure = unpack(try('hmget', job_key(jid), 'klass', 'failure'))
+  name, failure = name or '', list_of(failure)
   local klass, at = klasses[name], finite(failure.when)
   if not klass then
     klass = {klass = name, count = 0}

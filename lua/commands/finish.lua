@@ -34,9 +34,7 @@ local function read_item(at)
   local jid = required('Finish', 'jid', ARGV[at + 1])
   local queue = required('Finish', 'queue', ARGV[at + 2])
   local item = {
-    jid = jid,
-    queue = queue,
-    data = ARGV[at + 3],
+    jid = jid, queue = queue, data = ARGV[at + 3],
     key = false, retries = false, began = false, state = false,
   }
   if item.data ~= '' then

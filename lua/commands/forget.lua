@@ -9,12 +9,11 @@
 -- Repeat   once
 
 local jid = required('Job', 'jid', ARGV[3])
-local job = call('hmget', job_key(jid), 'state', 'tags', 'x:o')
-local state = job[1]
+local state, tags, stored = unpack(call('hmget', job_key(jid), 'state', 'tags', 'x:o'))
 
 if state == 'complete' then
   must_write()
-  delete_complete(jid, job[2], job[3])
+  delete_complete(jid, tags, stored)
 elseif state == 'failed' then
   check_dependents(jid, {}, 0)
   must_write()

@@ -20,13 +20,13 @@ end
 
 local key = job_key(jid)
 local job = call('hmget', key, 'worker', 'state', 'time', 'queue', 'grace', 'x:o')
-local queue = job[4]
+local queue, grace, stored = unpack(job, 4)
 local problem = not_owned('Heartbeat', jid, job, worker, since)
 if problem or not queue then
   raise('Heartbeat', problem or no_queue(jid))
 end
 
-local seconds = job[6] and own_lock_time(job[6]) or heartbeat_of(queue)
+local seconds = stored and own_lock_time(stored) or heartbeat_of(queue)
 local text = later(seconds)
 local locks = queue_key(queue, 'locks')
 if type(try('zadd', locks, text, jid)) == 'table' then
@@ -38,7 +38,7 @@ if data then
 else
   call('hset', key, 'expires', text, 'worker', worker)
 end
-if job[5] then
+if grace then
   call('hdel', key, 'grace')
 end
 try('zadd', prefix .. 'workers', stamp, worker)

@@ -12,13 +12,13 @@ local message = required('Log', 'message', ARGV[4])
 -- The history is part of the job's JSON: an unreadable entry would make the job unreadable.
 local data = ARGV[5] and strict_json('Log', 'data', ARGV[5])
 
-local job = call('hmget', job_key(jid), 'state', 'history')
-if not job[1] then
+local state, history = unpack(call('hmget', job_key(jid), 'state', 'history'))
+if not state then
   raise('Log', no_job(jid))
 end
 local list, text = job_key(jid) .. '-history', entry(now, cjson.encode(message), data)
 call('llen', list) -- fails before anything is written, or not at all
-adopt_history(jid, job[2])
+adopt_history(jid, history)
 if type(record(job_key(jid), text)) == 'table' then
   call('rpush', list, text) -- the same error, for the caller
 end

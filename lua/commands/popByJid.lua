@@ -15,13 +15,13 @@ local jid = required('Pop', 'jid', ARGV[4])
 local worker = required('Pop', 'worker', ARGV[5])
 
 must_publish()
-local job = call('hmget', job_key(jid), 'state', 'queue', 'x:o')
-if job[1] ~= 'waiting' or job[2] ~= queue or
+local state, current, stored = unpack(call('hmget', job_key(jid), 'state', 'queue', 'x:o'))
+if state ~= 'waiting' or current ~= queue or
   call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[{}]'
 end
 local settings = read_settings(queue)
-if job[3] and has_option(job[3], LIMITED) then
+if stored and has_option(stored, LIMITED) then
   settings.score = call('zscore', queue_key(queue, 'work'), jid)
 end
 call('zcard', queue_key(queue, 'locks')) -- fails unless the job can be locked

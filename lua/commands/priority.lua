@@ -9,8 +9,8 @@
 
 local jid = required('Job', 'jid', ARGV[3])
 local priority = number('Priority', 'priority', ARGV[4])
-local job = call('hmget', job_key(jid), unpack(PRIORITY_FIELDS))
-if not job[1] then
+local job = named_fields(call, job_key(jid), PRIORITY_FIELDS)
+if not job.queue then
   raise('Priority', no_job(jid))
 end
 set_priority(call, jid, job, priority)

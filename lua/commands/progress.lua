@@ -32,10 +32,11 @@ local function set(item)
   if problem then
     return problem
   end
-  local attempt = math.max(0, finite(job[4], 0) - math.max(0, finite(job[5], 0))) + 1
+  local retries, remaining, stored = unpack(job, 4)
+  local attempt = math.max(0, finite(retries, 0) - math.max(0, finite(remaining, 0))) + 1
   local text = exact(item.done) .. '|' .. exact(item.total) .. '|' .. exact(attempt) .. '|' ..
     exact(now) .. '|' .. item.note
-  local stored = job[6] or ''
+  stored = stored or ''
   if has_option(stored, HAS_PROGRESS) then
     call('hset', key, 'x:progress', text)
   else
@@ -50,10 +51,8 @@ local items = {}
 for i = 4, #ARGV, 5 do
   items[#items + 1] = {
     jid = named('Progress', 'jid', ARGV[i]),
-    since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil,
-    done = amount('done', ARGV[i + 2]),
-    total = amount('total', ARGV[i + 3]),
-    note = ARGV[i + 4],
+    since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil, note = ARGV[i + 4],
+    done = amount('done', ARGV[i + 2]), total = amount('total', ARGV[i + 3]),
   }
 end
 must_publish()

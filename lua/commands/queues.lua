@@ -40,13 +40,9 @@ local function counts(queue)
   end
   local stalled = count_until_now(queue, 'locks')
   return cjson.encode({
-    name = queue,
-    waiting = size(queue, 'work') + due,
-    stalled = stalled,
-    running = size(queue, 'locks') - stalled,
-    scheduled = size(queue, 'scheduled') - due,
-    depends = size(queue, 'depends'),
-    recurring = size(queue, 'recur'),
+    name = queue, waiting = size(queue, 'work') + due, stalled = stalled,
+    running = size(queue, 'locks') - stalled, scheduled = size(queue, 'scheduled') - due,
+    depends = size(queue, 'depends'), recurring = size(queue, 'recur'),
     paused = try('sismember', prefix .. 'paused_queues', queue) == 1,
   })
 end

@@ -31,28 +31,18 @@ local retries = number('Recur', 'retries', given.retries or 0)
 local backlog = number('Recur', 'backlog', given.backlog or 0)
 local tags = names('Recur', 'tags', given.tags)
 
-local old = call('hmget', recur_key(jid), 'count', 'queue', 'interval')
-local kept = given.keep and old[2] == queue and finite(old[3]) == interval
+local spawned, before, each = unpack(call('hmget', recur_key(jid), 'count', 'queue', 'interval'))
+local kept = given.keep and before == queue and finite(each) == interval
   and call('zscore', queue_key(queue, 'recur'), jid)
 if not kept then
   call('zadd', queue_key(queue, 'recur'), exact(now + offset), jid)
 end
-if old[2] and old[2] ~= queue then
-  try('zrem', queue_key(old[2], 'recur'), jid)
+if before and before ~= queue then
+  try('zrem', queue_key(before, 'recur'), jid)
 end
-call('hset', recur_key(jid),
-  'jid', jid,
-  'klass', klass,
-  'data', data,
-  'priority', priority,
-  'tags', array(tags),
-  'state', 'recur',
-  'queue', queue,
-  'type', 'interval',
-  'count', old[1] or 0,
-  'interval', interval,
-  'retries', retries,
-  'backlog', backlog)
+call('hset', recur_key(jid), 'jid', jid, 'klass', klass, 'data', data, 'priority', priority,
+  'tags', array(tags), 'state', 'recur', 'queue', queue, 'type', 'interval', 'count', spawned or 0,
+  'interval', interval, 'retries', retries, 'backlog', backlog)
 know_queue(queue)
 if not kept then
   note_filled(queue)

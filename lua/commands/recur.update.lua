@@ -9,8 +9,8 @@
 
 local jid = required('Recurring', 'jid', ARGV[3])
 local key = recur_key(jid)
-local old = call('hmget', key, 'queue', 'interval')
-local queue, interval = old[1], finite(old[2], 0)
+local queue, interval = unpack(call('hmget', key, 'queue', 'interval'))
+interval = finite(interval, 0)
 if not queue then
   raise('Recur', new_problem('not_found', nil, 'No recurring job ' .. jid))
 end

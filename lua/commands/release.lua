@@ -12,12 +12,8 @@ local jid = required('Job', 'jid', ARGV[3])
 local queue = required('Release', 'queue', ARGV[4])
 local worker = required('Release', 'worker', ARGV[5])
 local item = {
-  jid = jid,
-  queue = queue,
-  delay = number('Release', 'delay', ARGV[6]),
-  data = ARGV[7],
-  since = ARGV[8] ~= '' and ARGV[8] or nil,
-  here = true,
+  jid = jid, queue = queue, here = true, delay = number('Release', 'delay', ARGV[6]),
+  data = ARGV[7], since = ARGV[8] ~= '' and ARGV[8] or nil,
 }
 json('Release', 'data', item.data)
 must_publish()

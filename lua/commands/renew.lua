@@ -16,19 +16,19 @@ local outcomes, by_queue, all = {}, {}, {}
 -- Reads a job and records the new end of its lock. Returns the problem, or nil.
 local function read_lock(jid, i)
   local job = try('hmget', job_key(jid), 'worker', 'state', 'queue', 'grace', 'x:o')
-  local queue = job[3]
+  local queue, grace, stored = unpack(job, 3)
   local problem = job.err and job or not_owned('Renew', jid, job, worker)
   if problem or not queue then
     return problem or no_queue(jid)
   end
-  local seconds = job[5] and own_lock_time(job[5]) or heartbeats[queue]
+  local seconds = stored and own_lock_time(stored) or heartbeats[queue]
   if not seconds then
     seconds = kept_lock_time(heartbeat_of(queue))
     heartbeats[queue] = seconds
   end
   local its = by_queue[queue] or {jobs = {}, locks = {}}
   by_queue[queue] = its
-  its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = job[4], lasts = seconds}
+  its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = grace, lasts = seconds}
   its.locks[#its.locks + 1] = exact(now + seconds)
   its.locks[#its.locks + 1] = jid
 end

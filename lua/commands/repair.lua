@@ -47,14 +47,14 @@ local strays = {}
 local function without_strays(jids)
   local failed = {}
   for i = 1, #jids do
-    local job = try('hmget', job_key(jids[i]), 'state', 'failure')
-    if job[1] == 'failed' and list_of(job[2]).group == ARGV[6] then
+    local job = named_fields(try, job_key(jids[i]), {'state', 'failure'})
+    if job.state == 'failed' and list_of(job.failure).group == ARGV[6] then
       failed[#failed + 1] = jids[i]
     elseif job.err then
       leave_out(jids[i], 'server', job.err)
     elseif near_end[jids[i]] then
       strays[#strays + 1] = jids[i]
-      leave_out(jids[i], job[1] and 'not_failed' or 'not_found', 'it has not failed in ' .. ARGV[6])
+      leave_out(jids[i], job.state and 'not_failed' or 'not_found', 'it has not failed in ' .. ARGV[6])
     end
   end
   return failed
@@ -66,8 +66,8 @@ local function each_job(jids, fields, do_it)
   local done = 0
   for i = 1, #jids do
     local jid = jids[i]
-    local job = try('hmget', job_key(jid), unpack(fields))
-    if not job[1] then
+    local job = named_fields(try, job_key(jid), fields)
+    if not job[fields[1]] then
       leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
     else
       local problem, code = do_it(jid, job)
@@ -100,18 +100,18 @@ end
 
 -- Reads a job to move, or leaves it out.
 local function add_moved(puts, items, jid)
-  local job = try('hmget', job_key(jid), 'klass', 'data', 'x:o')
-  if not job[1] or not job[2] then
+  local job = named_fields(try, job_key(jid), {'klass', 'data', 'x:o'})
+  if not job.klass or not job.data then
     return leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
   end
   local given = options('Repair', last + 1, #ARGV) -- which each job gets for itself
   local item = {
-    queue = value, jid = jid, klass = job[1], data = job[2], checked = '1',
+    queue = value, jid = jid, klass = job.klass, data = job.data, checked = '1',
     key = false, state = false, delay = given.delay and number('Repair', 'delay', given.delay) or 0,
   }
   add_given(puts, item, given)
   items[#items + 1] = item
-  return not (job[3] and has_option(job[3], UNIQUE)) -- else the put may leave it as it is
+  return not (job['x:o'] and has_option(job['x:o'], UNIQUE)) -- else the put may leave it as it is
 end
 
 local function move_all(jids)
@@ -136,10 +136,10 @@ end
 local function time_out_all(jids)
   must_publish()
   return each_job(jids, {'state', 'queue'}, function(jid, job)
-    if job[1] ~= 'running' or not job[2] then
-      return 'the job is ' .. job[1], 'not_running'
+    if job.state ~= 'running' or not job.queue then
+      return 'the job is ' .. job.state, 'not_running'
     end
-    local broken = try('zcard', queue_key(job[2], 'work'))
+    local broken = try('zcard', queue_key(job.queue, 'work'))
     if type(broken) == 'table' then
       return broken.err
     end
@@ -158,7 +158,7 @@ end
 local function tag_all(jids)
   local tags = names('Repair', 'tags', value)
   return each_job(jids, {'tags'}, function(jid, job)
-    call('hset', job_key(jid), 'tags', change_tags(jid, job[1], action == 'tag', tags, 1))
+    call('hset', job_key(jid), 'tags', change_tags(jid, job.tags, action == 'tag', tags, 1))
   end)
 end
 

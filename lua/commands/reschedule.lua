@@ -14,8 +14,8 @@ if delay < 0 then
   reject('Reschedule', 'Arg "seconds" is negative: ' .. ARGV[4])
 end
 local key = job_key(jid)
-local job = call('hmget', key, 'state', 'queue', 'priority', 'x:o', 'x:parked')
-local state, queue, stored = job[1], job[2], job[4]
+local state, queue, priority, stored, parked = unpack(
+  call('hmget', key, 'state', 'queue', 'priority', 'x:o', 'x:parked'))
 if not state or not queue or state ~= 'waiting' and state ~= 'scheduled' then
   return state
 end
@@ -32,14 +32,14 @@ if delay > 0 then
   call('zrem', work, jid)
   call('hset', key, 'state', 'scheduled')
   if stored and has_option(stored, FAIR) then
-    leave_turns(queue, job[3])
+    leave_turns(queue, priority)
   end
 else
-  call('zadd', work, score_of(queue, job[3], stored, {}), jid)
+  call('zadd', work, score_of(queue, priority, stored, {}), jid)
   call('zrem', scheduled, jid)
   call('hset', key, 'state', 'waiting')
 end
-if job[5] then -- it waits for its time now, and no more for a limit, whose room the next one gets
+if parked then -- it waits for its time now, and no more for a limit, whose room the next one gets
   local _, name = score_before(jid)
   if name then
     limit_freed(name)

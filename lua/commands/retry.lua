@@ -15,10 +15,8 @@
 local item = {
   jid = required('Job', 'jid', ARGV[3]),
   queue = required('Retry', 'queue', ARGV[4]),
-  data = '',
   delay = number('Retry', 'delay', ARGV[6] or 0),
-  group = ARGV[7],
-  message = ARGV[8],
+  data = '', group = ARGV[7], message = ARGV[8],
 }
 if ARGV[9] == 'here' then
   item.here = true

@@ -16,13 +16,12 @@
 local function note_follower(id, worker, digest)
   local key = follow_key(id)
   local since, _, before = read_follower(try('hget', key, worker))
-  local schedule = try('hmget', schedule_key(id), 'digest', 'seen')
-  local registered = schedule[1]
+  local registered, seen = unpack(try('hmget', schedule_key(id), 'digest', 'seen'))
   must_write()
   try('hset', key, worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
   try('expire', key, FOLLOWED)
   try('hset', schedule_key(id), 'seen', stamp)
-  if math.floor(finite(schedule[2], 0) / 60) ~= math.floor(now / 60) then
+  if math.floor(finite(seen, 0) / 60) ~= math.floor(now / 60) then
     drop_gone(id) -- once a minute, whoever looks
   end
   if registered == digest then

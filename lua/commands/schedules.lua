@@ -24,10 +24,8 @@ local function item(id, fields)
   local due = try('hget', prefix .. 'x:schedules', id)
   shown = shown + #followers / 2
   return cjson.encode({
-    id = id,
-    due = type(due) == 'string' and due,
-    followers = followers.err and none or followers,
-    fields = read.err and none or read,
+    id = id, due = type(due) == 'string' and due,
+    followers = followers.err and none or followers, fields = read.err and none or read,
   })
 end
 

@@ -25,25 +25,23 @@ add_buckets('d', 1, 6)
 
 local function summary(kind)
   local values = call('hmget', stats_key(kind, day, queue), unpack(fields))
-  local count = finite(values[1], 0)
+  local count, mean, vk = unpack(values, 1, 3)
   local std = 0
+  count = finite(count, 0)
   if count > 1 then
-    std = math.sqrt(math.max(finite(values[3], 0), 0) / (count - 1))
+    std = math.sqrt(math.max(finite(vk, 0), 0) / (count - 1))
   end
   local histogram = {}
   for i = 4, #fields do
     histogram[i - 3] = finite(values[i], 0)
   end
-  return {count = count, mean = finite(values[2], 0), std = std, histogram = histogram}
+  return {count = count, mean = finite(mean, 0), std = std, histogram = histogram}
 end
 
 local expired = finite(call('hget', own_stats_key(day, queue), 'expired'), 0)
-local counts = call('hmget', stats_key('stats', day, queue), 'retries', 'failed', 'failures')
+local retries, failed, failures = unpack(
+  call('hmget', stats_key('stats', day, queue), 'retries', 'failed', 'failures'))
 return cjson.encode({
-  retries = finite(counts[1], 0),
-  failed = finite(counts[2], 0),
-  failures = finite(counts[3], 0),
-  expired = expired > 0 and expired or nil,
-  wait = summary('wait'),
-  run = summary('run'),
+  retries = finite(retries, 0), failed = finite(failed, 0), failures = finite(failures, 0),
+  expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run'),
 })

@@ -41,8 +41,8 @@ local function tell_group(group, from, limit)
     if budget.tells <= 0 then
       return told, i - 1
     end
-    local job = try('hmget', job_key(jids[i]), 'state', 'x:o')
-    if job[1] == 'failed' and job[2] and has_option(job[2], WATCHED) then
+    local state, stored = unpack(try('hmget', job_key(jids[i]), 'state', 'x:o'))
+    if state == 'failed' and stored and has_option(stored, WATCHED) then
       told = told + tell_all({jids[i]}, '0', job_ended, true)
     end
   end
@@ -53,8 +53,8 @@ end
 -- Returns their number.
 local function sweep_failures()
   local sweep, left, done = prefix .. 'x:sweep', LOOKED, 0
-  local at = try('hmget', sweep, 'cursor', 'groups', 'from')
-  local cursor, groups, from = at[1] or '0', names_of(at[2]), finite(at[3], 0)
+  local cursor, groups, from = unpack(try('hmget', sweep, 'cursor', 'groups', 'from'))
+  cursor, groups, from = cursor or '0', names_of(groups), finite(from, 0)
   local _, keep = read_failing()
   if keep and keep.seconds >= 0 then
     done = clear_list(keep.seconds)

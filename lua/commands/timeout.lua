@@ -11,15 +11,15 @@ local running, jids = {}, {}
 for i = 3, #ARGV do
   local jid = ARGV[i]
   local job = read_running(call, jid)
-  if not job[2] then
+  if not job.state then
     raise('Timeout', no_job(jid))
-  elseif job[2] ~= 'running' then
+  elseif job.state ~= 'running' then
     raise('Timeout', new_problem('not_running', jid, is('not running')))
   end
-  if not job[1] then
+  if not job.queue then
     raise('Timeout', no_queue(jid))
   end
-  call('zcard', queue_key(job[1], 'work')) -- fails before anything is written, or not at all
+  call('zcard', queue_key(job.queue, 'work')) -- fails before anything is written, or not at all
   if not running[jid] then
     running[jid] = job
     jids[#jids + 1] = jid

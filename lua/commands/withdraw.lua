@@ -11,7 +11,7 @@
 
 local jid = required('Job', 'jid', ARGV[3])
 local job = read_job_to_cancel(jid, max_unlinked())
-local state = job[1]
+local state = job.state
 if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
   check_dependents(jid, {}, 0)
   must_publish()

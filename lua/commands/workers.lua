@@ -39,9 +39,7 @@ end
 local function counts(name)
   local key = worker_key(name)
   return {
-    name = name,
-    jobs = call('zcount', key, stamp, far),
-    stalled = call('zcount', key, 0, stamp),
+    name = name, jobs = call('zcount', key, stamp, far), stalled = call('zcount', key, 0, stamp),
   }
 end
 

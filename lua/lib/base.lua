@@ -45,9 +45,11 @@ local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
 
--- Some fields of a hash by their names, read with call or try; false if missing.
+-- Some fields of a hash by their names, read with call or try; false if missing. With try, err is
+-- the error.
 local function named_fields(run, key, wanted) -- cold
-  local values, found = run('hmget', key, unpack(wanted)), {}
+  local values = run('hmget', key, unpack(wanted))
+  local found = {err = values.err}
   for i = 1, #wanted do
     found[wanted[i]] = values[i] or false
   end

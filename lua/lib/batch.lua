@@ -12,13 +12,13 @@ end
 
 -- Reads a batch, which must still wait for something.
 local function read_batch(area, jid) -- cold
-  local job = call('hmget', job_key(jid), 'state', 'x:o')
-  if job[1] ~= 'depends' then
-    raise(area, not_depending(jid, job[1]))
-  elseif not is_batch(job[2]) then
+  local state, stored = unpack(call('hmget', job_key(jid), 'state', 'x:o'))
+  if state ~= 'depends' then
+    raise(area, not_depending(jid, state))
+  elseif not is_batch(stored) then
     raise(area, no_batch(jid))
   end
-  return job[2]
+  return stored
 end
 
 -- Reads the batches whose members items become, and lists these. A new job without dependencies

@@ -10,9 +10,9 @@ local function read_cancelable(jid, among, n)
   local dependents = dependents_beyond(try, jid, among, n)
   if not ok or dependents.err then
     leave_out(jid, 'server', 'it can not be read')
-  elseif not job[1] then
+  elseif not job.state then
     leave_out(jid, 'not_found', 'no such job')
-  elseif job[1] == 'complete' then
+  elseif job.state == 'complete' then
     leave_out(jid, 'finished', 'the job is complete')
   else
     job.dependents = dependents

@@ -34,11 +34,12 @@ local function check_dependents(jid, among, n)
   return dependents
 end
 
--- Reads the fields that cancel_job needs. The first is the state, which is false if the job does
--- not exist. Reads all of its dependencies, or up to most + 1.
+-- Reads the fields that cancel_job needs, and all dependencies of the job, or up to most + 1.
 local function read_job_to_cancel(jid, most)
   local key = job_key(jid)
-  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
+  local job = named_fields(call, key, {
+    'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+  })
   key = key .. '-dependencies'
   job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
@@ -46,7 +47,7 @@ end
 
 -- Deletes a job, unless it is complete. how is "expired" if it has expired.
 local function cancel_job(jid, job, how)
-  local state, queue, failure, worker = job[1], job[2], job[3], job[4]
+  local state, queue, worker, stored = job.state, job.queue, job.worker, job['x:o']
   if state == 'complete' then
     return
   end
@@ -66,14 +67,14 @@ local function cancel_job(jid, job, how)
     try('srem', job_key(other) .. '-dependents', jid)
   end
   if state == 'failed' then
-    forget_failure(jid, queue, failure)
+    forget_failure(jid, queue, job.failure)
   end
-  delete_record(jid, job[5])
+  delete_record(jid, job.tags)
   publish_tracked('canceled', jid)
-  if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
-    if has_option(job[6], FAIR) and state == 'waiting' and queue then
-      leave_turns(queue, job[7])
+  if stored then
+    job_ended(jid, stored, how or 'canceled')
+    if has_option(stored, FAIR) and state == 'waiting' and queue then
+      leave_turns(queue, job.priority)
     end
   end
 end

@@ -68,7 +68,7 @@ local function cancel_together(jids) -- cold
   leave_together({unpack(order, 1, #jobs)})
   for i = 1, #jobs do
     cancel_job(order[i], jobs[i])
-    canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
+    canceled = canceled + (jobs[i].state and jobs[i].state ~= 'complete' and 1 or 0)
   end
   return canceled, {unpack(order, #jobs + 1)}
 end

@@ -26,19 +26,21 @@ local function read_completed(item, worker)
   end
   if refusal then
     return refusal
-  elseif item.queue ~= job[5] then
-    return new_problem('wrong_queue', jid, is('running in another queue: ' .. tostring(job[5])))
   end
-  item.key, item.retries, item.began = key, job[4] or DEFAULT_RETRIES, job[3]
-  if item.anybody and job[2] ~= 'running' then
+  local state, began, retries, queue, grace, stored = unpack(job, 2)
+  if item.queue ~= queue then
+    return new_problem('wrong_queue', jid, is('running in another queue: ' .. tostring(queue)))
+  end
+  item.key, item.retries, item.began = key, retries or DEFAULT_RETRIES, began
+  if item.anybody and state ~= 'running' then
     item.began = stamp -- it did not run
   end
-  if job[6] then
-    item.grace = job[6]
+  if grace then
+    item.grace = grace
   end
-  if job[7] then
-    local has = letters_of(job[7])
-    item.stored, frees_limits = job[7], frees_limits or has[LIMITED]
+  if stored then
+    local has = letters_of(stored)
+    item.stored, frees_limits = stored, frees_limits or has[LIMITED]
     has_ending = has_ending or has.ending
   end
   if item.next then
@@ -171,7 +173,8 @@ local function complete(worker, items)
   end
   local queues = columns_by_queue(owned)
   local config = read_config(queues)
-  local cap = history_cap(config[3])
+  local seconds, count, cap = unpack(config, 1, 3)
+  cap = history_cap(cap)
   -- Usually no job has dependents, is tracked, or waits to be released: one command checks all of
   -- this.
   local special = any_dependents(owned, prefix .. 'tracked')
@@ -211,7 +214,7 @@ local function complete(worker, items)
   if #finished > 0 then
     local kept = ending[1] and all_completed(ending) and without(finished, 'forgotten') or finished
     if #kept > 0 then
-      keep_completed(kept, config[1], config[2])
+      keep_completed(kept, seconds, count)
     end
     announce(finished, special)
   end

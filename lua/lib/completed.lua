@@ -6,9 +6,9 @@ local PRUNED = 100
 
 -- Deletes a job if it is complete.
 local function delete_job(jid)
-  local job = try('hmget', job_key(jid), 'state', 'tags')
-  if job[1] == 'complete' then
-    delete_record(jid, job[2])
+  local state, tags = unpack(try('hmget', job_key(jid), 'state', 'tags'))
+  if state == 'complete' then
+    delete_record(jid, tags)
   end
 end
 

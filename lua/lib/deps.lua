@@ -73,14 +73,15 @@ end
 -- nil.
 local function free(jid, released) -- cold
   local key = job_key(jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
+  local queue, priority, score, undelayed, stored = unpack(try('hmget', key, 'queue', 'priority',
+    'scheduled', 'x:undelayed', 'x:o'))
   if not queue then
     return
   end
-  local state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
+  local due = released and not undelayed and finite(score)
+  local state, place = 'scheduled', queue_key(queue, 'scheduled')
   if not due then
-    state, place, score = 'waiting', queue_key(queue, 'work'), score_of(queue, job[2], job[5], {})
+    state, place, score = 'waiting', queue_key(queue, 'work'), score_of(queue, priority, stored, {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
@@ -91,7 +92,7 @@ local function free(jid, released) -- cold
   if due then
     call('hdel', key, 'scheduled')
   end
-  if job[4] then
+  if undelayed then
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)

@@ -3,19 +3,9 @@
 
 -- Puts the child of a recurring job that was due at the given time.
 local function spawn(queue, parent, child, job, at)
-  call('hset', job_key(child),
-    'jid', child,
-    'klass', job.klass,
-    'data', job.data,
-    'priority', job.priority,
-    'tags', job.tags,
-    'state', 'waiting',
-    'worker', '',
-    'expires', 0,
-    'queue', queue,
-    'retries', job.retries,
-    'remaining', job.retries,
-    'time', exact(at),
+  call('hset', job_key(child), 'jid', child, 'klass', job.klass, 'data', job.data,
+    'priority', job.priority, 'tags', job.tags, 'state', 'waiting', 'worker', '', 'expires', 0,
+    'queue', queue, 'retries', job.retries, 'remaining', job.retries, 'time', exact(at),
     'spawned_from_jid', parent)
   call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
   add_tags(child, names_of(job.tags), 1)
@@ -41,25 +31,24 @@ end
 
 -- Spawns at most limit due children of a recurring job. Returns their number.
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', recur_key(parent),
-    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
-  local job = {
-    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
-    tags = fields[4] or '[]', retries = fields[5] or '0',
-  }
-  local interval = finite(fields[6], 0)
-  if not job.klass or interval <= 0 then
+  local klass, data, priority, tags, retries, interval, backlog, count = unpack(try('hmget',
+    recur_key(parent), 'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog',
+    'count'))
+  interval, backlog, count = finite(interval, 0), finite(backlog, 0), count_in(count)
+  if not klass or interval <= 0 then
     call('zrem', queue_key(queue, 'recur'), parent)
     return 0
   end
   -- Whole intervals begin at whole seconds, as with clients in other languages.
   local at = interval % 1 == 0 and math.floor(due) or due
-  local backlog = finite(fields[7], 0)
   local missed = (now - at) / interval
   if backlog ~= 0 and missed > backlog then
     at = at + math.ceil(missed - backlog) * interval
   end
-  local count, spawned = count_in(fields[8]), 0
+  local spawned, job = 0, {
+    klass = klass, data = data or '{}', priority = priority or '0', tags = tags or '[]',
+    retries = retries or '0',
+  }
   while at <= now and spawned < limit do
     count = next_child(parent, count)
     spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
@@ -88,10 +77,8 @@ end
 -- The priority of an existing job, and its options.
 local function priority_of(jid)
   local job = try('hmget', job_key(jid), 'priority', 'x:o')
-  if job[1] then
-    return job[1], job[2]
-  end
-  return not job.err and call('exists', job_key(jid)) == 1 and '0', job[2]
+  local priority, stored = unpack(job)
+  return priority or not job.err and call('exists', job_key(jid)) == 1 and '0', stored
 end
 
 -- The score of a job with an option for its place when it is lost (own_place): by its due time, as

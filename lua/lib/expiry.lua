@@ -6,21 +6,21 @@ local LOOK_AGAIN = 60
 
 -- Fails a job with these fields. Returns whether that was possible.
 local function fail_expired(jid, job) -- cold
-  local queue, worker = job[2], job[4] or ''
+  local queue, worker = job.queue, job.worker or ''
   if not queue then
     return false
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
   call('hdel', job_key(jid), 'grace')
-  fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
+  fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job['x:o'], job_ended)
   if worker ~= '' then
     try('zrem', worker_key(worker), jid)
     publish('w:' .. worker, cjson.encode({
       jid = jid, worker = worker, event = 'canceled', queue = queue,
     }))
   end
-  if job[1] == 'running' then
+  if job.state == 'running' then
     wake_for_slot(queue)
   end
   return true
@@ -37,7 +37,7 @@ end
 
 -- Expires a job with these fields that has not ended yet.
 local function expire_job(jid, job) -- cold
-  local key, state = job_key(jid), job[1]
+  local key, state = job_key(jid), job.state
   if try('exists', key .. '-dependents') == 1 then
     if state == 'failed' then
       return false
@@ -52,20 +52,21 @@ end
 -- Expires a job if its time has come; as is the state that it would have next, if that is not its
 -- current one. Otherwise corrects its time in x:until. Returns whether the job has expired.
 local function end_life(jid, as) -- cold
-  local job = try('hmget', job_key(jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o',
-    'priority', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
+  local job = named_fields(try, job_key(jid), {
+    'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority', 'time',
+  })
+  local state, stored, since = job.state, job['x:o'] or '', finite(job.time, now)
   if state == 'failed' then
-    since = finite(list_of(job[3]).when, now)
+    since = finite(list_of(job.failure).when, now)
   end
   local ends = state and end_of_life(jid, stored, as or state, since)
   if ends and ends <= now then
     if state == 'complete' then
-      delete_complete(jid, job[5], stored)
+      delete_complete(jid, job.tags, stored)
       return true
     elseif expire_job(jid, job) then
       if state ~= 'failed' then
-        tally_expired(job[2] or '')
+        tally_expired(job.queue or '')
       end
       return true
     end

@@ -2,8 +2,9 @@
 
 -- The member of the JSON of a job with its due time, or ''.
 local function due_member(jid, queue, state) -- cold
-  local job = state == 'depends' and try('hmget', job_key(jid), 'scheduled', 'x:undelayed') or none
-  local due = finite(due_elsewhere(jid, queue, state, job[1], job[2]), 0)
+  local scheduled, undelayed = unpack(
+    state == 'depends' and try('hmget', job_key(jid), 'scheduled', 'x:undelayed') or none)
+  local due = finite(due_elsewhere(jid, queue, state, scheduled, undelayed), 0)
   return due > 0 and ',"due":' .. exact(due) or ''
 end
 

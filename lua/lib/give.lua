@@ -10,16 +10,18 @@ local function read_owned(area, item, worker)
     not_owned(area, item.jid, job, worker, item.since)
   if problem then
     return problem
-  elseif not job[4] then
-    return no_queue(item.jid)
-  elseif item.here and item.queue ~= job[4] then
-    return new_problem('wrong_queue', item.jid, is('running in another queue: ' .. job[4]))
   end
-  item.key, item.current, item.priority = key, job[4], job[5]
-  item.remaining, item.history, item.grace = math.floor(finite(job[6], 0)), job[7], job[8]
-  item.stored, item.began, item.attempts = job[9], job[2] == 'running' and job[3], job[10]
+  local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
+  if not queue then
+    return no_queue(item.jid)
+  elseif item.here and item.queue ~= queue then
+    return new_problem('wrong_queue', item.jid, is('running in another queue: ' .. queue))
+  end
+  item.key, item.current, item.priority = key, queue, priority
+  item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
+  item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
   if item.result then
-    item.ended = result_field('failed', job[3], item.result)
+    item.ended = result_field('failed', time, item.result)
   end
 end
 

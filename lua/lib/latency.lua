@@ -17,13 +17,13 @@ local TURNS = 0.5
 
 -- The time since which a job with a score has been waiting, and its priority.
 local function since_when(jid, score)
-  local job = try('hmget', job_key(jid), 'priority', 'time')
-  local priority = finite(job[1], 0)
+  local priority, time = unpack(try('hmget', job_key(jid), 'priority', 'time'))
+  priority = finite(priority, 0)
   local at = (priority - score) * 10000000000
   if at >= NO_TIME * 10000000000 and at <= now + 1 then
     return at, priority
   end
-  return finite(job[2], now), priority
+  return finite(time, now), priority
 end
 
 local function add_wait(bands, priority, at)
@@ -86,7 +86,7 @@ local function add_due(bands, queue, part) -- cold
   local due = tonumber(first[2])
   if due and due <= now then
     local key = part == 'recur' and recur_key(first[1]) or job_key(first[1])
-    add_wait(bands, finite(try('hmget', key, 'priority')[1], 0), due)
+    add_wait(bands, finite(unpack(try('hmget', key, 'priority')), 0), due)
   end
   return due
 end

@@ -107,8 +107,9 @@ end
 local function within_reach(jids, most) -- cold
   local left, count, passed = MAX_PASSED_OVER, math.min(#jids, most or #jids), {}
   for i = 1, count do
-    local job = near_end[jids[i]] and none or try('hmget', job_key(jids[i]), 'state', 'failure')
-    local failure = job[1] == 'failed' and list_of(job[2]) or {}
+    local state, failure = unpack(
+      near_end[jids[i]] and none or try('hmget', job_key(jids[i]), 'state', 'failure'))
+    failure = state == 'failed' and list_of(failure) or {}
     local group, cost = failure.group, 0
     if type(group) == 'string' then
       cost = finite(try('llen', prefix .. 'f:' .. group), 0)

@@ -75,12 +75,13 @@ end
 -- Reads a limit. most is the number of jobs that the call may start.
 local function read_limit(name, most)
   local family = string.match(name, '^([^/]+)/.') or name
-  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-  local max, rate, per = parse_limit(stored[1] or stored[3])
-  local hold = finite(stored[2], 0)
+  local own, held_until, general = unpack(
+    try('hmget', prefix .. 'x:limits', name, name .. ' hold', family))
+  local max, rate, per = parse_limit(own or general)
+  local hold = finite(held_until, 0)
   local limit = {
     name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
-    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    passed = held_until and hold <= now, most = most, list = limit_key(name, 'starts'),
     room = math.huge, started = 0, noted = 0, held = {'0', NO_LIST},
   }
   if max > 0 then
@@ -150,13 +151,13 @@ end
 
 -- The time at which a worker loses a job, or nil if the job does not run.
 local function slot_ends(jid) -- cold
-  local job = try('hmget', job_key(jid), 'state', 'queue', 'grace', 'x:o', 'expires')
-  if job[1] ~= 'running' or not job[2] then
+  local state, queue, grace, stored, expires = unpack(try('hmget', job_key(jid), 'state', 'queue',
+    'grace', 'x:o', 'expires'))
+  if state ~= 'running' or not queue then
     return
   end
-  local ends = finite(try('zscore', queue_key(job[2], 'locks'), jid))
-  if not ends or ends > now or is_sudden(job[3], job[4])
-    or in_grace(job[3], job[5], ends) then
+  local ends = finite(try('zscore', queue_key(queue, 'locks'), jid))
+  if not ends or ends > now or is_sudden(grace, stored) or in_grace(grace, expires, ends) then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), DEFAULT_GRACE_PERIOD)

@@ -67,8 +67,8 @@ end
 -- Whether a worker still holds a job: a job that was taken from it stays in its list until it takes
 -- another one.
 local function is_held(worker, jid) -- cold
-  local job = try('hmget', job_key(jid), 'worker', 'state')
-  return job[1] == worker and job[2] == 'running'
+  local holder, state = unpack(try('hmget', job_key(jid), 'worker', 'state'))
+  return holder == worker and state == 'running'
 end
 
 -- Whether a jid with this score, or false, is in a list.

@@ -16,14 +16,14 @@ local parked_here = 0
 -- When the first lock ends that this call has taken for another time than the queue's.
 local first_own_end = math.huge
 
-
 -- Reads and clears the fields that jobs may have after more than a put. recorded is the entry that
 -- was just added to the history.
 local function read_rest(jid, key, job, recorded, cap) -- cold
-  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[FAILURE], job[SPAWNED_FROM_JID] = rest[1], rest[2]
-  adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] == NO_GRACE then -- of a lock that was timed out
+  local failure, parent, history, grace = unpack(
+    try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace'))
+  job[FAILURE], job[SPAWNED_FROM_JID] = failure, parent
+  adopt_before(jid, history, recorded, cap)
+  if grace == NO_GRACE then -- of a lock that was timed out
     call('hdel', key, 'grace')
   end
 end

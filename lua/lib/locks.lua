@@ -13,14 +13,12 @@ local dropped = 0
 
 -- The settings for jobs whose lock has expired.
 local function read_lost_settings(cap) -- cold
-  local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',
-    'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
+  local grace, seconds, count, initial_delay, factor = unpack(call('hmget', prefix .. 'config',
+    'grace-period', 'jobs-failed-history', 'jobs-failed-history-count', 'backoff-initial-delay',
+    'backoff-factor'))
   return {
-    cap = cap,
-    grace = finite(values[1], DEFAULT_GRACE_PERIOD),
-    keep_failed = retention(values[2], values[5]),
-    initial_delay = values[3],
-    factor = values[4],
+    cap = cap, grace = finite(grace, DEFAULT_GRACE_PERIOD),
+    keep_failed = retention(seconds, count), initial_delay = initial_delay, factor = factor,
   }
 end
 
@@ -88,14 +86,15 @@ local function put_back(queue, jid, stored) -- cold
   if values[ON_LOST] ~= 'last' and values[ON_LOST] ~= 'place' then
     return false
   end
-  local job, at = try('hmget', job_key(jid), 'priority', 'x:place'), now + made_last * 0.000001
-  local turn = values[FAIR] and fair_score(queue, job[1], stored, {})
+  local priority, place = unpack(try('hmget', job_key(jid), 'priority', 'x:place'))
+  local turn = values[FAIR] and fair_score(queue, priority, stored, {})
+  local at = now + made_last * 0.000001
   if values[ON_LOST] == 'place' and not turn then
-    at = finite(job[2], now)
+    at = finite(place, now)
   else
     made_last = made_last + 1
   end
-  call('zadd', queue_key(queue, 'work'), turn or work_score(at, job[1]), jid)
+  call('zadd', queue_key(queue, 'work'), turn or work_score(at, priority), jid)
   call('zrem', queue_key(queue, 'locks'), jid)
   call('hset', job_key(jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', exact(at))
   wake_for(queue, 0)

@@ -23,16 +23,15 @@ end
 -- state and, if since is given, time. since is the time at which the worker took the job, if it is
 -- known: it may have lost the job and taken it again.
 local function not_owned(area, jid, job, worker, since)
-  local owner = job[1]
-  if job[2] ~= 'running' then
-    return not_running(area, jid, job[2])
-  elseif owner ~= worker or since and since ~= job[3] then
-    return lost_lock(area, jid, owner, owner == worker and job[3])
+  local owner, state, time = unpack(job, 1, 3)
+  if state ~= 'running' then
+    return not_running(area, jid, state)
+  elseif owner ~= worker or since and since ~= time then
+    return lost_lock(area, jid, owner, owner == worker and time)
   end
 end
 
 -- How long a lock lasts in a queue, in seconds.
 local function heartbeat_of(queue)
-  local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-  return lock_time(config[1], config[2])
+  return lock_time(unpack(try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')))
 end

@@ -12,8 +12,9 @@ end
 
 -- The queue in which a job is parked by a limit, or nil if it no longer is.
 local function parked_in(jid, name) -- cold
-  local job = try('hmget', job_key(jid), 'state', 'queue', 'time', 'x:parked')
-  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+  local queue, state, time, parked = unpack(
+    try('hmget', job_key(jid), 'queue', 'state', 'time', 'x:parked'))
+  return parked_by(state, time, parked) == name and queue or nil
 end
 
 -- Returns a parked job to work. Returns whether it was in its place.
@@ -50,13 +51,14 @@ local function why_closed(queue, n) -- cold
   if try('sismember', prefix .. 'paused_queues', queue) == 1 then
     return 'paused'
   end
-  local most = try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate')
-  local running = finite(most[1], 0) > 0
+  local most, max_rate = unpack(
+    try('hmget', prefix .. 'config', queue .. '-max-concurrency', queue .. '-max-rate'))
+  local running = finite(most, 0) > 0
     and finite(try('zcount', queue_key(queue, 'locks'), stamp, '+inf'))
-  if running and running + n >= finite(most[1]) then
+  if running and running + n >= finite(most) then
     return 'full'
   end
-  local rate = read_max_rate(queue, most[2], 1)
+  local rate = read_max_rate(queue, max_rate, 1)
   if rate then
     rate.started = n
   end
@@ -104,11 +106,11 @@ end
 -- the server's clock may have been set back. Returns whether the job is now due at another time, or
 -- any job has returned to work.
 local function try_parked(jid, queue) -- cold
-  local job = try('hmget', job_key(jid), 'state', 'time', 'x:parked')
-  local name, scheduled = parked_by(job[1], job[2], job[3]), queue_key(queue, 'scheduled')
+  local name = parked_by(unpack(try('hmget', job_key(jid), 'state', 'time', 'x:parked')))
   if not name then
     return false
   end
+  local scheduled = queue_key(queue, 'scheduled')
   local due = try('zscore', scheduled, jid)
   return limit_freed(name) > 0 or try('zscore', scheduled, jid) ~= due
 end
@@ -125,13 +127,13 @@ end
 -- it had in work, or nil if it was not parked, and the limit, or nil if it names none.
 local function score_before(jid) -- cold
   local key = job_key(jid)
-  local job = try('hmget', key, 'time', 'x:parked')
-  local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+  local time, parked = unpack(try('hmget', key, 'time', 'x:parked'))
+  local since, name = string.match(parked or '', '^(%S*) (.+)$')
   if not name then
     return
   end
   local wait = limit_key(name, 'wait')
-  local score = time == (job[1] or '') and try('zscore', wait, jid)
+  local score = since == (time or '') and try('zscore', wait, jid)
   try('zrem', wait, jid)
   try('hdel', key, 'x:parked')
   return type(score) == 'string' and score or nil, name

@@ -5,7 +5,6 @@
 --
 -- The letter d of a job, which has no value, means that a job with the option waits for it.
 
-
 -- The deferred part of notifying the jobs that wait for one: lib/rest.lua.
 local function rest_key(jid) -- cold
   return prefix .. 'x:rest:' .. jid
@@ -64,10 +63,11 @@ end
 -- its options if it failed because of this. ended is as above.
 local function tell(jid, other, group, ended) -- cold
   local key = job_key(jid)
-  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
-  local letters, values = split_options(job[3])
+  local state, queue, stored, history = unpack(
+    try('hmget', key, 'state', 'queue', 'x:o', 'history'))
+  local letters, values = split_options(stored)
   local policy = values[POLICY]
-  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+  if state ~= 'depends' or not queue or type(policy) ~= 'table'
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
@@ -78,15 +78,15 @@ local function tell(jid, other, group, ended) -- cold
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', join_options(letters, values))
-  adopt_history(jid, job[4])
+  adopt_history(jid, history)
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are notified later
-  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
-  return true, job[3]
+  local alone = string.gsub(stored, '^(%a*)d', '%1', 1) -- its dependents are notified later
+  fail_unasked(jid, queue, 'failed-dependency', message, alone, ended)
+  return true, stored
 end
 
 -- Notifies jobs that their dependency other has failed. Adds jobs that fail too, and that others
@@ -154,12 +154,12 @@ local function watch(jid, ended, some) -- cold
   local failed = {}
   for _, other in ipairs(some or try('smembers', job_key(jid) .. '-dependencies')) do
     local key = job_key(other)
-    local job = try('hmget', key, 'state', 'x:o')
-    if job[1] and not (job[2] and has_option(job[2], WATCHED)) then
-      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+    local state, stored = unpack(try('hmget', key, 'state', 'x:o'))
+    if state and not (stored and has_option(stored, WATCHED)) then
+      stored = stored and string.find(stored, '^%a+|{') and stored or '|{}'
       call('hset', key, 'x:o', WATCHED .. stored)
     end
-    if job[1] == 'failed' then
+    if state == 'failed' then
       failed[#failed + 1] = other
     end
   end

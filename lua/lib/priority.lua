@@ -3,18 +3,18 @@
 -- The score that a priority gives to a job with options where it waits: its next turn, if it takes
 -- turns. job is as in set_priority.
 local function score_by_options(job, priority) -- cold
-  if has_option(job[3], FAIR) and (job[2] == 'waiting' or job[4]) then
-    return fair_score(job[1], priority, job[3], {})
+  if has_option(job['x:o'], FAIR) and (job.state == 'waiting' or job['x:parked']) then
+    return fair_score(job.queue, priority, job['x:o'], {})
   end
 end
 
 -- Updates the other places of a waiting job with options after it has got a new score: job is as
 -- below.
 local function follow_priority(jid, job, score) -- cold
-  if job[4] then
-    move_parked(jid, job[4], score)
-  elseif has_option(job[3], FAIR) and job[2] == 'waiting' then
-    leave_turns(job[1], job[5])
+  if job['x:parked'] then
+    move_parked(jid, job['x:parked'], score)
+  elseif has_option(job['x:o'], FAIR) and job.state == 'waiting' then
+    leave_turns(job.queue, job.priority)
   end
 end
 
@@ -24,7 +24,7 @@ local PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}
 -- Changes the priority of a job with these fields, which is in a queue, and its place when it
 -- waits.
 local function set_priority(run, jid, job, priority)
-  local queue, score = job[1], job[3] and score_by_options(job, priority) or priority
+  local queue, score = job.queue, job['x:o'] and score_by_options(job, priority) or priority
   if queue == '' then
     must_write() -- a complete job has no place whose change would be the first write
   else
@@ -34,7 +34,7 @@ local function set_priority(run, jid, job, priority)
     end
   end
   try('hset', job_key(jid), 'priority', priority)
-  if job[3] then
+  if job['x:o'] then
     follow_priority(jid, job, score)
   end
 end

@@ -7,8 +7,10 @@ local function read_scheduled(jids) -- cold
   local jobs, ready = {}, 0
   for i = 1, #jids do
     local jid = jids[i]
-    local job = try('hmget', job_key(jid), 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
-    local state, queue = job[1], job[2]
+    local job = named_fields(try, job_key(jid), {
+      'state', 'queue', 'priority', 'x:o', 'x:parked', 'time',
+    })
+    local state, queue = job.state, job.queue
     if not state or not queue then
       leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
     elseif state == 'waiting' then
@@ -17,8 +19,8 @@ local function read_scheduled(jids) -- cold
       leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
     else
       jobs[#jobs + 1] = {
-        jid = jid, queue = queue, priority = job[3], stored = job[4],
-        parked = parked_by(state, job[6], job[5]),
+        jid = jid, queue = queue, priority = job.priority, stored = job['x:o'],
+        parked = parked_by(state, job.time, job['x:parked']),
       }
     end
   end

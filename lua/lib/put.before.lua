@@ -53,18 +53,15 @@ end
 -- Reads an existing job that will be overwritten. Fields that the item lacks stay as they were.
 local function read_old(puts, item) -- cold
   local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace', 'x:o')
-  item.old = {
-    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
-    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
-    priority = fields[1], stored = fields[10],
-  }
-  item.priority = item.priority or fields[1]
-  item.tags = item.tags or item.old.tags
-  item.retries = item.retries or fields[6]
-  if fields[10] then
-    keep_options(puts, item, fields[10], fields[4])
+  local old = named_fields(call, key, {'priority', 'tags', 'queue', 'state', 'failure', 'retries',
+    'worker', 'history', 'grace', 'x:o'})
+  old.tags, old.ended = names_of(old.tags), none
+  old.stored = old['x:o']
+  item.old = old
+  item.priority, item.tags = item.priority or old.priority, item.tags or old.tags
+  item.retries = item.retries or old.retries
+  if old.stored then
+    keep_options(puts, item, old.stored, old.state)
   end
   if #depends == 0 then
     item.waits = call('scard', key .. '-dependencies') > 0
@@ -134,10 +131,10 @@ local function read_before(puts, item, before, claims, fresh, unheld)
     if before[item.jid] then
       raise('Put', named_twice(item.jid))
     end
-    local found = condition and call('hmget', item.key, 'state', 'x:o') or none
-    local gone = not new and found[2] and is_over(item.jid, found[2], found[1]) -- not deleted yet
-    if condition and is_left_alone(condition, found[1]) and not gone then
-      item.left = found[1] or ''
+    local state, stored = unpack(condition and call('hmget', item.key, 'state', 'x:o') or none)
+    local gone = not new and stored and is_over(item.jid, stored, state) -- not deleted yet
+    if condition and is_left_alone(condition, state) and not gone then
+      item.left = state or ''
       if new and item.given.claim then
         claims[item.given.claim.k] = item
       end

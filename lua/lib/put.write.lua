@@ -90,19 +90,10 @@ local function write_job(queue, item, text)
     add_tags(item.jid, item.tags, 1)
     tags = cjson.encode(item.tags)
   end
-  call('hset', key,
-    'jid', item.jid,
-    'klass', item.klass,
-    'data', item.data,
-    'priority', item.priority or '0',
-    'tags', tags,
-    'state', item.state,
-    'worker', '',
-    'expires', '0',
-    'queue', queue,
-    'retries', retries,
-    'remaining', retries,
-    'time', stamp, unpack(item.more or none))
+  call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data,
+    'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '',
+    'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp,
+    unpack(item.more or none))
   if item.waits then
     keep_delay(key, item.delay, item.checked)
   end

@@ -10,7 +10,6 @@
 -- The maximum number of dependents that a call from Go releases.
 local RELEASED = 250
 
-
 -- Releases jobs that waited only for this one, whose set of dependents is dependents. Jobs that
 -- can't be moved keep waiting.
 local function release_some(jid, others, dependents) -- cold

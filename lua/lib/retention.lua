@@ -21,28 +21,28 @@ end
 
 -- The settings for failing a job: the length of its history, and the retention of failed jobs.
 local function read_failing()
-  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
-    'jobs-failed-history-count')
-  return history_cap(values[1]), retention(values[2], values[3])
+  local cap, seconds, count = unpack(try('hmget', prefix .. 'config', 'max-job-history',
+    'jobs-failed-history', 'jobs-failed-history-count'))
+  return history_cap(cap), retention(seconds, count)
 end
 
 -- Deletes a failed job silently, unless others depend on it or, if not forced, it has its own time.
 -- Returns "deleted", "kept", or "moved" if the job is no longer failed.
 local function delete_failed(jid, forced) -- cold
   local key = job_key(jid)
-  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
-  local stored = job[5] or ''
-  if job[1] ~= 'failed' then
+  local state, queue, failure, tags, stored = unpack(
+    try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o'))
+  if state ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, KEEP_FAILED) or
+  elseif not forced and has_option(stored or '', KEEP_FAILED) or
     try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
-  local details = list_of(job[3])
-  leave_group(jid, details, -1)
-  uncount_failure(job[2], details)
-  delete_record(jid, job[4])
-  if has_lifetime(stored) then
+  failure = list_of(failure)
+  leave_group(jid, failure, -1)
+  uncount_failure(queue, failure)
+  delete_record(jid, tags)
+  if has_lifetime(stored or '') then
     note_life(jid)
   end
   return 'deleted'

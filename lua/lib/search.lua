@@ -58,13 +58,13 @@ local function matches(filter, key, jid)
     return false
   end
   if filter.klass or filter.tag then
-    local job = try('hmget', key, 'klass', 'tags')
-    if filter.klass and job[1] ~= filter.klass
-      or filter.tag and not set_of(names_of(job[2]), 1)[filter.tag] then
+    local klass, tags = unpack(try('hmget', key, 'klass', 'tags'))
+    if filter.klass and klass ~= filter.klass
+      or filter.tag and not set_of(names_of(tags), 1)[filter.tag] then
       return false
     end
   end
-  if filter.batch and not is_batch(try('hmget', key, 'x:o')[1]) then
+  if filter.batch and not is_batch(unpack(try('hmget', key, 'x:o'))) then
     return false
   end
   return not filter.data or has_text(data_of(key), filter)

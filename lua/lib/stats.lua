@@ -127,9 +127,8 @@ local function observe(kind, queue, durations)
     asked = count_buckets(durations)
     values = try('hmget', key, unpack(asked))
   end
-  local total = finite(values[1], 0)
-  local mean = finite(values[2], 0)
-  local vk = finite(values[3], 0)
+  local total, mean, vk, within_second = unpack(values, 1, 4)
+  total, mean, vk = finite(total, 0), finite(mean, 0), finite(vk, 0)
   local fresh = total == 0
   if fresh then
     mean, vk = 0, 0
@@ -142,7 +141,7 @@ local function observe(kind, queue, durations)
   end
   if short then
     try('hset', key, 'total', string.format('%d', total), 'mean', mean, 'vk', vk,
-      's0', string.format('%d', finite(values[4], 0) + #durations))
+      's0', string.format('%d', finite(within_second, 0) + #durations))
   else
     write_summary(key, total, mean, vk, asked, values)
   end

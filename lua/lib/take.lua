@@ -3,16 +3,14 @@
 
 -- The settings for taking jobs of a queue.
 local function read_settings(queue)
-  local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
-    queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-  local heartbeat = lock_time(values[1], values[2])
+  local own, general, most, cap, max_rate = unpack(call('hmget', prefix .. 'config',
+    queue .. '-heartbeat', 'heartbeat', queue .. '-max-concurrency', 'max-job-history',
+    queue .. '-max-rate'))
   return {
     queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false,
-    heartbeat = heartbeat,
-    max_concurrency = finite(values[3], 0),
-    cap = history_cap(values[4]),
+    heartbeat = lock_time(own, general), cap = history_cap(cap),
+    max_concurrency = finite(most, 0), max_rate = max_rate,
     tracked = true, -- some jobs may be
-    max_rate = values[5],
   }
 end
 

@@ -2,13 +2,13 @@
 
 -- Reads a job to put into a queue, or into its own if that is nil. Returns nil if the job is gone.
 local function read_failed(jid, queue)
-  local job = try('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history',
-    'x:o', 'state')
-  if job[1] then
-    return {
-      jid = jid, from = job[1], queue = queue or job[1], state = job[7],
-      priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6],
-    }
+  local job = named_fields(try, job_key(jid), {
+    'queue', 'priority', 'retries', 'failure', 'history', 'x:o', 'state',
+  })
+  if job.queue then
+    job.jid, job.from, job.stored = jid, job.queue, job['x:o']
+    job.queue = queue or job.queue
+    return job
   end
 end
 

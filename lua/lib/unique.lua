@@ -66,8 +66,7 @@ end
 
 -- A job, its state and its claim, if it holds the key; otherwise nil, its state and its options.
 local function kept_by(name, jid) -- cold
-  local job = try('hmget', job_key(jid), 'state', 'x:o')
-  local state, stored = job[1], job[2]
+  local state, stored = unpack(try('hmget', job_key(jid), 'state', 'x:o'))
   local claim = claim_of(stored)
   local holds = claim and claim.k == name and state and state ~= 'complete' and state ~= 'failed'
     and not (claim.m == 'start' and state == 'running')
@@ -100,7 +99,7 @@ local function holder_of(name) -- cold
   if not jid then
     return
   elseif ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, try('hmget', job_key(jid), 'state')[1] or ''
+    return finite(ends, 0) > now and jid or nil, unpack(try('hmget', job_key(jid), 'state')) or ''
   end
   local holder, state, claim = kept_by(name, jid)
   if holder then
