@@ -56,7 +56,7 @@ cmd/qless/internal/usage                        300     1   300    22     1     
 cmd/qless/internal/workers                      450     3   263    36     1        1
 compat/gearmonkey                              1950    13   327    36     8       72
 compat/workqueue                               1550    11   275    40     2       53
-doctor                                         4500    25   508    33    18      151
+doctor                                         4500    25   499    33    18      152
 events                                          200     1   186    33     1       21
 examples/gearmonkey                             200     1   156    41     1        0
 examples/internal/connect                       150     1   101    28     1        2

@@ -13,13 +13,18 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// Thresholds of problems that checks share.
+// Thresholds of problems, which are also those of checks.
 const (
-	// Late is the wait from which jobs are late, if it is not set.
-	Late = 5 * time.Minute
+	// Late is the wait from which jobs are late, if it is not set, and VeryLate that of a critical
+	// check.
+	Late, VeryLate = 5 * time.Minute, 3 * Late
 
 	// MemoryLow is the share of used memory from which memory is low.
 	MemoryLow = 0.8
+
+	// ManyFailed is the number of failed jobs from which they are a problem even if few jobs are
+	// failing.
+	ManyFailed = 100
 )
 
 // Failures need attention if their share of the runs exceeds failingShare, and their number per
@@ -68,13 +73,10 @@ func has(found []Reason, code ReasonCode) bool {
 	return slices.ContainsFunc(found, func(r Reason) bool { return r.Code == code })
 }
 
-// manyFailures is the number of failed jobs that is a problem even if few jobs are failing.
-const manyFailures = 100
-
 // manyFailed reports that many failed jobs wait for a person.
 func (s *Status) manyFailed() []Reason {
 	failed := s.Failed()
-	if failed < manyFailures {
+	if failed < ManyFailed {
 		return nil
 	}
 	largest := s.Failures[0]

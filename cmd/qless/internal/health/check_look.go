@@ -46,7 +46,7 @@ func (c *checker) queueCommand() *cobra.Command {
 		"  qless check queue mail --warn 1m --crit 10m\n"+
 			"  qless check queue mail --warn age=1m,waiting=1000 --format nagios",
 		cobra.ExactArgs(1), []kindOfThreshold{
-			{name: "age", unit: "s", warn: units.Duration(doctor.Late), crit: "15m"},
+			{name: "age", unit: "s", warn: doctor.Late.String(), crit: doctor.VeryLate.String()},
 			{name: "waiting"}, {name: "stalled"},
 		}, checkQueue)
 }
@@ -177,7 +177,7 @@ func (c *checker) failuresCommand() *cobra.Command {
 		"  qless check failures --warn 0 --crit 50 --since 10m\n"+
 			"  qless check failures --group timeout --crit new=50,failed=10000",
 		cobra.NoArgs, []kindOfThreshold{
-			{name: "new", warn: "0", crit: "100"}, {name: "failed"},
+			{name: "new", warn: "0", crit: fmt.Sprint(doctor.ManyFailed)}, {name: "failed"},
 		}, func(ctx context.Context, client *qless.Client, _ []string, r *checkResult,
 			warn, crit *thresholdFlag,
 		) error {
