@@ -3,41 +3,40 @@ package doctor
 import (
 	"slices"
 	"time"
-
-	"github.com/qless/qless-go/inspect"
 )
 
 // causes returns the causes that keep jobs waiting, the likeliest first.
 func (l *look) causes() []Reason {
-	found := l.found()
+	found := l.all()
 	for i := range found {
-		found[i].Queue = l.queue.Name()
+		found[i].Queue = l.Name
 		found[i] = found[i].explained()
 	}
 	return found
 }
 
-// found returns the causes without their sentences.
-func (l *look) found() []Reason {
+// all returns the causes without their sentences.
+func (l *look) all() []Reason {
 	if l.isEmpty() {
 		code := ReasonEmpty
 		if !l.known {
 			code = ReasonUnknown
 		}
 		about := []Reason{{Code: code, Certain: true, details: l.meant}}
-		return slices.Concat(about, l.problems, l.unhandled())
+		return slices.Concat(about, l.problems, l.missingCode())
 	}
 	futile, untried := l.noCompletions()
+	failed, notNotified := l.failedDependencies()
 	outside := [][]Reason{
-		l.state().paused(), futile, l.concurrency(), l.state().rate(), l.fullLimits(),
+		l.paused(), futile, l.concurrency(), l.rate(), l.fullLimits(),
 	}
 	workers := [][]Reason{l.noTakers(), l.workersBusy()}
 	own := [][]Reason{
-		l.notNotified(), l.expiredUnswept(), l.failedDependencies(), l.circle(), l.openBatches(),
-		l.dependencies(), l.scheduledOnly(), l.problems, l.recurring(),
+		notNotified, l.expiredUnswept(), failed, l.circle(), l.openBatches(), l.dependencies(),
+		l.scheduledOnly(), l.problems, l.recurring(),
 	}
 	locks := [][]Reason{l.grace(), l.stalledLocks()}
-	other := [][]Reason{l.unhandled(), untried}
+	other := [][]Reason{l.missingCode(), untried}
 
 	if l.isReady() {
 		workers = append(workers, l.noHandler())
@@ -45,7 +44,7 @@ func (l *look) found() []Reason {
 		workers, own = slices.Insert(own, 0, l.noHandler()), workers
 	}
 	found := slices.Concat(slices.Concat(outside, workers, own, locks, other)...)
-	if len(found) == 0 || l.counts.Waiting > 0 && !slices.ContainsFunc(found, holdsWaiting) {
+	if len(found) == 0 || l.Waiting > 0 && !slices.ContainsFunc(found, holdsWaiting) {
 		found = append(found, l.noCause())
 	}
 	return found
@@ -62,20 +61,9 @@ func holdsWaiting(r Reason) bool {
 	return false
 }
 
-// state returns the state of the queue.
-func (l *look) state() *QueueStatus {
-	return &QueueStatus{
-		QueueOverview: inspect.QueueOverview{
-			QueueCounts: l.counts, Oldest: l.latency.Oldest, MaxConcurrency: l.settings.MaxConcurrency,
-		},
-		Workers: len(l.workers.takers), settings: l.settings, idle: len(l.workers.idle),
-		silent: len(l.workers.silent), meant: l.meant,
-	}
-}
-
 // concurrency reports that the queue runs as many jobs as it may, and which.
 func (l *look) concurrency() []Reason {
-	found := l.state().concurrency()
+	found := l.QueueStatus.concurrency()
 	for i := range found {
 		found[i].JIDs, found[i].Workers = first(jidsOf(l.running)), workersOf(l.running)
 	}
@@ -87,7 +75,7 @@ func (l *look) fullLimits() []Reason {
 	var found []Reason
 	for i := range l.limits {
 		r := fullLimit(&l.limits[i])
-		r.Jobs, r.Sampled = 0, l.counts.Scheduled > len(l.scheduled)
+		r.Jobs, r.Sampled = 0, l.Scheduled > len(l.scheduled)
 		for j := range l.scheduled {
 			if l.scheduled[j].Parked == r.Limit {
 				r.Jobs++
@@ -101,7 +89,7 @@ func (l *look) fullLimits() []Reason {
 
 // noTakers reports that no known worker takes jobs from the queue, and which ones did or would.
 func (l *look) noTakers() []Reason {
-	found := l.state().noTakers()
+	found := l.QueueStatus.noTakers()
 	for i := range found {
 		r := &found[i]
 		switch {
@@ -128,15 +116,15 @@ func (l *look) silentAtWork() []string {
 func (l *look) workersBusy() []Reason {
 	atWork := l.silentAtWork()
 	switch {
-	case l.counts.Waiting == 0:
+	case l.Waiting == 0:
 	case len(l.workers.takers) > 0 && l.workers.isBusy():
-		r := l.state().ofWorkers(ReasonWorkersBusy)
+		r := l.ofWorkers(ReasonWorkersBusy)
 		r.Workers = namesOf(l.workers.takers)
 		r.Slots, r.Busy = l.workers.slots()
 		r.details = verb(len(l.workers.takers), "worker", "takes", "take")
 		return []Reason{r}
 	case len(l.workers.takers) == 0 && len(atWork) > 0:
-		r := l.state().ofWorkers(ReasonWorkersBusy)
+		r := l.ofWorkers(ReasonWorkersBusy)
 		r.Certain, r.Workers, r.Busy = false, atWork, len(l.running)
 		r.details = verb(len(atWork), "worker", "runs", "run")
 		return []Reason{r}
@@ -151,12 +139,13 @@ func (l *look) noHandler() []Reason {
 		return nil
 	}
 	var found []Reason
-	for _, klass := range klassesOf(l.waiting, l.scheduled) {
+	ready := slices.Concat(l.waiting, l.scheduled)
+	for _, klass := range klassesOf(ready) {
 		if l.workers.handles(klass) {
 			continue
 		}
-		jobs := withKlass(klass, l.waiting, l.scheduled)
-		r := l.state().ofWorkers(ReasonNoHandler)
+		jobs := withKlass(klass, ready)
+		r := l.ofWorkers(ReasonNoHandler)
 		r.Workers = namesOf(l.workers.takers)
 		r.Klass, r.Jobs, r.Sampled, r.JIDs = klass, len(jobs), l.isSampled(), first(jobs)
 		found = append(found, r)
@@ -166,12 +155,12 @@ func (l *look) noHandler() []Reason {
 
 // isSampled reports whether only some of the waiting or scheduled jobs were read.
 func (l *look) isSampled() bool {
-	return l.counts.Waiting > len(l.waiting) || l.counts.Scheduled > len(l.scheduled)
+	return l.Waiting > len(l.waiting) || l.Scheduled > len(l.scheduled)
 }
 
 // scheduledOnly reports when the next scheduled job falls due.
 func (l *look) scheduledOnly() []Reason {
-	n := l.counts.Scheduled
+	n := l.Scheduled
 	if n == 0 || l.parked() >= n {
 		return nil
 	}
@@ -186,25 +175,24 @@ func (l *look) scheduledOnly() []Reason {
 
 // recurring reports when the next job is due if the queue has only recurring ones.
 func (l *look) recurring() []Reason {
-	c := &l.counts
-	if c.Recurring == 0 || c.Waiting+c.Running+c.Stalled+c.Scheduled+c.Depends > 0 {
+	if l.Recurring == 0 || l.Waiting+l.Running+l.Stalled+l.Scheduled+l.Depends > 0 {
 		return nil
 	}
 	return []Reason{{
-		Code: ReasonRecurring, Certain: true, Jobs: c.Recurring, Until: l.latency.NextDue,
+		Code: ReasonRecurring, Certain: true, Jobs: l.Recurring, Until: l.latency.NextDue,
 	}}
 }
 
 // noCause reports on jobs that nothing seems to keep waiting.
 func (l *look) noCause() Reason {
-	r := Reason{Jobs: l.counts.Waiting, Workers: namesOf(l.workers.takers)}
+	r := Reason{Jobs: l.Waiting, Workers: namesOf(l.workers.takers)}
 	for _, rates := range l.rates {
 		r.Completed += rates.Completed
 		r.Failed += rates.Failed
 		r.Retried += rates.Retried
 	}
 	if r.Jobs == 0 {
-		r.Code, r.Jobs, r.Certain = ReasonRunning, l.counts.Running, true
+		r.Code, r.Jobs, r.Certain = ReasonRunning, l.Running, true
 		return r
 	}
 	r.Code, r.details = ReasonFlowing, verb(len(l.workers.takers), "worker", "takes", "take")

@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,14 +13,11 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// dependents returns the jobs, among those read, that wait for a job that matches.
-func (l *look) dependents(waitsFor func(jid string) bool) (jobs []string) {
-	for _, job := range l.followed {
-		if slices.ContainsFunc(job.Dependencies, waitsFor) {
-			jobs = append(jobs, job.JID)
-		}
-	}
-	return jobs
+// waitsFor reports whether a job waits for one, among those read, that matches.
+func (l *look) waitsFor(job *qless.Job, matches func(*qless.Job) bool) bool {
+	return slices.ContainsFunc(job.Dependencies, func(jid string) bool {
+		return l.needed[jid] != nil && matches(l.needed[jid])
+	})
 }
 
 // openBatch is the jid that the callback of an open batch depends on. No job has it.
@@ -34,10 +33,14 @@ func (l *look) blockers(isKind func(*qless.Job) bool) []Blocker {
 			continue
 		}
 		b := Blocker{JID: jid, Klass: job.Klass, Queue: job.Queue, State: job.State}
-		if job.State == qless.StateFailed && job.Failure != nil {
+		if hasFailed(job) && job.Failure != nil {
 			b.Group = job.Failure.Group
 		}
-		b.Jobs = len(l.dependents(func(other string) bool { return other == jid }))
+		for _, other := range l.followed {
+			if slices.Contains(other.Dependencies, jid) {
+				b.Jobs++
+			}
+		}
 		found = append(found, b)
 	}
 	slices.SortStableFunc(found, func(a, b Blocker) int { return b.Jobs - a.Jobs })
@@ -47,60 +50,49 @@ func (l *look) blockers(isKind func(*qless.Job) bool) []Blocker {
 func hasFailed(job *qless.Job) bool { return job.State == qless.StateFailed }
 
 // isSampledDepends reports whether only some of the jobs that depend on others were read.
-func (l *look) isSampledDepends() bool { return l.counts.Depends > len(l.followed) }
+func (l *look) isSampledDepends() bool { return l.Depends > len(l.followed) }
 
-// failedDependencies reports the jobs that wait for failed ones.
-func (l *look) failedDependencies() []Reason {
-	failed := l.blockers(hasFailed)
-	notNotified := l.notNotifiedJobs()
-	waiting := slices.DeleteFunc(l.dependents(l.isFailed), func(jid string) bool {
-		return slices.Contains(notNotified, jid)
-	})
-	if len(waiting) == 0 {
-		return nil
-	}
-	var groups []string
-	for _, b := range failed {
-		groups = append(groups, b.Group)
-	}
-	slices.Sort(groups)
-	return []Reason{{
-		Code: ReasonFailedDependency, Certain: true, Jobs: len(waiting), Sampled: l.isSampledDepends(),
-		JID: failed[0].JID, Group: failed[0].Group,
-		JIDs: first(waiting), Blockers: first(failed), Groups: first(slices.Compact(groups)),
-		details: ofThem(len(failed), "has", "have") + " failed",
-	}}
-}
-
-// notNotifiedJobs returns the jobs that would act on the failure of a dependency, but were not
-// notified of it.
-func (l *look) notNotifiedJobs() (jids []string) {
+// failedDependencies reports the jobs that wait for failed ones, and those that would act on such a
+// failure, but were not notified of it.
+func (l *look) failedDependencies() (waiting, notNotified []Reason) {
+	var stuck, silent []string
 	for _, job := range l.followed {
 		do := job.Options.OnFailure
-		acts := do == qless.OnFailureRun || do == qless.OnFailureFail
-		if acts && slices.ContainsFunc(job.Dependencies, l.isFailed) {
-			jids = append(jids, job.JID)
+		switch {
+		case !l.waitsFor(job, hasFailed):
+		case do == qless.OnFailureRun || do == qless.OnFailureFail:
+			silent = append(silent, job.JID)
+		default:
+			stuck = append(stuck, job.JID)
 		}
 	}
-	return jids
-}
-
-// isFailed reports whether a job that others wait for has failed.
-func (l *look) isFailed(jid string) bool {
-	job := l.needed[jid]
-	return job != nil && hasFailed(job)
-}
-
-// notNotified reports the jobs that were not notified of failed dependencies.
-func (l *look) notNotified() []Reason {
-	jids := l.notNotifiedJobs()
-	if len(jids) == 0 {
-		return nil
+	of := func(code ReasonCode, jids []string) []Reason {
+		if len(jids) == 0 {
+			return nil
+		}
+		return []Reason{{
+			Code: code, Certain: true, Jobs: len(jids), Sampled: l.isSampledDepends(), JIDs: first(jids),
+		}}
 	}
-	return []Reason{{
-		Code: ReasonNotNotified, Certain: true, Jobs: len(jids), Sampled: l.isSampledDepends(),
-		JIDs: first(jids),
-	}}
+	waiting, notNotified = of(ReasonFailedDependency, stuck), of(ReasonNotNotified, silent)
+	for i := range waiting {
+		waiting[i].blame(l.blockers(hasFailed))
+	}
+	return waiting, notNotified
+}
+
+// blame adds the failed jobs that others wait for.
+func (r *Reason) blame(failed []Blocker) {
+	for _, b := range failed {
+		r.Groups = append(r.Groups, b.Group)
+	}
+	slices.Sort(r.Groups)
+	r.Groups, r.Blockers = first(slices.Compact(r.Groups)), first(failed)
+	r.JID, r.Group = failed[0].JID, failed[0].Group
+	r.details = fmt.Sprintf("%d have failed", len(failed))
+	if len(failed) == 1 {
+		r.details = "1 has failed"
+	}
 }
 
 // isOver reports whether the life of a job is over.
@@ -109,21 +101,23 @@ func (l *look) isOver(job *qless.Job) bool {
 }
 
 // hasEnded reports whether a job that others wait for is complete or has outlived its lifetime.
-func (l *look) hasEnded(jid string) bool {
-	job := l.needed[jid]
-	return job != nil && !hasFailed(job) && (job.State == qless.StateComplete || l.isOver(job))
+func (l *look) hasEnded(job *qless.Job) bool {
+	return !hasFailed(job) && (job.State == qless.StateComplete || l.isOver(job))
 }
 
 // expiredUnswept reports jobs whose lives are over, and jobs that wait for others that have ended.
 func (l *look) expiredUnswept() []Reason {
-	var over []string
+	var over, waiting, parts []string
 	for _, job := range slices.Concat(l.ready, l.followed) {
 		if l.isOver(job) {
 			over = append(over, job.JID)
 		}
 	}
-	waiting := l.dependents(l.hasEnded)
-	var parts []string
+	for _, job := range l.followed {
+		if l.waitsFor(job, l.hasEnded) {
+			waiting = append(waiting, job.JID)
+		}
+	}
 	if len(over) > 0 {
 		parts = append(parts,
 			verb(len(over), "job", "has outlived its lifetime", "have outlived their lifetimes"))
@@ -139,21 +133,8 @@ func (l *look) expiredUnswept() []Reason {
 	jids = slices.Compact(jids)
 	return []Reason{{
 		Code: ReasonExpiredUnswept, Certain: true, Jobs: len(jids), Sampled: true, JIDs: first(jids),
-		Blockers: first(l.blockers(func(job *qless.Job) bool { return l.hasEnded(job.JID) })),
-		details:  strings.Join(parts, ", and "),
+		Blockers: first(l.blockers(l.hasEnded)), details: strings.Join(parts, ", and "),
 	}}
-}
-
-// explained counts the jobs that depend on others and have a cause of their own.
-func (l *look) explained() int {
-	n := 0
-	for _, job := range l.followed {
-		isKnown := func(jid string) bool { return jid == openBatch || l.isFailed(jid) || l.hasEnded(jid) }
-		if slices.ContainsFunc(job.Dependencies, isKnown) {
-			n++
-		}
-	}
-	return n
 }
 
 // openLong is the age from which an open batch needs attention.
@@ -200,6 +181,19 @@ func (l *look) circle() []Reason {
 	return nil
 }
 
+// stuck finds the jobs that wait for failed ones, for each other, or for a batch that has been open
+// for long.
+func (l *look) stuck(ctx context.Context) ([]Reason, error) {
+	if err := l.readLists(ctx, inspect.Depends); err != nil {
+		return nil, err
+	}
+	err := l.readNeeded(ctx)
+	isYoung := func(r Reason) bool { return r.age < openLong }
+	batches := slices.DeleteFunc(l.openBatches(), isYoung)
+	failed, _ := l.failedDependencies()
+	return slices.Concat(failed, l.circle(), batches), err
+}
+
 // pathBack returns the jobs of a path from its last one back to its first one, or nil.
 func pathBack(needs map[string][]string, path []string, seen map[string]bool) []string {
 	for _, next := range needs[path[len(path)-1]] {
@@ -218,11 +212,17 @@ func pathBack(needs map[string][]string, path []string, seen map[string]bool) []
 
 // dependencies reports the other jobs with dependencies, and the jobs that they wait for.
 func (l *look) dependencies() []Reason {
-	waiting := l.counts.Depends - l.explained()
+	isKnown := func(job *qless.Job) bool { return hasFailed(job) || l.hasEnded(job) }
+	waiting := l.Depends
+	for _, job := range l.followed {
+		if slices.Contains(job.Dependencies, openBatch) || l.waitsFor(job, isKnown) {
+			waiting-- // it has a cause of its own
+		}
+	}
 	if waiting <= 0 {
 		return nil
 	}
-	open := l.blockers(func(job *qless.Job) bool { return !hasFailed(job) && !l.hasEnded(job.JID) })
+	open := l.blockers(func(job *qless.Job) bool { return !isKnown(job) })
 	return []Reason{{Code: ReasonDepends, Certain: true, Jobs: waiting, Blockers: first(open)}}
 }
 
@@ -232,41 +232,21 @@ func (l *look) grace() []Reason {
 	if len(l.graced) == 0 {
 		return nil
 	}
-	c := Reason{
-		Code: ReasonGrace, Certain: true, Jobs: len(l.graced),
-		Sampled: l.counts.Running > len(l.running),
-	}
-	for _, job := range l.graced {
-		c.JIDs = append(c.JIDs, job.JID)
-		if !slices.Contains(c.Workers, job.Worker) {
-			c.Workers = append(c.Workers, job.Worker)
-		}
-		if end := lockEnd(l.running, job.JID); c.Until.IsZero() || end.Before(c.Until) {
-			c.Until = end
-		}
-	}
-	c.JIDs, c.Workers = first(c.JIDs), first(c.Workers)
-	return []Reason{c}
-}
-
-// lockEnd returns the time at which the lock on one of some jobs expires.
-func lockEnd(jobs []inspect.Row, jid string) (end time.Time) {
-	for i := range jobs {
-		if jobs[i].JID == jid {
-			end = jobs[i].Expires
-		}
-	}
-	return end
+	next := slices.MinFunc(l.graced, func(a, b inspect.Row) int { return a.Expires.Compare(b.Expires) })
+	return []Reason{{
+		Code: ReasonGrace, Certain: true, Jobs: len(l.graced), Sampled: l.Running > len(l.running),
+		JIDs: first(jidsOf(l.graced)), Workers: first(workersOf(l.graced)), Until: next.Expires,
+	}}
 }
 
 // stalledLocks reports the expired locks and their workers.
 func (l *look) stalledLocks() []Reason {
-	if l.counts.Stalled == 0 {
+	if l.Stalled == 0 {
 		return nil
 	}
 	workers := workersOf(l.stalled)
 	r := Reason{
-		Code: ReasonStalled, Certain: true, Jobs: l.counts.Stalled, JIDs: first(jidsOf(l.stalled)),
+		Code: ReasonStalled, Certain: true, Jobs: l.Stalled, JIDs: first(jidsOf(l.stalled)),
 		Workers: first(workers),
 	}
 	gone := slices.DeleteFunc(slices.Clone(workers), func(name string) bool {
@@ -285,17 +265,17 @@ func (l *look) unhandledGroups() []string {
 	for _, suffix := range []string{
 		"-ImportError", "-ModuleNotFoundError", "-AttributeError", "-method-missing", "-method-type",
 	} {
-		groups = append(groups, l.queue.Name()+suffix)
+		groups = append(groups, l.Name+suffix)
 	}
-	klasses := klassesOf(l.waiting, l.scheduled, l.running, l.depends)
+	klasses := klassesOf(slices.Concat(l.waiting, l.scheduled, l.running, l.depends))
 	for _, klass := range klasses[:min(len(klasses), maxNamed)] {
 		groups = append(groups, klass+":NameError")
 	}
 	return groups
 }
 
-// unhandled reports the jobs in these groups.
-func (l *look) unhandled() []Reason {
+// missingCode reports the jobs in these groups.
+func (l *look) missingCode() []Reason {
 	c := Reason{Code: ReasonUnhandled}
 	for _, group := range slices.Sorted(maps.Keys(l.groups)) {
 		c.Groups = append(c.Groups, group)
@@ -323,7 +303,7 @@ func (l *look) noCompletions() (futile, untried []Reason) {
 	}
 	runnable := l.runnable()
 	read := len(l.waiting) + len(l.scheduled) + len(l.running)
-	isSampled := l.counts.Waiting+l.counts.Scheduled+l.counts.Running > read
+	isSampled := l.Waiting+l.Scheduled+l.Running > read
 	for _, klass := range klassesOf(runnable) {
 		rates := l.rates[klass]
 		if rates.Completed > 0 || !l.workers.handles(klass) {
@@ -342,7 +322,7 @@ func (l *look) noCompletions() (futile, untried []Reason) {
 		}
 		if rates.Failed+rates.Retried >= manyRuns {
 			futile = append(futile, c)
-		} else if l.latency.Oldest >= longWait && len(withKlass(klass, l.waiting)) > 0 {
+		} else if l.Oldest >= longWait && len(withKlass(klass, l.waiting)) > 0 {
 			untried = append(untried, c)
 		}
 	}

@@ -848,7 +848,8 @@ if command == 'notes' then
 		for i = 1, #jids do
 			if was_due(key, jids[i], at) then
 				local due = call('zcount', key, 0, lib.exact(at))
-				lib.diagnose('overdue', key, '', due .. (due == 1 and ' job' or ' jobs'), false)
+				local reason = string.sub(key, -6) == '-locks' and 'stalled' or 'overdue'
+				lib.diagnose(reason, key, '', due .. (due == 1 and ' job' or ' jobs'), false)
 				return
 			end
 		end
@@ -877,7 +878,7 @@ if command == 'notes' then
 		local ends = lib.end_of_life(jid, job['x:o'], job.state, lib.finite(since, now))
 		local stays = job.state == 'failed' and lib.is_there(lib.job_key(jid) .. '-dependents')
 		if ends and ends <= now - 60 and lib.score_at(key, jid) <= now and not stays then
-			lib.diagnose('life_over', key, jid, job.state or 'in no state', false)
+			lib.diagnose('expired_unswept', key, jid, job.state or 'in no state', false)
 		end
 	end
 	local keys = {j = check_history, r = check_recurs, f = function(key, group)

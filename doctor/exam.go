@@ -90,7 +90,7 @@ func (e *exam) lookAtKey(ctx context.Context, key, kind string) error {
 	if c.members == "" {
 		return nil
 	}
-	return e.members(ctx, key, kind, func(member string) error {
+	return e.members(ctx, key, kind, func(member, _ string) error {
 		return e.lookAtMember(ctx, c.members, item{name, member})
 	})
 }
@@ -115,8 +115,10 @@ func (e *exam) lookAtMember(ctx context.Context, c check, i item) error {
 	return e.add(ctx, c, i)
 }
 
-// members calls visit for each member of a key, in steps.
-func (e *exam) members(ctx context.Context, key, kind string, visit func(string) error) error {
+// members calls visit for each member of a key, in steps, with the value of a hash's field.
+func (e *exam) members(
+	ctx context.Context, key, kind string, visit func(member, value string) error,
+) error {
 	if kind == keys.List {
 		return e.entries(ctx, key, visit)
 	}
@@ -136,7 +138,7 @@ func (e *exam) members(ctx context.Context, key, kind string, visit func(string)
 			return err
 		}
 		for i := 0; i < len(found); i += stride {
-			if err := visit(found[i]); err != nil {
+			if err := visit(found[i], found[i+stride-1]); err != nil {
 				return err
 			}
 		}
@@ -149,7 +151,7 @@ func (e *exam) members(ctx context.Context, key, kind string, visit func(string)
 // entries calls visit for each entry of a list, in steps from its end, because new ones are added
 // at its head. If entries leave the list meanwhile, others may be read twice. These do not count as
 // duplicates.
-func (e *exam) entries(ctx context.Context, key string, visit func(string) error) error {
+func (e *exam) entries(ctx context.Context, key string, visit func(_, _ string) error) error {
 	for end := int64(-1); ; end -= int64(e.Step) {
 		found, err := e.rdb.LRange(ctx, key, end-int64(e.Step)+1, end).Result()
 		if err != nil {
@@ -159,7 +161,7 @@ func (e *exam) entries(ctx context.Context, key string, visit func(string) error
 			return err
 		}
 		for _, entry := range found {
-			if err := visit(entry); err != nil {
+			if err := visit(entry, ""); err != nil {
 				return err
 			}
 		}

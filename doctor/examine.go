@@ -137,14 +137,11 @@ const codeFailed ReasonCode = "?failed"
 // If it fails or the context ends, it returns the report so far with the error:
 // [qless.ErrUnavailable] if the server can't be reached, [qless.ErrInvalid] for invalid options.
 func Examine(ctx context.Context, rdb redis.UniversalClient, options Options) (*Report, error) {
-	e, err := newExam(ctx, rdb, options)
-	if err != nil {
+	reports, err := ExamineAll(ctx, rdb, options, options.Namespace)
+	if len(reports) == 0 {
 		return nil, err
 	}
-	began := time.Now()
-	err = newWalk([]*exam{e}).all(ctx)
-	e.report.Took = time.Since(began)
-	return e.report, coded(err)
+	return reports[0], err
 }
 
 // ExamineAll is [Examine] for several namespaces, such as the results of inspect.Namespaces. It

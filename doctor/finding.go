@@ -21,6 +21,9 @@ func newFinding(prefix string, code ReasonCode, key, member, details string, fix
 	if key != "" {
 		f.Key = prefix + key
 	}
+	if g := kindOf(code).Gravity; g == Urgent || g == Attention {
+		f.Gravity = Leftover // a worker or a sweep ends what keeps jobs waiting
+	}
 	if code == ReasonLost {
 		f.Queue = queueOfKey(prefix, details)
 	}

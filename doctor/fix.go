@@ -31,8 +31,8 @@ func Fix(
 		return nil, err
 	}
 	findings = slices.Clone(findings)
-	byRank := func(a, b Reason) int { return cmp.Compare(rank(a.Code), rank(b.Code)) }
-	slices.SortStableFunc(findings, byRank)
+	rank := func(r Reason) uint { return uint(slices.Index(order, r.Code)) } // of -1, the largest
+	slices.SortStableFunc(findings, func(a, b Reason) int { return cmp.Compare(rank(a), rank(b)) })
 	var fixed []Reason
 	var refused error
 	for i := range findings {
@@ -54,14 +54,6 @@ var order = []ReasonCode{
 	ReasonClaimDead, ReasonClaimLacking,
 	ReasonDependencyOneSided, ReasonDependencyLeft, ReasonDependencyOver, ReasonWaitsForNothing,
 	ReasonLost, ReasonMisplaced, ReasonGhost, ReasonTagLacking, ReasonTagExtra, ReasonTagCount,
-}
-
-// rank returns the place of a kind in the order of repairs.
-func rank(code ReasonCode) int {
-	if i := slices.Index(order, code); i >= 0 {
-		return i
-	}
-	return len(order)
 }
 
 // fix repairs a finding if it is fixable.

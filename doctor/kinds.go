@@ -100,7 +100,6 @@ const (
 	ReasonScheduleEmpty      ReasonCode = "schedule_empty"
 	ReasonUnknownKey         ReasonCode = "unknown_key"
 	ReasonInnerNamespace     ReasonCode = "inner_namespace"
-	ReasonLifeOver           ReasonCode = "life_over"
 	ReasonOverdue            ReasonCode = "overdue"
 	ReasonFailedUnkept       ReasonCode = "failed_unkept"
 	ReasonDependentsPending  ReasonCode = "dependents_pending"
@@ -148,12 +147,6 @@ func ProblemCodes() []ReasonCode {
 	return codes
 }
 
-// repairs is the advice on a reason that Fix repairs.
-const repairs = "Repair: the record of the job decides, and no job is run, failed or deleted."
-
-// whyQueue explains a queue's wait.
-const whyQueue = "qless why {queue}"
-
 var kinds = []Kind{
 	// Problems that a status tells, the gravest first.
 	{Code: ReasonMemoryFull, Gravity: Broken,
@@ -168,10 +161,10 @@ var kinds = []Kind{
 		Advice:  "Another program has written the key. Rename it, then examine again.",
 		Command: "redis-cli RENAME {key} aside", Look: "qless doctor"},
 	{Code: ReasonLost, Gravity: Broken,
-		Text: "By its record, the job {{.Name}} belongs in {{.Details}}, but it is not there.",
-		Line: `{{verb .Jobs "job" "is" "are"}} running without a lock, which was deleted or ` +
-			`evicted, such as {{.JID}}: if its worker dies, it never runs again`,
-		Advice:  "Move it to its queue: it is then due now.",
+		Text: `{{if .Key}}By its record, the job {{.Name}} belongs in {{.Details}}, but it is not ` +
+			`there{{else}}` + unlockedJobs + `{{end}}.`,
+		Line:    unlockedJobs,
+		Advice:  "{{if .Key}}Move it to its queue: it is then due now.{{else}}" + repairs + "{{end}}",
 		Command: "qless job move {jid} --to {queue} | qless job move {jid} --to QUEUE"},
 	{Code: ReasonNoWorkers, Gravity: Urgent,
 		Text: "No known worker takes jobs from the queue.{{with .Details}} {{.}}{{end}}" +
@@ -187,9 +180,9 @@ var kinds = []Kind{
 		Advice: "Deploy workers that have a handler for it.", Command: "qless job show {jid}",
 		Look: whyQueue},
 	{Code: ReasonStalled, Gravity: Urgent,
-		Text: `The locks on {{count .Jobs "job"}}, held by {{list .Workers}}, have expired, and ` +
-			`no worker has asked the queue for jobs since.{{with .Details}} No longer listed: ` +
-			`{{.}}.{{end}}`,
+		Text: `The locks {{if .Key}}in {{.Key}} on {{.Details}}{{else}}on {{count .Jobs "job"}}, ` +
+			`held by {{list .Workers}},{{end}} have expired, and no worker has asked the queue for ` +
+			`jobs since.{{if not .Key}}{{with .Details}} No longer listed: {{.}}.{{end}}{{end}}`,
 		Line:   "has {{expired .Jobs}}{{.Details}}: did workers die?",
 		Lines:  "have {{expired .Jobs}}: did workers die?",
 		Advice: "Start another worker: it takes over the jobs.", Command: "qless worker ls",
@@ -348,7 +341,9 @@ var kinds = []Kind{
 			`those.{{end}}`,
 		Advice: "Notify them, or wait: a Go worker does so every 5 minutes.", Command: "qless sweep"},
 	{Code: ReasonExpiredUnswept, Gravity: Attention,
-		Text:   "{{.Details}}: nothing has noticed that yet.",
+		Text: "{{if .Key}}The life of the job {{.Name}}, which is {{.Details}}, is over: a sweep " +
+			"deletes it, or fails it if others depend on it.{{else}}{{.Details}}: nothing has " +
+			"noticed that yet.{{end}}",
 		Advice: "Sweep. If that does not help, qless doctor --fix does.", Command: "qless sweep"},
 	{Code: ReasonGrace, Gravity: Attention,
 		Text: `The locks on {{count .Jobs "job"}}, held by {{list .Workers}}, have expired. The ` +
@@ -447,13 +442,9 @@ var kinds = []Kind{
 			"not begin with the name of this one.",
 		Advice: "Give one of them another name: qless dump, and qless restore with another " +
 			"--namespace."},
-	{Code: ReasonLifeOver, Gravity: Leftover,
-		Text: "The life of the job {{.Name}}, which is {{.Details}}, is over: a sweep deletes " +
-			"it, or fails it if others depend on it.",
-		Command: "qless sweep"},
 	{Code: ReasonOverdue, Gravity: Leftover,
-		Text: "{{.Key}} has {{.Details}} overdue by more than a minute, which no worker has " +
-			"asked for: a sweep of the queue moves them.",
+		Text: "{{.Key}} has {{.Details}} that fell due over a minute ago, and no worker has asked " +
+			"the queue for jobs since: a sweep of the queue moves them.",
 		Advice: "Start a worker of the queue, or sweep.", Command: "qless sweep *"},
 	{Code: ReasonFailedUnkept, Gravity: Leftover,
 		Text:    "{{.Key}} has failed jobs that the settings do not keep: a sweep deletes them.",

@@ -10,52 +10,45 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A look holds the data that Explain has read about a queue.
+// A look holds what Explain has read about a queue, beside its state.
 type look struct {
+	QueueStatus
 	client *qless.Client
 	in     *inspect.Inspector
-	queue  *qless.Queue
+	now    time.Time // by the server's clock
 
-	counts   qless.QueueCounts
 	latency  inspect.Latency
-	known    bool   // only set for a queue without jobs
-	meant    string // a queue whose name is nearly the same
-	settings qless.QueueSettings
+	known    bool // only set for a queue without jobs
 	workers  workforce
 	limits   []inspect.LimitInfo
 	groups   map[string]int
 	rates    map[string]inspect.Rates // by klass
-	graced   []*qless.Job
+	graced   []inspect.Row
 	followed []*qless.Job // jobs that depend on others, the first ones
 	ready    []*qless.Job // waiting or scheduled jobs, the first ones
-	now      time.Time    // by the server's clock
 	problems []Reason     // of the queue, that a status tells, too
 	needed   map[string]*qless.Job
 
 	waiting, running, stalled, scheduled, depends []inspect.Row
 }
 
-func newLook(client *qless.Client, queue string) *look {
-	return &look{client: client, in: inspect.New(client), queue: client.Queue(queue)}
-}
-
 // read reads everything that matters, given the counts.
 func (l *look) read(ctx context.Context) error {
 	var err error
-	if l.counts, err = l.queue.Counts(ctx); err != nil {
+	if l.QueueCounts, err = l.client.Queue(l.Name).Counts(ctx); err != nil {
 		return err
 	}
-	if l.latency, err = l.in.Latency(ctx, l.queue.Name()); err != nil {
+	if l.latency, err = l.in.Latency(ctx, l.Name); err != nil {
 		return err
 	}
+	l.Oldest = l.latency.Oldest
 	steps := []func(context.Context) error{
-		l.readSettings, l.readWorkers, l.readLists, l.readLimits, l.readGraced, l.readReady,
-		l.readNeeded, l.readNow,
-		l.readProblems, l.readGroups, l.readRates,
+		l.readSettings, l.readWorkers, l.readJobs, l.readLimits, l.readGraced, l.readReady,
+		l.readNeeded, l.readNow, l.readProblems, l.readGroups, l.readRates,
 	}
 	if l.isEmpty() {
 		steps = []func(context.Context) error{
-			l.readKnown, l.readNow, l.readProblems, l.readGroups,
+			l.readWorkers, l.readKnown, l.readNow, l.readProblems, l.readGroups,
 		}
 	}
 	for _, step := range steps {
@@ -68,14 +61,11 @@ func (l *look) read(ctx context.Context) error {
 
 // isEmpty reports whether the queue has no jobs.
 func (l *look) isEmpty() bool {
-	c := &l.counts
-	return c.Waiting+c.Running+c.Stalled+c.Scheduled+c.Depends+c.Recurring == 0
+	return l.Waiting+l.Running+l.Stalled+l.Scheduled+l.Depends+l.Recurring == 0
 }
 
 // isReady reports whether there are jobs to take, or would be if a limit had free slots.
-func (l *look) isReady() bool {
-	return l.counts.Waiting+l.counts.Stalled+l.parked() > 0
-}
+func (l *look) isReady() bool { return l.Waiting+l.Stalled+l.parked() > 0 }
 
 // parked counts the jobs, among those read, that wait for a limit.
 func (l *look) parked() int {
@@ -95,43 +85,41 @@ func (l *look) readKnown(ctx context.Context) error {
 	for i := range all {
 		names[i] = all[i].Name
 	}
-	l.known, l.meant = slices.Contains(names, l.queue.Name()), nearly(l.queue.Name(), names)
+	l.known, l.meant = slices.Contains(names, l.Name), nearly(l.Name, names)
 	return err
 }
 
 func (l *look) readSettings(ctx context.Context) (err error) {
-	l.settings, err = l.queue.Settings(ctx)
+	l.settings, err = l.client.Queue(l.Name).Settings(ctx)
+	l.MaxConcurrency = l.settings.MaxConcurrency
 	return err
 }
 
 func (l *look) readWorkers(ctx context.Context) error {
 	all, err := l.in.Workers(ctx)
-	l.workers = newWorkforce(all, l.queue.Name())
-	l.meant = nearly(l.queue.Name(), servedQueues(all))
+	l.workers = newWorkforce(all, l.Name)
+	l.setWorkers(&l.workers, servedQueues(all))
 	return err
 }
 
-// readLists reads the first jobs of each list that is not empty.
-func (l *look) readLists(ctx context.Context) error {
-	for _, list := range []struct {
-		kind  inspect.List
-		count int
-		into  *[]inspect.Row
-	}{
-		{inspect.Waiting, l.counts.Waiting, &l.waiting},
-		{inspect.Running, l.counts.Running, &l.running},
-		{inspect.Stalled, l.counts.Stalled, &l.stalled},
-		{inspect.Scheduled, l.counts.Scheduled, &l.scheduled},
-		{inspect.Depends, l.counts.Depends, &l.depends},
+func (l *look) readJobs(ctx context.Context) error {
+	return l.readLists(ctx, inspect.JobLists()...)
+}
+
+// readLists reads the first jobs of each of some lists that is not empty, unless they are known.
+func (l *look) readLists(ctx context.Context, lists ...inspect.List) error {
+	for list, into := range map[inspect.List]*[]inspect.Row{
+		inspect.Waiting: &l.waiting, inspect.Running: &l.running, inspect.Stalled: &l.stalled,
+		inspect.Scheduled: &l.scheduled, inspect.Depends: &l.depends,
 	} {
-		if list.count == 0 {
+		if *into != nil || !slices.Contains(lists, list) || list.Count(&l.QueueCounts) == 0 {
 			continue
 		}
-		page, err := l.in.Queue(l.queue.Name(), list.kind).List(ctx, inspect.Range{Limit: maxLooked})
+		page, err := l.in.Queue(l.Name, list).List(ctx, inspect.Range{Limit: maxLooked})
 		if err != nil {
 			return err
 		}
-		*list.into = page.Items
+		*into = page.Items
 	}
 	return nil
 }
@@ -161,12 +149,13 @@ func (l *look) readGraced(ctx context.Context) error {
 		return nil
 	}
 	jobs, err := l.client.Jobs(ctx, jidsOf(l.running)...)
-	for _, job := range jobs {
-		last := len(job.History) - 1
-		if last >= 0 && job.History[last].What == "timed-out" && job.State == qless.StateRunning {
-			l.graced = append(l.graced, job)
-		}
-	}
+	l.graced = slices.DeleteFunc(slices.Clone(l.running), func(row inspect.Row) bool {
+		return !slices.ContainsFunc(jobs, func(job *qless.Job) bool {
+			last := len(job.History) - 1
+			return job.JID == row.JID && last >= 0 && job.History[last].What == "timed-out" &&
+				job.State == qless.StateRunning
+		})
+	})
 	return err
 }
 
@@ -174,7 +163,7 @@ func (l *look) readGraced(ctx context.Context) error {
 // for a minute.
 func (l *look) readReady(ctx context.Context) (err error) {
 	first := slices.Concat(jidsOf(l.waiting), jidsOf(l.scheduled))
-	if len(first) > 0 && (len(l.waiting) == 0 || l.latency.Oldest >= time.Minute) {
+	if len(first) > 0 && (len(l.waiting) == 0 || l.Oldest >= time.Minute) {
 		l.ready, err = l.client.Jobs(ctx, first[:min(len(first), maxFollowed)]...)
 	}
 	return err
@@ -221,18 +210,45 @@ func (l *look) readNow(ctx context.Context) error {
 
 // readProblems finds the problems of the queue that a status tells, too.
 func (l *look) readProblems(ctx context.Context) error {
-	name := l.queue.Name()
-	s := &Status{
-		Namespace: l.client.Namespace(), asOf: l.now, Failures: []Group{{lostOf + name, 1}},
-		Queues: []QueueStatus{*l.state()},
+	for _, find := range []func() ([]Reason, error){
+		func() ([]Reason, error) { return schedules(ctx, l.client) },
+		func() ([]Reason, error) { return deadly(ctx, l.client, lostOf+l.Name) },
+		func() ([]Reason, error) { return heldKeys(ctx, l.client, l.now) },
+		func() ([]Reason, error) { return l.lost(ctx) },
+	} {
+		found, err := find()
+		if err := unlessDamaged(err); err != nil {
+			return err
+		}
+		l.problems = append(l.problems, found...)
 	}
-	err := s.readJobs(ctx, &StatusReader{Client: l.client})
-	l.problems = slices.DeleteFunc(s.found, func(r Reason) bool { return r.Queue != name })
-	l.problems = append(l.problems, s.Queues[0].found...)
+	l.problems = slices.DeleteFunc(l.problems, func(r Reason) bool { return r.Queue != l.Name })
+	for _, s := range searches {
+		if s.figure(&l.QueueStatus) <= 0 {
+			continue
+		}
+		found, err := s.find(l, ctx)
+		if err := unlessDamaged(err); err != nil {
+			return err
+		}
+		l.problems = append(l.problems, found...)
+	}
 	for i := range l.problems {
-		l.problems[i].Certain = true
+		l.problems[i].Queue, l.problems[i].Certain = l.Name, true
 	}
-	return err
+	return nil
+}
+
+// lost finds jobs of the queue that run without locks, among the first jobs of the workers that are
+// not in its lists.
+func (l *look) lost(ctx context.Context) ([]Reason, error) {
+	jids, err := heldJobs(ctx, l.client, l.workers.all)
+	if err != nil {
+		return nil, err
+	}
+	known := slices.Concat(jidsOf(l.running), jidsOf(l.stalled))
+	jids = slices.DeleteFunc(jids, func(jid string) bool { return slices.Contains(known, jid) })
+	return lostJobs(ctx, l.client, first(jids), l.Name)
 }
 
 // readGroups reads the numbers of jobs in the groups of [look.unhandledGroups].
@@ -268,7 +284,7 @@ func (l *look) readRates(ctx context.Context) error {
 	}
 	for _, klass := range klasses {
 		groups, err := l.in.RatesByKlass(ctx, inspect.RateQuery{
-			From: now.Add(-time.Hour), To: now.Add(time.Minute), Queue: l.queue.Name(), Klass: klass,
+			From: now.Add(-time.Hour), To: now.Add(time.Minute), Queue: l.Name, Klass: klass,
 		})
 		if err != nil {
 			return err

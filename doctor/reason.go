@@ -166,6 +166,16 @@ func kindOf(code ReasonCode) Kind {
 	return Kind{Code: code}
 }
 
+// repairs is the advice on a reason that Fix repairs.
+const repairs = "Repair: the record of the job decides, and no job is run, failed or deleted."
+
+// unlockedJobs is the sentence of a status about lost jobs.
+const unlockedJobs = `{{verb .Jobs "job" "is" "are"}} running without a lock, which was deleted or ` +
+	`evicted, such as {{.JID}}: if its worker dies, it never runs again`
+
+// whyQueue explains a queue's wait.
+const whyQueue = "qless why {queue}"
+
 // A said is what the texts of the table refer to.
 type said struct {
 	*Reason

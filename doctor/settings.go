@@ -19,21 +19,10 @@ func (e *exam) settings(ctx context.Context) error {
 	if kind, err := e.rdb.Type(ctx, key).Result(); err != nil || kind != keys.Hash {
 		return err
 	}
-	for cursor := uint64(0); ; {
-		found, next, err := e.rdb.HScan(ctx, key, cursor, "", int64(e.Step)).Result()
-		if err != nil {
-			return err
-		}
-		for i := 0; i+1 < len(found); i += 2 {
-			e.setting(found[i], found[i+1])
-		}
-		if err := e.pace(ctx); err != nil {
-			return err
-		}
-		if cursor = next; cursor == 0 {
-			return nil
-		}
-	}
+	return e.members(ctx, key, keys.Hash, func(name, value string) error {
+		e.setting(name, value)
+		return nil
+	})
 }
 
 // setting examines a setting.

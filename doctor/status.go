@@ -169,30 +169,22 @@ func ReadStatus(
 // one per minute of the rates, and one script per limit or key that keeps jobs waiting. It also
 // costs one call for each of the 20 queues that have waited longest, three for each of the 10 with
 // the most jobs that depend on others, two for each of the 10 with the most scheduled jobs, one for
-// each of the 10 with the most running jobs, and of the 10 with the most recurring ones, and while
-// jobs fail, one for each of the 5 largest failure groups. The jobs whose unique keys have refused
+// each of the 10 with the most running jobs, and three more while one has been running for an hour,
+// one for each of the 10 with the most recurring ones, and while jobs fail, one for each of the 5
+// largest failure groups. The jobs whose unique keys have refused
 // puts cost a command and a script, and outboxes a command.
 func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
 	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
-	err := s.read(ctx, r, s.readOverview, s.readServer, s.readWorkers, s.readRates, s.readMaxRates,
-		s.readDependencies, s.readFailing, s.readJobs, s.readKeys, s.readUnlocked, s.readOutboxes)
-	if err != nil {
-		return nil, coded(err)
+	for _, step := range []func(context.Context, *StatusReader) error{
+		s.readOverview, s.readServer, s.readWorkers, s.readRates, s.readMaxRates, s.readDependencies,
+		s.readFailing, s.readJobs, s.readKeys, s.readUnlocked, s.readOutboxes,
+	} {
+		if err := step(ctx, r); err != nil {
+			return nil, coded(err)
+		}
 	}
 	s.Attention = s.problems(r.Late)
 	return s, nil
-}
-
-// A reading is a step of reading a status.
-type reading func(context.Context, *StatusReader) error
-
-func (s *Status) read(ctx context.Context, r *StatusReader, steps ...reading) error {
-	for _, step := range steps {
-		if err := step(ctx, r); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // readServer finds out whether the server accepts changes, and keeps them on disk. The server does
@@ -270,6 +262,31 @@ func (s *Status) readLimits(
 	return nil
 }
 
+// maxKeyJobs is the number of scheduled jobs of a queue that are asked for the keys of limits that
+// they wait for. There is no list of these keys.
+const maxKeyJobs = 10
+
+// readKeys adds keys of limits that keep jobs waiting.
+func (s *Status) readKeys(ctx context.Context, r *StatusReader) error {
+	seen := map[string]bool{"": true}
+	for _, limit := range s.FullLimits {
+		seen[limit.Name] = true
+	}
+	scheduled := func(q *QueueStatus) int { return q.Scheduled }
+	return s.search(ctx, r, maxSearched, search{scheduled, func(
+		l *look, ctx context.Context,
+	) ([]Reason, error) {
+		first, err := l.in.Queue(l.Name, inspect.Scheduled).List(ctx, inspect.Range{Limit: maxKeyJobs})
+		for _, job := range first.Items {
+			if !seen[job.Parked] && err == nil {
+				seen[job.Parked] = true
+				err = s.addLimit(ctx, r.Client, job.Parked)
+			}
+		}
+		return nil, err
+	}})
+}
+
 func (s *Status) addLimit(ctx context.Context, client *qless.Client, name string) error {
 	info, err := inspect.New(client).Limit(ctx, name)
 	if err == nil && info.Parked > 0 {
@@ -291,13 +308,19 @@ func (s *Status) readWorkers(ctx context.Context, r *StatusReader) error {
 	for i := range s.Queues {
 		q := &s.Queues[i]
 		force := newWorkforce(workers, q.Name)
-		q.Workers, q.idle, q.silent = len(force.takers), len(force.idle), len(force.silent)
-		q.unhandled = force.unhandled(q.Name)
-		if q.Workers == 0 {
-			q.meant = nearly(q.Name, served)
-		}
+		q.setWorkers(&force, served)
 	}
 	return nil
+}
+
+// setWorkers notes what the state of a queue tells of its workers, given the queues that any worker
+// takes jobs from.
+func (q *QueueStatus) setWorkers(force *workforce, served []string) {
+	q.Workers, q.idle, q.silent = len(force.takers), len(force.idle), len(force.silent)
+	q.unhandled = force.unhandled(q.Name)
+	if q.Workers == 0 {
+		q.meant = nearly(q.Name, served)
+	}
 }
 
 // Add adds the workers of another namespace to w.
@@ -366,65 +389,39 @@ func (r *StatusReader) lastRates(ctx context.Context) (QueueRates, error) {
 	return QueueRates{from, now, groups}, err
 }
 
-// readSchedules finds the schedules that are overdue, or that no worker follows.
-func (s *Status) readSchedules(ctx context.Context, r *StatusReader) error {
-	schedules, err := inspect.New(r.Client).Schedules(ctx, inspect.Range{Limit: 100})
-	if errors.Is(err, qless.ErrServer) && s.isDamaged(ctx, r.Client, "x:schedule-ids", "zset") {
-		return nil
-	}
-	for i := range schedules.Items {
-		if one := &schedules.Items[i]; one.Overdue > 0 || len(one.Followers) == 0 {
-			s.found = append(s.found, ofSchedule(one))
-		}
-	}
-	return err
-}
-
-// isDamaged reports whether a key has a value of a wrong type. If so, it adds the key to s.Damaged.
-func (s *Status) isDamaged(ctx context.Context, client *qless.Client, name, want string) bool {
-	key := s.Namespace + name
-	kind, err := client.Redis().Type(ctx, key).Result()
-	if err != nil || kind == want || kind == "none" {
-		return false
-	}
-	s.Damaged = append(s.Damaged, inspect.DamagedKey{Key: key, Kind: kind})
-	return true
-}
-
 // The numbers of queues and groups that are examined more closely, and the shortest wait for which
 // the max-rate of a queue is.
 const (
 	maxRatedQueues   = 20
-	maxBlockedQueues = 10
 	maxFailingGroups = 5
 	ratedFrom        = 10 * time.Second
 )
 
-// eachOf finds the problems of up to n queues whose figure is above 0, the largest first. A damaged
-// key excludes only its own queue.
-func (s *Status) eachOf(
-	n int, figure func(*QueueStatus) int, find func(*QueueStatus) ([]Reason, error),
-) error {
+// search makes a search in up to n queues whose figure is above 0, the largest first. A damaged key
+// excludes only its own queue.
+func (s *Status) search(ctx context.Context, r *StatusReader, n int, one search) error {
 	var queues []*QueueStatus
 	for i := range s.Queues {
-		if figure(&s.Queues[i]) > 0 {
+		if one.figure(&s.Queues[i]) > 0 {
 			queues = append(queues, &s.Queues[i])
 		}
 	}
-	slices.SortStableFunc(queues, func(a, b *QueueStatus) int { return figure(b) - figure(a) })
+	slices.SortStableFunc(queues, func(a, b *QueueStatus) int { return one.figure(b) - one.figure(a) })
 	for _, q := range queues[:min(n, len(queues))] {
-		found, err := find(q)
-		if err := unlessDamaged(err); err != nil && !errors.Is(err, qless.ErrNotFound) {
-			return err // a job that is gone by now does not matter
+		l := &look{QueueStatus: *q, client: r.Client, in: inspect.New(r.Client), now: s.asOf}
+		found, err := one.find(l, ctx)
+		if err := unlessDamaged(err); err != nil {
+			return err
 		}
-		q.found = append(q.found, found...)
+		q.settings, q.found = l.settings, append(q.found, found...)
 	}
 	return nil
 }
 
-// unlessDamaged returns an error unless it is that of the server, as for a damaged key.
+// unlessDamaged returns an error unless it is that of the server, as for a damaged key, or that a
+// job is gone by now.
 func unlessDamaged(err error) error {
-	if errors.Is(err, qless.ErrServer) {
+	if errors.Is(err, qless.ErrServer) || errors.Is(err, qless.ErrNotFound) {
 		return nil
 	}
 	return err
@@ -438,28 +435,17 @@ func (s *Status) readMaxRates(ctx context.Context, r *StatusReader) error {
 		}
 		return int(q.Oldest / time.Second)
 	}
-	return s.eachOf(maxRatedQueues, waits, func(q *QueueStatus) (_ []Reason, err error) {
-		q.settings, err = r.Client.Queue(q.Name).Settings(ctx)
-		return nil, err
-	})
+	return s.search(ctx, r, maxRatedQueues, search{waits, func(
+		l *look, ctx context.Context,
+	) ([]Reason, error) {
+		return nil, l.readSettings(ctx)
+	}})
 }
 
 // readDependencies finds the jobs that wait for failed ones, for each other, or for a batch.
 func (s *Status) readDependencies(ctx context.Context, r *StatusReader) error {
 	depends := func(q *QueueStatus) int { return q.Depends }
-	return s.eachOf(maxBlockedQueues, depends, func(q *QueueStatus) ([]Reason, error) {
-		l := newLook(r.Client, q.Name)
-		l.counts.Depends, l.now = q.Depends, s.asOf
-		if err := l.readLists(ctx); err != nil {
-			return nil, err
-		}
-		if err := l.readNeeded(ctx); err != nil {
-			return nil, err
-		}
-		isYoung := func(r Reason) bool { return r.age < openLong }
-		batches := slices.DeleteFunc(l.openBatches(), isYoung)
-		return slices.Concat(l.failedDependencies(), l.circle(), batches), nil
-	})
+	return s.search(ctx, r, maxSearched, search{depends, (*look).stuck})
 }
 
 // readFailing finds the failure group with more than half of the jobs that failed recently.

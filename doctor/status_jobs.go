@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,106 +16,128 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// The numbers of queues of which single jobs are read.
-const (
-	maxDistantQueues = 10
-	maxLongQueues    = 10
-	maxBacklogQueues = 10
-	maxKeyQueues     = 10
-)
+// maxSearched is the number of queues of which a status reads single jobs.
+const maxSearched = 10
+
+// A search finds the problems of single jobs of a queue whose figure is above 0.
+type search struct {
+	figure func(*QueueStatus) int
+	find   func(*look, context.Context) ([]Reason, error)
+}
+
+// searches are those of a status and of an explanation.
+var searches = []search{
+	{func(q *QueueStatus) int { return q.Scheduled }, (*look).distantJob},
+	{func(q *QueueStatus) int { return q.Running }, (*look).longRun},
+	{overdueRecurring, (*look).backlog},
+}
 
 // readJobs finds the problems of single jobs and schedules.
 func (s *Status) readJobs(ctx context.Context, r *StatusReader) error {
-	return s.read(ctx, r, s.readSchedules, s.readDeadly, s.readDistant, s.readLong, s.readBacklogs,
-		s.readHeld)
+	unfollowed, err := schedules(ctx, r.Client)
+	if err != nil && !(errors.Is(err, qless.ErrServer) &&
+		s.isDamaged(ctx, r.Client, "x:schedule-ids", "zset")) {
+		return err
+	}
+	var groups []string
+	for _, g := range s.Failures {
+		if g.Jobs > 0 && strings.HasPrefix(g.Name, lostOf) && len(groups) < maxDeadlyGroups {
+			groups = append(groups, g.Name)
+		}
+	}
+	killers, err := deadly(ctx, r.Client, groups...)
+	if err != nil {
+		return err
+	}
+	held, err := heldKeys(ctx, r.Client, s.asOf)
+	if err != nil {
+		s.isDamaged(ctx, r.Client, refused, "zset")
+	}
+	if err := unlessDamaged(err); err != nil {
+		return err
+	}
+	s.found = slices.Concat(s.found, unfollowed, killers, held)
+	for _, one := range searches {
+		if err := s.search(ctx, r, maxSearched, one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isDamaged reports whether a key has a value of a wrong type. If so, it adds the key to s.Damaged.
+func (s *Status) isDamaged(ctx context.Context, client *qless.Client, name, want string) bool {
+	key := s.Namespace + name
+	kind, err := client.Redis().Type(ctx, key).Result()
+	if err != nil || kind == want || kind == "none" {
+		return false
+	}
+	s.Damaged = append(s.Damaged, inspect.DamagedKey{Key: key, Kind: kind})
+	return true
 }
 
 // distant is the delay from which a job is distant. A longer delay is more likely a wrong unit of
 // time than a plan.
 const distant = 365 * 24 * time.Hour
 
-// readDistant finds the queues whose last scheduled job is distant.
-func (s *Status) readDistant(ctx context.Context, r *StatusReader) error {
-	scheduled := func(q *QueueStatus) int { return q.Scheduled }
-	return s.eachOf(maxDistantQueues, scheduled, func(q *QueueStatus) (found []Reason, err error) {
-		last, err := inspect.New(r.Client).Queue(q.Name, inspect.Scheduled).List(ctx,
-			inspect.Range{Offset: q.Scheduled - 1, Limit: 1})
-		for _, job := range last.Items {
-			if job.Due.Sub(s.asOf) >= distant {
-				found = []Reason{{Code: ReasonDistant, JID: job.JID, Until: job.Due}}
-			}
+// distantJob finds the last scheduled job if it is distant.
+func (l *look) distantJob(ctx context.Context) (found []Reason, err error) {
+	last, err := l.in.Queue(l.Name, inspect.Scheduled).List(ctx,
+		inspect.Range{Offset: l.Scheduled - 1, Limit: 1})
+	for _, job := range last.Items {
+		if job.Due.Sub(l.now) >= distant {
+			found = []Reason{{Code: ReasonDistant, JID: job.JID, Until: job.Due}}
 		}
-		return found, err
-	})
-}
-
-// maxKeyJobs is the number of scheduled jobs of a queue that are asked for the keys of limits that
-// they wait for. There is no list of these keys.
-const maxKeyJobs = 10
-
-// readKeys adds keys of limits that keep jobs waiting.
-func (s *Status) readKeys(ctx context.Context, r *StatusReader) error {
-	seen := map[string]bool{"": true}
-	for _, limit := range s.FullLimits {
-		seen[limit.Name] = true
 	}
-	scheduled := func(q *QueueStatus) int { return q.Scheduled }
-	return s.eachOf(maxKeyQueues, scheduled, func(q *QueueStatus) ([]Reason, error) {
-		first, err := inspect.New(r.Client).Queue(q.Name, inspect.Scheduled).List(ctx,
-			inspect.Range{Limit: maxKeyJobs})
-		for _, job := range first.Items {
-			if !seen[job.Parked] && err == nil {
-				seen[job.Parked] = true
-				err = s.addLimit(ctx, r.Client, job.Parked)
-			}
-		}
-		return nil, err
-	})
+	return found, err
 }
 
-// A run needs attention if it takes longRun and unusual times the mean of its queue.
+// A run needs attention if it takes longRunning and unusual times as long as others.
 const (
-	longRun = time.Hour
-	unusual = 3
+	longRunning = time.Hour
+	unusual     = 3
 )
 
-// readLong finds the longest run of each queue that takes much longer than usual, among its first
-// 100 running jobs.
-func (s *Status) readLong(ctx context.Context, r *StatusReader) error {
-	running := func(q *QueueStatus) int { return q.Running }
-	return s.eachOf(maxLongQueues, running, func(q *QueueStatus) ([]Reason, error) {
-		jobs, err := inspect.New(r.Client).Queue(q.Name, inspect.Running).List(ctx,
-			inspect.Range{Limit: maxLooked})
-		if err != nil || len(jobs.Items) == 0 {
-			return nil, err
-		}
-		job := slices.MinFunc(jobs.Items, func(a, b inspect.Row) int { return a.Since.Compare(b.Since) })
-		ran := s.asOf.Sub(job.Since)
-		if long, err := s.isLong(ctx, r.Client.Queue(q.Name), ran); err != nil || !long {
-			return nil, err
-		}
-		return []Reason{{
-			Code: ReasonLongRun, JID: job.JID, Klass: job.Klass, Workers: []string{job.Worker},
-			details: units.Age(ran),
-		}}, nil
-	})
+// longRun finds the longest run that takes much longer than usual, among the first 100 running
+// jobs.
+func (l *look) longRun(ctx context.Context) ([]Reason, error) {
+	if err := l.readLists(ctx, inspect.Running); err != nil || len(l.running) == 0 {
+		return nil, err
+	}
+	job := slices.MinFunc(l.running, func(a, b inspect.Row) int { return a.Since.Compare(b.Since) })
+	ran := l.now.Sub(job.Since)
+	if ran < longRunning {
+		return nil, nil
+	}
+	if usual, err := l.usualRun(ctx, job.Klass); err != nil || ran < unusual*usual {
+		return nil, err
+	}
+	return []Reason{{
+		Code: ReasonLongRun, JID: job.JID, Klass: job.Klass, Workers: []string{job.Worker},
+		details: units.Age(ran),
+	}}, nil
 }
 
-// isLong reports whether a run is unusual for a queue, by the runs that have ended since yesterday.
-func (s *Status) isLong(ctx context.Context, queue *qless.Queue, ran time.Duration) (bool, error) {
-	if ran < longRun {
-		return false, nil
+// usualRun returns the time within which most runs of a klass end, by those that ended in the last
+// hour. If there are none, it returns the mean of its queue today or, if that is longer, yesterday.
+func (l *look) usualRun(ctx context.Context, klass string) (usual time.Duration, err error) {
+	hours, err := l.in.Rates(ctx, inspect.RateQuery{
+		From: l.now.Add(-time.Hour), To: l.now, Step: time.Hour, Queue: l.Name, Klass: klass,
+	})
+	for _, hour := range hours {
+		usual = max(usual, hour.Run.P90)
 	}
-	for _, day := range []time.Time{s.asOf, s.asOf.AddDate(0, 0, -1)} {
-		stats, err := queue.Stats(ctx, day)
+	if err := unlessDamaged(err); err != nil || usual > 0 {
+		return usual, err
+	}
+	for _, day := range []time.Time{l.now, l.now.AddDate(0, 0, -1)} {
+		stats, err := l.client.Queue(l.Name).Stats(ctx, day)
 		if err := unlessDamaged(err); err != nil {
-			return false, err
+			return 0, err
 		}
-		if stats.Run.Count > 0 && ran < unusual*stats.Run.Mean {
-			return false, nil
-		}
+		usual = max(usual, stats.Run.Mean)
 	}
-	return true, nil
+	return usual, nil
 }
 
 // A recurring job has a backlog if it has missed manyMissed runs, each of which puts a job, and has
@@ -124,37 +147,46 @@ const (
 	longDue    = time.Minute
 )
 
-// readBacklogs finds the recurring job of each queue, among the first ones due, that has missed the
-// most runs.
-func (s *Status) readBacklogs(ctx context.Context, r *StatusReader) error {
-	recurring := func(q *QueueStatus) int {
-		if q.Recurring <= 0 || q.Oldest < longDue {
-			return 0
-		}
-		return int(q.Oldest / time.Second)
+// overdueRecurring returns the seconds for which jobs of a queue with recurring ones have been due.
+func overdueRecurring(q *QueueStatus) int {
+	if q.Recurring <= 0 || q.Oldest < longDue {
+		return 0
 	}
-	return s.eachOf(maxBacklogQueues, recurring, func(q *QueueStatus) (found []Reason, err error) {
-		due, err := inspect.New(r.Client).Queue(q.Name, inspect.Recurring).List(ctx,
-			inspect.Range{Limit: maxFollowed})
-		most := manyMissed - 1
-		for _, row := range due.Items {
-			missed := int(s.asOf.Sub(row.Due) / max(row.Interval, 1))
-			if missed <= most {
-				continue
-			}
-			job, err := r.Client.RecurringJob(ctx, row.JID)
-			if err != nil {
-				return found, err
-			}
-			if job.Backlog > 0 {
-				missed = min(missed, job.Backlog)
-			}
-			if missed > most {
-				most, found = missed, []Reason{{Code: ReasonBacklog, JID: row.JID, Jobs: missed}}
-			}
+	return int(q.Oldest / time.Second)
+}
+
+// backlog finds the recurring job, among the first ones due, that has missed the most runs.
+func (l *look) backlog(ctx context.Context) (found []Reason, err error) {
+	due, err := l.in.Queue(l.Name, inspect.Recurring).List(ctx, inspect.Range{Limit: maxFollowed})
+	most := manyMissed - 1
+	for _, row := range due.Items {
+		missed := int(l.now.Sub(row.Due) / max(row.Interval, 1))
+		if missed <= most {
+			continue
 		}
-		return found, err
-	})
+		job, err := l.client.RecurringJob(ctx, row.JID)
+		if err != nil {
+			return found, err
+		}
+		if job.Backlog > 0 {
+			missed = min(missed, job.Backlog)
+		}
+		if missed > most {
+			most, found = missed, []Reason{{Code: ReasonBacklog, JID: row.JID, Jobs: missed}}
+		}
+	}
+	return found, err
+}
+
+// schedules finds the schedules that are overdue, or that no worker follows.
+func schedules(ctx context.Context, client *qless.Client) (found []Reason, err error) {
+	all, err := inspect.New(client).Schedules(ctx, inspect.Range{Limit: 100})
+	for i := range all.Items {
+		if one := &all.Items[i]; one.Overdue > 0 || len(one.Followers) == 0 {
+			found = append(found, ofSchedule(one))
+		}
+	}
+	return found, err
 }
 
 // The numbers of failure groups, and of jobs in each, that are searched.
@@ -166,30 +198,28 @@ const (
 // lostOf begins the failure groups of jobs that have no retries left after their locks were lost.
 const lostOf = "failed-retries-"
 
-// readDeadly finds jobs that failed because each of their workers died, or lost its lock.
-func (s *Status) readDeadly(ctx context.Context, r *StatusReader) error {
-	groups := slices.DeleteFunc(slices.Clone(s.Failures), func(g Group) bool {
-		return g.Jobs <= 0 || !strings.HasPrefix(g.Name, lostOf)
-	})
-	in := inspect.New(r.Client)
-	for _, group := range groups[:min(len(groups), maxDeadlyGroups)] {
-		last, err := in.Failed(group.Name).JIDs(ctx, inspect.Range{Limit: maxDeadly})
+// deadly finds a job of each group that failed because each of its workers died, or lost its lock.
+func deadly(
+	ctx context.Context, client *qless.Client, groups ...string,
+) (found []Reason, err error) {
+	for _, group := range groups {
+		last, err := inspect.New(client).Failed(group).JIDs(ctx, inspect.Range{Limit: maxDeadly})
 		if err := unlessDamaged(err); err != nil {
-			return err
+			return nil, err
 		}
-		jobs, err := r.Client.Jobs(ctx, last.Items...)
+		jobs, err := client.Jobs(ctx, last.Items...)
 		if err := unlessDamaged(err); err != nil {
-			return err
+			return nil, err
 		}
 		if i := slices.IndexFunc(jobs, isDeadly); i >= 0 {
 			job := jobs[i]
-			s.found = append(s.found, Reason{
+			found = append(found, Reason{
 				Code: ReasonDeadly, Queue: job.Queue, JID: job.JID, Klass: job.Klass,
 				Group: job.Failure.Group, details: fmt.Sprint(len(job.Attempts)),
 			})
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // isDeadly reports whether a failed job was lost at each of several runs.
@@ -205,30 +235,30 @@ const (
 	refusedWithin = 24 * time.Hour
 )
 
-// readHeld finds the scheduled jobs whose unique keys have refused puts.
-func (s *Status) readHeld(ctx context.Context, r *StatusReader) error {
-	const name = "x:refused"
-	jids, err := r.Client.Redis().ZRangeByScore(ctx, s.Namespace+name, &redis.ZRangeBy{
-		Min: wire.FormatTime(s.asOf.Add(-refusedWithin)), Max: "+inf",
+// refused is the key with the jobs whose unique keys have refused puts.
+const refused = "x:refused"
+
+// heldKeys finds the scheduled jobs whose unique keys have refused puts.
+func heldKeys(ctx context.Context, client *qless.Client, asOf time.Time) ([]Reason, error) {
+	jids, err := client.Redis().ZRangeByScore(ctx, client.Namespace()+refused, &redis.ZRangeBy{
+		Min: wire.FormatTime(asOf.Add(-refusedWithin)), Max: "+inf",
 	}).Result()
 	if err != nil {
-		s.isDamaged(ctx, r.Client, name, "zset")
-		return ctx.Err()
+		return nil, coded(err)
 	}
-	jobs, err := r.Client.Jobs(ctx, jids...)
+	jobs, err := client.Jobs(ctx, jids...)
 	jobs = slices.DeleteFunc(jobs, func(job *qless.Job) bool {
 		unique := job.Options.Unique
 		holds := job.State == qless.StateScheduled && unique != nil && unique.For == 0
-		return !holds || job.Due.Sub(s.asOf) < heldFor
+		return !holds || job.Due.Sub(asOf) < heldFor
 	})
 	if len(jobs) == 0 {
-		return unlessDamaged(err)
+		return nil, unlessDamaged(err)
 	}
 	last := slices.MaxFunc(jobs, func(a, b *qless.Job) int { return a.Due.Compare(b.Due) })
 	held := Reason{Code: ReasonUniqueHeld, Queue: last.Queue, JID: last.JID, Until: last.Due}
 	if n := len(jobs); n > 1 {
 		held.details = fmt.Sprint(n)
 	}
-	s.found = append(s.found, held)
-	return unlessDamaged(err)
+	return []Reason{held}, unlessDamaged(err)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -28,28 +29,40 @@ func (s *Status) readUnlocked(ctx context.Context, r *StatusReader) error {
 	if isPartial || s.Workers.Held+s.Workers.Stalled <= locks {
 		return nil
 	}
-	jids, err := s.heldJobs(ctx, r)
+	jids, err := heldJobs(ctx, r.Client, s.Listed)
 	if err != nil {
 		return err
 	}
+	found, err := lostJobs(ctx, r.Client, jids, "")
+	s.found = append(s.found, found...)
+	return err
+}
+
+// lostJobs reports those of some jobs that run without a lock, in a queue unless it is "".
+func lostJobs(
+	ctx context.Context, client *qless.Client, jids []string, queue string,
+) ([]Reason, error) {
+	var err error
 	for range 2 { // a job may end between the two calls, but not twice
-		if jids, err = unlocked(ctx, r.Client, jids); err != nil || len(jids) == 0 {
-			return err
+		if jids, err = unlocked(ctx, client, jids, queue); err != nil || len(jids) == 0 {
+			return nil, err
 		}
 	}
-	s.found = append(s.found, Reason{
-		Code: ReasonLost, Gravity: Urgent, Jobs: len(jids), JID: jids[0], Command: "qless doctor --fix",
-	})
-	return nil
+	return []Reason{{
+		Code: ReasonLost, Gravity: Urgent, Queue: queue, Jobs: len(jids), JID: jids[0],
+		Command: "qless doctor --fix",
+	}}, nil
 }
 
 // heldJobs returns jobs that workers hold, by their own lists.
-func (s *Status) heldJobs(ctx context.Context, r *StatusReader) (jids []string, err error) {
-	pipe := r.Client.Redis().Pipeline()
+func heldJobs(
+	ctx context.Context, client *qless.Client, workers []inspect.WorkerStatus,
+) (jids []string, err error) {
+	pipe := client.Redis().Pipeline()
 	var lists []*redis.StringSliceCmd
-	for i := range s.Listed {
-		if w := &s.Listed[i]; w.Jobs+w.Stalled > 0 && len(lists) < maxUnlockedWorkers {
-			key := s.Namespace + "w:" + w.Name + ":jobs"
+	for i := range workers {
+		if w := &workers[i]; w.Jobs+w.Stalled > 0 && len(lists) < maxUnlockedWorkers {
+			key := client.Namespace() + "w:" + w.Name + ":jobs"
 			lists = append(lists, pipe.ZRange(ctx, key, 0, maxUnlocked-1))
 		}
 	}
@@ -62,14 +75,18 @@ func (s *Status) heldJobs(ctx context.Context, r *StatusReader) (jids []string, 
 	return jids, nil
 }
 
-// unlocked returns those of some jobs that are running, and are not among the locks of their
-// queues.
-func unlocked(ctx context.Context, client *qless.Client, jids []string) ([]string, error) {
+// unlocked returns those of some jobs that are running in a queue, or in any if it is "", and are
+// not among the locks of their queues.
+func unlocked(
+	ctx context.Context, client *qless.Client, jids []string, queue string,
+) ([]string, error) {
 	jobs, err := client.Jobs(ctx, jids...)
 	if err != nil && !errors.Is(err, qless.ErrServer) {
 		return nil, err
 	}
-	jobs = slices.DeleteFunc(jobs, func(j *qless.Job) bool { return j.State != qless.StateRunning })
+	jobs = slices.DeleteFunc(jobs, func(j *qless.Job) bool {
+		return j.State != qless.StateRunning || queue != "" && j.Queue != queue
+	})
 	pipe := client.Redis().Pipeline()
 	locks := make([]*redis.FloatCmd, len(jobs))
 	for i, job := range jobs {

@@ -16,6 +16,7 @@ import (
 	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/tests/scripts"
 )
 
 func TestAStatusHasTheRatesThatItIsGiven(t *testing.T) {
@@ -139,7 +140,7 @@ func (e *env) requireExplained(queue string, p doctor.Reason) {
 	require.GreaterOrEqual(e.t, at, 0, "%s in %v", p.Code, found.Causes)
 	c := found.Causes[at]
 	require.Equal(e.t, []any{queue, p.JID, p.Schedule}, []any{c.Queue, c.JID, c.Schedule})
-	require.Regexp(e.t, `^[A-Z].*\.$`, c.Sentence)
+	require.Regexp(e.t, `^[A-Z1-9].*\.$`, c.Sentence)
 }
 
 func TestAStatusKnowsDistantJobs(t *testing.T) {
@@ -272,6 +273,10 @@ func TestAStatusNamesAJobThatRunsUnusuallyLong(t *testing.T) {
 	e.clock.Advance(time.Hour)
 	e.do(usual[0].Complete(t.Context()))
 	require.Empty(t, attention(), "others take an hour, too")
+
+	e.do(errOf(scripts.Run(e.ctx, e.rdb, e.Namespace(), e.clock.Now(), "rates.add", "run", "1", "0",
+		"mail", "K", "1,0,0||40:1")))
+	require.Len(t, attention(), 1, "but no other of its klass")
 }
 
 func TestAStatusNamesAJobThatKillsItsWorkers(t *testing.T) {
@@ -333,11 +338,13 @@ func TestAStatusNamesJobsWhoseLocksAreGone(t *testing.T) {
 	e.do(e.rdb.ZRem(e.ctx, e.Namespace()+"q:mail-locks", "j2").Err())
 	require.Equal(t, []string{"lost: 1 job is running without a lock, which was deleted or evicted, such as j2: " +
 		"if its worker dies, it never runs again; qless doctor --fix"}, attention())
+	e.requireExplained("mail", doctor.Reason{Code: doctor.ReasonLost, Queue: "mail", JID: "j2"})
 	_, err := doctor.Fix(e.ctx, e.rdb, e.options(), e.examine()...)
 	e.do(err)
 	require.Empty(t, attention())
 	e.do(e.rdb.Del(e.ctx, e.Namespace()+"q:mail-locks").Err())
 	require.Contains(t, attention()[0], "3 jobs are running without a lock")
+	e.requireExplained("mail", doctor.Reason{Code: doctor.ReasonLost, Queue: "mail", JID: "j1"})
 }
 
 func TestAStatusHasTheReportsOfOutboxes(t *testing.T) {

@@ -24,31 +24,31 @@ var swept = []struct {
 }{
 	{"the life of a waiting job is over", func(e *env) {
 		e.put("q", "j", qless.TTL(time.Second))
-	}, "life_over x:until j", "expired_unswept", nil},
+	}, "expired_unswept x:until j", "expired_unswept", nil},
 	{"the life of a scheduled job is over", func(e *env) {
 		e.put("q", "j", qless.TTL(time.Second))
 		e.redis("ZREM q:q-work j\nZADD q:q-scheduled 4000000000 j\nHSET j:j state scheduled")
-	}, "life_over x:until j", "expired_unswept", nil},
+	}, "expired_unswept x:until j", "expired_unswept", nil},
 	{"the life of a job that others wait for is over", func(e *env) {
 		e.put("other", "j", qless.TTL(time.Second))
 		e.put("q", "after", qless.DependsOn{"j"}, qless.OnFailureRun)
-	}, "life_over x:until j", "expired_unswept", nil},
+	}, "expired_unswept x:until j", "expired_unswept", nil},
 	{"the life of a job that waits for others is over", func(e *env) {
 		e.put("other", "first")
 		e.put("q", "j", qless.DependsOn{"first"}, qless.TTL(time.Second))
-	}, "life_over x:until j", "expired_unswept", nil},
+	}, "expired_unswept x:until j", "expired_unswept", nil},
 	{"the life of a running job is over", func(e *env) {
 		e.put("q", "j", qless.TTL(time.Second), qless.LockTime(time.Hour))
 		e.pop("q", 1)
-	}, "life_over x:until j", "", nil},
+	}, "expired_unswept x:until j", "", nil},
 	{"the record of a complete job is over", func(e *env) {
 		e.put("q", "j", qless.KeepFor(time.Second))
 		e.do(e.pop("q", 1)[0].Complete(e.ctx))
-	}, "life_over x:until j", "empty", nil},
+	}, "expired_unswept x:until j", "empty", nil},
 	{"the record of a failed job is over", func(e *env) {
 		e.put("q", "j", qless.KeepFailedFor(time.Second))
 		e.do(e.pop("q", 1)[0].Fail(e.ctx, "g", "m"))
-	}, "life_over x:until j", "empty", nil},
+	}, "expired_unswept x:until j", "empty", nil},
 	{"a failed job is too old", func(e *env) {
 		e.put("q", "j")
 		e.do(e.pop("q", 1)[0].Fail(e.ctx, "g", "m"))
@@ -91,7 +91,7 @@ var swept = []struct {
 	{"a lock has ended", func(e *env) {
 		e.put("q", "j")
 		e.pop("q", 1)
-	}, "overdue q:q-locks", "stalled", []string{"*"}},
+	}, "stalled q:q-locks", "stalled", []string{"*"}},
 }
 
 func TestWhatASweepFreesIsNamedBefore(t *testing.T) {

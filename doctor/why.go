@@ -42,9 +42,10 @@ func Explain(ctx context.Context, client *qless.Client, queue string) (*Explanat
 	if client == nil {
 		return nil, invalid("Explain needs a client")
 	}
-	l := newLook(client, queue)
+	l := &look{client: client, in: inspect.New(client)}
+	l.Name = queue
 	if err := l.read(ctx); err != nil {
 		return nil, err
 	}
-	return &Explanation{Queue: queue, Counts: l.counts, Latency: l.latency, Causes: l.causes()}, nil
+	return &Explanation{Queue: queue, Counts: l.QueueCounts, Latency: l.latency, Causes: l.causes()}, nil
 }

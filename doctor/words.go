@@ -25,14 +25,6 @@ func verb(n int, thing, one, many string) string {
 	return count(n, thing) + " " + many
 }
 
-// ofThem is verb for things named before.
-func ofThem(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // waits describes n waiting jobs or, if n is 0, recurring jobs that are due.
 func waits(n int) string {
 	if n == 0 {
@@ -103,29 +95,24 @@ func workersOf(jobs []inspect.Row) []string {
 	return workers
 }
 
-// klassesOf returns the klasses of the jobs in some lists, each once, except for jobs that are
-// parked at a limit.
-func klassesOf(lists ...[]inspect.Row) []string {
+// klassesOf returns the klasses of jobs, each once, except for jobs that are parked at a limit.
+func klassesOf(jobs []inspect.Row) []string {
 	var klasses []string
-	for _, jobs := range lists {
-		for i := range jobs {
-			klass := jobs[i].Klass
-			if klass != "" && jobs[i].Parked == "" && !slices.Contains(klasses, klass) {
-				klasses = append(klasses, klass)
-			}
+	for i := range jobs {
+		klass := jobs[i].Klass
+		if klass != "" && jobs[i].Parked == "" && !slices.Contains(klasses, klass) {
+			klasses = append(klasses, klass)
 		}
 	}
 	return klasses
 }
 
-// withKlass returns the jids of the jobs of a klass.
-func withKlass(klass string, lists ...[]inspect.Row) []string {
+// withKlass returns the jids of the jobs of a klass, with the same exception.
+func withKlass(klass string, jobs []inspect.Row) []string {
 	var jids []string
-	for _, jobs := range lists {
-		for i := range jobs {
-			if jobs[i].Klass == klass && jobs[i].Parked == "" {
-				jids = append(jids, jobs[i].JID)
-			}
+	for i := range jobs {
+		if jobs[i].Klass == klass && jobs[i].Parked == "" {
+			jids = append(jids, jobs[i].JID)
 		}
 	}
 	return jids

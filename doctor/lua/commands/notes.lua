@@ -107,7 +107,8 @@ local function check_due(key)
   for i = 1, #jids do
     if was_due(key, jids[i], at) then
       local due = call('zcount', key, 0, exact(at))
-      diagnose('overdue', key, '', due .. (due == 1 and ' job' or ' jobs'), false)
+      local reason = string.sub(key, -6) == '-locks' and 'stalled' or 'overdue'
+      diagnose(reason, key, '', due .. (due == 1 and ' job' or ' jobs'), false)
       return
     end
   end
@@ -141,7 +142,7 @@ local function check_life(key, jid)
   local ends = end_of_life(jid, job['x:o'], job.state, finite(since, now))
   local stays = job.state == 'failed' and is_there(job_key(jid) .. '-dependents')
   if ends and ends <= now - PATIENCE and score_at(key, jid) <= now and not stays then
-    diagnose('life_over', key, jid, job.state or 'in no state', false)
+    diagnose('expired_unswept', key, jid, job.state or 'in no state', false)
   end
 end
 
