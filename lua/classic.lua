@@ -4878,11 +4878,11 @@ if command == 'retry' then
 		return n
 	end
 	local function not_owned(area, jid, job, worker, since)
-		local owner, state, time = unpack(job, 1, 3)
-		if state ~= 'running' then
-			return library(stamp, now).not_running(area, jid, state)
-		elseif owner ~= worker or since and since ~= time then
-			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and time)
+		local owner = job[1]
+		if job[2] ~= 'running' then
+			return library(stamp, now).not_running(area, jid, job[2])
+		elseif owner ~= worker or since and since ~= job[3] then
+			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
 		end
 	end
 	local function finite(text, default)
@@ -5814,11 +5814,11 @@ elseif command == 'heartbeat' then
 	local queue, grace, stored = unpack(job, 4)
 	local problem
 	do
-		local owner, state, time = unpack(job, 1, 3)
-		if state ~= 'running' then
-			problem = library(stamp, now).not_running('Heartbeat', jid, state)
-		elseif owner ~= worker or since and since ~= time then
-			problem = library(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and time)
+		local owner = job[1]
+		if job[2] ~= 'running' then
+			problem = library(stamp, now).not_running('Heartbeat', jid, job[2])
+		elseif owner ~= worker or since and since ~= job[3] then
+			problem = library(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and job[3])
 		end
 	end
 	if problem or not queue then
@@ -5854,11 +5854,11 @@ elseif command == 'heartbeat' then
 	return now + seconds
 elseif command == 'fail' then
 	local function not_owned(area, jid, job, worker, since)
-		local owner, state, time = unpack(job, 1, 3)
-		if state ~= 'running' then
-			return library(stamp, now).not_running(area, jid, state)
-		elseif owner ~= worker or since and since ~= time then
-			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and time)
+		local owner = job[1]
+		if job[2] ~= 'running' then
+			return library(stamp, now).not_running(area, jid, job[2])
+		elseif owner ~= worker or since and since ~= job[3] then
+			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
 		end
 	end
 	local function finite(text, default)
@@ -6174,12 +6174,12 @@ elseif command == 'complete' then
 						if not refusal and not item2.anybody then
 							repeat
 								local since = item2.since
-								local owner, state, time = unpack(job, 1, 3)
-								if state ~= 'running' then
-									refusal = library(stamp, now).not_running('Complete', jid, state)
+								local owner = job[1]
+								if job[2] ~= 'running' then
+									refusal = library(stamp, now).not_running('Complete', jid, job[2])
 									break
-								elseif owner ~= worker or since and since ~= time then
-									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and time)
+								elseif owner ~= worker or since and since ~= job[3] then
+									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
 									break
 								end
 								refusal = nil

@@ -2306,11 +2306,11 @@ elseif name == 'not_empty' then
 	end
 elseif name == 'not_owned' then
 	function lib.not_owned(area, jid, job, worker, since)
-		local owner, state, time = unpack(job, 1, 3)
-		if state ~= 'running' then
-			return lib.not_running(area, jid, state)
-		elseif owner ~= worker or since and since ~= time then
-			return lib.lost_lock(area, jid, owner, owner == worker and time)
+		local owner = job[1]
+		if job[2] ~= 'running' then
+			return lib.not_running(area, jid, job[2])
+		elseif owner ~= worker or since and since ~= job[3] then
+			return lib.lost_lock(area, jid, owner, owner == worker and job[3])
 		end
 	end
 elseif name == 'note_life' then
@@ -6471,11 +6471,11 @@ if command == 'retry' then
 		return n
 	end
 	local function not_owned(area, jid, job, worker, since)
-		local owner, state, time = unpack(job, 1, 3)
-		if state ~= 'running' then
-			return library(stamp, now).not_running(area, jid, state)
-		elseif owner ~= worker or since and since ~= time then
-			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and time)
+		local owner = job[1]
+		if job[2] ~= 'running' then
+			return library(stamp, now).not_running(area, jid, job[2])
+		elseif owner ~= worker or since and since ~= job[3] then
+			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
 		end
 	end
 	local function finite(text, default)
@@ -8584,11 +8584,11 @@ elseif command == 'heartbeat' then
 	local queue, grace, stored = unpack(job, 4)
 	local problem
 	do
-		local owner, state, time = unpack(job, 1, 3)
-		if state ~= 'running' then
-			problem = library(stamp, now).not_running('Heartbeat', jid, state)
-		elseif owner ~= worker or since and since ~= time then
-			problem = library(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and time)
+		local owner = job[1]
+		if job[2] ~= 'running' then
+			problem = library(stamp, now).not_running('Heartbeat', jid, job[2])
+		elseif owner ~= worker or since and since ~= job[3] then
+			problem = library(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and job[3])
 		end
 	end
 	if problem or not queue then
@@ -8703,12 +8703,12 @@ elseif command == 'finish' then
 						if not refusal and not item.anybody then
 							repeat
 								local since = item.since
-								local owner, state, time = unpack(job, 1, 3)
-								if state ~= 'running' then
-									refusal = library(stamp, now).not_running('Complete', jid, state)
+								local owner = job[1]
+								if job[2] ~= 'running' then
+									refusal = library(stamp, now).not_running('Complete', jid, job[2])
 									break
-								elseif owner ~= worker or since and since ~= time then
-									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and time)
+								elseif owner ~= worker or since and since ~= job[3] then
+									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
 									break
 								end
 								refusal = nil
@@ -9129,11 +9129,11 @@ elseif command == 'finish' then
 	return brief and var.none or outcomes
 elseif command == 'fail' then
 	local function not_owned(area, jid, job, worker, since)
-		local owner, state, time = unpack(job, 1, 3)
-		if state ~= 'running' then
-			return library(stamp, now).not_running(area, jid, state)
-		elseif owner ~= worker or since and since ~= time then
-			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and time)
+		local owner = job[1]
+		if job[2] ~= 'running' then
+			return library(stamp, now).not_running(area, jid, job[2])
+		elseif owner ~= worker or since and since ~= job[3] then
+			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
 		end
 	end
 	local function finite(text, default)
@@ -9450,12 +9450,12 @@ elseif command == 'end' then
 								if not refusal and not item2.anybody then
 									repeat
 										local since = item2.since
-										local owner, state2, time = unpack(job, 1, 3)
-										if state2 ~= 'running' then
-											refusal = library(stamp, now).not_running('Complete', jid, state2)
+										local owner = job[1]
+										if job[2] ~= 'running' then
+											refusal = library(stamp, now).not_running('Complete', jid, job[2])
 											break
-										elseif owner ~= worker2 or since and since ~= time then
-											refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker2 and time)
+										elseif owner ~= worker2 or since and since ~= job[3] then
+											refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker2 and job[3])
 											break
 										end
 										refusal = nil
@@ -9465,13 +9465,13 @@ elseif command == 'end' then
 									problem = refusal
 									break
 								end
-								local state3, began, retries, queue, grace, stored = unpack(job, 2)
+								local state2, began, retries, queue, grace, stored = unpack(job, 2)
 								if item2.queue ~= queue then
 									problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(queue)))
 									break
 								end
 								item2.key, item2.retries, item2.began = key, retries or '5', began
-								if item2.anybody and state3 ~= 'running' then
+								if item2.anybody and state2 ~= 'running' then
 									item2.began = stamp
 								end
 								if grace then
@@ -9940,12 +9940,12 @@ elseif command == 'complete' then
 						if not refusal and not item2.anybody then
 							repeat
 								local since = item2.since
-								local owner, state, time = unpack(job, 1, 3)
-								if state ~= 'running' then
-									refusal = library(stamp, now).not_running('Complete', jid, state)
+								local owner = job[1]
+								if job[2] ~= 'running' then
+									refusal = library(stamp, now).not_running('Complete', jid, job[2])
 									break
-								elseif owner ~= worker or since and since ~= time then
-									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and time)
+								elseif owner ~= worker or since and since ~= job[3] then
+									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
 									break
 								end
 								refusal = nil

@@ -19,15 +19,20 @@ local function lost_lock(area, jid, owner, again) -- cold
     (again and ', at ' .. tostring(again) or ''))
 end
 
+-- The places of the fields of a job that are read first, to check its worker.
+local HELD_BY = 1
+local HELD_STATE = 2
+local HELD_SINCE = 3
+
 -- The problem that this worker does not hold a job, or nil. The first fields of job are worker,
 -- state and, if since is given, time. since is the time at which the worker took the job, if it is
 -- known: it may have lost the job and taken it again.
 local function not_owned(area, jid, job, worker, since)
-  local owner, state, time = unpack(job, 1, 3)
-  if state ~= 'running' then
-    return not_running(area, jid, state)
-  elseif owner ~= worker or since and since ~= time then
-    return lost_lock(area, jid, owner, owner == worker and time)
+  local owner = job[HELD_BY]
+  if job[HELD_STATE] ~= 'running' then
+    return not_running(area, jid, job[HELD_STATE])
+  elseif owner ~= worker or since and since ~= job[HELD_SINCE] then
+    return lost_lock(area, jid, owner, owner == worker and job[HELD_SINCE])
   end
 end
 
