@@ -243,20 +243,20 @@ func putOnce(ctx context.Context, client any, jobs []inside.Put) (int, []inside.
 
 // A partOfPut is the part of a put for one client.
 type partOfPut struct {
-	client *Client
-	puts   []*put
-	ctx    context.Context
-	done   func(jid string, err error)
+	puts []*put
+	send func() (jids []string, existing []conflict, err error)
+	done func(jid string, err error)
 }
 
 // prepareParts prepares all jobs to be put.
 func prepareParts(ctx context.Context, parts []inside.Part) ([]partOfPut, error) {
 	var all []partOfPut
 	for _, given := range parts {
-		part := partOfPut{client: given.Client.(*Client), puts: checkedPuts(given.Puts)}
-		part.ctx, part.done = part.client.beginPut(ctx, "put.many", part.puts...)
-		all = append(all, part)
-		if err := part.client.prepareAll(part.ctx, part.puts); err != nil {
+		client, puts := given.Client.(*Client), checkedPuts(given.Puts)
+		ctx, done := client.beginPut(ctx, "put.many", puts...)
+		send := func() ([]string, []conflict, error) { return client.sendAll(ctx, puts) }
+		all = append(all, partOfPut{puts, send, done})
+		if err := client.prepareAll(ctx, puts); err != nil {
 			for _, begun := range all {
 				begun.done("", err)
 			}
@@ -275,7 +275,7 @@ func sendParts(ctx context.Context, given []inside.Part) ([]string, error) {
 	jids := map[int]string{} // of the jobs that were put or exist, by index
 	var existing []conflict
 	err = together.Each(parts, func(part partOfPut) error {
-		put, found, err := part.client.sendAll(part.ctx, part.puts)
+		put, found, err := part.send()
 		part.done("", manyError(found, err))
 		mu.Lock()
 		defer mu.Unlock()

@@ -105,26 +105,26 @@ func (c *ClientConfig) guard() {
 }
 
 func (c *ClientConfig) guardPutObserver() {
-	type span struct {
-		ctx context.Context
-		end func(Command)
-	}
 	observe, g := c.PutObserver, guard.New("ClientConfig.PutObserver", c.Logger)
 	if observe == nil {
 		return
 	}
 	c.PutObserver = func(ctx context.Context, put Command) (context.Context, func(Command)) {
-		s, _ := guard.Value(g.Call, func() (s span) {
-			s.ctx, s.end = observe(ctx, put)
-			return s
+		begun, _ := guard.Value(g.Call, func() func() (context.Context, func(Command)) {
+			inner, end := observe(ctx, put)
+			return func() (context.Context, func(Command)) { return inner, end }
 		})
-		if s.ctx == nil {
-			s.ctx = ctx
+		if begun == nil {
+			return ctx, nil
 		}
-		if s.end == nil {
-			return s.ctx, nil
+		inner, end := begun()
+		if inner == nil {
+			inner = ctx
 		}
-		return s.ctx, func(put Command) { _ = g.Call(func() { s.end(put) }) }
+		if end == nil {
+			return inner, nil
+		}
+		return inner, func(put Command) { _ = g.Call(func() { end(put) }) }
 	}
 }
 

@@ -95,7 +95,7 @@ internal/keys                                   300     2   162    21     2     
 internal/leases                                 400     2   317    26     1       16
 internal/line                                   200     1   164    12     1       14
 internal/linger                                 100     1    80    17     1        7
-internal/listeners                              150     4    58    15     1        2
+internal/listeners                              200     5    58    15     1        6
 internal/listeners/keepalivetest                100     1    68    20     1        5
 internal/luasrc                                2400    10   466    64     7        9
 internal/queues                                 400     2   213    26     1       27
@@ -461,6 +461,38 @@ func TestNoNameHidesAPredeclaredOne(t *testing.T) {
 			assert.Nil(t, types.Universe.Lookup(name.Name), "%s: %s", fset.Position(name.Pos()), name.Name)
 		}
 	}
+}
+
+// withContexts are the structs that have a context: those of the worker, and requests that are passed
+// on to another goroutine. There shall be no further ones.
+var withContexts = strings.Fields(
+	"..seat internal/batch.Call internal/inside.Job ..Worker ..run ..workerParts")
+
+// A context belongs to a call, and a struct outlives calls.
+func TestNoOtherStructHasAContext(t *testing.T) {
+	files, _ := goFiles(t)
+	var found []string
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		name := ""
+		ast.Inspect(parsed, func(node ast.Node) bool {
+			switch n := node.(type) {
+			case *ast.FuncDecl:
+				name = n.Name.Name
+			case *ast.TypeSpec:
+				name = n.Name.Name
+			case *ast.StructType:
+				if slices.ContainsFunc(n.Fields.List, func(f *ast.Field) bool {
+					return types.ExprString(f.Type) == "context.Context"
+				}) {
+					found = append(found, path.Dir(file)+"."+name)
+				}
+			}
+			return true
+		})
+	}
+	require.ElementsMatch(t, withContexts, found)
 }
 
 // declared returns the names of functions, parameters and variables.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/qless/qless-go/internal/guard"
@@ -15,27 +16,27 @@ import (
 // A handling is an item with the lease under which this worker handles it.
 type handling struct {
 	*Item
-	ctx    context.Context // the handler's
-	cancel context.CancelCauseFunc
-	asked  time.Time // the lease began no earlier
+	cancel context.CancelCauseFunc // ends the handler's context
+	lost   atomic.Bool             // the lease is known to be lost
+	asked  time.Time               // the lease began no earlier
 }
 
-// begin begins to handle an item. If this worker is still handling it under an earlier lease, that
-// lease has ended, so the earlier handler is canceled.
-func (w *Worker) begin(ctx context.Context, found finding) *handling {
-	h := &handling{Item: found.item, asked: found.asked}
-	h.ctx, h.cancel = context.WithCancelCause(ctx)
+// begin begins to handle an item, with the returned context. If this worker is still handling it
+// under an earlier lease, that lease has ended, so the earlier handler is canceled.
+func (w *Worker) begin(ctx context.Context, found finding) (context.Context, *handling) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	h := &handling{Item: found.item, cancel: cancel, asked: found.asked}
 	if w.cfg.CompleteFirst { // an item is completed while it is handled, and may be added again
-		return h
+		return ctx, h
 	}
 	w.mu.Lock()
 	older := w.working[h.ID]
 	w.working[h.ID] = h
 	w.mu.Unlock()
 	if older != nil {
-		older.cancel(ErrLeaseLost)
+		older.lose()
 	}
-	return h
+	return ctx, h
 }
 
 // end ends the handling of an item.
@@ -48,25 +49,28 @@ func (w *Worker) end(h *handling) {
 	}
 }
 
-// isLost reports whether the lease is known to be lost.
-func (h *handling) isLost() bool { return errors.Is(context.Cause(h.ctx), ErrLeaseLost) }
+// lose cancels the handler, because the lease is lost.
+func (h *handling) lose() {
+	h.lost.Store(true)
+	h.cancel(ErrLeaseLost)
+}
 
 // work calls the handler for an item, and finishes the item with its result.
-func (w *Worker) work(h *handling) {
+func (w *Worker) work(ctx context.Context, h *handling) {
 	if w.cfg.CompleteFirst {
 		defer h.cancel(nil)
-		w.workOnce(h.ctx, h.Item)
+		w.workOnce(ctx, h.Item)
 		return
 	}
 	var keeper sync.WaitGroup
-	keeper.Go(func() { w.keep(h) })
+	keeper.Go(func() { w.keep(ctx, h) })
 	err := guard.ErrGoexit
 	defer func() { // even if the handler calls runtime.Goexit
-		w.finish(h, err)
+		w.finish(ctx, h, err)
 		w.end(h)
 		keeper.Wait()
 	}()
-	err = w.call(h.ctx, h.Item)
+	err = w.call(ctx, h.Item)
 }
 
 // workOnce completes an item, and calls the handler only if no other call had completed it.
@@ -99,29 +103,28 @@ func (w *Worker) call(ctx context.Context, item *Item) (err error) {
 
 // keep renews the lease of an item until its handling ends, and cancels the handling if the lease
 // is lost.
-func (w *Worker) keep(h *handling) {
+func (w *Worker) keep(ctx context.Context, h *handling) {
 	lease := redisx.SecondsUp(w.cfg.Lease)
-	lost := func() { h.cancel(ErrLeaseLost) }
-	expiry := time.AfterFunc(lease-time.Since(h.asked), lost) // fires even if the server hangs
+	expiry := time.AfterFunc(lease-time.Since(h.asked), h.lose) // fires even if the server hangs
 	defer expiry.Stop()
 	timer := time.NewTimer(lease/3 - time.Since(h.asked))
 	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
-		case <-h.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
 		asked := time.Now()
-		held, err := w.queue.Renew(h.ctx, w.db, h.Item, lease)
+		held, err := w.queue.Renew(ctx, w.db, h.Item, lease)
 		switch {
-		case h.ctx.Err() != nil:
+		case ctx.Err() != nil:
 			return
 		case err != nil:
 			w.cfg.Logger.Warn("workqueue: a lease could not be renewed", "id", h.ID, "error", err)
 			timer.Reset(lease / 20)
 		case !held:
-			lost()
+			h.lose()
 			return
 		default:
 			expiry.Reset(lease - time.Since(asked))
@@ -131,9 +134,9 @@ func (w *Worker) keep(h *handling) {
 }
 
 // finish ends the handling of an item after the handler has returned err.
-func (w *Worker) finish(h *handling, err error) {
+func (w *Worker) finish(working context.Context, h *handling, err error) {
 	log := w.cfg.Logger.With("id", h.ID)
-	ctx, stop := redisx.Outlive(h.ctx, departTimeout, ErrStopped)
+	ctx, stop := redisx.Outlive(working, departTimeout, ErrStopped)
 	defer stop(nil)
 	switch {
 	case err == nil:
@@ -141,11 +144,11 @@ func (w *Worker) finish(h *handling, err error) {
 	case isDrop(err):
 		log.Error("workqueue: an item was dropped", "error", err)
 		w.complete(ctx, h)
-	case errors.Is(context.Cause(h.ctx), ErrStopped):
+	case errors.Is(context.Cause(working), ErrStopped):
 		if _, err := w.queue.Release(ctx, w.db, h.Item); err != nil {
 			log.Warn("workqueue: an item could not be released; its lease will expire", "error", err)
 		}
-	case h.isLost():
+	case h.lost.Load():
 		log.Warn("workqueue: lease lost", "error", err)
 	default:
 		log.Warn("workqueue: an item failed, and comes back after its lease", "error", err)
@@ -158,12 +161,12 @@ func (w *Worker) finish(h *handling, err error) {
 func (w *Worker) complete(ctx context.Context, h *handling) {
 	complete := w.queue.Complete
 	for began, failures := time.Now(), 1; ; failures++ {
-		if h.isLost() {
+		if h.lost.Load() {
 			complete = w.queue.completeHeld
 		}
 		completed, err := complete(ctx, w.db, h.Item)
 		if err == nil {
-			if !completed && h.isLost() {
+			if !completed && h.lost.Load() {
 				w.cfg.Logger.Warn("workqueue: an item is done, but its lease was lost: it is not completed",
 					"id", h.ID)
 			}

@@ -161,10 +161,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer end(ErrStopped) // for abandoned handlers
 	var handlers sync.WaitGroup
 	w.lease(ctx, func(found finding, free func()) {
-		h := w.begin(working, found)
+		handling, h := w.begin(working, found)
 		handlers.Go(func() {
 			defer free()
-			w.work(h)
+			w.work(handling, h)
 		})
 	})
 

@@ -432,7 +432,7 @@ func (r *request) record(missing float64, start func(io.Writer) error, stop func
 		r.send(http.StatusInternalServerError, "text/plain; charset=utf-8", []byte(err.Error()+"\n"))
 		return
 	}
-	ctx, cancel := r.server.untilStopped(r.Context())
+	ctx, cancel := r.server.stop.Context(r.Context())
 	defer cancel()
 	select {
 	case <-time.After(min(maxProfile, time.Duration(length*float64(time.Second)))):

@@ -29,7 +29,7 @@ func (r *request) consume() {
 		r.fail(http.StatusRequestEntityTooLarge, "body too large")
 		return
 	}
-	ctx, cancel := r.server.untilStopped(r.Context())
+	ctx, cancel := r.server.stop.Context(r.Context())
 	defer cancel()
 	answer := r.watch(cancel)
 	got, err := r.pool.consume(ctx, queues, c)

@@ -194,13 +194,3 @@ func setDeadline(set func(time.Time) error, d time.Duration) {
 	}
 	_ = set(deadline)
 }
-
-// untilStopped returns a context that also ends when the server is stopped.
-func (s *Server) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.stopping, cancel)
-	return ctx, func() {
-		stop()
-		cancel()
-	}
-}

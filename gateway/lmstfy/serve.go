@@ -13,12 +13,14 @@ func New(config Config) (*Server, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: config, defaults: config.defaults(), metrics: newMetrics()}
+	s := &Server{
+		config: config, defaults: config.defaults(), metrics: newMetrics(), stop: listeners.NewStop(),
+	}
 	s.accessLog.Store(config.AccessLog)
 	s.tokens = newTokens(config.Admin, config.AdminPrefix)
 	s.limiters = newLimiters(config.Admin, config.AdminPrefix)
-	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.closing, s.close = context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
+	s.close = cancel
 	pools, stores := config.pools()
 	s.pools = pools
 	s.sizes = newSizes(&s.config)
@@ -30,9 +32,9 @@ func New(config Config) (*Server, error) {
 	for _, store := range stores {
 		s.metrics.begin(store.name)
 		store.swept = func(n int) { s.metrics.swept(store.name, n) }
-		s.running.Go(func() { store.runSweeps(s.closing) })
+		s.running.Go(func() { store.runSweeps(ctx) })
 	}
-	s.running.Go(func() { s.limiters.run(s.closing) })
+	s.running.Go(func() { s.limiters.run(ctx) })
 	return s, nil
 }
 
@@ -73,7 +75,7 @@ const maxHeaderBytes = 64 << 10
 func (s *Server) register(server *http.Server) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopping.Err() != nil {
+	if s.stop.Stopped() {
 		return false
 	}
 	s.servers = append(s.servers, server)
@@ -86,7 +88,7 @@ func (s *Server) register(server *http.Server) bool {
 // another http.Server passes to Handler.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	s.stop()
+	s.stop.Now()
 	servers := s.servers
 	s.mu.Unlock()
 	var failed error

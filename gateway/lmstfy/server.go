@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+
+	"github.com/qless/qless-go/internal/listeners"
 )
 
 // A Server speaks lmstfy's protocol. Create one with [New], and end it with [Server.Shutdown].
@@ -18,12 +20,9 @@ type Server struct {
 	sizes     *sizes
 	accessLog atomic.Bool
 
-	// stopping ends when consumers must be answered, and closing when background work must end.
-	stopping context.Context
-	stop     context.CancelFunc
-	closing  context.Context
-	close    context.CancelFunc
-	running  sync.WaitGroup
+	stop    *listeners.Stop    // consumers must be answered
+	close   context.CancelFunc // ends background work
+	running sync.WaitGroup
 
 	mu      sync.Mutex
 	servers []*http.Server

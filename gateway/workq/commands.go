@@ -184,7 +184,7 @@ func (c *conn) result(request *command) ([]byte, error) {
 // await waits until the job ends, the time is over, or the client is gone. The job may be deleted
 // meanwhile.
 func (c *conn) await(jid string, until time.Time) (qless.Result, error) {
-	ctx, cancel := context.WithDeadline(c.server.draining, until)
+	ctx, cancel := c.waiting(until)
 	defer cancel()
 	if ctx.Err() != nil || !time.Now().Before(until) {
 		return qless.Result{}, errTimeout
@@ -253,12 +253,12 @@ var errGone = errors.New("the client has gone")
 
 // awaitRun waits until a run has a result, or the client is gone.
 func (c *conn) awaitRun(jid string, until time.Time) (result qless.Result, gone bool, err error) {
-	ctx, cancel := context.WithCancel(c.server.draining)
+	ctx, cancel := c.server.drain.Context(context.Background())
 	defer cancel()
 	stop := c.watch(cancel)
 	result, err = c.awaitResult(ctx, jid, until)
 	stop()
-	return result, ctx.Err() != nil && c.server.draining.Err() == nil, err
+	return result, ctx.Err() != nil && !c.server.drain.Stopped(), err
 }
 
 // awaitResult waits for the result of a run.
@@ -275,7 +275,7 @@ func (c *conn) awaitResult(
 		<-ctx.Done()
 		return result, errNotFound
 	}
-	if ctx.Err() == nil || whole.Err() != nil && c.server.draining.Err() == nil {
+	if ctx.Err() == nil || whole.Err() != nil && !c.server.drain.Stopped() {
 		return result, err
 	}
 	return c.awaitLease(whole, jid)
@@ -314,7 +314,7 @@ func (c *conn) endRun(jid string, why error) error {
 	ctx, cancel := c.within()
 	defer cancel()
 	var err error
-	if c.server.draining.Err() != nil {
+	if c.server.drain.Stopped() {
 		err = c.server.taker.Withdraw(ctx, jid)
 	} else {
 		err = c.remove(ctx, jid)

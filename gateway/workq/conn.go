@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/listeners"
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -37,7 +38,7 @@ func (c *conn) interrupt() { _ = c.net.SetReadDeadline(past) }
 // readWithin limits how long reading may take; 0 means no limit.
 func (c *conn) readWithin(d time.Duration) {
 	_ = c.net.SetReadDeadline(deadline(d))
-	if c.server.draining.Err() != nil {
+	if c.server.drain.Stopped() {
 		c.interrupt()
 	}
 }
@@ -55,7 +56,7 @@ func (c *conn) serve() {
 		c.server.clients.Add(-1)
 		_ = c.net.Close()
 	}()
-	for c.server.draining.Err() == nil {
+	for !c.server.drain.Stopped() {
 		c.readWithin(c.server.config.IdleTimeout)
 		if _, err := c.in.Peek(1); err != nil {
 			return
@@ -158,7 +159,18 @@ func (c *conn) refusalFor(name string, err error) refusal {
 
 // within returns the context for a command to Redis.
 func (c *conn) within() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(c.server.ended, c.server.config.ServerTimeout)
+	return contextOf(c.server.end, time.Now().Add(c.server.config.ServerTimeout))
+}
+
+// waiting returns the context for a command that waits until a time.
+func (c *conn) waiting(until time.Time) (context.Context, context.CancelFunc) {
+	return contextOf(c.server.drain, until)
+}
+
+func contextOf(stop *listeners.Stop, until time.Time) (context.Context, context.CancelFunc) {
+	limited, cancel := context.WithDeadline(context.Background(), until)
+	ctx, leave := stop.Context(limited)
+	return ctx, func() { leave(); cancel() }
 }
 
 // watchAfter is the time that a command waits before its connection is watched. Most commands have
@@ -170,7 +182,7 @@ const watchAfter = 5 * time.Millisecond
 // needed. Data that the client has sent ahead stays in the buffer.
 func (c *conn) watch(cancel context.CancelFunc) (stop func()) {
 	c.readWithin(0)
-	if c.server.draining.Err() != nil {
+	if c.server.drain.Stopped() {
 		return func() {}
 	}
 	quit, done := make(chan struct{}), make(chan struct{})

@@ -85,7 +85,7 @@ func (c *conn) leaseJob(list []string, timeout string) (*qless.Job, error) {
 	c.server.names.lease(list)
 	list = inRandomOrder(list)
 	list = list[:min(len(list), maxQueues)] // each has at least one queue
-	ctx, cancel := context.WithTimeout(c.server.draining, wait)
+	ctx, cancel := c.waiting(time.Now().Add(wait))
 	defer cancel()
 	if wait < atOnce {
 		if job, err := c.take(list); job != nil || err != nil {

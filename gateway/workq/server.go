@@ -72,12 +72,10 @@ type Server struct {
 	started time.Time
 	clients atomic.Int64
 
-	draining context.Context // ends when the server shuts down
-	drain    context.CancelFunc
-	ended    context.Context // ends when all connections must be closed
-	end      context.CancelFunc
-	work     sync.WaitGroup // background goroutines
-	served   sync.WaitGroup // goroutines of connections
+	drain  *listeners.Stop // the server shuts down
+	end    *listeners.Stop // all connections must be closed
+	work   sync.WaitGroup  // background goroutines
+	served sync.WaitGroup  // goroutines of connections
 
 	mu        sync.Mutex
 	running   bool // the background goroutines were started
@@ -101,14 +99,12 @@ func New(config Config) (*Server, error) {
 	config.setDefaults()
 	s := &Server{
 		config: config, client: config.Client, taker: lease.New(config.Client), log: config.Logger,
-		names: newNames(),
-		order: newOrderKeeper(), started: time.Now(),
+		names: newNames(), order: newOrderKeeper(), started: time.Now(),
+		drain: listeners.NewStop(), end: listeners.NewStop(),
 		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{},
 	}
 	s.sweeper = newSweeper(s.client, s.names, config.ServerTimeout)
 	s.evicted = newEvictions(s.client, s.names, s.started)
-	s.draining, s.drain = context.WithCancel(context.Background())
-	s.ended, s.end = context.WithCancel(context.Background())
 	return s, nil
 }
 
@@ -179,7 +175,7 @@ func (s *Server) Serve(listener net.Listener) error {
 			s.accept(connection)
 			continue
 		}
-		if s.draining.Err() != nil {
+		if s.drain.Stopped() {
 			return ErrServerClosed
 		}
 		if temporary, ok := err.(interface{ Temporary() bool }); !ok || !temporary.Temporary() {
@@ -194,7 +190,7 @@ func (s *Server) Serve(listener net.Listener) error {
 // start starts the background goroutines, unless they run.
 func (s *Server) start(listener net.Listener) error {
 	s.mu.Lock()
-	if s.draining.Err() != nil {
+	if s.drain.Stopped() {
 		s.mu.Unlock()
 		return ErrServerClosed
 	}
@@ -208,10 +204,11 @@ func (s *Server) start(listener net.Listener) error {
 	if !first {
 		return nil
 	}
-	err := s.refresh(s.draining)
-	go func() { defer s.work.Done(); s.keepRefreshing() }()
-	go func() { defer s.work.Done(); s.sweeper.run(s.ended) }()
-	if s.draining.Err() != nil {
+	ctx, cancel := s.drain.Context(context.Background())
+	err := s.refresh(ctx)
+	go func() { defer s.work.Done(); defer cancel(); s.keepRefreshing(ctx) }()
+	go func() { defer s.work.Done(); s.sweep() }()
+	if s.drain.Stopped() {
 		return ErrServerClosed
 	}
 	return err
@@ -232,22 +229,28 @@ func (s *Server) refresh(ctx context.Context) error {
 // refreshShare is the minimum ratio of the time between refreshes to the time that one takes.
 const refreshShare = 500
 
-func (s *Server) keepRefreshing() {
+func (s *Server) keepRefreshing(ctx context.Context) {
 	wait := s.config.RefreshInterval
 	for {
 		timer := time.NewTimer(wait)
 		select {
-		case <-s.draining.Done():
+		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-timer.C:
 		}
 		begun := time.Now()
-		if err := s.refresh(s.draining); err != nil && s.draining.Err() == nil {
+		if err := s.refresh(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("workq: can't read which queues there are", "error", err)
 		}
 		wait = max(s.config.RefreshInterval, refreshShare*time.Since(begun))
 	}
+}
+
+func (s *Server) sweep() {
+	ctx, cancel := s.end.Context(context.Background())
+	defer cancel()
+	s.sweeper.run(ctx)
 }
 
 // accept serves a connection, unless there are too many.
@@ -255,7 +258,7 @@ func (s *Server) accept(connection net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	most := s.config.MaxConnections
-	if s.draining.Err() != nil || most > 0 && len(s.conns) >= most && !s.makeRoom() {
+	if s.drain.Stopped() || most > 0 && len(s.conns) >= most && !s.makeRoom() {
 		_ = connection.Close()
 		return
 	}
@@ -276,7 +279,7 @@ func (s *Server) accept(connection net.Conn) {
 // error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	s.drain()
+	s.drain.Now()
 	for listener := range s.listeners {
 		_ = listener.Close()
 	}
@@ -293,14 +296,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		err = ctx.Err()
 		s.closeAll()
 	}
-	s.end()
+	s.end.Now()
 	<-served
 	s.work.Wait()
 	return err
 }
 
 func (s *Server) closeAll() {
-	s.end()
+	s.end.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {

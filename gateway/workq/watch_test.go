@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/internal/listeners"
 )
 
 // A readConn reports each read.
@@ -28,7 +30,7 @@ func TestAnEndAtTheLastMomentIsNoted(t *testing.T) {
 		accepted, err := listener.Accept()
 		require.NoError(t, err)
 		read := make(chan struct{})
-		c := newConn(&Server{draining: t.Context()}, &readConn{accepted.(*net.TCPConn), read})
+		c := newConn(&Server{drain: listeners.NewStop()}, &readConn{accepted.(*net.TCPConn), read})
 		stop := c.watch(func() {})
 		<-read
 		require.NoError(t, client.Close())

@@ -13,7 +13,6 @@ import (
 // connection that is subscribed to their channels.
 type feed struct {
 	hub     *Hub
-	ctx     context.Context
 	cancel  context.CancelFunc
 	done    chan struct{}      // closed when it has ended
 	changed Signal             // there are channels to add or remove
@@ -25,12 +24,15 @@ type feed struct {
 	subscription *redisx.Subscription[redisx.Notice]
 }
 
-func newFeed(h *Hub) *feed {
+// startFeed starts a feed, which ends when it is canceled.
+func startFeed(h *Hub) *feed {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &feed{
-		hub: h, ctx: ctx, cancel: cancel, done: make(chan struct{}),
+	f := &feed{
+		hub: h, cancel: cancel, done: make(chan struct{}),
 		changed: NewSignal(), settle: make(chan chan struct{}), pending: map[string]bool{},
 	}
+	go f.run(ctx)
+	return f
 }
 
 // feedBuffer is the number of messages that may wait for the feed, which is fast.
@@ -44,27 +46,27 @@ func (f *feed) change(channel string) {
 
 // run subscribes, and passes on messages. When the connection breaks, the subscription restores it
 // by itself.
-func (f *feed) run() {
+func (f *feed) run(ctx context.Context) {
 	defer close(f.done)
-	for failures := 1; f.ctx.Err() == nil; failures++ {
-		subscription, err := f.subscribe()
+	for failures := 1; ctx.Err() == nil; failures++ {
+		subscription, err := f.subscribe(ctx)
 		if err == nil {
-			f.pass(subscription)
+			f.pass(ctx, subscription)
 			_ = subscription.Close()
 			failures = 0
 			continue
 		}
-		if failures == 1 && f.ctx.Err() == nil {
+		if failures == 1 && ctx.Err() == nil {
 			f.hub.config.Warn("can't listen for events", err)
 		}
-		redisx.WhileAway.Wait(f.ctx, failures)
+		redisx.WhileAway.Wait(ctx, failures)
 	}
 }
 
 // subscribe opens a connection, and requests that all channels be added to it.
-func (f *feed) subscribe() (*redisx.Subscription[redisx.Notice], error) {
+func (f *feed) subscribe(ctx context.Context) (*redisx.Subscription[redisx.Notice], error) {
 	c := f.hub.config
-	subscription, err := redisx.Subscribe(f.ctx, c.Redis, redisx.SubscriptionConfig[redisx.Notice]{
+	subscription, err := redisx.Subscribe(ctx, c.Redis, redisx.SubscriptionConfig[redisx.Notice]{
 		Backoff:  redisx.WhileAway,
 		Broken:   func(err error) { c.Warn("the subscription to events broke", err) },
 		Buffer:   feedBuffer,
@@ -91,7 +93,7 @@ func (f *feed) disconnected() {
 }
 
 // pass passes messages on, and changes the channels, until the subscription or the context ends.
-func (f *feed) pass(subscription *redisx.Subscription[redisx.Notice]) {
+func (f *feed) pass(ctx context.Context, subscription *redisx.Subscription[redisx.Notice]) {
 	defer f.disconnected()
 	subscribed := map[string]bool{f.hub.config.Prefix + Idle: true}
 	var told []Subscriber
@@ -106,13 +108,13 @@ func (f *feed) pass(subscription *redisx.Subscription[redisx.Notice]) {
 				s.Notify(notice)
 			}
 		case <-f.changed:
-			f.follow(subscription, subscribed)
+			f.follow(ctx, subscription, subscribed)
 		case settled := <-f.settle:
-			f.follow(subscription, subscribed)
-			if f.ctx.Err() == nil { // otherwise it ends
+			f.follow(ctx, subscription, subscribed)
+			if ctx.Err() == nil { // otherwise it ends
 				close(settled)
 			}
-		case <-f.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -145,14 +147,15 @@ func (f *feed) appendConcerned(
 // follow subscribes to the channels that have subscribers, and to no others. If that fails, the
 // connection has broken, and the one that replaces it has these channels.
 func (f *feed) follow(
-	subscription *redisx.Subscription[redisx.Notice], subscribed map[string]bool,
+	ctx context.Context, subscription *redisx.Subscription[redisx.Notice],
+	subscribed map[string]bool,
 ) {
 	added, removed := f.changes(subscribed)
 	if len(removed) > 0 {
-		_ = subscription.Remove(f.ctx, removed...)
+		_ = subscription.Remove(ctx, removed...)
 	}
 	if len(added) > 0 {
-		_ = subscription.Add(f.ctx, added...)
+		_ = subscription.Add(ctx, added...)
 	}
 }
 
@@ -201,5 +204,5 @@ func (f *feed) settled(ctx context.Context) {
 func (f *feed) isRetrying() bool {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
-	return f.subscription == nil && f.ctx.Err() == nil
+	return f.subscription == nil && f.hub.feed == f
 }

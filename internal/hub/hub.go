@@ -86,8 +86,7 @@ func (h *Hub) add(s Subscriber, channels []string) (confirmed []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.feed == nil {
-		h.feed = newFeed(h)
-		go h.feed.run()
+		h.feed = startFeed(h)
 	}
 	for _, channel := range channels {
 		if h.members[channel] == nil {
@@ -105,7 +104,7 @@ func (h *Hub) add(s Subscriber, channels []string) (confirmed []string) {
 // Unsubscribe removes a subscriber from channels. If no subscriber is left, it returns a channel
 // that is closed when the connection is, and otherwise nil.
 func (h *Hub) Unsubscribe(s Subscriber, channels ...string) (closed <-chan struct{}) {
-	if f := h.remove(s, channels); f != nil && f.ctx.Err() != nil {
+	if f, ended := h.remove(s, channels); ended {
 		return f.done
 	}
 	return nil
@@ -113,12 +112,12 @@ func (h *Hub) Unsubscribe(s Subscriber, channels ...string) (closed <-chan struc
 
 // remove removes a subscriber from channels, and returns the feed that passes that on to the
 // server, or nil. If no subscriber is left, the feed ends.
-func (h *Hub) remove(s Subscriber, channels []string) *feed {
+func (h *Hub) remove(s Subscriber, channels []string) (f *feed, ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	f := h.feed
+	f = h.feed
 	if f == nil {
-		return nil
+		return nil, false
 	}
 	for _, channel := range channels {
 		delete(h.members[channel], s)
@@ -131,7 +130,7 @@ func (h *Hub) remove(s Subscriber, channels []string) *feed {
 		f.cancel()
 		h.feed = nil
 	}
-	return f
+	return f, h.feed == nil
 }
 
 // Join subscribes a user of the relay of a client's namespace to channels, and returns the relay.
@@ -161,7 +160,8 @@ func (h *Hub) Leave(
 	ctx context.Context, s Subscriber, r *Relay, channels ...string,
 ) (relayed bool) {
 	relayed = h.leaveRelay(ctx, r)
-	h.remove(s, channels).settled(ctx)
+	f, _ := h.remove(s, channels)
+	f.settled(ctx)
 	return relayed
 }
 

@@ -1,5 +1,5 @@
-// Package listeners has listeners that limit the connections of servers: their number, and the time
-// for which the other side may be silent.
+// Package listeners has what servers share: listeners that limit the number of connections, and the
+// time for which the other side may be silent; and how a server stops.
 package listeners
 
 import (
