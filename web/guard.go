@@ -1,6 +1,8 @@
 package web
 
 import (
+	"cmp"
+	"context"
 	"log/slog"
 	"net/http"
 
@@ -28,6 +30,12 @@ func (o *Options) guard() {
 		o.Links = func(job *qless.Job) []Link {
 			all, _ := guard.Value(g.Call, func() []Link { return links(job) })
 			return all
+		}
+	}
+	if find, g := o.Namespaces, guardOf("Namespaces", o.Logger); find != nil {
+		o.Namespaces = func(ctx context.Context) (found []Source, err error) {
+			broken := g.Call(func() { found, err = find(ctx) })
+			return found, cmp.Or(broken, err)
 		}
 	}
 	if redact, g := o.Redact, guardOf("Redact", o.Logger); redact != nil {

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -37,5 +38,20 @@ func TestAMisdeedOfTheProgramIsLogged(t *testing.T) {
 			require.Equal(t, function == "Allow", status == http.StatusForbidden, function)
 			require.Contains(t, told.String(), "Options."+function+" ")
 		}
+	}
+}
+
+func TestAMisdeedOfALookForNamespacesIsLogged(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for _, misdeed := range []func(){func() { panic("of the program") }, runtime.Goexit} {
+		var told bytes.Buffer
+		options := web.Options{
+			Logger:     slog.New(slog.NewTextHandler(&told, nil)),
+			Namespaces: func(context.Context) ([]web.Source, error) { misdeed(); return nil, nil },
+		}
+		d := d.at(web.New(options, web.Source{Client: d.Client}))
+		require.Contains(t, d.page("/"), "Namespaces")
+		d.handler.(*web.Handler).Close() // waits for the look
+		require.Contains(t, told.String(), "Options.Namespaces ")
 	}
 }

@@ -93,6 +93,7 @@ qlessprom.Options.OnError             qlessprom TestAMisdeedOfOnErrorChangesNoth
 web.Options.Allow                     web TestAMisdeedOfTheProgramIsLogged
 web.Options.Links                     web TestAMisdeedOfTheProgramIsLogged
 web.Options.Logger                    internal/guard TestALoggerThatPanicsIsHarmless
+web.Options.Namespaces                web TestAMisdeedOfALookForNamespacesIsLogged
 web.Options.Redact                    web TestAMisdeedOfTheProgramIsLogged
 web.Options.User                      web TestAMisdeedOfTheProgramIsLogged
 `
