@@ -74,8 +74,8 @@ gateway/mixed                                    50     1    18     0     0     
 gateway/workq                                  2900    18   332    36     7        9
 gateway/workq/serve                             100     1    97    22     1        3
 inspect                                        3300    15   399    36     1      110
-internal/ahead                                  150     1   131    16     1       12
-internal/ask                                    550     3   295    29     3       37
+internal/ahead                                  150     1   131    16     1       13
+internal/ask                                    550     3   301    29     3       37
 internal/batch                                  200     1   169    19     1        5
 internal/calls                                  300     3   207    42     1       10
 internal/cmd/luabundle                          150     1   101    37     1        0
@@ -88,9 +88,9 @@ internal/guard                                  350     4   148    26     2     
 internal/histogram                              250     2   112    21     1       12
 internal/holders                                100     1    68    14     1        5
 internal/hosts                                   50     1    50    13     1        3
-internal/hub                                    950     5   337    32     3       29
+internal/hub                                    950     5   340    32     3       29
 internal/inside                                 150     1   148     0     1       35
-internal/jobopts                               1600     7   310    32     5       68
+internal/jobopts                               1600     7   313    32     5       68
 internal/keys                                   300     2   162    21     2       15
 internal/leases                                 400     2   317    26     1       16
 internal/line                                   200     1   164    12     1       14
@@ -102,7 +102,7 @@ internal/queues                                 400     2   213    26     1     
 internal/redisx                                 750    12   264    33     1       49
 internal/rendezvous                              50     1    29    10     1        1
 internal/runs                                   300     2   219    19     1       15
-internal/script                                 550     5   146    40     1       23
+internal/script                                 550     5   154    40     1       23
 internal/settings                               300     1   258    27     1       22
 internal/slots                                  150     1   135    17     1       17
 internal/testkit                               1400    15   199    44     3       49
@@ -118,7 +118,7 @@ qlessotel                                      1050     8   308    38     5     
 qlessprom                                      1650     9   328    39     6       22
 qlesstest                                       550     6   170    17     1       18
 shards                                          550     3   283    27     1       26
-web                                            6350    36   378    39     8       48
+web                                            6430    37   378    39     8       48
 web/browsertest                                  50     1     6     0     0        0
 web/internal/actions                           2800    15   392    53     5       68
 web/internal/charts                            1050     4   370    41     1       18

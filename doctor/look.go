@@ -108,11 +108,13 @@ func (l *look) readJobs(ctx context.Context) error {
 
 // readLists reads the first jobs of each of some lists that is not empty, unless they are known.
 func (l *look) readLists(ctx context.Context, lists ...inspect.List) error {
-	for list, into := range map[inspect.List]*[]inspect.Row{
+	rows := map[inspect.List]*[]inspect.Row{
 		inspect.Waiting: &l.waiting, inspect.Running: &l.running, inspect.Stalled: &l.stalled,
 		inspect.Scheduled: &l.scheduled, inspect.Depends: &l.depends,
-	} {
-		if *into != nil || !slices.Contains(lists, list) || list.Count(&l.QueueCounts) == 0 {
+	}
+	for _, list := range lists {
+		into := rows[list]
+		if *into != nil || list.Count(&l.QueueCounts) == 0 {
 			continue
 		}
 		page, err := l.in.Queue(l.Name, list).List(ctx, inspect.Range{Limit: maxLooked})

@@ -86,10 +86,11 @@ func exactly(t time.Time) string {
 // Within returns the URL of a list, for the same period.
 func (p period) Within(list string) string {
 	values := url.Values{}
-	for name, text := range map[string]string{"since": p.SinceText, "until": p.UntilText} {
-		if text != "" {
-			values.Set(name, text)
-		}
+	if p.SinceText != "" {
+		values.Set("since", p.SinceText)
+	}
+	if p.UntilText != "" {
+		values.Set("until", p.UntilText)
 	}
 	switch {
 	case len(values) == 0:
