@@ -33,7 +33,7 @@ local var
 -- The functions of the library: each is made when it is first called. They are found by
 -- the lengths of their names, by halves, and then by these, all at one level.
 local lib
-local function library(stamp, now)
+local function cold(stamp, now)
 	if lib then
 		return lib
 	end
@@ -552,7 +552,7 @@ if length < 5 then
 if length < 4 then
 if command == 'job' then
 	var = {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, PARTS = {waiting = 'work', stalled = 'work', running = 'locks', scheduled = 'scheduled', depends = 'depends'}, met_lives = {}, none = {}, problems = {}, to_repair = ARGV[3]}
-	library(stamp, now)
+	cold(stamp, now)
 	local function end_of(job)
 		local _, values = lib.split_options(job['x:o'])
 		if (values.s or values.t) and not lib.is_last_put(job.id, values.put) then
@@ -719,7 +719,7 @@ end
 else
 if command == 'tags' then
 	var = {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, problems = {}, to_repair = ARGV[3]}
-	library(stamp, now)
+	cold(stamp, now)
 	local function check_counter(tag)
 		local count = try('zcard', prefix .. 't:' .. tag)
 		local told = lib.score_at(prefix .. 'tags', tag)
@@ -766,7 +766,7 @@ else
 if length < 6 then
 if command == 'notes' then
 	var = {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, PARTS = {waiting = 'work', stalled = 'work', running = 'locks', scheduled = 'scheduled', depends = 'depends'}, problems = {}, to_repair = ARGV[3]}
-	library(stamp, now)
+	cold(stamp, now)
 	local function change(operation, key, ...)
 		local args = {...}
 		return function()
@@ -935,7 +935,7 @@ if command == 'notes' then
 	end)
 elseif command == 'place' then
 	var = {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, PARTS = {waiting = 'work', stalled = 'work', running = 'locks', scheduled = 'scheduled', depends = 'depends'}, problems = {}, to_repair = ARGV[3]}
-	library(stamp, now)
+	cold(stamp, now)
 	local function check_recurring(key, jid)
 		local queue = try('hget', lib.recur_key(jid), 'queue')
 		if type(queue) ~= 'string' then
@@ -1014,7 +1014,7 @@ else
 if length < 7 then
 if command == 'limits' then
 	var = {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, problems = {}, to_repair = ARGV[3]}
-	library(stamp, now)
+	cold(stamp, now)
 	local function check_member(key, jid, kind, belongs)
 		if not belongs and lib.score_at(key, jid) then
 			lib.diagnose(kind, key, jid, lib.state_of(jid) or 'gone', function()
@@ -1041,7 +1041,7 @@ end
 else
 if command == 'depends' then
 	var = {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, PARTS = {waiting = 'work', stalled = 'work', running = 'locks', scheduled = 'scheduled', depends = 'depends'}, problems = {}, to_repair = ARGV[3]}
-	library(stamp, now)
+	cold(stamp, now)
 	local function dependencies_key(jid)
 		return lib.job_key(jid) .. '-dependencies'
 	end
@@ -1098,7 +1098,7 @@ if command == 'depends' then
 	end)
 elseif command == 'figures' then
 	var = {problems = {}, to_repair = ARGV[3]}
-	library(stamp, now)
+	cold(stamp, now)
 	local SIGNED = {mean = true, failed = true}
 	local function check_count(key, field)
 		local text = try('hget', key, field)
@@ -1152,7 +1152,7 @@ elseif command == 'figures' then
 	end)
 elseif command == 'workers' then
 	var = {FIELDS = {'jid', 'state', 'queue', 'worker', 'expires', 'priority', 'time', 'tags', 'failure', 'grace', 'x:o', 'x:parked', 'scheduled', 'x:undelayed', 'history', 'klass', 'retries', 'remaining'}, problems = {}, to_repair = ARGV[3]}
-	library(stamp, now)
+	cold(stamp, now)
 	local function is_dead(worker)
 		if string.byte(worker) == 1 then
 			return not lib.is_there(lib.listed_key(string.sub(worker, 2)))

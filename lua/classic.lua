@@ -40,7 +40,7 @@ local var
 -- The functions of the library: each is made when it is first called. They are found by
 -- the lengths of their names, by halves, and then by these, all at one level.
 local lib
-local function library(stamp, now)
+local function cold(stamp, now)
 	if lib then
 		return lib
 	end
@@ -4866,23 +4866,23 @@ if command == 'retry' then
 	var = {}
 	local function required(area, name, text)
 		if not text then
-			library(stamp, now).reject_missing(area, name)
+			cold(stamp, now).reject_missing(area, name)
 		end
 		return text
 	end
 	local function number(area, name, text)
 		local n = tonumber(text)
 		if not n or n - n ~= 0 then
-			library(stamp, now).reject_number(area, name, text)
+			cold(stamp, now).reject_number(area, name, text)
 		end
 		return n
 	end
 	local function not_owned(area, jid, job, worker, since)
 		local owner = job[1]
 		if job[2] ~= 'running' then
-			return library(stamp, now).not_running(area, jid, job[2])
+			return cold(stamp, now).not_running(area, jid, job[2])
 		elseif owner ~= worker or since and since ~= job[3] then
-			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
+			return cold(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
 		end
 	end
 	local function finite(text, default)
@@ -4904,7 +4904,7 @@ if command == 'retry' then
 			local text = item.data
 			local ok, value, problem = pcall(cjson.decode, text)
 			if not ok or problem then
-				library(stamp, now).reject('Retry', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+				cold(stamp, now).reject('Retry', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
 			end
 		end
 		if ARGV[12] then
@@ -4912,7 +4912,7 @@ if command == 'retry' then
 			local text = item.result
 			local ok, value, problem = pcall(cjson.decode, text)
 			if not ok or problem then
-				library(stamp, now).reject('Retry', 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+				cold(stamp, now).reject('Retry', 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
 			end
 		end
 	end
@@ -4933,17 +4933,17 @@ if command == 'retry' then
 			end
 			local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
 			if not queue then
-				problem3 = library(stamp, now).no_queue(item.jid)
+				problem3 = cold(stamp, now).no_queue(item.jid)
 				break
 			elseif item.here and item.queue ~= queue then
-				problem3 = library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. queue))
+				problem3 = cold(stamp, now).new_problem('wrong_queue', item.jid, cold(stamp, now).is('running in another queue: ' .. queue))
 				break
 			end
 			item.key, item.current, item.priority = key, queue, priority
 			item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
 			item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
 			if item.result then
-				item.ended = library(stamp, now).result_field('failed', time, item.result)
+				item.ended = cold(stamp, now).result_field('failed', time, item.result)
 			end
 		until true
 		if problem3 then
@@ -4957,7 +4957,7 @@ if command == 'retry' then
 			failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
 		end
 		if item.remaining < 0 then
-			problem = library(stamp, now).exhaust(worker, item, queue, group, failure)
+			problem = cold(stamp, now).exhaust(worker, item, queue, group, failure)
 			break
 		end
 		local state
@@ -4997,7 +4997,7 @@ if command == 'retry' then
 			do
 				local jid, text = item.jid, item.history
 				if text then
-					library(stamp, now).move_history(jid, text)
+					cold(stamp, now).move_history(jid, text)
 				end
 			end
 			if item.grace then
@@ -5013,28 +5013,28 @@ if command == 'retry' then
 			end
 			if item.began then
 				fields[#fields + 1] = 'x:attempts'
-				fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
+				fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
 			end
 			call('hset', item.key, unpack(fields))
 			local queue = item.current
 			if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-				library(stamp, now).wake(queue)
+				cold(stamp, now).wake(queue)
 			end
 		end
 		if queue ~= item.current then
-			library(stamp, now).know_unlisted(queue)
+			cold(stamp, now).know_unlisted(queue)
 			var.has_filled = true
 			if (call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
 				call('expire', prefix .. 'x:filled', 1)
 			end
 		end
-		library(stamp, now).wake_for(queue, item.delay)
+		cold(stamp, now).wake_for(queue, item.delay)
 		if item.stored then
-			library(stamp, now).stop_limited(item.jid, item.stored)
+			cold(stamp, now).stop_limited(item.jid, item.stored)
 		end
 	until true
 	if problem then
-		library(stamp, now).raise('Retry', problem)
+		cold(stamp, now).raise('Retry', problem)
 	end
 	return item.remaining
 elseif command == 'put' then
@@ -5045,7 +5045,7 @@ elseif command == 'put' then
 			return found
 		end
 		if (last - first) % 2 == 0 or last > #ARGV then
-			library(stamp, now).reject(area, 'Odd number of additional args')
+			cold(stamp, now).reject(area, 'Odd number of additional args')
 		end
 		for i = first, last, 2 do
 			found[ARGV[i]] = ARGV[i + 1]
@@ -5058,7 +5058,7 @@ elseif command == 'put' then
 			local text = ARGV[3 + 1]
 			local text2 = text ~= '' and text
 			if not text2 then
-				library(stamp, now).reject_missing('Queue', 'queue')
+				cold(stamp, now).reject_missing('Queue', 'queue')
 			end
 			queue = text2
 		end
@@ -5068,34 +5068,34 @@ elseif command == 'put' then
 		repeat
 			local jid, klass, data, delay = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5]
 			if not klass then
-				library(stamp, now).reject('Put', 'Arg "klass" missing')
+				cold(stamp, now).reject('Put', 'Arg "klass" missing')
 			end
 			local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 			if last == first + 1 and ARGV[first] == 'new' then
 				checked = 'new'
 			elseif last >= first then
-				before = library(stamp, now).item_like(puts, delay)
+				before = cold(stamp, now).item_like(puts, delay)
 				given = before and before.given or options('Put', first, last)
 				checked = given.new and 'new' or checked or given.checked
 			end
 			if not checked then
 				local ok, value, problem = pcall(cjson.decode, data)
 				if not ok or problem then
-					library(stamp, now).reject('Put', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
+					cold(stamp, now).reject('Put', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 				end
 			end
 			local seconds = 0
 			if delay ~= '0' then
 				local n = tonumber(delay)
 				if not n or n - n ~= 0 then
-					library(stamp, now).reject_number('Put', 'delay', delay)
+					cold(stamp, now).reject_number('Put', 'delay', delay)
 				end
 				seconds = n
 			end
 			do
 				local text = jid ~= '' and jid
 				if not text then
-					library(stamp, now).reject_missing('Put', 'jid')
+					cold(stamp, now).reject_missing('Put', 'jid')
 				end
 			end
 			if given == var.none then
@@ -5104,8 +5104,8 @@ elseif command == 'put' then
 			end
 			local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
 			if not before then
-				library(stamp, now).add_given(puts, job, given)
-				library(stamp, now).note_options(puts, job, delay)
+				cold(stamp, now).add_given(puts, job, given)
+				cold(stamp, now).note_options(puts, job, delay)
 			end
 			item = job
 		until true
@@ -5145,7 +5145,7 @@ elseif command == 'put' then
 			end
 			local found
 			if not plain then
-				found = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
+				found = cold(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
 			end
 			for g = 1, #groups do
 				if groups[g][1] then
@@ -5174,13 +5174,13 @@ elseif command == 'put' then
 								call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
 								item.state = 'scheduled'
 							else
-								local score = item.score or item.at and library(stamp, now).past_score(item) or false
+								local score = item.score or item.at and cold(stamp, now).past_score(item) or false
 								local share = puts.turns and (item.share or item.given and item.given.share)
 								if share and not score then
-									score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
+									score = cold(stamp, now).fair_score(queue, item.priority, share, puts.turns)
 								end
 								if not score and (item.priority or not first) then
-									score = library(stamp, now).fractional_score(n, item.priority)
+									score = cold(stamp, now).fractional_score(n, item.priority)
 								elseif not score then
 									score = n == 0 and first or string.format('-0.%016d', digits + n)
 								end
@@ -5200,10 +5200,10 @@ elseif command == 'put' then
 							end
 						end
 						if puts.turns then
-							library(stamp, now).write_later(puts.turns)
+							cold(stamp, now).write_later(puts.turns)
 						end
 					end
-					local heard = #group < 5 or library(stamp, now).is_heard()
+					local heard = #group < 5 or cold(stamp, now).is_heard()
 					for i = 1, #group do
 						local item = group[i]
 						do
@@ -5211,16 +5211,16 @@ elseif command == 'put' then
 							do
 								local length = try('rpush', key .. '-history', text)
 								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
-									library(stamp, now).trim_history(key .. '-history', length, nil)
+									cold(stamp, now).trim_history(key .. '-history', length, nil)
 								end
 							end
 							if item.tags and #item.tags > 0 then
-								library(stamp, now).add_tags(item.jid, item.tags, 1)
+								cold(stamp, now).add_tags(item.jid, item.tags, 1)
 								tags = cjson.encode(item.tags)
 							end
 							call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
 							if item.waits then
-								library(stamp, now).keep_delay(key, item.delay, item.checked)
+								cold(stamp, now).keep_delay(key, item.delay, item.checked)
 							end
 						end
 						if heard then
@@ -5249,7 +5249,7 @@ elseif command == 'put' then
 						end
 					end
 					if tracked2 then
-						local jids = library(stamp, now).jids_of(group)
+						local jids = cold(stamp, now).jids_of(group)
 						local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
 						for i = 1, #scores do
 							if scores[i] then
@@ -5271,19 +5271,19 @@ elseif command == 'put' then
 							end
 							local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
 							if woken == 0 or type(woken) ~= 'number' then
-								library(stamp, now).wake(queue)
+								cold(stamp, now).wake(queue)
 							end
 						until true
 					elseif idle2 then
-						library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
+						cold(stamp, now).wake_several(queue, cold(stamp, now).soonest_of(group), #group)
 					end
 				end
 			end
 			if puts.watching or puts.batches then
-				library(stamp, now).watch_all(puts)
+				cold(stamp, now).watch_all(puts)
 			end
 			if puts.mortal then
-				library(stamp, now).enter_lives(items)
+				cold(stamp, now).enter_lives(items)
 			end
 			left = found
 		end
@@ -5331,7 +5331,7 @@ elseif command == 'pop' then
 			do
 				local text = job[12]
 				if text then
-					library(stamp, now).move_history(jid, text)
+					cold(stamp, now).move_history(jid, text)
 				end
 			end
 			local retries, remaining, priority = job[4], job[5], job[3]
@@ -5367,7 +5367,7 @@ elseif command == 'pop' then
 							object = '{"when":' .. when .. ',"what":' .. what .. '}'
 							break
 						end
-						object = library(stamp, now).unusual_entry(text)
+						object = cold(stamp, now).unusual_entry(text)
 					until true
 					list[i] = object
 				end
@@ -5378,12 +5378,12 @@ elseif command == 'pop' then
 				local dependents = prefix .. 'j:' .. jid .. '-dependents'
 				local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
 				if call('exists', dependents, dependencies) > 0 then
-					related_jobs = library(stamp, now).sets_json(jid)
+					related_jobs = cold(stamp, now).sets_json(jid)
 					break
 				end
 				related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
 			until true
-			return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+			return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and cold(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and cold(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and cold(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 		end
 	end
 	local function are_short(durations)
@@ -5398,7 +5398,7 @@ elseif command == 'pop' then
 	do
 		local text = ARGV[3]
 		if not text then
-			library(stamp, now).reject_missing('Queue', 'queue')
+			cold(stamp, now).reject_missing('Queue', 'queue')
 		end
 		queue = text
 	end
@@ -5406,7 +5406,7 @@ elseif command == 'pop' then
 	do
 		local text = ARGV[4]
 		if not text then
-			library(stamp, now).reject_missing('Pop', 'worker')
+			cold(stamp, now).reject_missing('Pop', 'worker')
 		end
 		worker = text
 	end
@@ -5419,17 +5419,17 @@ elseif command == 'pop' then
 			do
 				local n = tonumber(text)
 				if not n or n - n ~= 0 then
-					library(stamp, now).reject_number('Pop', 'count', text)
+					cold(stamp, now).reject_number('Pop', 'count', text)
 				end
 				value = n
 			end
 			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-				library(stamp, now).reject('Pop', 'Arg "count" is not a whole number: ' .. text)
+				cold(stamp, now).reject('Pop', 'Arg "count" is not a whole number: ' .. text)
 			end
 			amount = value
 		end
 		if amount < 0 then
-			library(stamp, now).reject('Pop', 'Arg "count" is negative: ' .. text)
+			cold(stamp, now).reject('Pop', 'Arg "count" is negative: ' .. text)
 		end
 		count = amount + 0
 	end
@@ -5453,7 +5453,7 @@ elseif command == 'pop' then
 	if timed then
 		local function timed_json(jid, job, tracked, its_worker, expires)
 			local data = job[6]
-			local beside = data and #data >= 4096 and library(stamp, now).set_beside(job) or ''
+			local beside = data and #data >= 4096 and cold(stamp, now).set_beside(job) or ''
 			local text = popped_json(jid, job, tracked, its_worker, expires, beside .. ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
 			var.budget.text = var.budget.text - #text
 			return text
@@ -5467,7 +5467,7 @@ elseif command == 'pop' then
 			wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
 		end
 		if settings.max_rate and wanted > 0 then
-			count = library(stamp, now).allowed_by_rate(queue, settings, wanted)
+			count = cold(stamp, now).allowed_by_rate(queue, settings, wanted)
 			break
 		end
 		count = wanted
@@ -5482,7 +5482,7 @@ elseif command == 'pop' then
 				recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
 			end
 			if lost or recur or scheduled then
-				jids = library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
+				jids = cold(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
 				break
 			end
 			jids = var.none
@@ -5539,10 +5539,10 @@ elseif command == 'pop' then
 										until true
 										text, may_expire = stored, has.s or has.t
 										if letters2 ~= has then
-											letters2 = letters2 == var.none and has or library(stamp, now).all_letters({letters2, has})
+											letters2 = letters2 == var.none and has or cold(stamp, now).all_letters({letters2, has})
 										end
 									end
-									if may_expire and library(stamp, now).is_over(some[i], stored, 'waiting') then
+									if may_expire and cold(stamp, now).is_over(some[i], stored, 'waiting') then
 										job.over, over = true, over + 1
 										if run and over >= var.budget.drops then
 											count2, settings.stopped, var.budget.drops = i, true, 0
@@ -5555,7 +5555,7 @@ elseif command == 'pop' then
 						end
 						local common
 						if letters.c then
-							count, common = library(stamp, now).admit_some(settings, some, jobs, count, letters)
+							count, common = cold(stamp, now).admit_some(settings, some, jobs, count, letters)
 						end
 						if passed and var.parked_here == parked_before then
 							settings.stopped = true
@@ -5568,7 +5568,7 @@ elseif command == 'pop' then
 							end
 						end
 						if letters.g then
-							library(stamp, now).leave_all_turns(queue, jobs, count)
+							cold(stamp, now).leave_all_turns(queue, jobs, count)
 						end
 						local locks
 						do
@@ -5594,23 +5594,23 @@ elseif command == 'pop' then
 							for i = 1, count2 do
 								local jid, job, key = some[i], jobs[i], waited[i]
 								if job.refused then
-									library(stamp, now).put_aside(queue, jid, job, settings.run)
-								elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+									cold(stamp, now).put_aside(queue, jid, job, settings.run)
+								elseif not (job.over and cold(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 									n = n + 1
 									local entries
 									do
 										local length = try('rpush', key .. '-history', popped)
 										if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-											library(stamp, now).trim_history(key .. '-history', length, cap)
+											cold(stamp, now).trim_history(key .. '-history', length, cap)
 										end
 										entries = length
 									end
 									if entries ~= 2 or string.find(jid, '-', 1, true) then
-										library(stamp, now).read_rest(jid, key, job, popped, cap)
+										cold(stamp, now).read_rest(jid, key, job, popped, cap)
 									end
 									local ends = expires
 									if special then
-										ends = library(stamp, now).lock_special(key, job, worker, settings)
+										ends = cold(stamp, now).lock_special(key, job, worker, settings)
 									else
 										call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
 									end
@@ -5633,10 +5633,10 @@ elseif command == 'pop' then
 							break
 						end
 						if letters.c then
-							library(stamp, now).note_all_started(jobs, n, locks, common)
+							cold(stamp, now).note_all_started(jobs, n, locks, common)
 						end
 						if settings.rate then
-							library(stamp, now).note_starts(settings.rate, n)
+							cold(stamp, now).note_starts(settings.rate, n)
 						end
 						do
 							local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
@@ -5719,7 +5719,7 @@ elseif command == 'pop' then
 								try('hset', key, unpack(update))
 							end
 							if fresh then
-								library(stamp, now).begin_day('wait', day, queue)
+								cold(stamp, now).begin_day('wait', day, queue)
 							end
 						end
 						local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or var.none
@@ -5741,17 +5741,17 @@ elseif command == 'pop' then
 			end
 			settings.run = call
 			jids = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
-			if #jids == 0 and not (settings.places and library(stamp, now).bring_more(queue, settings, more)) then
+			if #jids == 0 and not (settings.places and cold(stamp, now).bring_more(queue, settings, more)) then
 				break
 			end
 		end
 	end
 	if var.met_limits then
-		library(stamp, now).settle_limits()
+		cold(stamp, now).settle_limits()
 	elseif #out == 0 and settings.tracked then
 		local coming = try('zrange', prefix .. 'q:' .. queue .. '-scheduled', 0, 0)
 		if coming[1] then
-			library(stamp, now).try_parked(coming[1], queue)
+			cold(stamp, now).try_parked(coming[1], queue)
 		end
 	end
 	do
@@ -5763,7 +5763,7 @@ elseif command == 'pop' then
 		end
 	end
 	if timed and (var.large or is_left) then
-		return library(stamp, now).with_large(joined(out), is_left and (out[1] or var.budget.drops <= 0) and 'more' or '')
+		return cold(stamp, now).with_large(joined(out), is_left and (out[1] or var.budget.drops <= 0) and 'more' or '')
 	end
 	return joined(out)
 elseif command == 'heartbeat' then
@@ -5789,7 +5789,7 @@ elseif command == 'heartbeat' then
 	do
 		local text = ARGV[3]
 		if not text then
-			library(stamp, now).reject_missing('Job', 'jid')
+			cold(stamp, now).reject_missing('Job', 'jid')
 		end
 		jid = text
 	end
@@ -5797,7 +5797,7 @@ elseif command == 'heartbeat' then
 	do
 		local text = ARGV[4]
 		if not text then
-			library(stamp, now).reject_missing('Heartbeat', 'worker')
+			cold(stamp, now).reject_missing('Heartbeat', 'worker')
 		end
 		worker = text
 	end
@@ -5806,7 +5806,7 @@ elseif command == 'heartbeat' then
 	if data then
 		local ok, value, problem = pcall(cjson.decode, data)
 		if not ok or problem then
-			library(stamp, now).reject('Heartbeat', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
+			cold(stamp, now).reject('Heartbeat', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 		end
 	end
 	local key = prefix .. 'j:' .. jid
@@ -5816,13 +5816,13 @@ elseif command == 'heartbeat' then
 	do
 		local owner = job[1]
 		if job[2] ~= 'running' then
-			problem = library(stamp, now).not_running('Heartbeat', jid, job[2])
+			problem = cold(stamp, now).not_running('Heartbeat', jid, job[2])
 		elseif owner ~= worker or since and since ~= job[3] then
-			problem = library(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and job[3])
+			problem = cold(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and job[3])
 		end
 	end
 	if problem or not queue then
-		library(stamp, now).raise('Heartbeat', problem or library(stamp, now).no_queue(jid))
+		cold(stamp, now).raise('Heartbeat', problem or cold(stamp, now).no_queue(jid))
 	end
 	local seconds = stored and own_lock_time(stored) or heartbeat_of(queue)
 	local text
@@ -5856,9 +5856,9 @@ elseif command == 'fail' then
 	local function not_owned(area, jid, job, worker, since)
 		local owner = job[1]
 		if job[2] ~= 'running' then
-			return library(stamp, now).not_running(area, jid, job[2])
+			return cold(stamp, now).not_running(area, jid, job[2])
 		elseif owner ~= worker or since and since ~= job[3] then
-			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
+			return cold(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
 		end
 	end
 	local function finite(text, default)
@@ -5877,15 +5877,15 @@ elseif command == 'fail' then
 		end
 		local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
 		if not queue then
-			return library(stamp, now).no_queue(item.jid)
+			return cold(stamp, now).no_queue(item.jid)
 		elseif item.here and item.queue ~= queue then
-			return library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. queue))
+			return cold(stamp, now).new_problem('wrong_queue', item.jid, cold(stamp, now).is('running in another queue: ' .. queue))
 		end
 		item.key, item.current, item.priority = key, queue, priority
 		item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
 		item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
 		if item.result then
-			item.ended = library(stamp, now).result_field('failed', time, item.result)
+			item.ended = cold(stamp, now).result_field('failed', time, item.result)
 		end
 	end
 	local function add_failure(jid, group)
@@ -5906,7 +5906,7 @@ elseif command == 'fail' then
 	do
 		local text = ARGV[3]
 		if not text then
-			library(stamp, now).reject_missing('Job', 'jid')
+			cold(stamp, now).reject_missing('Job', 'jid')
 		end
 		jid = text
 	end
@@ -5914,7 +5914,7 @@ elseif command == 'fail' then
 	do
 		local text = ARGV[4]
 		if not text then
-			library(stamp, now).reject_missing('Fail', 'worker')
+			cold(stamp, now).reject_missing('Fail', 'worker')
 		end
 		worker = text
 	end
@@ -5922,23 +5922,23 @@ elseif command == 'fail' then
 	do
 		local text = ARGV[5]
 		if not text then
-			library(stamp, now).reject_missing('Fail', 'group')
+			cold(stamp, now).reject_missing('Fail', 'group')
 		end
 		group = text
 	end
 	local message, data = ARGV[6], ARGV[7]
 	if not message then
-		library(stamp, now).reject('Fail', 'Arg "message" missing')
+		cold(stamp, now).reject('Fail', 'Arg "message" missing')
 	end
 	if data then
 		local ok, value, problem = pcall(cjson.decode, data)
 		if not ok or problem then
-			library(stamp, now).reject('Fail', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
+			cold(stamp, now).reject('Fail', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 		end
 	end
 	local item = {jid = jid, group = group, message = message, data = data or ''}
 	if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
-		item.result = library(stamp, now).strict_json('Fail', 'result', ARGV[8])
+		item.result = cold(stamp, now).strict_json('Fail', 'result', ARGV[8])
 	end
 	if ARGV[9] and ARGV[9] ~= '' then
 		item.since = ARGV[9]
@@ -5965,7 +5965,7 @@ elseif command == 'fail' then
 			do
 				local jid, text = item.jid, item.history
 				if text then
-					library(stamp, now).move_history(jid, text)
+					cold(stamp, now).move_history(jid, text)
 				end
 			end
 			if item.grace then
@@ -5981,12 +5981,12 @@ elseif command == 'fail' then
 			end
 			if item.began then
 				fields[#fields + 1] = 'x:attempts'
-				fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
+				fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
 			end
 			call('hset', item.key, unpack(fields))
 			local queue = item.current
 			if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-				library(stamp, now).wake(queue)
+				cold(stamp, now).wake(queue)
 			end
 		end
 		do
@@ -6005,7 +6005,7 @@ elseif command == 'fail' then
 			local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
 			local length = try('rpush', key .. '-history', text)
 			if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-				library(stamp, now).trim_history(key .. '-history', length, cap)
+				cold(stamp, now).trim_history(key .. '-history', length, cap)
 			end
 		end
 		do
@@ -6028,15 +6028,15 @@ elseif command == 'fail' then
 		do
 			local stored = item.stored
 			if stored then
-				library(stamp, now).job_ended(jid, stored, 'failed')
+				cold(stamp, now).job_ended(jid, stored, 'failed')
 			end
 			if keep then
-				library(stamp, now).file_failure(jid, group, keep, stored)
+				cold(stamp, now).file_failure(jid, group, keep, stored)
 			end
 		end
 	until true
 	if problem then
-		library(stamp, now).raise('Fail', problem)
+		cold(stamp, now).raise('Fail', problem)
 	end
 	return jid
 elseif command == 'complete' then
@@ -6044,7 +6044,7 @@ elseif command == 'complete' then
 	local function number(area, name, text)
 		local n = tonumber(text)
 		if not n or n - n ~= 0 then
-			library(stamp, now).reject_number(area, name, text)
+			cold(stamp, now).reject_number(area, name, text)
 		end
 		return n
 	end
@@ -6086,7 +6086,7 @@ elseif command == 'complete' then
 	do
 		local text = ARGV[3]
 		if not text then
-			library(stamp, now).reject_missing('Job', 'jid')
+			cold(stamp, now).reject_missing('Job', 'jid')
 		end
 		jid = text
 	end
@@ -6094,7 +6094,7 @@ elseif command == 'complete' then
 	do
 		local text = ARGV[4]
 		if not text then
-			library(stamp, now).reject_missing('Complete', 'worker')
+			cold(stamp, now).reject_missing('Complete', 'worker')
 		end
 		worker = text
 	end
@@ -6102,7 +6102,7 @@ elseif command == 'complete' then
 	do
 		local text = ARGV[5]
 		if not text then
-			library(stamp, now).reject_missing('Complete', 'queue')
+			cold(stamp, now).reject_missing('Complete', 'queue')
 		end
 		queue = text
 	end
@@ -6116,7 +6116,7 @@ elseif command == 'complete' then
 			break
 		end
 		if (last - 7) % 2 == 0 or last > #ARGV then
-			library(stamp, now).reject('Complete', 'Odd number of additional args')
+			cold(stamp, now).reject('Complete', 'Odd number of additional args')
 		end
 		for i = 7, last, 2 do
 			found[ARGV[i]] = ARGV[i + 1]
@@ -6127,25 +6127,25 @@ elseif command == 'complete' then
 		do
 			local ok, value, problem = pcall(cjson.decode, data)
 			if not ok or problem then
-				library(stamp, now).reject('Complete', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
+				cold(stamp, now).reject('Complete', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 			end
 		end
 		if given.result then
-			given.result = library(stamp, now).strict_json('Complete', 'result', given.result)
+			given.result = cold(stamp, now).strict_json('Complete', 'result', given.result)
 		end
 	end
 	if not given.next and (given.delay or given.depends) then
 		local option = given.delay and 'delay' or 'depends'
-		library(stamp, now).reject('Complete', '"' .. option .. '" cannot be used without a "next".')
+		cold(stamp, now).reject('Complete', '"' .. option .. '" cannot be used without a "next".')
 	end
 	local change
 	if given.priority or given.retries or given.tags or given.o or given.drop then
-		change = library(stamp, now).read_changes('Complete', given)
+		change = cold(stamp, now).read_changes('Complete', given)
 	end
 	if change and not given.next then
-		library(stamp, now).reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
+		cold(stamp, now).reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 	end
-	local item = {jid = jid, queue = queue, data = data, next = given.next, change = change, depends = given.depends and library(stamp, now).read_dependencies('Complete', given.depends) or var.none, delay = given.delay and number('Complete', 'delay', given.delay) or 0, checked = given.checked, since = given.since or false, key = false, retries = false, began = false, state = false}
+	local item = {jid = jid, queue = queue, data = data, next = given.next, change = change, depends = given.depends and cold(stamp, now).read_dependencies('Complete', given.depends) or var.none, delay = given.delay and number('Complete', 'delay', given.delay) or 0, checked = given.checked, since = given.since or false, key = false, retries = false, began = false, state = false}
 	if given.result then
 		item.result = given.result
 	end
@@ -6164,7 +6164,7 @@ elseif command == 'complete' then
 				local item2 = items[i]
 				local problem
 				if seen[item2.jid] then
-					problem = library(stamp, now).new_problem('not_running', item2.jid, 'is not currently running: complete')
+					problem = cold(stamp, now).new_problem('not_running', item2.jid, 'is not currently running: complete')
 				else
 					repeat
 						local jid = item2.jid
@@ -6176,10 +6176,10 @@ elseif command == 'complete' then
 								local since = item2.since
 								local owner = job[1]
 								if job[2] ~= 'running' then
-									refusal = library(stamp, now).not_running('Complete', jid, job[2])
+									refusal = cold(stamp, now).not_running('Complete', jid, job[2])
 									break
 								elseif owner ~= worker or since and since ~= job[3] then
-									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
+									refusal = cold(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
 									break
 								end
 								refusal = nil
@@ -6191,7 +6191,7 @@ elseif command == 'complete' then
 						end
 						local state, began, retries, queue, grace, stored = unpack(job, 2)
 						if item2.queue ~= queue then
-							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(queue)))
+							problem = cold(stamp, now).new_problem('wrong_queue', jid, cold(stamp, now).is('running in another queue: ' .. tostring(queue)))
 							break
 						end
 						item2.key, item2.retries, item2.began = key, retries or '5', began
@@ -6225,7 +6225,7 @@ elseif command == 'complete' then
 							has_ending = has_ending or has.ending
 						end
 						if item2.next then
-							problem = library(stamp, now).prepare_next(item2)
+							problem = cold(stamp, now).prepare_next(item2)
 							break
 						end
 						problem = nil
@@ -6254,7 +6254,7 @@ elseif command == 'complete' then
 			for i = 2, #owned do
 				several = several or owned[i].queue ~= queue
 			end
-			local groups = several and library(stamp, now).group_by_queue(owned) or {owned}
+			local groups = several and cold(stamp, now).group_by_queue(owned) or {owned}
 			for i = 1, #groups do
 				local ids, times
 				do
@@ -6369,7 +6369,7 @@ elseif command == 'complete' then
 					try('hset', key, unpack(update))
 				end
 				if fresh then
-					library(stamp, now).begin_day('run', day, queue)
+					cold(stamp, now).begin_day('run', day, queue)
 				end
 			end
 		end
@@ -6395,15 +6395,15 @@ elseif command == 'complete' then
 				local key, cap2 = item4.key, cap
 				local length = try('rpush', key .. '-history', done)
 				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
-					library(stamp, now).trim_history(key .. '-history', length, cap2)
+					cold(stamp, now).trim_history(key .. '-history', length, cap2)
 				end
 				entries = length
 			end
 			if entries == 1 then
-				library(stamp, now).adopt_before(item4.jid, try('hget', item4.key, 'history'), done, cap)
+				cold(stamp, now).adopt_before(item4.jid, try('hget', item4.key, 'history'), done, cap)
 			end
 			if item4.next then
-				item4.state = library(stamp, now).advance(item4, cap)
+				item4.state = cold(stamp, now).advance(item4, cap)
 				if finished == owned then
 					finished = {unpack(owned, 1, i - 1)}
 				end
@@ -6412,11 +6412,11 @@ elseif command == 'complete' then
 				do
 					local more = item4.data ~= '' and {'data', item4.data} or var.none
 					if item4.result then
-						more = {'x:result', library(stamp, now).result_field('complete', stamp, item4.result), unpack(more)}
+						more = {'x:result', cold(stamp, now).result_field('complete', stamp, item4.result), unpack(more)}
 					end
 					call('hset', item4.key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries, unpack(more))
 				end
-				if has_ending and item4.stored and library(stamp, now).has_any(item4.stored, 'kruw') then
+				if has_ending and item4.stored and cold(stamp, now).has_any(item4.stored, 'kruw') then
 					ending[#ending + 1] = item4
 				end
 				if finished ~= owned then
@@ -6425,7 +6425,7 @@ elseif command == 'complete' then
 			end
 		end
 		if #finished > 0 then
-			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).without(finished, 'forgotten') or finished
+			local kept = ending[1] and cold(stamp, now).all_completed(ending) and cold(stamp, now).without(finished, 'forgotten') or finished
 			if #kept > 0 then
 				repeat
 					local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
@@ -6452,13 +6452,13 @@ elseif command == 'complete' then
 					until true
 					local excess = call('zcard', completed) - finite(count, 50000)
 					if excess > 0 or call('zcount', completed, '0', before) > 0 then
-						library(stamp, now).prune(before, excess, 100 + #kept)
+						cold(stamp, now).prune(before, excess, 100 + #kept)
 					end
 				until true
 			end
 			local items = finished
 			local queue, suffix
-			for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
+			for i = 1, (#items < 5 or cold(stamp, now).is_heard()) and #items or 0 do
 				local item5 = items[i]
 				if item5.queue ~= queue then
 					queue = item5.queue
@@ -6468,10 +6468,10 @@ elseif command == 'complete' then
 			end
 			if special and any_dependents(items, prefix .. 'x:none') then
 				for i = 1, #items do
-					library(stamp, now).release_dependents(items[i].jid)
+					cold(stamp, now).release_dependents(items[i].jid)
 				end
 				local some = var.budget.releases < math.huge
-				local _, more = library(stamp, now).settle_rest()
+				local _, more = cold(stamp, now).settle_rest()
 				if some and more then
 					items[#items].state = 'complete+'
 				end
@@ -6479,15 +6479,15 @@ elseif command == 'complete' then
 		end
 		for i = 1, #queues do
 			if finite(config[3 + i], 0) > 0 then
-				library(stamp, now).wake(queues[i].queue)
+				cold(stamp, now).wake(queues[i].queue)
 			end
 		end
 		if frees_limits then
-			library(stamp, now).stop_all_limited(owned)
+			cold(stamp, now).stop_all_limited(owned)
 		end
 	until true
 	if item.problem then
-		library(stamp, now).raise('Complete', item.problem)
+		cold(stamp, now).raise('Complete', item.problem)
 	end
 	return item.state
 end
@@ -6499,13 +6499,13 @@ if length < 5 then
 if length < 4 then
 if command == 'get' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, none = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local jid, asks_due = lib.required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'
 	var.budget.relations = asks_due and 4000
 	local text = lib.find_job(call, jid, asks_due)
 	return text and lib.with_large(text, '')
 elseif command == 'log' then
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Log', 'jid', ARGV[3])
 	local message = lib.required('Log', 'message', ARGV[4])
 	local data = ARGV[5] and lib.strict_json('Log', 'data', ARGV[5])
@@ -6521,7 +6521,7 @@ elseif command == 'log' then
 	end
 	return
 elseif command == 'tag' then
-	library(stamp, now)
+	cold(stamp, now)
 	local action = ARGV[3]
 	if not action then
 		lib.reject('Tag', 'Arg "command" must be "add", "remove", "get" or "top"')
@@ -6559,7 +6559,7 @@ end
 else
 if command == 'jobs' then
 	var = {none = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local function page(first)
 		return lib.integer('Jobs', 'offset', ARGV[first] or 0), lib.integer('Jobs', 'count', ARGV[first + 1] or 25)
 	end
@@ -6644,7 +6644,7 @@ if command == 'jobs' then
 	return
 elseif command == 'peek' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, met_lives = {}, none = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local count = lib.whole('Peek', 'count', ARGV[4])
 	local beside = ARGV[5] == 'beside'
@@ -6751,7 +6751,7 @@ elseif command == 'peek' then
 	peek()
 	return lib.joined(out)
 elseif command == 'tags' then
-	library(stamp, now)
+	cold(stamp, now)
 	local offset = lib.whole('Tags', 'offset', ARGV[3])
 	local count = lib.whole('Tags', 'count', ARGV[4])
 	if count == 0 then
@@ -6763,7 +6763,7 @@ end
 else
 if length < 6 then
 if command == 'pause' then
-	library(stamp, now)
+	cold(stamp, now)
 	lib.required('Pause', 'queue', ARGV[3])
 	for i = 3, #ARGV do
 		if call('sadd', prefix .. 'paused_queues', ARGV[i]) == 1 then
@@ -6773,7 +6773,7 @@ if command == 'pause' then
 	return
 elseif command == 'recur' then
 	var = {none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local queue = lib.named('Queue', 'queue', ARGV[3])
 	local jid = lib.named('Recur', 'jid', ARGV[4])
 	local klass, data = ARGV[5], ARGV[6]
@@ -6810,7 +6810,7 @@ elseif command == 'recur' then
 	end
 	return jid
 elseif command == 'stats' then
-	library(stamp, now)
+	cold(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local day = lib.day_of(lib.number('Stats', 'date', ARGV[4]))
 	local fields = {'total', 'mean', 'vk'}
@@ -6842,7 +6842,7 @@ elseif command == 'stats' then
 	return cjson.encode({retries = lib.finite(retries, 0), failed = lib.finite(failed, 0), failures = lib.finite(failures, 0), expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run')})
 elseif command == 'track' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}}
-	library(stamp, now)
+	cold(stamp, now)
 	local tracked = prefix .. 'tracked'
 	if not ARGV[3] then
 		local found, expired = {}, {}
@@ -6882,7 +6882,7 @@ else
 if length < 7 then
 if command == 'cancel' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local among = lib.set_of(ARGV, 3)
 	for i = 3, #ARGV do
 		lib.check_dependents(ARGV[i], among, #ARGV - 2)
@@ -6914,7 +6914,7 @@ if command == 'cancel' then
 	end
 	return jids
 elseif command == 'failed' then
-	library(stamp, now)
+	cold(stamp, now)
 	local group = ARGV[3]
 	local start = lib.integer('Failed', 'start', ARGV[4] or 0)
 	local limit = lib.integer('Failed', 'limit', ARGV[5] or 25)
@@ -6936,12 +6936,12 @@ elseif command == 'failed' then
 	end
 	return counts_of(call('smembers', prefix .. 'failures'))
 elseif command == 'length' then
-	library(stamp, now)
+	cold(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	return call('zcard', lib.queue_key(queue, 'locks')) + call('zcard', lib.queue_key(queue, 'work')) + call('zcard', lib.queue_key(queue, 'scheduled'))
 elseif command == 'queues' then
 	var = {none = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local movable = 1000
 	local function size(queue, part)
 		return lib.finite(try('zcard', lib.queue_key(queue, part)), 0)
@@ -6984,7 +6984,7 @@ elseif command == 'queues' then
 	return lib.joined(all)
 elseif command == 'unfail' then
 	var = {met_lives = {}, none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local group = lib.required('Unfail', 'group', ARGV[4])
 	local count = lib.whole('Unfail', 'count', ARGV[5] or 25)
@@ -6993,7 +6993,7 @@ end
 else
 if command == 'depends' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local action = lib.required('Depends', 'command', ARGV[4])
 	local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
@@ -7058,14 +7058,14 @@ if command == 'depends' then
 	return true
 elseif command == 'requeue' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	if call('exists', lib.job_key(lib.required('Put', 'jid', ARGV[5]))) == 0 then
 		lib.raise('Requeue', lib.no_job(ARGV[5]))
 	end
 	return lib.put_from_arguments(3)
 elseif command == 'timeout' then
 	var = {none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local running, jids = {}, {}
 	for i = 3, #ARGV do
 		local jid = ARGV[i]
@@ -7090,12 +7090,12 @@ elseif command == 'timeout' then
 	end
 	return
 elseif command == 'tracked' then
-	library(stamp, now)
+	cold(stamp, now)
 	local keep = lib.finite(call('hget', prefix .. 'config', 'jobs-history'), 604800)
 	return lib.array(call('zrangebyscore', prefix .. 'tracked', '(' .. lib.exact(now - keep), '+inf'))
 elseif command == 'unpause' then
 	var = {unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	lib.required('Unpause', 'queue', ARGV[3])
 	for i = 3, #ARGV do
 		if call('srem', prefix .. 'paused_queues', ARGV[i]) == 1 then
@@ -7105,7 +7105,7 @@ elseif command == 'unpause' then
 	end
 	return
 elseif command == 'unrecur' then
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
 	local queue = call('hget', lib.recur_key(jid), 'queue')
 	if queue then
@@ -7114,7 +7114,7 @@ elseif command == 'unrecur' then
 	end
 	return true
 elseif command == 'workers' then
-	library(stamp, now)
+	cold(stamp, now)
 	local far = lib.exact(now + 8640000)
 	local function forget_old()
 		local key = prefix .. 'workers'
@@ -7187,12 +7187,12 @@ if length < 11 then
 if length < 9 then
 if command == 'multiget' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, none = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local asks_due = ARGV[3] == 'x:due'
 	return lib.find_jobs(ARGV, asks_due and 4 or 3, asks_due)
 elseif command == 'popByJid' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, dropped = 0, first_own_end = math.huge, left_groups = {}, met_lives = {}, near_end = {}, none = {}, parked_here = 0, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local jid = lib.required('Pop', 'jid', ARGV[4])
 	local worker = lib.required('Pop', 'worker', ARGV[5])
@@ -7219,7 +7219,7 @@ elseif command == 'popByJid' then
 	return var.dropped == 0 and out[1] and '[' .. out[1] .. ']' or '[{}]'
 elseif command == 'priority' then
 	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local priority = lib.number('Priority', 'priority', ARGV[4])
 	local job = lib.named_fields(call, lib.job_key(jid), var.PRIORITY_FIELDS)
@@ -7232,7 +7232,7 @@ end
 else
 if length < 10 then
 if command == 'recur.get' then
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
 	local job = lib.named_fields(call, lib.recur_key(jid), {'jid', 'klass', 'state', 'queue', 'priority', 'interval', 'retries', 'count', 'data', 'tags', 'backlog'})
 	if not job.jid then
@@ -7241,12 +7241,12 @@ if command == 'recur.get' then
 	local text = cjson.encode({jid = job.jid, klass = job.klass, state = job.state, queue = job.queue, interval = lib.finite(job.interval, 0), retries = lib.finite(job.retries, 0), count = lib.finite(job.count, 0), data = job.data, backlog = lib.finite(job.backlog, 0)})
 	return string.sub(text, 1, -2) .. ',"priority":' .. lib.exact(lib.finite(job.priority, 0)) .. ',"tags":' .. lib.array(lib.names_of(job.tags)) .. '}'
 elseif command == 'recur.tag' then
-	library(stamp, now)
+	cold(stamp, now)
 	return lib.change_recurring_tags('Tag', lib.union)
 end
 else
 if command == 'config.get' then
-	library(stamp, now)
+	cold(stamp, now)
 	local unlisted = {['backoff-initial-delay'] = 0, ['backoff-factor'] = 3}
 	local defaults = {application = 'qless', heartbeat = 60, ['grace-period'] = 10, ['stats-history'] = 30, ['histogram-history'] = 7, ['jobs-history-count'] = 50000, ['jobs-history'] = 604800}
 	local function settings_from(cursor)
@@ -7270,7 +7270,7 @@ if command == 'config.get' then
 	return cjson.encode(defaults)
 elseif command == 'config.set' then
 	var = {unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local option = lib.required('config.set', 'option', ARGV[3])
 	local value = ARGV[4]
 	if not value then
@@ -7282,7 +7282,7 @@ elseif command == 'config.set' then
 	lib.wake_for_limit(option)
 	return
 elseif command == 'workerJobs' then
-	library(stamp, now)
+	cold(stamp, now)
 	local worker = ARGV[3]
 	if not worker then
 		return 'null'
@@ -7294,14 +7294,14 @@ end
 else
 if length < 12 then
 if command == 'recur.untag' then
-	library(stamp, now)
+	cold(stamp, now)
 	return lib.change_recurring_tags('Untag', lib.difference)
 end
 else
 if length < 17 then
 if command == 'config.unset' then
 	var = {unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local option = lib.required('config.unset', 'option', ARGV[3])
 	lib.must_publish()
 	call('hdel', prefix .. 'config', option)
@@ -7309,7 +7309,7 @@ if command == 'config.unset' then
 	lib.wake_for_limit(option)
 	return
 elseif command == 'queue.forget' then
-	library(stamp, now)
+	cold(stamp, now)
 	local function must_be_empty(queue)
 		local count = 0
 		for _, part in ipairs({'work', 'locks', 'scheduled', 'depends', 'recur'}) do
@@ -7334,7 +7334,7 @@ elseif command == 'queue.forget' then
 	return
 elseif command == 'recur.update' then
 	var = {none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
 	local key = lib.recur_key(jid)
 	local queue, interval = unpack(call('hmget', key, 'queue', 'interval'))
@@ -7381,7 +7381,7 @@ elseif command == 'recur.update' then
 	end
 	return true
 elseif command == 'subscription' then
-	library(stamp, now)
+	cold(stamp, now)
 	local queue = lib.required('Subscription', 'queue', ARGV[3])
 	local action = lib.required('Subscription', 'action', ARGV[4])
 	local function topics_key(name)
@@ -7434,7 +7434,7 @@ elseif command == 'workersCount' then
 end
 else
 if command == 'worker.deregister' then
-	library(stamp, now)
+	cold(stamp, now)
 	lib.required('Worker.deregister', 'worker', ARGV[3])
 	for i = 3, #ARGV do
 		call('zrem', prefix .. 'workers', ARGV[i])

@@ -46,7 +46,7 @@ local var
 -- The functions of the library: each is made when it is first called. They are found by
 -- the lengths of their names, by halves, and then by these, all at one level.
 local lib
-local function library(stamp, now)
+local function cold(stamp, now)
 	if lib then
 		return lib
 	end
@@ -6459,23 +6459,23 @@ if command == 'retry' then
 	var = {}
 	local function required(area, name, text)
 		if not text then
-			library(stamp, now).reject_missing(area, name)
+			cold(stamp, now).reject_missing(area, name)
 		end
 		return text
 	end
 	local function number(area, name, text)
 		local n = tonumber(text)
 		if not n or n - n ~= 0 then
-			library(stamp, now).reject_number(area, name, text)
+			cold(stamp, now).reject_number(area, name, text)
 		end
 		return n
 	end
 	local function not_owned(area, jid, job, worker, since)
 		local owner = job[1]
 		if job[2] ~= 'running' then
-			return library(stamp, now).not_running(area, jid, job[2])
+			return cold(stamp, now).not_running(area, jid, job[2])
 		elseif owner ~= worker or since and since ~= job[3] then
-			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
+			return cold(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
 		end
 	end
 	local function finite(text, default)
@@ -6497,7 +6497,7 @@ if command == 'retry' then
 			local text = item.data
 			local ok, value, problem = pcall(cjson.decode, text)
 			if not ok or problem then
-				library(stamp, now).reject('Retry', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+				cold(stamp, now).reject('Retry', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
 			end
 		end
 		if ARGV[12] then
@@ -6505,7 +6505,7 @@ if command == 'retry' then
 			local text = item.result
 			local ok, value, problem = pcall(cjson.decode, text)
 			if not ok or problem then
-				library(stamp, now).reject('Retry', 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+				cold(stamp, now).reject('Retry', 'Arg "result" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
 			end
 		end
 	end
@@ -6526,17 +6526,17 @@ if command == 'retry' then
 			end
 			local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
 			if not queue then
-				problem3 = library(stamp, now).no_queue(item.jid)
+				problem3 = cold(stamp, now).no_queue(item.jid)
 				break
 			elseif item.here and item.queue ~= queue then
-				problem3 = library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. queue))
+				problem3 = cold(stamp, now).new_problem('wrong_queue', item.jid, cold(stamp, now).is('running in another queue: ' .. queue))
 				break
 			end
 			item.key, item.current, item.priority = key, queue, priority
 			item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
 			item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
 			if item.result then
-				item.ended = library(stamp, now).result_field('failed', time, item.result)
+				item.ended = cold(stamp, now).result_field('failed', time, item.result)
 			end
 		until true
 		if problem3 then
@@ -6550,7 +6550,7 @@ if command == 'retry' then
 			failure = cjson.encode({group = group, message = message, when = math.floor(now), worker = worker})
 		end
 		if item.remaining < 0 then
-			problem = library(stamp, now).exhaust(worker, item, queue, group, failure)
+			problem = cold(stamp, now).exhaust(worker, item, queue, group, failure)
 			break
 		end
 		local state
@@ -6590,7 +6590,7 @@ if command == 'retry' then
 			do
 				local jid, text = item.jid, item.history
 				if text then
-					library(stamp, now).move_history(jid, text)
+					cold(stamp, now).move_history(jid, text)
 				end
 			end
 			if item.grace then
@@ -6606,28 +6606,28 @@ if command == 'retry' then
 			end
 			if item.began then
 				fields[#fields + 1] = 'x:attempts'
-				fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
+				fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'retried', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'retried' ~= 'failed' and item.delay})
 			end
 			call('hset', item.key, unpack(fields))
 			local queue = item.current
 			if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-				library(stamp, now).wake(queue)
+				cold(stamp, now).wake(queue)
 			end
 		end
 		if queue ~= item.current then
-			library(stamp, now).know_unlisted(queue)
+			cold(stamp, now).know_unlisted(queue)
 			var.has_filled = true
 			if (call('exists', prefix .. 'x:empty') == 1) and try('sadd', prefix .. 'x:filled', queue) == 1 then
 				call('expire', prefix .. 'x:filled', 1)
 			end
 		end
-		library(stamp, now).wake_for(queue, item.delay)
+		cold(stamp, now).wake_for(queue, item.delay)
 		if item.stored then
-			library(stamp, now).stop_limited(item.jid, item.stored)
+			cold(stamp, now).stop_limited(item.jid, item.stored)
 		end
 	until true
 	if problem then
-		library(stamp, now).raise('Retry', problem)
+		cold(stamp, now).raise('Retry', problem)
 	end
 	return item.remaining
 elseif command == 'reserve' then
@@ -6635,7 +6635,7 @@ elseif command == 'reserve' then
 	local function number(area, name, text)
 		local n = tonumber(text)
 		if not n or n - n ~= 0 then
-			library(stamp, now).reject_number(area, name, text)
+			cold(stamp, now).reject_number(area, name, text)
 		end
 		return n
 	end
@@ -6644,12 +6644,12 @@ elseif command == 'reserve' then
 		do
 			local value = number(area, name, text)
 			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-				library(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+				cold(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
 			end
 			amount = value
 		end
 		if amount < 0 then
-			library(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+			cold(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
 		end
 		return amount + 0
 	end
@@ -6657,7 +6657,7 @@ elseif command == 'reserve' then
 		do
 			local text2 = text ~= '' and text
 			if not text2 then
-				library(stamp, now).reject_missing(area, name)
+				cold(stamp, now).reject_missing(area, name)
 			end
 			return text2
 		end
@@ -6677,7 +6677,7 @@ elseif command == 'reserve' then
 	end
 	local function become_busy(ask)
 		if ask.claim ~= '' then
-			library(stamp, now).drop_claim(ask)
+			cold(stamp, now).drop_claim(ask)
 		end
 		if not ask.others then
 			return 2
@@ -6686,7 +6686,7 @@ elseif command == 'reserve' then
 		if ask.brief and ask.quiet and call('exists', prefix .. 'q:' .. ask.queues[1] .. '-work') == 0 or call('exists', prefix .. 'x:idle') == 0 then
 			return 2
 		end
-		library(stamp, now).pass_on(ask)
+		cold(stamp, now).pass_on(ask)
 		return ask.brief and 2 or (count_listeners(ask.worker))
 	end
 	local function is_empty(ask, i)
@@ -6695,7 +6695,7 @@ elseif command == 'reserve' then
 			return false
 		end
 		if known.empty[i] == nil then
-			library(stamp, now).look_ahead(ask, known, i)
+			cold(stamp, now).look_ahead(ask, known, i)
 		end
 		if known.empty[i] then
 			known.found[#known.found + 1] = i
@@ -6725,7 +6725,7 @@ elseif command == 'reserve' then
 			recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
 		end
 		if lost or recur or scheduled then
-			return library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
+			return cold(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
 		end
 		return var.none
 	end
@@ -6751,7 +6751,7 @@ elseif command == 'reserve' then
 				wanted2 = math.min(wanted2, math.max(0, its.max_concurrency - running))
 			end
 			if its.max_rate and wanted2 > 0 then
-				most = library(stamp, now).allowed_by_rate(queue, its, wanted2)
+				most = cold(stamp, now).allowed_by_rate(queue, its, wanted2)
 				break
 			end
 			most = wanted2
@@ -6823,7 +6823,7 @@ elseif command == 'reserve' then
 		end
 		local count = #jids
 		if count == 0 then
-			return not lost and its.places and library(stamp, now).bring_more(queue, its, more)
+			return not lost and its.places and cold(stamp, now).bring_more(queue, its, more)
 		end
 		local before = #out
 		its.direct = direct
@@ -6880,10 +6880,10 @@ elseif command == 'reserve' then
 									until true
 									text, may_expire = stored, has.s or has.t
 									if letters2 ~= has then
-										letters2 = letters2 == var.none and has or library(stamp, now).all_letters({letters2, has})
+										letters2 = letters2 == var.none and has or cold(stamp, now).all_letters({letters2, has})
 									end
 								end
-								if may_expire and library(stamp, now).is_over(some[i], stored, 'waiting') then
+								if may_expire and cold(stamp, now).is_over(some[i], stored, 'waiting') then
 									job.over, over = true, over + 1
 									if run and over >= var.budget.drops then
 										count2, its.stopped, var.budget.drops = i, true, 0
@@ -6896,7 +6896,7 @@ elseif command == 'reserve' then
 					end
 					local common
 					if letters.c then
-						count, common = library(stamp, now).admit_some(its, some, jobs, count, letters)
+						count, common = cold(stamp, now).admit_some(its, some, jobs, count, letters)
 					end
 					if passed and var.parked_here == parked_before then
 						its.stopped = true
@@ -6909,7 +6909,7 @@ elseif command == 'reserve' then
 						end
 					end
 					if letters.g then
-						library(stamp, now).leave_all_turns(queue, jobs, count)
+						cold(stamp, now).leave_all_turns(queue, jobs, count)
 					end
 					local locks
 					do
@@ -6935,23 +6935,23 @@ elseif command == 'reserve' then
 						for i = 1, count2 do
 							local jid, job, key = some[i], jobs[i], waited[i]
 							if job.refused then
-								library(stamp, now).put_aside(queue, jid, job, its.run)
-							elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+								cold(stamp, now).put_aside(queue, jid, job, its.run)
+							elseif not (job.over and cold(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 								n = n + 1
 								local entries
 								do
 									local length = try('rpush', key .. '-history', popped)
 									if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-										library(stamp, now).trim_history(key .. '-history', length, cap)
+										cold(stamp, now).trim_history(key .. '-history', length, cap)
 									end
 									entries = length
 								end
 								if entries ~= 2 or string.find(jid, '-', 1, true) then
-									library(stamp, now).read_rest(jid, key, job, popped, cap)
+									cold(stamp, now).read_rest(jid, key, job, popped, cap)
 								end
 								local ends = expires
 								if special then
-									ends = library(stamp, now).lock_special(key, job, worker, its)
+									ends = cold(stamp, now).lock_special(key, job, worker, its)
 								else
 									call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
 								end
@@ -6993,7 +6993,7 @@ elseif command == 'reserve' then
 						end
 					end
 					if its.rate then
-						library(stamp, now).note_starts(its.rate, n)
+						cold(stamp, now).note_starts(its.rate, n)
 					end
 					do
 						local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
@@ -7076,7 +7076,7 @@ elseif command == 'reserve' then
 							try('hset', key, unpack(update))
 						end
 						if fresh then
-							library(stamp, now).begin_day('wait', day, queue)
+							cold(stamp, now).begin_day('wait', day, queue)
 						end
 					end
 					local tracked = its.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or var.none
@@ -7108,7 +7108,7 @@ elseif command == 'reserve' then
 	local function is_open(ask, i)
 		local known = ask.known
 		if known and ask.paused[i] ~= 1 and known.empty[i] == nil then
-			library(stamp, now).look_ahead(ask, known, i, true)
+			cold(stamp, now).look_ahead(ask, known, i, true)
 		end
 		return ask.paused[i] ~= 1 and not (known and known.empty[i])
 	end
@@ -7126,7 +7126,7 @@ elseif command == 'reserve' then
 					local found = try('zrangebyscore', prefix .. 'q:' .. queue .. '-' .. part, '(' .. stamp, last, 'WITHSCORES', 'LIMIT', 0, 1)
 					local due2 = tonumber(found[2])
 					if due2 and due2 > horizon then
-						due2 = library(stamp, now).try_parked(found[1], queue) and now
+						due2 = cold(stamp, now).try_parked(found[1], queue) and now
 					end
 					due = due2
 				end
@@ -7135,8 +7135,8 @@ elseif command == 'reserve' then
 				end
 			end
 			local settings = ask.settings[i]
-			local opens = settings and settings.rate and library(stamp, now).rate_opens(settings.rate)
-			if opens and opens < horizon and library(stamp, now).is_ready(queue) then
+			local opens = settings and settings.rate and cold(stamp, now).rate_opens(settings.rate)
+			if opens and opens < horizon and cold(stamp, now).is_ready(queue) then
 				coming[#coming + 1] = {due = opens, queue = queue}
 			end
 		end
@@ -7166,12 +7166,12 @@ elseif command == 'reserve' then
 	do
 		local text = ARGV[3]
 		if not text then
-			library(stamp, now).reject_missing('Reserve', 'worker')
+			cold(stamp, now).reject_missing('Reserve', 'worker')
 		end
 		worker = text
 	end
 	if string.byte(worker) == 1 then
-		library(stamp, now).reject('Reserve', 'Arg "worker" begins with the byte 1, like a list of queues')
+		cold(stamp, now).reject('Reserve', 'Arg "worker" begins with the byte 1, like a list of queues')
 	end
 	local ask
 	do
@@ -7185,7 +7185,7 @@ elseif command == 'reserve' then
 				break
 			end
 			if (last - 7) % 2 == 0 or last > #ARGV then
-				library(stamp, now).reject('Reserve', 'Odd number of additional args')
+				cold(stamp, now).reject('Reserve', 'Odd number of additional args')
 			end
 			for i = 7, last, 2 do
 				found[ARGV[i]] = ARGV[i + 1]
@@ -7199,38 +7199,38 @@ elseif command == 'reserve' then
 				queues, list = {named('Reserve', 'queue', ARGV[first])}, ARGV[first]
 				break
 			end
-			queues, list = library(stamp, now).read_many(first)
+			queues, list = cold(stamp, now).read_many(first)
 		until true
 		local order, seconds = given.order or 'ordered', false
 		local cursor, owed = 0, var.none
 		if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' and order ~= 'weighted' then
-			library(stamp, now).reject('Reserve', 'Unknown order "' .. order .. '"')
+			cold(stamp, now).reject('Reserve', 'Unknown order "' .. order .. '"')
 		end
 		if order == 'weighted' then
-			cursor, owed = library(stamp, now).read_drawn(given.cursor or '1', #queues)
+			cursor, owed = cold(stamp, now).read_drawn(given.cursor or '1', #queues)
 		elseif given.cursor then
 			cursor = whole('Reserve', 'cursor', given.cursor)
 		end
 		if given.lock then
 			seconds = number('Reserve', 'lock', given.lock)
 			if seconds < 0 then
-				library(stamp, now).reject('Reserve', 'Arg "lock" is negative: ' .. given.lock)
+				cold(stamp, now).reject('Reserve', 'Arg "lock" is negative: ' .. given.lock)
 			end
 		end
-		ask = {worker = worker, owner = given.owner and named('Reserve', 'owner', given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, sums = order == 'weighted' and library(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = var.none, settings = {}, known = #queues > 1 and library(stamp, now).new_known(queues), left = false, kept = false}
+		ask = {worker = worker, owner = given.owner and named('Reserve', 'owner', given.owner) or worker, lock_time = seconds, queues = queues, list = list, order = order, sums = order == 'weighted' and cold(stamp, now).read_weights(given.weights or '', #queues), cursor = cursor, owed = owed, count = count, ahead = given.ahead and whole('Reserve', 'ahead', given.ahead) or 0, limit = 0, poll = poll, polls = given.polls == '1', brief = given.brief == '1', claim = given.claim or '', others = false, tracked = false, quiet = false, first = false, paused = var.none, settings = {}, known = #queues > 1 and cold(stamp, now).new_known(queues), left = false, kept = false}
 	end
 	if may_run and not may_run('publish', prefix .. 'log', '') then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
 	if ask.polls and ask.claim == '' and ask.count > 0 then
-		local wait = library(stamp, now).stay_idle(ask)
+		local wait = cold(stamp, now).stay_idle(ask)
 		if wait then
 			local counted, listens = count_listeners(worker)
 			return {told_cursor(ask), string.format('%.17g', wait), '', listens and counted or -1}
 		end
 	end
 	if ask.order == 'shuffled' then
-		library(stamp, now).shuffle(ask)
+		cold(stamp, now).shuffle(ask)
 	end
 	repeat
 		local idle, paused, unrelayed = prefix .. 'x:idle', prefix .. 'paused_queues', prefix .. 'x:unrelayed'
@@ -7263,7 +7263,7 @@ elseif command == 'reserve' then
 	if ask.quiet and ask.count > 0 then
 		ask.first = best_of_work(call, ask.queues[1], ask.count + ask.ahead)
 	end
-	if ask.ahead > 0 and not (ask.others and (not ask.first or #ask.first > ask.count) and library(stamp, now).others_idle(ask)) then
+	if ask.ahead > 0 and not (ask.others and (not ask.first or #ask.first > ask.count) and cold(stamp, now).others_idle(ask)) then
 		ask.limit = ask.count + ask.ahead
 	end
 	if ask.known or ask.limit == 0 then
@@ -7319,7 +7319,7 @@ elseif command == 'reserve' then
 			lost, more = var.none, 0
 		until true
 		if #lost > 0 then
-			more = more + library(stamp, now).take_lost(ask, 1, lost, out)
+			more = more + cold(stamp, now).take_lost(ask, 1, lost, out)
 		end
 		while more > 0 and var.budget.drops > 0 do
 			local before = #out
@@ -7329,11 +7329,11 @@ elseif command == 'reserve' then
 			more = more - (#out - before)
 		end
 	elseif ask.order == 'ordered' then
-		library(stamp, now).take_ordered(ask, out)
+		cold(stamp, now).take_ordered(ask, out)
 	elseif ask.sums then
-		library(stamp, now).take_weighted(ask, out)
+		cold(stamp, now).take_weighted(ask, out)
 	else
-		library(stamp, now).take_round_robin(ask, out)
+		cold(stamp, now).take_round_robin(ask, out)
 	end
 	local found = known and #known.found or 0
 	if known and #out < ask.count and not ask.left and string.find(known.marks, '1', 1, true) then
@@ -7355,7 +7355,7 @@ elseif command == 'reserve' then
 				lost, more = var.none, 0
 			until true
 			if #lost > 0 then
-				more = more + library(stamp, now).take_lost(ask, 1, lost, out)
+				more = more + cold(stamp, now).take_lost(ask, 1, lost, out)
 			end
 			while more > 0 and var.budget.drops > 0 do
 				local before = #out
@@ -7365,11 +7365,11 @@ elseif command == 'reserve' then
 				more = more - (#out - before)
 			end
 		elseif ask.order == 'ordered' then
-			library(stamp, now).take_ordered(ask, out)
+			cold(stamp, now).take_ordered(ask, out)
 		elseif ask.sums then
-			library(stamp, now).take_weighted(ask, out)
+			cold(stamp, now).take_weighted(ask, out)
 		else
-			library(stamp, now).take_round_robin(ask, out)
+			cold(stamp, now).take_round_robin(ask, out)
 		end
 	end
 	ask.left = ask.left or var.budget.drops <= 0
@@ -7389,13 +7389,13 @@ elseif command == 'reserve' then
 					end
 				end
 				if limit.rate > 0 then
-					library(stamp, now).note_starts(limit, limit.noted)
+					cold(stamp, now).note_starts(limit, limit.noted)
 				end
 				if limit.passed then
 					try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
 				end
 				if (limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0) and try('exists', prefix .. 'x:limit:' .. limit.name .. ':wait') == 1 then
-					library(stamp, now).return_parked(limit)
+					cold(stamp, now).return_parked(limit)
 				end
 				kept2 = kept2 or limit.kept
 			end
@@ -7404,11 +7404,11 @@ elseif command == 'reserve' then
 		end
 		ask.kept = ask.kept or kept
 	end
-	if #out < ask.count and (var.has_filled or ask.handled and library(stamp, now).has_more_due(ask)) then
+	if #out < ask.count and (var.has_filled or ask.handled and cold(stamp, now).has_more_due(ask)) then
 		ask.left = true
 	end
 	if not ask.brief and add_first(prefix .. 'workers', stamp, ask.owner) == 1 then
-		library(stamp, now).unlist(prefix .. 'workers')
+		cold(stamp, now).unlist(prefix .. 'workers')
 	end
 	ask.quiet = ask.quiet and stays_quiet(ask)
 	local wait, claimed, polled, listens = 0, '', false, true
@@ -7427,8 +7427,8 @@ elseif command == 'reserve' then
 				end
 				wait3, claimed2 = wait2, queue
 			end
-			if ask.claim ~= '' and ask.claim ~= claimed2 and library(stamp, now).drop_claim(ask) then
-				library(stamp, now).wake(ask.claim)
+			if ask.claim ~= '' and ask.claim ~= claimed2 and cold(stamp, now).drop_claim(ask) then
+				cold(stamp, now).wake(ask.claim)
 			end
 			local again = try('sadd', prefix .. 'x:idle', ask.worker) == 0
 			if #ask.queues <= 16 then
@@ -7449,17 +7449,17 @@ elseif command == 'reserve' then
 				for i = 1, #ask.queues do
 					local waiting = prefix .. 'x:idle:' .. ask.queues[i]
 					if try('zadd', waiting, lapses, ask.worker) == 1 then
-						library(stamp, now).unlist(waiting)
+						cold(stamp, now).unlist(waiting)
 					end
 					if again then
-						library(stamp, now).drop_lapsed(waiting)
+						cold(stamp, now).drop_lapsed(waiting)
 					end
 				end
 			else
-				library(stamp, now).wait_in_list(ask, again)
+				cold(stamp, now).wait_in_list(ask, again)
 			end
 			if again and ask.polls then
-				library(stamp, now).note_looked(ask)
+				cold(stamp, now).note_looked(ask)
 			end
 			wait, claimed, polled = wait3, claimed2, again
 		end
@@ -7501,7 +7501,7 @@ elseif command == 'put.many' then
 			return found
 		end
 		if (last - first) % 2 == 0 or last > #ARGV then
-			library(stamp, now).reject(area, 'Odd number of additional args')
+			cold(stamp, now).reject(area, 'Odd number of additional args')
 		end
 		for i = first, last, 2 do
 			found[ARGV[i]] = ARGV[i + 1]
@@ -7515,17 +7515,17 @@ elseif command == 'put.many' then
 			do
 				local n = tonumber(text)
 				if not n or n - n ~= 0 then
-					library(stamp, now).reject_number(area, name, text)
+					cold(stamp, now).reject_number(area, name, text)
 				end
 				value = n
 			end
 			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-				library(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+				cold(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
 			end
 			amount = value
 		end
 		if amount < 0 then
-			library(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+			cold(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
 		end
 		return amount + 0
 	end
@@ -7563,7 +7563,7 @@ elseif command == 'put.many' then
 		end
 		local found
 		if not plain then
-			found = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
+			found = cold(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
 		end
 		for g = 1, #groups do
 			if groups[g][1] then
@@ -7592,13 +7592,13 @@ elseif command == 'put.many' then
 							call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
 							item.state = 'scheduled'
 						else
-							local score = item.score or item.at and library(stamp, now).past_score(item) or false
+							local score = item.score or item.at and cold(stamp, now).past_score(item) or false
 							local share = puts.turns and (item.share or item.given and item.given.share)
 							if share and not score then
-								score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
+								score = cold(stamp, now).fair_score(queue, item.priority, share, puts.turns)
 							end
 							if not score and (item.priority or not first) then
-								score = library(stamp, now).fractional_score(n, item.priority)
+								score = cold(stamp, now).fractional_score(n, item.priority)
 							elseif not score then
 								score = n == 0 and first or string.format('-0.%016d', digits + n)
 							end
@@ -7618,10 +7618,10 @@ elseif command == 'put.many' then
 						end
 					end
 					if puts.turns then
-						library(stamp, now).write_later(puts.turns)
+						cold(stamp, now).write_later(puts.turns)
 					end
 				end
-				local heard = #group < 5 or library(stamp, now).is_heard()
+				local heard = #group < 5 or cold(stamp, now).is_heard()
 				for i = 1, #group do
 					local item = group[i]
 					do
@@ -7629,16 +7629,16 @@ elseif command == 'put.many' then
 						do
 							local length = try('rpush', key .. '-history', text)
 							if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
-								library(stamp, now).trim_history(key .. '-history', length, nil)
+								cold(stamp, now).trim_history(key .. '-history', length, nil)
 							end
 						end
 						if item.tags and #item.tags > 0 then
-							library(stamp, now).add_tags(item.jid, item.tags, 1)
+							cold(stamp, now).add_tags(item.jid, item.tags, 1)
 							tags = cjson.encode(item.tags)
 						end
 						call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
 						if item.waits then
-							library(stamp, now).keep_delay(key, item.delay, item.checked)
+							cold(stamp, now).keep_delay(key, item.delay, item.checked)
 						end
 					end
 					if heard then
@@ -7667,7 +7667,7 @@ elseif command == 'put.many' then
 					end
 				end
 				if tracked2 then
-					local jids = library(stamp, now).jids_of(group)
+					local jids = cold(stamp, now).jids_of(group)
 					local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
 					for i = 1, #scores do
 						if scores[i] then
@@ -7689,19 +7689,19 @@ elseif command == 'put.many' then
 						end
 						local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
 						if woken == 0 or type(woken) ~= 'number' then
-							library(stamp, now).wake(queue)
+							cold(stamp, now).wake(queue)
 						end
 					until true
 				elseif idle2 then
-					library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
+					cold(stamp, now).wake_several(queue, cold(stamp, now).soonest_of(group), #group)
 				end
 			end
 		end
 		if puts.watching or puts.batches then
-			library(stamp, now).watch_all(puts)
+			cold(stamp, now).watch_all(puts)
 		end
 		if puts.mortal then
-			library(stamp, now).enter_lives(items)
+			cold(stamp, now).enter_lives(items)
 		end
 		return found
 	end
@@ -7713,34 +7713,34 @@ elseif command == 'put.many' then
 		local item
 		repeat
 			if not klass then
-				library(stamp, now).reject('Put', 'Arg "klass" missing')
+				cold(stamp, now).reject('Put', 'Arg "klass" missing')
 			end
 			local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 			if last == first + 1 and ARGV[first] == 'new' then
 				checked = 'new'
 			elseif last >= first then
-				before = library(stamp, now).item_like(puts, delay)
+				before = cold(stamp, now).item_like(puts, delay)
 				given = before and before.given or options('Put', first, last)
 				checked = given.new and 'new' or checked or given.checked
 			end
 			if not checked then
 				local ok, value, problem = pcall(cjson.decode, data)
 				if not ok or problem then
-					library(stamp, now).reject('Put', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
+					cold(stamp, now).reject('Put', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 				end
 			end
 			local seconds = 0
 			if delay ~= '0' then
 				local n = tonumber(delay)
 				if not n or n - n ~= 0 then
-					library(stamp, now).reject_number('Put', 'delay', delay)
+					cold(stamp, now).reject_number('Put', 'delay', delay)
 				end
 				seconds = n
 			end
 			do
 				local text = jid ~= '' and jid
 				if not text then
-					library(stamp, now).reject_missing('Put', 'jid')
+					cold(stamp, now).reject_missing('Put', 'jid')
 				end
 			end
 			if given == var.none then
@@ -7749,13 +7749,13 @@ elseif command == 'put.many' then
 			end
 			local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
 			if not before then
-				library(stamp, now).add_given(puts, job, given)
-				library(stamp, now).note_options(puts, job, delay)
+				cold(stamp, now).add_given(puts, job, given)
+				cold(stamp, now).note_options(puts, job, delay)
 			end
 			item = job
 		until true
 		if seen[jid] then
-			library(stamp, now).raise('Put', library(stamp, now).named_twice(jid))
+			cold(stamp, now).raise('Put', cold(stamp, now).named_twice(jid))
 		end
 		n = n + 1
 		items[n], seen[jid] = item, true
@@ -7777,7 +7777,7 @@ elseif command == 'put.many' then
 				local text = queue
 				local text2 = text ~= '' and text
 				if not text2 then
-					library(stamp, now).reject_missing('Queue', 'queue')
+					cold(stamp, now).reject_missing('Queue', 'queue')
 				end
 				queue = text2
 			end
@@ -7797,11 +7797,11 @@ elseif command == 'put.many' then
 		end
 	end
 	if n > 1000 then
-		library(stamp, now).reject('Put', 'More than 1000 jobs')
+		cold(stamp, now).reject('Put', 'More than 1000 jobs')
 	end
 	if n > 0 then
-		puts.groups = several and library(stamp, now).group_by_queue(items) or {items}
-		local left = once and library(stamp, now).put_once(puts) or not once and put(puts)
+		puts.groups = several and cold(stamp, now).group_by_queue(items) or {items}
+		local left = once and cold(stamp, now).put_once(puts) or not once and put(puts)
 		if left and left[1] then
 			return left
 		end
@@ -7815,7 +7815,7 @@ elseif command == 'put' then
 			return found
 		end
 		if (last - first) % 2 == 0 or last > #ARGV then
-			library(stamp, now).reject(area, 'Odd number of additional args')
+			cold(stamp, now).reject(area, 'Odd number of additional args')
 		end
 		for i = first, last, 2 do
 			found[ARGV[i]] = ARGV[i + 1]
@@ -7828,7 +7828,7 @@ elseif command == 'put' then
 			local text = ARGV[3 + 1]
 			local text2 = text ~= '' and text
 			if not text2 then
-				library(stamp, now).reject_missing('Queue', 'queue')
+				cold(stamp, now).reject_missing('Queue', 'queue')
 			end
 			queue = text2
 		end
@@ -7838,34 +7838,34 @@ elseif command == 'put' then
 		repeat
 			local jid, klass, data, delay = ARGV[3 + 2], ARGV[3 + 3], ARGV[3 + 4], ARGV[3 + 5]
 			if not klass then
-				library(stamp, now).reject('Put', 'Arg "klass" missing')
+				cold(stamp, now).reject('Put', 'Arg "klass" missing')
 			end
 			local given, before, checked, first, last = var.none, nil, puts.checked, puts.from, puts.to
 			if last == first + 1 and ARGV[first] == 'new' then
 				checked = 'new'
 			elseif last >= first then
-				before = library(stamp, now).item_like(puts, delay)
+				before = cold(stamp, now).item_like(puts, delay)
 				given = before and before.given or options('Put', first, last)
 				checked = given.new and 'new' or checked or given.checked
 			end
 			if not checked then
 				local ok, value, problem = pcall(cjson.decode, data)
 				if not ok or problem then
-					library(stamp, now).reject('Put', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
+					cold(stamp, now).reject('Put', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 				end
 			end
 			local seconds = 0
 			if delay ~= '0' then
 				local n = tonumber(delay)
 				if not n or n - n ~= 0 then
-					library(stamp, now).reject_number('Put', 'delay', delay)
+					cold(stamp, now).reject_number('Put', 'delay', delay)
 				end
 				seconds = n
 			end
 			do
 				local text = jid ~= '' and jid
 				if not text then
-					library(stamp, now).reject_missing('Put', 'jid')
+					cold(stamp, now).reject_missing('Put', 'jid')
 				end
 			end
 			if given == var.none then
@@ -7874,8 +7874,8 @@ elseif command == 'put' then
 			end
 			local job = {queue = queue, jid = jid, klass = klass, data = data, delay = seconds, checked = checked or false, key = false, state = false, given = given, more = before and before.more, depends = before and before.depends, priority = before and before.priority, retries = before and before.retries, tags = before and before.tags}
 			if not before then
-				library(stamp, now).add_given(puts, job, given)
-				library(stamp, now).note_options(puts, job, delay)
+				cold(stamp, now).add_given(puts, job, given)
+				cold(stamp, now).note_options(puts, job, delay)
 			end
 			item = job
 		until true
@@ -7915,7 +7915,7 @@ elseif command == 'put' then
 			end
 			local found
 			if not plain then
-				found = library(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
+				found = cold(stamp, now).prepare(puts, existing == (known_empty and 1 or 0))
 			end
 			for g = 1, #groups do
 				if groups[g][1] then
@@ -7944,13 +7944,13 @@ elseif command == 'put' then
 								call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', now + item.delay), item.jid)
 								item.state = 'scheduled'
 							else
-								local score = item.score or item.at and library(stamp, now).past_score(item) or false
+								local score = item.score or item.at and cold(stamp, now).past_score(item) or false
 								local share = puts.turns and (item.share or item.given and item.given.share)
 								if share and not score then
-									score = library(stamp, now).fair_score(queue, item.priority, share, puts.turns)
+									score = cold(stamp, now).fair_score(queue, item.priority, share, puts.turns)
 								end
 								if not score and (item.priority or not first) then
-									score = library(stamp, now).fractional_score(n, item.priority)
+									score = cold(stamp, now).fractional_score(n, item.priority)
 								elseif not score then
 									score = n == 0 and first or string.format('-0.%016d', digits + n)
 								end
@@ -7970,10 +7970,10 @@ elseif command == 'put' then
 							end
 						end
 						if puts.turns then
-							library(stamp, now).write_later(puts.turns)
+							cold(stamp, now).write_later(puts.turns)
 						end
 					end
-					local heard = #group < 5 or library(stamp, now).is_heard()
+					local heard = #group < 5 or cold(stamp, now).is_heard()
 					for i = 1, #group do
 						local item = group[i]
 						do
@@ -7981,16 +7981,16 @@ elseif command == 'put' then
 							do
 								local length = try('rpush', key .. '-history', text)
 								if length ~= 1 and length ~= 2 and type(length) == 'number' and (not nil or length > nil) then
-									library(stamp, now).trim_history(key .. '-history', length, nil)
+									cold(stamp, now).trim_history(key .. '-history', length, nil)
 								end
 							end
 							if item.tags and #item.tags > 0 then
-								library(stamp, now).add_tags(item.jid, item.tags, 1)
+								cold(stamp, now).add_tags(item.jid, item.tags, 1)
 								tags = cjson.encode(item.tags)
 							end
 							call('hset', key, 'jid', item.jid, 'klass', item.klass, 'data', item.data, 'priority', item.priority or '0', 'tags', tags, 'state', item.state, 'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries, 'time', stamp, unpack(item.more or var.none))
 							if item.waits then
-								library(stamp, now).keep_delay(key, item.delay, item.checked)
+								cold(stamp, now).keep_delay(key, item.delay, item.checked)
 							end
 						end
 						if heard then
@@ -8019,7 +8019,7 @@ elseif command == 'put' then
 						end
 					end
 					if tracked2 then
-						local jids = library(stamp, now).jids_of(group)
+						local jids = cold(stamp, now).jids_of(group)
 						local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
 						for i = 1, #scores do
 							if scores[i] then
@@ -8041,19 +8041,19 @@ elseif command == 'put' then
 							end
 							local woken = string.byte(name) ~= 1 and try('srem', prefix .. 'x:idle', name) == 1 and try('publish', prefix .. 'x:wake:' .. name, queue)
 							if woken == 0 or type(woken) ~= 'number' then
-								library(stamp, now).wake(queue)
+								cold(stamp, now).wake(queue)
 							end
 						until true
 					elseif idle2 then
-						library(stamp, now).wake_several(queue, library(stamp, now).soonest_of(group), #group)
+						cold(stamp, now).wake_several(queue, cold(stamp, now).soonest_of(group), #group)
 					end
 				end
 			end
 			if puts.watching or puts.batches then
-				library(stamp, now).watch_all(puts)
+				cold(stamp, now).watch_all(puts)
 			end
 			if puts.mortal then
-				library(stamp, now).enter_lives(items)
+				cold(stamp, now).enter_lives(items)
 			end
 			left = found
 		end
@@ -8101,7 +8101,7 @@ elseif command == 'pop' then
 			do
 				local text = job[12]
 				if text then
-					library(stamp, now).move_history(jid, text)
+					cold(stamp, now).move_history(jid, text)
 				end
 			end
 			local retries, remaining, priority = job[4], job[5], job[3]
@@ -8137,7 +8137,7 @@ elseif command == 'pop' then
 							object = '{"when":' .. when .. ',"what":' .. what .. '}'
 							break
 						end
-						object = library(stamp, now).unusual_entry(text)
+						object = cold(stamp, now).unusual_entry(text)
 					until true
 					list[i] = object
 				end
@@ -8148,12 +8148,12 @@ elseif command == 'pop' then
 				local dependents = prefix .. 'j:' .. jid .. '-dependents'
 				local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
 				if call('exists', dependents, dependencies) > 0 then
-					related_jobs = library(stamp, now).sets_json(jid)
+					related_jobs = cold(stamp, now).sets_json(jid)
 					break
 				end
 				related_jobs = ',"dependents":' .. empty_list .. ',"dependencies":' .. empty_list
 			until true
-			return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and library(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and library(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and library(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+			return '{"tracked":' .. (tracked and 'true' or 'false') .. ',"jid":' .. encode(jid) .. ',"retries":' .. retries .. ',"data":' .. encode(job[6]) .. ',"queue":' .. encode(job[2]) .. ',"state":' .. encode(job[14]) .. ',"remaining":' .. remaining .. ',"spawned_from_jid":' .. encode(job[11]) .. ',"klass":' .. encode(job[1]) .. ',"expires":' .. finite(job[16], 0) .. ',"worker":' .. encode(job[15] or '') .. ',"priority":' .. priority .. ',"tags":' .. (tags and #tags > 2 and cold(stamp, now).readable(tags) or empty_list) .. ',"failure":' .. (failure and failure ~= '{}' and cold(stamp, now).readable(failure) or '{}') .. ',"history":' .. history .. related_jobs .. (job[9] and cold(stamp, now).extra_members(jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 		end
 	end
 	local function are_short(durations)
@@ -8168,7 +8168,7 @@ elseif command == 'pop' then
 	do
 		local text = ARGV[3]
 		if not text then
-			library(stamp, now).reject_missing('Queue', 'queue')
+			cold(stamp, now).reject_missing('Queue', 'queue')
 		end
 		queue = text
 	end
@@ -8176,7 +8176,7 @@ elseif command == 'pop' then
 	do
 		local text = ARGV[4]
 		if not text then
-			library(stamp, now).reject_missing('Pop', 'worker')
+			cold(stamp, now).reject_missing('Pop', 'worker')
 		end
 		worker = text
 	end
@@ -8189,17 +8189,17 @@ elseif command == 'pop' then
 			do
 				local n = tonumber(text)
 				if not n or n - n ~= 0 then
-					library(stamp, now).reject_number('Pop', 'count', text)
+					cold(stamp, now).reject_number('Pop', 'count', text)
 				end
 				value = n
 			end
 			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-				library(stamp, now).reject('Pop', 'Arg "count" is not a whole number: ' .. text)
+				cold(stamp, now).reject('Pop', 'Arg "count" is not a whole number: ' .. text)
 			end
 			amount = value
 		end
 		if amount < 0 then
-			library(stamp, now).reject('Pop', 'Arg "count" is negative: ' .. text)
+			cold(stamp, now).reject('Pop', 'Arg "count" is negative: ' .. text)
 		end
 		count = amount + 0
 	end
@@ -8223,7 +8223,7 @@ elseif command == 'pop' then
 	if timed then
 		local function timed_json(jid, job, tracked, its_worker, expires)
 			local data = job[6]
-			local beside = data and #data >= 4096 and library(stamp, now).set_beside(job) or ''
+			local beside = data and #data >= 4096 and cold(stamp, now).set_beside(job) or ''
 			local text = popped_json(jid, job, tracked, its_worker, expires, beside .. ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
 			var.budget.text = var.budget.text - #text
 			return text
@@ -8237,7 +8237,7 @@ elseif command == 'pop' then
 			wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
 		end
 		if settings.max_rate and wanted > 0 then
-			count = library(stamp, now).allowed_by_rate(queue, settings, wanted)
+			count = cold(stamp, now).allowed_by_rate(queue, settings, wanted)
 			break
 		end
 		count = wanted
@@ -8252,7 +8252,7 @@ elseif command == 'pop' then
 				recur, scheduled = call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0, call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0
 			end
 			if lost or recur or scheduled then
-				jids = library(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
+				jids = cold(stamp, now).take_due(queue, settings, wanted, lost, recur, scheduled)
 				break
 			end
 			jids = var.none
@@ -8309,10 +8309,10 @@ elseif command == 'pop' then
 										until true
 										text, may_expire = stored, has.s or has.t
 										if letters2 ~= has then
-											letters2 = letters2 == var.none and has or library(stamp, now).all_letters({letters2, has})
+											letters2 = letters2 == var.none and has or cold(stamp, now).all_letters({letters2, has})
 										end
 									end
-									if may_expire and library(stamp, now).is_over(some[i], stored, 'waiting') then
+									if may_expire and cold(stamp, now).is_over(some[i], stored, 'waiting') then
 										job.over, over = true, over + 1
 										if run and over >= var.budget.drops then
 											count2, settings.stopped, var.budget.drops = i, true, 0
@@ -8325,7 +8325,7 @@ elseif command == 'pop' then
 						end
 						local common
 						if letters.c then
-							count, common = library(stamp, now).admit_some(settings, some, jobs, count, letters)
+							count, common = cold(stamp, now).admit_some(settings, some, jobs, count, letters)
 						end
 						if passed and var.parked_here == parked_before then
 							settings.stopped = true
@@ -8338,7 +8338,7 @@ elseif command == 'pop' then
 							end
 						end
 						if letters.g then
-							library(stamp, now).leave_all_turns(queue, jobs, count)
+							cold(stamp, now).leave_all_turns(queue, jobs, count)
 						end
 						local locks
 						do
@@ -8364,23 +8364,23 @@ elseif command == 'pop' then
 							for i = 1, count2 do
 								local jid, job, key = some[i], jobs[i], waited[i]
 								if job.refused then
-									library(stamp, now).put_aside(queue, jid, job, settings.run)
-								elseif not (job.over and library(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
+									cold(stamp, now).put_aside(queue, jid, job, settings.run)
+								elseif not (job.over and cold(stamp, now).drop_expired(jid, 'waiting')) and (job[1] or not job.err and call('exists', key) == 1) then
 									n = n + 1
 									local entries
 									do
 										local length = try('rpush', key .. '-history', popped)
 										if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-											library(stamp, now).trim_history(key .. '-history', length, cap)
+											cold(stamp, now).trim_history(key .. '-history', length, cap)
 										end
 										entries = length
 									end
 									if entries ~= 2 or string.find(jid, '-', 1, true) then
-										library(stamp, now).read_rest(jid, key, job, popped, cap)
+										cold(stamp, now).read_rest(jid, key, job, popped, cap)
 									end
 									local ends = expires
 									if special then
-										ends = library(stamp, now).lock_special(key, job, worker, settings)
+										ends = cold(stamp, now).lock_special(key, job, worker, settings)
 									else
 										call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
 									end
@@ -8403,10 +8403,10 @@ elseif command == 'pop' then
 							break
 						end
 						if letters.c then
-							library(stamp, now).note_all_started(jobs, n, locks, common)
+							cold(stamp, now).note_all_started(jobs, n, locks, common)
 						end
 						if settings.rate then
-							library(stamp, now).note_starts(settings.rate, n)
+							cold(stamp, now).note_starts(settings.rate, n)
 						end
 						do
 							local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
@@ -8489,7 +8489,7 @@ elseif command == 'pop' then
 								try('hset', key, unpack(update))
 							end
 							if fresh then
-								library(stamp, now).begin_day('wait', day, queue)
+								cold(stamp, now).begin_day('wait', day, queue)
 							end
 						end
 						local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(some)) or var.none
@@ -8511,17 +8511,17 @@ elseif command == 'pop' then
 			end
 			settings.run = call
 			jids = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))
-			if #jids == 0 and not (settings.places and library(stamp, now).bring_more(queue, settings, more)) then
+			if #jids == 0 and not (settings.places and cold(stamp, now).bring_more(queue, settings, more)) then
 				break
 			end
 		end
 	end
 	if var.met_limits then
-		library(stamp, now).settle_limits()
+		cold(stamp, now).settle_limits()
 	elseif #out == 0 and settings.tracked then
 		local coming = try('zrange', prefix .. 'q:' .. queue .. '-scheduled', 0, 0)
 		if coming[1] then
-			library(stamp, now).try_parked(coming[1], queue)
+			cold(stamp, now).try_parked(coming[1], queue)
 		end
 	end
 	do
@@ -8533,7 +8533,7 @@ elseif command == 'pop' then
 		end
 	end
 	if timed and (var.large or is_left) then
-		return library(stamp, now).with_large(joined(out), is_left and (out[1] or var.budget.drops <= 0) and 'more' or '')
+		return cold(stamp, now).with_large(joined(out), is_left and (out[1] or var.budget.drops <= 0) and 'more' or '')
 	end
 	return joined(out)
 elseif command == 'heartbeat' then
@@ -8559,7 +8559,7 @@ elseif command == 'heartbeat' then
 	do
 		local text = ARGV[3]
 		if not text then
-			library(stamp, now).reject_missing('Job', 'jid')
+			cold(stamp, now).reject_missing('Job', 'jid')
 		end
 		jid = text
 	end
@@ -8567,7 +8567,7 @@ elseif command == 'heartbeat' then
 	do
 		local text = ARGV[4]
 		if not text then
-			library(stamp, now).reject_missing('Heartbeat', 'worker')
+			cold(stamp, now).reject_missing('Heartbeat', 'worker')
 		end
 		worker = text
 	end
@@ -8576,7 +8576,7 @@ elseif command == 'heartbeat' then
 	if data then
 		local ok, value, problem = pcall(cjson.decode, data)
 		if not ok or problem then
-			library(stamp, now).reject('Heartbeat', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
+			cold(stamp, now).reject('Heartbeat', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 		end
 	end
 	local key = prefix .. 'j:' .. jid
@@ -8586,13 +8586,13 @@ elseif command == 'heartbeat' then
 	do
 		local owner = job[1]
 		if job[2] ~= 'running' then
-			problem = library(stamp, now).not_running('Heartbeat', jid, job[2])
+			problem = cold(stamp, now).not_running('Heartbeat', jid, job[2])
 		elseif owner ~= worker or since and since ~= job[3] then
-			problem = library(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and job[3])
+			problem = cold(stamp, now).lost_lock('Heartbeat', jid, owner, owner == worker and job[3])
 		end
 	end
 	if problem or not queue then
-		library(stamp, now).raise('Heartbeat', problem or library(stamp, now).no_queue(jid))
+		cold(stamp, now).raise('Heartbeat', problem or cold(stamp, now).no_queue(jid))
 	end
 	local seconds = stored and own_lock_time(stored) or heartbeat_of(queue)
 	local text
@@ -8626,7 +8626,7 @@ elseif command == 'finish' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, none = {}}
 	local function required(area, name, text)
 		if not text then
-			library(stamp, now).reject_missing(area, name)
+			cold(stamp, now).reject_missing(area, name)
 		end
 		return text
 	end
@@ -8637,17 +8637,17 @@ elseif command == 'finish' then
 			do
 				local n = tonumber(text)
 				if not n or n - n ~= 0 then
-					library(stamp, now).reject_number(area, name, text)
+					cold(stamp, now).reject_number(area, name, text)
 				end
 				value = n
 			end
 			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-				library(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+				cold(stamp, now).reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
 			end
 			amount = value
 		end
 		if amount < 0 then
-			library(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+			cold(stamp, now).reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
 		end
 		return amount + 0
 	end
@@ -8693,7 +8693,7 @@ elseif command == 'finish' then
 				local item = items[i]
 				local problem
 				if seen[item.jid] then
-					problem = library(stamp, now).new_problem('not_running', item.jid, 'is not currently running: complete')
+					problem = cold(stamp, now).new_problem('not_running', item.jid, 'is not currently running: complete')
 				else
 					repeat
 						local jid = item.jid
@@ -8705,10 +8705,10 @@ elseif command == 'finish' then
 								local since = item.since
 								local owner = job[1]
 								if job[2] ~= 'running' then
-									refusal = library(stamp, now).not_running('Complete', jid, job[2])
+									refusal = cold(stamp, now).not_running('Complete', jid, job[2])
 									break
 								elseif owner ~= worker or since and since ~= job[3] then
-									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
+									refusal = cold(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
 									break
 								end
 								refusal = nil
@@ -8720,7 +8720,7 @@ elseif command == 'finish' then
 						end
 						local state, began, retries, queue, grace, stored = unpack(job, 2)
 						if item.queue ~= queue then
-							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(queue)))
+							problem = cold(stamp, now).new_problem('wrong_queue', jid, cold(stamp, now).is('running in another queue: ' .. tostring(queue)))
 							break
 						end
 						item.key, item.retries, item.began = key, retries or '5', began
@@ -8754,7 +8754,7 @@ elseif command == 'finish' then
 							has_ending = has_ending or has.ending
 						end
 						if item.next then
-							problem = library(stamp, now).prepare_next(item)
+							problem = cold(stamp, now).prepare_next(item)
 							break
 						end
 						problem = nil
@@ -8783,7 +8783,7 @@ elseif command == 'finish' then
 			for i = 2, #owned do
 				several = several or owned[i].queue ~= queue
 			end
-			local groups = several and library(stamp, now).group_by_queue(owned) or {owned}
+			local groups = several and cold(stamp, now).group_by_queue(owned) or {owned}
 			for i = 1, #groups do
 				local ids, times
 				do
@@ -8898,7 +8898,7 @@ elseif command == 'finish' then
 					try('hset', key, unpack(update))
 				end
 				if fresh then
-					library(stamp, now).begin_day('run', day, queue)
+					cold(stamp, now).begin_day('run', day, queue)
 				end
 			end
 		end
@@ -8924,15 +8924,15 @@ elseif command == 'finish' then
 				local key, cap2 = item.key, cap
 				local length = try('rpush', key .. '-history', done)
 				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
-					library(stamp, now).trim_history(key .. '-history', length, cap2)
+					cold(stamp, now).trim_history(key .. '-history', length, cap2)
 				end
 				entries = length
 			end
 			if entries == 1 then
-				library(stamp, now).adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
+				cold(stamp, now).adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
 			end
 			if item.next then
-				item.state = library(stamp, now).advance(item, cap)
+				item.state = cold(stamp, now).advance(item, cap)
 				if finished == owned then
 					finished = {unpack(owned, 1, i - 1)}
 				end
@@ -8941,11 +8941,11 @@ elseif command == 'finish' then
 				do
 					local more = item.data ~= '' and {'data', item.data} or var.none
 					if item.result then
-						more = {'x:result', library(stamp, now).result_field('complete', stamp, item.result), unpack(more)}
+						more = {'x:result', cold(stamp, now).result_field('complete', stamp, item.result), unpack(more)}
 					end
 					call('hset', item.key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item.retries, unpack(more))
 				end
-				if has_ending and item.stored and library(stamp, now).has_any(item.stored, 'kruw') then
+				if has_ending and item.stored and cold(stamp, now).has_any(item.stored, 'kruw') then
 					ending[#ending + 1] = item
 				end
 				if finished ~= owned then
@@ -8954,7 +8954,7 @@ elseif command == 'finish' then
 			end
 		end
 		if #finished > 0 then
-			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).without(finished, 'forgotten') or finished
+			local kept = ending[1] and cold(stamp, now).all_completed(ending) and cold(stamp, now).without(finished, 'forgotten') or finished
 			if #kept > 0 then
 				repeat
 					local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
@@ -8981,13 +8981,13 @@ elseif command == 'finish' then
 					until true
 					local excess = call('zcard', completed) - finite(count, 50000)
 					if excess > 0 or call('zcount', completed, '0', before) > 0 then
-						library(stamp, now).prune(before, excess, 100 + #kept)
+						cold(stamp, now).prune(before, excess, 100 + #kept)
 					end
 				until true
 			end
 			local items = finished
 			local queue, suffix
-			for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
+			for i = 1, (#items < 5 or cold(stamp, now).is_heard()) and #items or 0 do
 				local item = items[i]
 				if item.queue ~= queue then
 					queue = item.queue
@@ -8997,10 +8997,10 @@ elseif command == 'finish' then
 			end
 			if special and any_dependents(items, prefix .. 'x:none') then
 				for i = 1, #items do
-					library(stamp, now).release_dependents(items[i].jid)
+					cold(stamp, now).release_dependents(items[i].jid)
 				end
 				local some = var.budget.releases < math.huge
-				local _, more = library(stamp, now).settle_rest()
+				local _, more = cold(stamp, now).settle_rest()
 				if some and more then
 					items[#items].state = 'complete+'
 				end
@@ -9008,7 +9008,7 @@ elseif command == 'finish' then
 		end
 		for i = 1, #queues do
 			if finite(config[3 + i], 0) > 0 then
-				library(stamp, now).wake(queues[i].queue)
+				cold(stamp, now).wake(queues[i].queue)
 			end
 		end
 		if frees_limits then
@@ -9017,7 +9017,7 @@ elseif command == 'finish' then
 				local item = owned[i]
 				local stored = item.stored
 				if stored and item.anybody then
-					library(stamp, now).leave_limits(item.jid, stored)
+					cold(stamp, now).leave_limits(item.jid, stored)
 				elseif stored then
 					local its = seen[stored] or var.none
 					if its == var.none and (string.find(stored, '^%a*c') ~= nil) then
@@ -9059,7 +9059,7 @@ elseif command == 'finish' then
 			for i = 1, #found do
 				local freed = try('zrem', prefix .. 'x:limit:' .. found[i] .. ':held', unpack(jids[found[i]]))
 				if type(freed) == 'number' and freed > 0 and try('exists', prefix .. 'x:limit:' .. found[i] .. ':wait') == 1 then
-					library(stamp, now).fill_limit(found[i])
+					cold(stamp, now).fill_limit(found[i])
 				end
 			end
 		end
@@ -9073,7 +9073,7 @@ elseif command == 'finish' then
 			local text = item.data
 			local ok, value, problem = pcall(cjson.decode, text)
 			if not ok or problem then
-				library(stamp, now).reject('Finish', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+				cold(stamp, now).reject('Finish', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
 			end
 		end
 		local first = at + 5
@@ -9081,7 +9081,7 @@ elseif command == 'finish' then
 			return item, first
 		end
 		local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-		library(stamp, now).read_outcome(item, ARGV[at], first, last)
+		cold(stamp, now).read_outcome(item, ARGV[at], first, last)
 		return item, last + 1
 	end
 	local items, completed, brief = {}, 0, true
@@ -9104,7 +9104,7 @@ elseif command == 'finish' then
 		end
 	end
 	if n > 1000 then
-		library(stamp, now).reject('Finish', 'More than 1000 jobs')
+		cold(stamp, now).reject('Finish', 'More than 1000 jobs')
 	end
 	if may_run and not may_run('publish', prefix .. 'log', '') then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
@@ -9113,14 +9113,14 @@ elseif command == 'finish' then
 	if completed == n then
 		complete(worker, items)
 	else
-		complete(worker, library(stamp, now).without(items, 'action'))
-		library(stamp, now).give_each(worker, items)
+		complete(worker, cold(stamp, now).without(items, 'action'))
+		cold(stamp, now).give_each(worker, items)
 	end
 	local outcomes = items[2] and {unpack(items)} or {false}
 	for i = 1, n do
 		local item = items[i]
 		if item.problem then
-			outcomes[i] = '!' .. library(stamp, now).text_of(item.problem)
+			outcomes[i] = '!' .. cold(stamp, now).text_of(item.problem)
 		else
 			outcomes[i] = item.state or tostring(item.remaining)
 		end
@@ -9131,9 +9131,9 @@ elseif command == 'fail' then
 	local function not_owned(area, jid, job, worker, since)
 		local owner = job[1]
 		if job[2] ~= 'running' then
-			return library(stamp, now).not_running(area, jid, job[2])
+			return cold(stamp, now).not_running(area, jid, job[2])
 		elseif owner ~= worker or since and since ~= job[3] then
-			return library(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
+			return cold(stamp, now).lost_lock(area, jid, owner, owner == worker and job[3])
 		end
 	end
 	local function finite(text, default)
@@ -9152,15 +9152,15 @@ elseif command == 'fail' then
 		end
 		local state, time, queue, priority, remaining, history, grace, stored, attempts = unpack(job, 2)
 		if not queue then
-			return library(stamp, now).no_queue(item.jid)
+			return cold(stamp, now).no_queue(item.jid)
 		elseif item.here and item.queue ~= queue then
-			return library(stamp, now).new_problem('wrong_queue', item.jid, library(stamp, now).is('running in another queue: ' .. queue))
+			return cold(stamp, now).new_problem('wrong_queue', item.jid, cold(stamp, now).is('running in another queue: ' .. queue))
 		end
 		item.key, item.current, item.priority = key, queue, priority
 		item.remaining, item.history, item.grace = math.floor(finite(remaining, 0)), history, grace
 		item.stored, item.began, item.attempts = stored, state == 'running' and time, attempts
 		if item.result then
-			item.ended = library(stamp, now).result_field('failed', time, item.result)
+			item.ended = cold(stamp, now).result_field('failed', time, item.result)
 		end
 	end
 	local function add_failure(jid, group)
@@ -9181,7 +9181,7 @@ elseif command == 'fail' then
 	do
 		local text = ARGV[3]
 		if not text then
-			library(stamp, now).reject_missing('Job', 'jid')
+			cold(stamp, now).reject_missing('Job', 'jid')
 		end
 		jid = text
 	end
@@ -9189,7 +9189,7 @@ elseif command == 'fail' then
 	do
 		local text = ARGV[4]
 		if not text then
-			library(stamp, now).reject_missing('Fail', 'worker')
+			cold(stamp, now).reject_missing('Fail', 'worker')
 		end
 		worker = text
 	end
@@ -9197,23 +9197,23 @@ elseif command == 'fail' then
 	do
 		local text = ARGV[5]
 		if not text then
-			library(stamp, now).reject_missing('Fail', 'group')
+			cold(stamp, now).reject_missing('Fail', 'group')
 		end
 		group = text
 	end
 	local message, data = ARGV[6], ARGV[7]
 	if not message then
-		library(stamp, now).reject('Fail', 'Arg "message" missing')
+		cold(stamp, now).reject('Fail', 'Arg "message" missing')
 	end
 	if data then
 		local ok, value, problem = pcall(cjson.decode, data)
 		if not ok or problem then
-			library(stamp, now).reject('Fail', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
+			cold(stamp, now).reject('Fail', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 		end
 	end
 	local item = {jid = jid, group = group, message = message, data = data or ''}
 	if ARGV[8] and (ARGV[8] ~= '' or not ARGV[9]) then
-		item.result = library(stamp, now).strict_json('Fail', 'result', ARGV[8])
+		item.result = cold(stamp, now).strict_json('Fail', 'result', ARGV[8])
 	end
 	if ARGV[9] and ARGV[9] ~= '' then
 		item.since = ARGV[9]
@@ -9240,7 +9240,7 @@ elseif command == 'fail' then
 			do
 				local jid, text = item.jid, item.history
 				if text then
-					library(stamp, now).move_history(jid, text)
+					cold(stamp, now).move_history(jid, text)
 				end
 			end
 			if item.grace then
@@ -9256,12 +9256,12 @@ elseif command == 'fail' then
 			end
 			if item.began then
 				fields[#fields + 1] = 'x:attempts'
-				fields[#fields + 1] = library(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
+				fields[#fields + 1] = cold(stamp, now).with_attempt(item.attempts, 'failed', item.began, {worker = worker, queue = item.current, group = item.group, message = item.message, delay = 'failed' ~= 'failed' and item.delay})
 			end
 			call('hset', item.key, unpack(fields))
 			local queue = item.current
 			if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-				library(stamp, now).wake(queue)
+				cold(stamp, now).wake(queue)
 			end
 		end
 		do
@@ -9280,7 +9280,7 @@ elseif command == 'fail' then
 			local key, text = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group}))
 			local length = try('rpush', key .. '-history', text)
 			if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-				library(stamp, now).trim_history(key .. '-history', length, cap)
+				cold(stamp, now).trim_history(key .. '-history', length, cap)
 			end
 		end
 		do
@@ -9303,15 +9303,15 @@ elseif command == 'fail' then
 		do
 			local stored = item.stored
 			if stored then
-				library(stamp, now).job_ended(jid, stored, 'failed')
+				cold(stamp, now).job_ended(jid, stored, 'failed')
 			end
 			if keep then
-				library(stamp, now).file_failure(jid, group, keep, stored)
+				cold(stamp, now).file_failure(jid, group, keep, stored)
 			end
 		end
 	until true
 	if problem then
-		library(stamp, now).raise('Fail', problem)
+		cold(stamp, now).raise('Fail', problem)
 	end
 	return jid
 elseif command == 'end' then
@@ -9354,7 +9354,7 @@ elseif command == 'end' then
 	do
 		local text = ARGV[3]
 		if not text then
-			library(stamp, now).reject_missing('Job', 'jid')
+			cold(stamp, now).reject_missing('Job', 'jid')
 		end
 		jid = text
 	end
@@ -9368,32 +9368,32 @@ elseif command == 'end' then
 			do
 				local n = tonumber(text)
 				if not n or n - n ~= 0 then
-					library(stamp, now).reject_number('End', 'tries', text)
+					cold(stamp, now).reject_number('End', 'tries', text)
 				end
 				value = n
 			end
 			if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-				library(stamp, now).reject('End', 'Arg "tries" is not a whole number: ' .. text)
+				cold(stamp, now).reject('End', 'Arg "tries" is not a whole number: ' .. text)
 			end
 			amount = value
 		end
 		if amount < 0 then
-			library(stamp, now).reject('End', 'Arg "tries" is negative: ' .. text)
+			cold(stamp, now).reject('End', 'Arg "tries" is negative: ' .. text)
 		end
 		tries = amount + 0
 	end
 	local result = ARGV[8]
 	if as ~= 'complete' and as ~= 'failed' then
-		library(stamp, now).reject('End', 'Unknown state "' .. tostring(as) .. '"')
+		cold(stamp, now).reject('End', 'Unknown state "' .. tostring(as) .. '"')
 	end
 	if as == 'failed' then
 		local text = group ~= '' and group
 		if not text then
-			library(stamp, now).reject_missing('End', 'group')
+			cold(stamp, now).reject_missing('End', 'group')
 		end
 	end
 	if result then
-		result = library(stamp, now).strict_json('End', 'result', result)
+		result = cold(stamp, now).strict_json('End', 'result', result)
 	end
 	local key = prefix .. 'j:' .. jid
 	local state, queue, worker, priority, history, grace, stored, place, time, attempts = unpack(call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o', 'x:place', 'time', 'x:attempts'))
@@ -9402,7 +9402,7 @@ elseif command == 'end' then
 	elseif state == 'complete' or state == 'failed' then
 		return '!' .. state
 	elseif not queue then
-		library(stamp, now).raise('End', library(stamp, now).no_queue(jid))
+		cold(stamp, now).raise('End', cold(stamp, now).no_queue(jid))
 	end
 	local _, values
 	repeat
@@ -9421,7 +9421,7 @@ elseif command == 'end' then
 		error({err = 'NOPERM this user may not publish to ' .. prefix .. 'log'})
 	end
 	if state == 'depends' and calls >= tries and call('scard', key .. '-dependencies') > (classic and 1000000000 or 1000) then
-		library(stamp, now).unlink_some(jid)
+		cold(stamp, now).unlink_some(jid)
 		return 'unlinked'
 	end
 	var.budget.releases = 250
@@ -9440,7 +9440,7 @@ elseif command == 'end' then
 						local item2 = items[i]
 						local problem
 						if seen[item2.jid] then
-							problem = library(stamp, now).new_problem('not_running', item2.jid, 'is not currently running: complete')
+							problem = cold(stamp, now).new_problem('not_running', item2.jid, 'is not currently running: complete')
 						else
 							repeat
 								local jid = item2.jid
@@ -9452,10 +9452,10 @@ elseif command == 'end' then
 										local since = item2.since
 										local owner = job[1]
 										if job[2] ~= 'running' then
-											refusal = library(stamp, now).not_running('Complete', jid, job[2])
+											refusal = cold(stamp, now).not_running('Complete', jid, job[2])
 											break
 										elseif owner ~= worker2 or since and since ~= job[3] then
-											refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker2 and job[3])
+											refusal = cold(stamp, now).lost_lock('Complete', jid, owner, owner == worker2 and job[3])
 											break
 										end
 										refusal = nil
@@ -9467,7 +9467,7 @@ elseif command == 'end' then
 								end
 								local state2, began, retries, queue, grace, stored = unpack(job, 2)
 								if item2.queue ~= queue then
-									problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(queue)))
+									problem = cold(stamp, now).new_problem('wrong_queue', jid, cold(stamp, now).is('running in another queue: ' .. tostring(queue)))
 									break
 								end
 								item2.key, item2.retries, item2.began = key, retries or '5', began
@@ -9501,7 +9501,7 @@ elseif command == 'end' then
 									has_ending = has_ending or has.ending
 								end
 								if item2.next then
-									problem = library(stamp, now).prepare_next(item2)
+									problem = cold(stamp, now).prepare_next(item2)
 									break
 								end
 								problem = nil
@@ -9530,7 +9530,7 @@ elseif command == 'end' then
 					for i = 2, #owned do
 						several = several or owned[i].queue ~= queue
 					end
-					local groups = several and library(stamp, now).group_by_queue(owned) or {owned}
+					local groups = several and cold(stamp, now).group_by_queue(owned) or {owned}
 					for i = 1, #groups do
 						local ids, times
 						do
@@ -9645,7 +9645,7 @@ elseif command == 'end' then
 							try('hset', key, unpack(update))
 						end
 						if fresh then
-							library(stamp, now).begin_day('run', day, queue)
+							cold(stamp, now).begin_day('run', day, queue)
 						end
 					end
 				end
@@ -9671,15 +9671,15 @@ elseif command == 'end' then
 						local key, cap2 = item4.key, cap
 						local length = try('rpush', key .. '-history', done)
 						if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
-							library(stamp, now).trim_history(key .. '-history', length, cap2)
+							cold(stamp, now).trim_history(key .. '-history', length, cap2)
 						end
 						entries = length
 					end
 					if entries == 1 then
-						library(stamp, now).adopt_before(item4.jid, try('hget', item4.key, 'history'), done, cap)
+						cold(stamp, now).adopt_before(item4.jid, try('hget', item4.key, 'history'), done, cap)
 					end
 					if item4.next then
-						item4.state = library(stamp, now).advance(item4, cap)
+						item4.state = cold(stamp, now).advance(item4, cap)
 						if finished == owned then
 							finished = {unpack(owned, 1, i - 1)}
 						end
@@ -9688,11 +9688,11 @@ elseif command == 'end' then
 						do
 							local more = item4.data ~= '' and {'data', item4.data} or var.none
 							if item4.result then
-								more = {'x:result', library(stamp, now).result_field('complete', stamp, item4.result), unpack(more)}
+								more = {'x:result', cold(stamp, now).result_field('complete', stamp, item4.result), unpack(more)}
 							end
 							call('hset', item4.key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries, unpack(more))
 						end
-						if has_ending and item4.stored and library(stamp, now).has_any(item4.stored, 'kruw') then
+						if has_ending and item4.stored and cold(stamp, now).has_any(item4.stored, 'kruw') then
 							ending[#ending + 1] = item4
 						end
 						if finished ~= owned then
@@ -9701,7 +9701,7 @@ elseif command == 'end' then
 					end
 				end
 				if #finished > 0 then
-					local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).without(finished, 'forgotten') or finished
+					local kept = ending[1] and cold(stamp, now).all_completed(ending) and cold(stamp, now).without(finished, 'forgotten') or finished
 					if #kept > 0 then
 						repeat
 							local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
@@ -9728,13 +9728,13 @@ elseif command == 'end' then
 							until true
 							local excess = call('zcard', completed) - finite(count, 50000)
 							if excess > 0 or call('zcount', completed, '0', before) > 0 then
-								library(stamp, now).prune(before, excess, 100 + #kept)
+								cold(stamp, now).prune(before, excess, 100 + #kept)
 							end
 						until true
 					end
 					local items = finished
 					local queue, suffix
-					for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
+					for i = 1, (#items < 5 or cold(stamp, now).is_heard()) and #items or 0 do
 						local item5 = items[i]
 						if item5.queue ~= queue then
 							queue = item5.queue
@@ -9744,10 +9744,10 @@ elseif command == 'end' then
 					end
 					if special and any_dependents(items, prefix .. 'x:none') then
 						for i = 1, #items do
-							library(stamp, now).release_dependents(items[i].jid)
+							cold(stamp, now).release_dependents(items[i].jid)
 						end
 						local some = var.budget.releases < math.huge
-						local _, more = library(stamp, now).settle_rest()
+						local _, more = cold(stamp, now).settle_rest()
 						if some and more then
 							items[#items].state = 'complete+'
 						end
@@ -9755,24 +9755,24 @@ elseif command == 'end' then
 				end
 				for i = 1, #queues do
 					if finite(config[3 + i], 0) > 0 then
-						library(stamp, now).wake(queues[i].queue)
+						cold(stamp, now).wake(queues[i].queue)
 					end
 				end
 				if frees_limits then
-					library(stamp, now).stop_all_limited(owned)
+					cold(stamp, now).stop_all_limited(owned)
 				end
 			until true
 			problem, as = item.problem, item.state
 		else
 			item.group, item.message = group, message
-			problem = library(stamp, now).fail(worker, item)
+			problem = cold(stamp, now).fail(worker, item)
 			as = var.budget.tells > 0 and as or 'failed+'
 		end
 		if problem then
-			library(stamp, now).raise('End', problem)
+			cold(stamp, now).raise('End', problem)
 		end
 		for i = 1, #others do
-			library(stamp, now).undepend(jid, others[i])
+			cold(stamp, now).undepend(jid, others[i])
 		end
 		state = as
 	elseif held then
@@ -9782,27 +9782,27 @@ elseif command == 'end' then
 			score = finite(priority, 0) - (finite(place, now)) / 10000000000
 			fields[7], fields[8] = 'time', place
 		end
-		local _, problem = library(stamp, now).enqueue(item, queue, score)
+		local _, problem = cold(stamp, now).enqueue(item, queue, score)
 		if problem then
-			library(stamp, now).raise('End', problem)
+			cold(stamp, now).raise('End', problem)
 		end
-		library(stamp, now).give_up(item, worker, fields, 'released')
-		library(stamp, now).wake_for(queue, 0)
+		cold(stamp, now).give_up(item, worker, fields, 'released')
+		cold(stamp, now).wake_for(queue, 0)
 		if stored then
-			library(stamp, now).stop_limited(jid, stored)
+			cold(stamp, now).stop_limited(jid, stored)
 		end
 		state = 'waiting'
 	else
 		call('del', prefix .. 'x:none')
 	end
 	if state ~= 'waiting' and before == 'waiting' and stored and (string.find(stored, '^%a*g') ~= nil) then
-		library(stamp, now).leave_turns(queue, priority)
+		cold(stamp, now).leave_turns(queue, priority)
 	end
 	if tries > 0 and call('exists', key) == 1 then
-		call('hset', key, 'x:o', library(stamp, now).with_value(call('hget', key, 'x:o'), 'n', calls))
+		call('hset', key, 'x:o', cold(stamp, now).with_value(call('hget', key, 'x:o'), 'n', calls))
 	end
 	if held and worker ~= '' then
-		library(stamp, now).lock_lost(jid, worker)
+		cold(stamp, now).lock_lost(jid, worker)
 	end
 	return state
 elseif command == 'complete' then
@@ -9810,7 +9810,7 @@ elseif command == 'complete' then
 	local function number(area, name, text)
 		local n = tonumber(text)
 		if not n or n - n ~= 0 then
-			library(stamp, now).reject_number(area, name, text)
+			cold(stamp, now).reject_number(area, name, text)
 		end
 		return n
 	end
@@ -9852,7 +9852,7 @@ elseif command == 'complete' then
 	do
 		local text = ARGV[3]
 		if not text then
-			library(stamp, now).reject_missing('Job', 'jid')
+			cold(stamp, now).reject_missing('Job', 'jid')
 		end
 		jid = text
 	end
@@ -9860,7 +9860,7 @@ elseif command == 'complete' then
 	do
 		local text = ARGV[4]
 		if not text then
-			library(stamp, now).reject_missing('Complete', 'worker')
+			cold(stamp, now).reject_missing('Complete', 'worker')
 		end
 		worker = text
 	end
@@ -9868,7 +9868,7 @@ elseif command == 'complete' then
 	do
 		local text = ARGV[5]
 		if not text then
-			library(stamp, now).reject_missing('Complete', 'queue')
+			cold(stamp, now).reject_missing('Complete', 'queue')
 		end
 		queue = text
 	end
@@ -9882,7 +9882,7 @@ elseif command == 'complete' then
 			break
 		end
 		if (last - 7) % 2 == 0 or last > #ARGV then
-			library(stamp, now).reject('Complete', 'Odd number of additional args')
+			cold(stamp, now).reject('Complete', 'Odd number of additional args')
 		end
 		for i = 7, last, 2 do
 			found[ARGV[i]] = ARGV[i + 1]
@@ -9893,25 +9893,25 @@ elseif command == 'complete' then
 		do
 			local ok, value, problem = pcall(cjson.decode, data)
 			if not ok or problem then
-				library(stamp, now).reject('Complete', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
+				cold(stamp, now).reject('Complete', 'Arg "data" missing or not JSON: ' .. string.sub(tostring(data), 1, 200))
 			end
 		end
 		if given.result then
-			given.result = library(stamp, now).strict_json('Complete', 'result', given.result)
+			given.result = cold(stamp, now).strict_json('Complete', 'result', given.result)
 		end
 	end
 	if not given.next and (given.delay or given.depends) then
 		local option = given.delay and 'delay' or 'depends'
-		library(stamp, now).reject('Complete', '"' .. option .. '" cannot be used without a "next".')
+		cold(stamp, now).reject('Complete', '"' .. option .. '" cannot be used without a "next".')
 	end
 	local change
 	if given.priority or given.retries or given.tags or given.o or given.drop then
-		change = library(stamp, now).read_changes('Complete', given)
+		change = cold(stamp, now).read_changes('Complete', given)
 	end
 	if change and not given.next then
-		library(stamp, now).reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
+		cold(stamp, now).reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 	end
-	local item = {jid = jid, queue = queue, data = data, next = given.next, change = change, depends = given.depends and library(stamp, now).read_dependencies('Complete', given.depends) or var.none, delay = given.delay and number('Complete', 'delay', given.delay) or 0, checked = given.checked, since = given.since or false, key = false, retries = false, began = false, state = false}
+	local item = {jid = jid, queue = queue, data = data, next = given.next, change = change, depends = given.depends and cold(stamp, now).read_dependencies('Complete', given.depends) or var.none, delay = given.delay and number('Complete', 'delay', given.delay) or 0, checked = given.checked, since = given.since or false, key = false, retries = false, began = false, state = false}
 	if given.result then
 		item.result = given.result
 	end
@@ -9930,7 +9930,7 @@ elseif command == 'complete' then
 				local item2 = items[i]
 				local problem
 				if seen[item2.jid] then
-					problem = library(stamp, now).new_problem('not_running', item2.jid, 'is not currently running: complete')
+					problem = cold(stamp, now).new_problem('not_running', item2.jid, 'is not currently running: complete')
 				else
 					repeat
 						local jid = item2.jid
@@ -9942,10 +9942,10 @@ elseif command == 'complete' then
 								local since = item2.since
 								local owner = job[1]
 								if job[2] ~= 'running' then
-									refusal = library(stamp, now).not_running('Complete', jid, job[2])
+									refusal = cold(stamp, now).not_running('Complete', jid, job[2])
 									break
 								elseif owner ~= worker or since and since ~= job[3] then
-									refusal = library(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
+									refusal = cold(stamp, now).lost_lock('Complete', jid, owner, owner == worker and job[3])
 									break
 								end
 								refusal = nil
@@ -9957,7 +9957,7 @@ elseif command == 'complete' then
 						end
 						local state, began, retries, queue, grace, stored = unpack(job, 2)
 						if item2.queue ~= queue then
-							problem = library(stamp, now).new_problem('wrong_queue', jid, library(stamp, now).is('running in another queue: ' .. tostring(queue)))
+							problem = cold(stamp, now).new_problem('wrong_queue', jid, cold(stamp, now).is('running in another queue: ' .. tostring(queue)))
 							break
 						end
 						item2.key, item2.retries, item2.began = key, retries or '5', began
@@ -9991,7 +9991,7 @@ elseif command == 'complete' then
 							has_ending = has_ending or has.ending
 						end
 						if item2.next then
-							problem = library(stamp, now).prepare_next(item2)
+							problem = cold(stamp, now).prepare_next(item2)
 							break
 						end
 						problem = nil
@@ -10020,7 +10020,7 @@ elseif command == 'complete' then
 			for i = 2, #owned do
 				several = several or owned[i].queue ~= queue
 			end
-			local groups = several and library(stamp, now).group_by_queue(owned) or {owned}
+			local groups = several and cold(stamp, now).group_by_queue(owned) or {owned}
 			for i = 1, #groups do
 				local ids, times
 				do
@@ -10135,7 +10135,7 @@ elseif command == 'complete' then
 					try('hset', key, unpack(update))
 				end
 				if fresh then
-					library(stamp, now).begin_day('run', day, queue)
+					cold(stamp, now).begin_day('run', day, queue)
 				end
 			end
 		end
@@ -10161,15 +10161,15 @@ elseif command == 'complete' then
 				local key, cap2 = item4.key, cap
 				local length = try('rpush', key .. '-history', done)
 				if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap2 or length > cap2) then
-					library(stamp, now).trim_history(key .. '-history', length, cap2)
+					cold(stamp, now).trim_history(key .. '-history', length, cap2)
 				end
 				entries = length
 			end
 			if entries == 1 then
-				library(stamp, now).adopt_before(item4.jid, try('hget', item4.key, 'history'), done, cap)
+				cold(stamp, now).adopt_before(item4.jid, try('hget', item4.key, 'history'), done, cap)
 			end
 			if item4.next then
-				item4.state = library(stamp, now).advance(item4, cap)
+				item4.state = cold(stamp, now).advance(item4, cap)
 				if finished == owned then
 					finished = {unpack(owned, 1, i - 1)}
 				end
@@ -10178,11 +10178,11 @@ elseif command == 'complete' then
 				do
 					local more = item4.data ~= '' and {'data', item4.data} or var.none
 					if item4.result then
-						more = {'x:result', library(stamp, now).result_field('complete', stamp, item4.result), unpack(more)}
+						more = {'x:result', cold(stamp, now).result_field('complete', stamp, item4.result), unpack(more)}
 					end
 					call('hset', item4.key, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}', 'expires', '0', 'remaining', item4.retries, unpack(more))
 				end
-				if has_ending and item4.stored and library(stamp, now).has_any(item4.stored, 'kruw') then
+				if has_ending and item4.stored and cold(stamp, now).has_any(item4.stored, 'kruw') then
 					ending[#ending + 1] = item4
 				end
 				if finished ~= owned then
@@ -10191,7 +10191,7 @@ elseif command == 'complete' then
 			end
 		end
 		if #finished > 0 then
-			local kept = ending[1] and library(stamp, now).all_completed(ending) and library(stamp, now).without(finished, 'forgotten') or finished
+			local kept = ending[1] and cold(stamp, now).all_completed(ending) and cold(stamp, now).without(finished, 'forgotten') or finished
 			if #kept > 0 then
 				repeat
 					local completed, scored = prefix .. 'completed', {stamp, kept[1].jid, unpack(kept, 3)}
@@ -10218,13 +10218,13 @@ elseif command == 'complete' then
 					until true
 					local excess = call('zcard', completed) - finite(count, 50000)
 					if excess > 0 or call('zcount', completed, '0', before) > 0 then
-						library(stamp, now).prune(before, excess, 100 + #kept)
+						cold(stamp, now).prune(before, excess, 100 + #kept)
 					end
 				until true
 			end
 			local items = finished
 			local queue, suffix
-			for i = 1, (#items < 5 or library(stamp, now).is_heard()) and #items or 0 do
+			for i = 1, (#items < 5 or cold(stamp, now).is_heard()) and #items or 0 do
 				local item5 = items[i]
 				if item5.queue ~= queue then
 					queue = item5.queue
@@ -10234,10 +10234,10 @@ elseif command == 'complete' then
 			end
 			if special and any_dependents(items, prefix .. 'x:none') then
 				for i = 1, #items do
-					library(stamp, now).release_dependents(items[i].jid)
+					cold(stamp, now).release_dependents(items[i].jid)
 				end
 				local some = var.budget.releases < math.huge
-				local _, more = library(stamp, now).settle_rest()
+				local _, more = cold(stamp, now).settle_rest()
 				if some and more then
 					items[#items].state = 'complete+'
 				end
@@ -10245,15 +10245,15 @@ elseif command == 'complete' then
 		end
 		for i = 1, #queues do
 			if finite(config[3 + i], 0) > 0 then
-				library(stamp, now).wake(queues[i].queue)
+				cold(stamp, now).wake(queues[i].queue)
 			end
 		end
 		if frees_limits then
-			library(stamp, now).stop_all_limited(owned)
+			cold(stamp, now).stop_all_limited(owned)
 		end
 	until true
 	if item.problem then
-		library(stamp, now).raise('Complete', item.problem)
+		cold(stamp, now).raise('Complete', item.problem)
 	end
 	return item.state
 end
@@ -10265,13 +10265,13 @@ if length < 6 then
 if length < 4 then
 if command == 'get' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, none = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local jid, asks_due = lib.required('Job', 'jid', ARGV[3]), ARGV[4] == 'x:due'
 	var.budget.relations = asks_due and 4000
 	local text = lib.find_job(call, jid, asks_due)
 	return text and lib.with_large(text, '')
 elseif command == 'log' then
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Log', 'jid', ARGV[3])
 	local message = lib.required('Log', 'message', ARGV[4])
 	local data = ARGV[5] and lib.strict_json('Log', 'data', ARGV[5])
@@ -10287,7 +10287,7 @@ elseif command == 'log' then
 	end
 	return
 elseif command == 'tag' then
-	library(stamp, now)
+	cold(stamp, now)
 	local action = ARGV[3]
 	if not action then
 		lib.reject('Tag', 'Arg "command" must be "add", "remove", "get" or "top"')
@@ -10326,7 +10326,7 @@ else
 if length < 5 then
 if command == 'find' then
 	var = {SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local cursor = lib.required('Find', 'cursor', ARGV[5])
 	local count, limit = lib.whole('Find', 'count', ARGV[6]), lib.whole('Find', 'limit', ARGV[7])
 	if count < 1 or count > 1000 then
@@ -10339,7 +10339,7 @@ if command == 'find' then
 	return '{"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"items":' .. items .. '}'
 elseif command == 'jobs' then
 	var = {none = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local function page(first)
 		return lib.integer('Jobs', 'offset', ARGV[first] or 0), lib.integer('Jobs', 'count', ARGV[first + 1] or 25)
 	end
@@ -10424,7 +10424,7 @@ elseif command == 'jobs' then
 	return
 elseif command == 'list' then
 	var = {SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local offset, count = lib.whole('List', 'offset', ARGV[5]), lib.whole('List', 'count', ARGV[6])
 	local most = ARGV[7] == 'jid' and 5000 or 500
 	if count > most then
@@ -10439,7 +10439,7 @@ elseif command == 'list' then
 	return head .. lib.summaries(list, jids, scores, lib.whole('List', 'shown', ARGV[7]), true) .. '}'
 elseif command == 'peek' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, met_lives = {}, none = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local count = lib.whole('Peek', 'count', ARGV[4])
 	local beside = ARGV[5] == 'beside'
@@ -10546,7 +10546,7 @@ elseif command == 'peek' then
 	peek()
 	return lib.joined(out)
 elseif command == 'tags' then
-	library(stamp, now)
+	cold(stamp, now)
 	local offset = lib.whole('Tags', 'offset', ARGV[3])
 	local count = lib.whole('Tags', 'count', ARGV[4])
 	if count == 0 then
@@ -10555,7 +10555,7 @@ elseif command == 'tags' then
 	return lib.array(call('zrangebyscore', prefix .. 'tags', '(0', '+inf', 'LIMIT', offset, count))
 elseif command == 'wake' then
 	var = {unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local function wake_for_jobs(queue)
 		if lib.has_jobs(queue, '', 3600) then
 			lib.wake(queue)
@@ -10578,7 +10578,7 @@ elseif command == 'wake' then
 end
 else
 if command == 'await' then
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local found, ended = lib.read_end(call, jid)
 	if found and not ended then
@@ -10593,7 +10593,7 @@ if command == 'await' then
 	end
 	return found or call('get', prefix .. 'x:outbox:not:' .. jid)
 elseif command == 'pause' then
-	library(stamp, now)
+	cold(stamp, now)
 	lib.required('Pause', 'queue', ARGV[3])
 	for i = 3, #ARGV do
 		if call('sadd', prefix .. 'paused_queues', ARGV[i]) == 1 then
@@ -10602,7 +10602,7 @@ elseif command == 'pause' then
 	end
 	return
 elseif command == 'rates' then
-	library(stamp, now)
+	cold(stamp, now)
 	local first = lib.number('Rates', 'first', ARGV[3])
 	local minutes = lib.whole('Rates', 'minutes', ARGV[4])
 	local queue, klass = ARGV[5] or '', ARGV[6] or ''
@@ -10647,7 +10647,7 @@ elseif command == 'rates' then
 	return found
 elseif command == 'recur' then
 	var = {none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local queue = lib.named('Queue', 'queue', ARGV[3])
 	local jid = lib.named('Recur', 'jid', ARGV[4])
 	local klass, data = ARGV[5], ARGV[6]
@@ -10684,7 +10684,7 @@ elseif command == 'recur' then
 	end
 	return jid
 elseif command == 'renew' then
-	library(stamp, now)
+	cold(stamp, now)
 	local worker = lib.required('Renew', 'worker', ARGV[3])
 	local heartbeats = {}
 	local outcomes, by_queue, all = {}, {}, {}
@@ -10740,7 +10740,7 @@ elseif command == 'renew' then
 	try('zadd', prefix .. 'workers', stamp, worker)
 	return outcomes
 elseif command == 'stats' then
-	library(stamp, now)
+	cold(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local day = lib.day_of(lib.number('Stats', 'date', ARGV[4]))
 	local fields = {'total', 'mean', 'vk'}
@@ -10772,7 +10772,7 @@ elseif command == 'stats' then
 	return cjson.encode({retries = lib.finite(retries, 0), failed = lib.finite(failed, 0), failures = lib.finite(failures, 0), expired = expired > 0 and expired or nil, wait = summary('wait'), run = summary('run')})
 elseif command == 'sweep' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, dropped = 0, left_groups = {}, made_last = 0, met_lives = {}, near_end = {}, none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local function some_groups(cursor)
 		local reply = try('sscan', prefix .. 'failures', cursor, 'COUNT', 100)
 		local groups = reply[2] or {}
@@ -10903,7 +10903,7 @@ elseif command == 'sweep' then
 	return done
 elseif command == 'track' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}}
-	library(stamp, now)
+	cold(stamp, now)
 	local tracked = prefix .. 'tracked'
 	if not ARGV[3] then
 		local found, expired = {}, {}
@@ -10946,7 +10946,7 @@ if length < 8 then
 if length < 7 then
 if command == 'cancel' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local among = lib.set_of(ARGV, 3)
 	for i = 3, #ARGV do
 		lib.check_dependents(ARGV[i], among, #ARGV - 2)
@@ -10979,7 +10979,7 @@ if command == 'cancel' then
 	return jids
 elseif command == 'depart' then
 	var = {unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local worker = lib.required('Depart', 'worker', ARGV[3])
 	local claim, relays = lib.required('Depart', 'claim', ARGV[4]), ARGV[5]
 	local function holds_jobs(key)
@@ -11023,7 +11023,7 @@ elseif command == 'depart' then
 	end
 	return
 elseif command == 'failed' then
-	library(stamp, now)
+	cold(stamp, now)
 	local group = ARGV[3]
 	local start = lib.integer('Failed', 'start', ARGV[4] or 0)
 	local limit = lib.integer('Failed', 'limit', ARGV[5] or 25)
@@ -11046,7 +11046,7 @@ elseif command == 'failed' then
 	return counts_of(call('smembers', prefix .. 'failures'))
 elseif command == 'forget' then
 	var = {left_groups = {}, near_end = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local state, tags, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'tags', 'x:o'))
 	if state == 'complete' then
@@ -11064,15 +11064,15 @@ elseif command == 'forget' then
 	return state
 elseif command == 'holder' then
 	var = {met_lives = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	return (lib.holder_of(lib.required('Holder', 'key', ARGV[3])))
 elseif command == 'length' then
-	library(stamp, now)
+	cold(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	return call('zcard', lib.queue_key(queue, 'locks')) + call('zcard', lib.queue_key(queue, 'work')) + call('zcard', lib.queue_key(queue, 'scheduled'))
 elseif command == 'queues' then
 	var = {none = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local movable = 1000
 	local function size(queue, part)
 		return lib.finite(try('zcard', lib.queue_key(queue, part)), 0)
@@ -11115,7 +11115,7 @@ elseif command == 'queues' then
 	return lib.joined(all)
 elseif command == 'repair' then
 	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, followable = 1000, halved = 0, left_alone = {}, left_groups = {}, met_lives = {}, near_end = {}, none = {}, places = {}, searched = 0, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local action, value = lib.required('Repair', 'action', ARGV[3]), lib.required('Repair', 'value', ARGV[4])
 	local wanted = lib.names('Repair', 'jids', lib.required('Repair', 'jids', ARGV[7]))
 	local limit = lib.whole('Repair', 'limit', ARGV[8])
@@ -11279,11 +11279,11 @@ elseif command == 'repair' then
 	end
 	return lib.report(done, ',"looked":' .. (stop == '' and #wanted or list.at[tonumber(stop)]))
 elseif command == 'result' then
-	library(stamp, now)
+	cold(stamp, now)
 	return lib.read_end(call, lib.required('Job', 'jid', ARGV[3]))
 elseif command == 'unfail' then
 	var = {met_lives = {}, none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local group = lib.required('Unfail', 'group', ARGV[4])
 	local count = lib.whole('Unfail', 'count', ARGV[5] or 25)
@@ -11292,7 +11292,7 @@ end
 else
 if command == 'depends' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local action = lib.required('Depends', 'command', ARGV[4])
 	local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
@@ -11357,7 +11357,7 @@ if command == 'depends' then
 	return true
 elseif command == 'latency' then
 	var = {LARGEST = 2 ^ 53}
-	library(stamp, now)
+	cold(stamp, now)
 	local function latency(queue)
 		local bands = {}
 		local more = lib.add_waiting(bands, queue)
@@ -11379,7 +11379,7 @@ elseif command == 'latency' then
 	return lib.joined(found)
 elseif command == 'release' then
 	var = {none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local queue = lib.required('Release', 'queue', ARGV[4])
 	local worker = lib.required('Release', 'worker', ARGV[5])
@@ -11393,14 +11393,14 @@ elseif command == 'release' then
 	return jid
 elseif command == 'requeue' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	if call('exists', lib.job_key(lib.required('Put', 'jid', ARGV[5]))) == 0 then
 		lib.raise('Requeue', lib.no_job(ARGV[5]))
 	end
 	return lib.put_from_arguments(3)
 elseif command == 'timeout' then
 	var = {none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local running, jids = {}, {}
 	for i = 3, #ARGV do
 		local jid = ARGV[i]
@@ -11425,12 +11425,12 @@ elseif command == 'timeout' then
 	end
 	return
 elseif command == 'tracked' then
-	library(stamp, now)
+	cold(stamp, now)
 	local keep = lib.finite(call('hget', prefix .. 'config', 'jobs-history'), 604800)
 	return lib.array(call('zrangebyscore', prefix .. 'tracked', '(' .. lib.exact(now - keep), '+inf'))
 elseif command == 'unpause' then
 	var = {unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	lib.required('Unpause', 'queue', ARGV[3])
 	for i = 3, #ARGV do
 		if call('srem', prefix .. 'paused_queues', ARGV[i]) == 1 then
@@ -11440,7 +11440,7 @@ elseif command == 'unpause' then
 	end
 	return
 elseif command == 'unrecur' then
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
 	local queue = call('hget', lib.recur_key(jid), 'queue')
 	if queue then
@@ -11449,7 +11449,7 @@ elseif command == 'unrecur' then
 	end
 	return true
 elseif command == 'workers' then
-	library(stamp, now)
+	cold(stamp, now)
 	local far = lib.exact(now + 8640000)
 	local function forget_old()
 		local key = prefix .. 'workers'
@@ -11519,7 +11519,7 @@ else
 if length < 9 then
 if command == 'failures' then
 	var = {none = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local klasses, found = {}, {}
 	local function count_failure(jid)
 		local name, failure = unpack(try('hmget', lib.job_key(jid), 'klass', 'failure'))
@@ -11555,12 +11555,12 @@ if command == 'failures' then
 	return '{"total":' .. list.total .. ',"looked":' .. #jids .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"klasses":' .. lib.joined(found) .. '}'
 elseif command == 'multiget' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, large_bytes = 0, none = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local asks_due = ARGV[3] == 'x:due'
 	return lib.find_jobs(ARGV, asks_due and 4 or 3, asks_due)
 elseif command == 'overview' then
 	var = {LARGEST = 2 ^ 53, none = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local damaged = {}
 	local function sound(reply, key)
 		if type(reply) == 'table' and reply.err then
@@ -11773,7 +11773,7 @@ elseif command == 'overview' then
 	return found
 elseif command == 'popByJid' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, dropped = 0, first_own_end = math.huge, left_groups = {}, met_lives = {}, near_end = {}, none = {}, parked_here = 0, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local jid = lib.required('Pop', 'jid', ARGV[4])
 	local worker = lib.required('Pop', 'worker', ARGV[5])
@@ -11800,7 +11800,7 @@ elseif command == 'popByJid' then
 	return var.dropped == 0 and out[1] and '[' .. out[1] .. ']' or '[{}]'
 elseif command == 'priority' then
 	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local priority = lib.number('Priority', 'priority', ARGV[4])
 	local job = lib.named_fields(call, lib.job_key(jid), var.PRIORITY_FIELDS)
@@ -11810,7 +11810,7 @@ elseif command == 'priority' then
 	lib.set_priority(call, jid, job, priority)
 	return priority
 elseif command == 'progress' then
-	library(stamp, now)
+	cold(stamp, now)
 	local worker = lib.required('Progress', 'worker', ARGV[3])
 	if (#ARGV - 3) % 5 ~= 0 then
 		lib.reject('Progress', 'Each job needs 5 args')
@@ -11855,7 +11855,7 @@ elseif command == 'progress' then
 	return outcomes
 elseif command == 'schedule' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, followable = 1000, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local id = lib.required('Schedule', 'id', ARGV[3])
 	local due = lib.number('Schedule', 'due', ARGV[4])
 	local missed = lib.whole('Schedule', 'missed', ARGV[5])
@@ -11875,7 +11875,7 @@ elseif command == 'schedule' then
 	return reply
 elseif command == 'withdraw' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local job = lib.read_job_to_cancel(jid, lib.max_unlinked())
 	local state = job.state
@@ -11893,7 +11893,7 @@ end
 else
 if command == 'limit.set' then
 	var = {unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
 	local max = lib.whole('Limit', 'concurrency', ARGV[4])
 	local rate, per = lib.whole('Limit', 'rate', ARGV[5]), lib.number('Limit', 'per', ARGV[6])
@@ -11907,7 +11907,7 @@ if command == 'limit.set' then
 	lib.limit_freed(name)
 	return
 elseif command == 'rates.add' then
-	library(stamp, now)
+	cold(stamp, now)
 	local run = lib.named('Rates.add', 'run', ARGV[3])
 	local sent = lib.whole('Rates.add', 'number', ARGV[4])
 	local began = math.min(now - lib.number('Rates.add', 'age', ARGV[5]), now)
@@ -11987,7 +11987,7 @@ elseif command == 'rates.add' then
 	end
 	return 1
 elseif command == 'recur.get' then
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
 	local job = lib.named_fields(call, lib.recur_key(jid), {'jid', 'klass', 'state', 'queue', 'priority', 'interval', 'retries', 'count', 'data', 'tags', 'backlog'})
 	if not job.jid then
@@ -11996,10 +11996,10 @@ elseif command == 'recur.get' then
 	local text = cjson.encode({jid = job.jid, klass = job.klass, state = job.state, queue = job.queue, interval = lib.finite(job.interval, 0), retries = lib.finite(job.retries, 0), count = lib.finite(job.count, 0), data = job.data, backlog = lib.finite(job.backlog, 0)})
 	return string.sub(text, 1, -2) .. ',"priority":' .. lib.exact(lib.finite(job.priority, 0)) .. ',"tags":' .. lib.array(lib.names_of(job.tags)) .. '}'
 elseif command == 'recur.tag' then
-	library(stamp, now)
+	cold(stamp, now)
 	return lib.change_recurring_tags('Tag', lib.union)
 elseif command == 'relations' then
-	library(stamp, now)
+	cold(stamp, now)
 	local jid, which = lib.required('Job', 'jid', ARGV[3]), ARGV[4]
 	if which ~= 'dependents' and which ~= 'dependencies' then
 		lib.reject('Relations', 'Unknown relation "' .. tostring(which) .. '"')
@@ -12011,7 +12011,7 @@ elseif command == 'relations' then
 	return call('sscan', lib.job_key(jid) .. '-' .. which, cursor, 'COUNT', 4000)
 elseif command == 'schedules' then
 	var = {none = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local FIELDS = {'spec', 'on_missed', 'queue', 'klass', 'digest', 'since', 'seen', 'last', 'jid', 'missed'}
 	local shown = 0
 	local function item(id, fields)
@@ -12050,11 +12050,11 @@ if length < 13 then
 if length < 11 then
 if command == 'cancel.all' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, halved = 0, left_groups = {}, met_lives = {}, near_end = {}, none = {}, places = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local count, rest = lib.cancel_together(lib.read_jids('Cancel', 3))
 	return '{"count":' .. count .. ',"rest":' .. lib.array(rest) .. '}'
 elseif command == 'config.get' then
-	library(stamp, now)
+	cold(stamp, now)
 	local unlisted = {['backoff-initial-delay'] = 0, ['backoff-factor'] = 3}
 	local defaults = {application = 'qless', heartbeat = 60, ['grace-period'] = 10, ['stats-history'] = 30, ['histogram-history'] = 7, ['jobs-history-count'] = 50000, ['jobs-history'] = 604800}
 	local function settings_from(cursor)
@@ -12078,7 +12078,7 @@ elseif command == 'config.get' then
 	return cjson.encode(defaults)
 elseif command == 'config.set' then
 	var = {unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local option = lib.required('config.set', 'option', ARGV[3])
 	local value = ARGV[4]
 	if not value then
@@ -12091,7 +12091,7 @@ elseif command == 'config.set' then
 	return
 elseif command == 'limit.hold' then
 	var = {unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
 	local seconds = lib.number('Limit', 'seconds', ARGV[4])
 	if seconds < 0 then
@@ -12107,7 +12107,7 @@ elseif command == 'limit.hold' then
 	return
 elseif command == 'limit.info' then
 	var = {none = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local name = lib.required('Limit', 'name', ARGV[3])
 	lib.check_limit_name('Limit', name)
 	local limit = lib.read_limit(name, 1)
@@ -12124,7 +12124,7 @@ elseif command == 'limit.info' then
 	end
 	return reply
 elseif command == 'limit.list' then
-	library(stamp, now)
+	cold(stamp, now)
 	local cursor = lib.scan_cursor('Limits', lib.required('Limits', 'cursor', ARGV[3]))
 	local found = call('hscan', prefix .. 'x:limits', cursor, 'COUNT', 500)
 	local reply, stored = {lib.next_part(found)}, found[2]
@@ -12139,7 +12139,7 @@ elseif command == 'limit.list' then
 	return reply
 elseif command == 'reschedule' then
 	var = {none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local delay = lib.number('Reschedule', 'seconds', ARGV[4])
 	if delay < 0 then
@@ -12181,7 +12181,7 @@ elseif command == 'reschedule' then
 	return state
 elseif command == 'unfail.job' then
 	var = {left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local given = lib.read_gift('Unfail.job', 4, #ARGV)
 	local state = call('hget', lib.job_key(jid), 'state')
@@ -12198,7 +12198,7 @@ elseif command == 'unfail.job' then
 	lib.leave_group(jid, lib.list_of(job.failure))
 	return jid
 elseif command == 'workerJobs' then
-	library(stamp, now)
+	cold(stamp, now)
 	local worker = ARGV[3]
 	if not worker then
 		return 'null'
@@ -12208,18 +12208,18 @@ end
 else
 if length < 12 then
 if command == 'put.settled' then
-	library(stamp, now)
+	cold(stamp, now)
 	lib.required('Put', 'jid', ARGV[3])
 	lib.end_receipts({unpack(ARGV, 3)})
 	return
 elseif command == 'recur.untag' then
-	library(stamp, now)
+	cold(stamp, now)
 	return lib.change_recurring_tags('Untag', lib.difference)
 end
 else
 if command == 'batch.commit' then
 	var = {none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
 	if not state then
@@ -12243,7 +12243,7 @@ if command == 'batch.commit' then
 	return left - 1
 elseif command == 'batch.status' then
 	var = {none = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Job', 'jid', ARGV[3])
 	local cursor = ARGV[4] and lib.scan_cursor('Batch.status', ARGV[4])
 	local state, stored = unpack(call('hmget', lib.job_key(jid), 'state', 'x:o'))
@@ -12274,7 +12274,7 @@ elseif command == 'batch.status' then
 	return '{"state":' .. cjson.encode(state) .. ',"open":' .. tostring(open) .. ',"total":' .. lib.exact(lib.finite(own.n, 0)) .. ',"pending":' .. lib.exact(pending) .. ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') .. (cursor and members() or '') .. '}'
 elseif command == 'config.unset' then
 	var = {unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local option = lib.required('config.unset', 'option', ARGV[3])
 	lib.must_publish()
 	call('hdel', prefix .. 'config', option)
@@ -12283,14 +12283,14 @@ elseif command == 'config.unset' then
 	return
 elseif command == 'limit.delete' then
 	var = {unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local name = lib.check_limit_name('Limit', lib.required('Limit', 'name', ARGV[3]))
 	lib.must_publish()
 	call('hdel', prefix .. 'x:limits', name, name .. ' hold')
 	lib.limit_freed(name)
 	return
 elseif command == 'queue.forget' then
-	library(stamp, now)
+	cold(stamp, now)
 	local function must_be_empty(queue)
 		local count = 0
 		for _, part in ipairs({'work', 'locks', 'scheduled', 'depends', 'recur'}) do
@@ -12314,7 +12314,7 @@ elseif command == 'queue.forget' then
 	end
 	return
 elseif command == 'queues.ready' then
-	library(stamp, now)
+	cold(stamp, now)
 	local ready = {}
 	for i = 3, #ARGV do
 		local key = lib.queue_key(ARGV[i], '')
@@ -12325,7 +12325,7 @@ elseif command == 'queues.ready' then
 	return ready
 elseif command == 'recur.update' then
 	var = {none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local jid = lib.required('Recurring', 'jid', ARGV[3])
 	local key = lib.recur_key(jid)
 	local queue, interval = unpack(call('hmget', key, 'queue', 'interval'))
@@ -12372,7 +12372,7 @@ elseif command == 'recur.update' then
 	end
 	return true
 elseif command == 'subscription' then
-	library(stamp, now)
+	cold(stamp, now)
 	local queue = lib.required('Subscription', 'queue', ARGV[3])
 	local action = lib.required('Subscription', 'action', ARGV[4])
 	local function topics_key(name)
@@ -12429,7 +12429,7 @@ else
 if length < 15 then
 if length < 14 then
 if command == 'queue.history' then
-	library(stamp, now)
+	cold(stamp, now)
 	local from = lib.number('Queue.history', 'from', ARGV[3])
 	if #ARGV > 103 then
 		lib.reject('Queue.history', 'More than 100 queues')
@@ -12452,7 +12452,7 @@ if command == 'queue.history' then
 	return found
 elseif command == 'queues.record' then
 	var = {LARGEST = 2 ^ 53, none = {}}
-	library(stamp, now)
+	cold(stamp, now)
 	local cursor = ARGV[3] or ''
 	local sums = {}
 	for i = 4, 8 do
@@ -12654,7 +12654,7 @@ elseif command == 'queues.record' then
 	add_figures_to(all_key, all_head, {sums[2], sums[3], sums[4], registered, sums[5]}, 0)
 	return
 elseif command == 'schedule.last' then
-	library(stamp, now)
+	cold(stamp, now)
 	local function note_follower(id, worker, digest)
 		local key = lib.follow_key(id)
 		local since, _, before = lib.read_follower(try('hget', key, worker))
@@ -12686,13 +12686,13 @@ elseif command == 'schedule.last' then
 end
 else
 if command == 'queue.settings' then
-	library(stamp, now)
+	cold(stamp, now)
 	local queue = lib.required('Queue', 'queue', ARGV[3])
 	local settings = lib.read_settings(queue)
 	local limit = lib.read_max_rate(queue, settings.max_rate, 1) or {rate = 0, per = 0}
 	return {lib.exact(settings.heartbeat), lib.exact(settings.max_concurrency), lib.exact(limit.rate), lib.exact(limit.per), lib.exact(limit.rate > 0 and lib.rate_opens(limit) or 0)}
 elseif command == 'schedule.leave' then
-	library(stamp, now)
+	cold(stamp, now)
 	local worker = lib.required('Schedule.leave', 'worker', ARGV[3])
 	lib.must_write()
 	for i = 4, #ARGV do
@@ -12704,7 +12704,7 @@ end
 else
 if length < 17 then
 if command == 'schedule.forget' then
-	library(stamp, now)
+	cold(stamp, now)
 	local id = lib.required('Schedule.forget', 'id', ARGV[3])
 	if lib.is_followed(id) then
 		return 'followed'
@@ -12715,7 +12715,7 @@ if command == 'schedule.forget' then
 	return removed + known > 0 and 'forgotten' or 'unknown'
 elseif command == 'worker.register' then
 	var = {budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, left_groups = {}, met_lives = {}, near_end = {}, none = {}, unheard = 0}
-	library(stamp, now)
+	cold(stamp, now)
 	local worker = lib.named('Worker.register', 'worker', ARGV[3])
 	local started = now - lib.number('Worker.register', 'age', ARGV[4])
 	lib.json('Worker.register', 'json', ARGV[5])
@@ -12739,7 +12739,7 @@ elseif command == 'worker.register' then
 end
 else
 if command == 'schedule.register' then
-	library(stamp, now)
+	cold(stamp, now)
 	local id = lib.named('Schedule.register', 'id', ARGV[3])
 	local digest = lib.named('Schedule.register', 'digest', ARGV[4])
 	local fields = {'spec', 'on_missed', 'queue', 'klass', 'only', 'data', 'pairs'}
@@ -12754,7 +12754,7 @@ if command == 'schedule.register' then
 	lib.drop_gone(id)
 	return
 elseif command == 'worker.deregister' then
-	library(stamp, now)
+	cold(stamp, now)
 	lib.required('Worker.deregister', 'worker', ARGV[3])
 	for i = 3, #ARGV do
 		call('zrem', prefix .. 'workers', ARGV[i])

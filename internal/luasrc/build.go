@@ -20,8 +20,8 @@ const (
 // calls need none of the library.
 var handed = []string{"stamp", "now"}
 
-// makerCall makes the first one of these, unless it is there.
-var makerCall = "library(" + strings.Join(handed, ", ") + ")"
+// makerCall makes the library, unless it is there: what the calls of cold functions go through.
+var makerCall = "cold(" + strings.Join(handed, ", ") + ")"
 
 // Build returns the script: the prologue of every call, the hot commands, each with all of its code
 // in its branch, the library, which makes a function when it is first called, and the other

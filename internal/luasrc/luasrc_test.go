@@ -79,7 +79,7 @@ func TestBuild(t *testing.T) {
 		"a function of the library": {
 			"local function get(key)\n  local value = call('get', key)\n  return value or call('get', 'x')\nend\n",
 			header() + "return get(ARGV[2])\n",
-			"  library(stamp, now)\n  return lib.get(ARGV[2])",
+			"  cold(stamp, now)\n  return lib.get(ARGV[2])",
 		},
 		"hot: a constant, and a function that only returns": {
 			"local LIMIT = 10\nlocal function key_of(jid)\n  return prefix .. 'j:' .. jid\nend\n",
@@ -89,12 +89,12 @@ func TestBuild(t *testing.T) {
 		"an argument that is needed twice": {
 			"local function both(x)\n  return x .. x\nend\n",
 			header() + "return both(call('get', 'x'))\n",
-			"  library(stamp, now)\n  return lib.both(call('get', 'x'))",
+			"  cold(stamp, now)\n  return lib.both(call('get', 'x'))",
 		},
 		"a variable": {
 			"local seen = 0\nlocal function see()\n  seen = seen + 1\n  call('get', 'x')\nend\n",
 			header() + "see()\nreturn seen\n",
-			"  var = {seen = 0}\n  library(stamp, now)\n  lib.see()\n  return var.seen",
+			"  var = {seen = 0}\n  cold(stamp, now)\n  lib.see()\n  return var.seen",
 		},
 		"hot: a statement": {
 			"local function see(n)\n  local m = n + 1\n  call('set', 'x', m)\nend\n",
@@ -143,7 +143,7 @@ func TestBuild(t *testing.T) {
 		"hot: a function of the library that it calls there": {
 			"local function see(n)\n  local m = n + 1\n  call('set', 'x', m)\nend\n",
 			header("-- Hot\n-- Library  see") + "see(ARGV[2])\nsee(ARGV[3])\n",
-			"  library(stamp, now).see(ARGV[2])\n  library(stamp, now).see(ARGV[3])\n  return",
+			"  cold(stamp, now).see(ARGV[2])\n  cold(stamp, now).see(ARGV[3])\n  return",
 		},
 		"hot: a return in a loop": {
 			"local function find(n)\n  for i = 1, n do\n    if call('get', i) then\n      return i\n    end\n  end\nend\n",
@@ -154,12 +154,12 @@ func TestBuild(t *testing.T) {
 		"hot: a cold function, and a variable that it changes": {
 			"local seen = 0\nlocal function see() -- cold\n  seen = seen + 1\nend\n",
 			header("-- Hot") + "if call('get', 'x') then\n  see()\nend\nreturn seen\n",
-			"  var = {seen = 0}\n  if call('get', 'x') then\n    library(stamp, now).see()\n  end\n  return var.seen",
+			"  var = {seen = 0}\n  if call('get', 'x') then\n    cold(stamp, now).see()\n  end\n  return var.seen",
 		},
 		"hot: a variable of the library alone": {
 			"local seen = 0\nlocal function see() -- cold\n  seen = seen + 1\n  call('get', seen)\nend\n",
 			header("-- Hot") + "if call('get', 'x') then\n  see()\nend\n",
-			"  if call('get', 'x') then\n    library(stamp, now).see()\n  end\n  return",
+			"  if call('get', 'x') then\n    cold(stamp, now).see()\n  end\n  return",
 		},
 		"hot: all values of another function": {
 			"local function each(x)\n  local n = x + 1\n  return n, x\nend\nlocal function both(x)\n  return each(x)\nend\n",
@@ -196,7 +196,7 @@ func TestBuildPutsTheLibraryAfterWhatNeedsNone(t *testing.T) {
 			require.NoError(t, err)
 			compiles(t, script)
 			branch := strings.Index(script, "if command == 'a'")
-			require.Equal(t, c.before, branch < strings.Index(script, "local function library("), script)
+			require.Equal(t, c.before, branch < strings.Index(script, "local function cold("), script)
 		})
 	}
 }
@@ -309,11 +309,11 @@ func TestTheScriptIsSmall(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^\t+function lib\.(\w+)\(`).FindAllStringSubmatch(script, -1) {
 		require.False(t, seen[m[1]], "%s is there twice", m[1])
 		seen[m[1]] = true
-		calls := regexp.MustCompile(`(lib|library\(stamp, now\))\.`+m[1]+`\b`).FindAllString(script, 2)
+		calls := regexp.MustCompile(`(lib|cold\(stamp, now\))\.`+m[1]+`\b`).FindAllString(script, 2)
 		require.Len(t, calls, 2, "nothing calls %s", m[1])
 	}
 	require.Greater(t, len(seen), 250)
-	for _, m := range regexp.MustCompile(`\b(?:lib|library\(stamp, now\))\.(\w+)`).FindAllStringSubmatch(script, -1) {
+	for _, m := range regexp.MustCompile(`\b(?:lib|cold\(stamp, now\))\.(\w+)`).FindAllStringSubmatch(script, -1) {
 		require.True(t, seen[m[1]], "the library lacks %s", m[1])
 	}
 	commands, err := Commands(sources)
