@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/qless/qless-go/inspect"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/inspect"
 )
 
 // register registers a worker like its script, some seconds after the worker's start.

@@ -100,7 +100,6 @@ func (a *app) queueHistoryCommand() *cobra.Command {
 	command.Flags().IntVar(&days, "days", 7, "number of days, up to today")
 	command.Flags().StringVar(&since, "since", "", "figures since then, as in 2h, 03:00 or 2026-11-21")
 	command.Flags().StringVar(&until, "until", "", "figures until then")
-	command.MarkFlagsMutuallyExclusive("days", "since")
 	return command
 }
 
