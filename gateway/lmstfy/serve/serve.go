@@ -16,7 +16,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/gateway/lmstfy"
-	"github.com/qless/qless-go/qlesstest"
+	"github.com/qless/qless-go/internal/connect"
 )
 
 // shutdownTimeout limits how long open requests may take when the program shuts down.
@@ -162,21 +162,12 @@ func logHandler(file *lmstfy.File, stderr io.Writer) slog.Handler {
 
 // connect connects to the Redis that the options name, or starts one in memory.
 func (o Options) connect(ctx context.Context, s *setup, stdout io.Writer) error {
-	url := o.Redis
-	if url == "" {
-		memory, err := qlesstest.Start()
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(stdout, "no Redis is named: jobs are kept in memory, and are gone when this ends")
-		url = "redis://" + memory.Addr()
-		s.close = memory.Close
-	}
-	client, err := qless.Dial(ctx, url, &qless.ClientConfig{Namespace: o.Namespace})
+	config := &qless.ClientConfig{Namespace: o.Namespace}
+	client, end, err := connect.OrStart(ctx, o.Redis, config, stdout)
 	if err != nil {
-		s.close()
 		return err
 	}
+	s.close = end
 	rdb := client.Redis()
 	s.config.Admin = rdb
 	s.config.AdminPrefix = ""
@@ -184,11 +175,6 @@ func (o Options) connect(ctx context.Context, s *setup, stdout io.Writer) error 
 		s.config.AdminPrefix = o.Namespace + "x:lmstfy:"
 	}
 	s.config.Pools = map[string]lmstfy.Pool{lmstfy.DefaultPool: {Client: client, Redis: rdb}}
-	stop := s.close
-	s.close = func() {
-		_ = client.Close()
-		stop()
-	}
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/gateway/workq"
-	"github.com/qless/qless-go/qlesstest"
+	"github.com/qless/qless-go/internal/connect"
 )
 
 // shutdownTimeout limits how long commands under way may take when the program ends.
@@ -39,11 +39,12 @@ type Options struct {
 // Run serves until the context ends. It prints its address once it listens.
 func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
-	client, closeClient, err := o.connect(ctx, log, stdout)
+	config := &qless.ClientConfig{Logger: log, Namespace: o.Namespace}
+	client, end, err := connect.OrStart(ctx, o.Redis, config, stdout)
 	if err != nil {
 		return err
 	}
-	defer closeClient()
+	defer end()
 	server, err := workq.New(workq.Config{
 		Client: client, Logger: log, MaxConnections: o.MaxConnections,
 	})
@@ -56,30 +57,6 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 	}
 	fmt.Fprintln(stdout, "listening on", listener.Addr())
 	return serve(ctx, server, listener)
-}
-
-// connect returns a client for the server in the options, or for one in memory.
-func (o Options) connect(
-	ctx context.Context, log *slog.Logger, stdout io.Writer,
-) (client *qless.Client, closeClient func(), err error) {
-	config := &qless.ClientConfig{Logger: log, Namespace: o.Namespace}
-	if o.Redis != "" {
-		client, err = qless.Dial(ctx, o.Redis, config)
-		if err != nil {
-			return nil, nil, err
-		}
-		return client, func() { _ = client.Close() }, nil
-	}
-	fmt.Fprintln(stdout, "no Redis is named: jobs are kept in memory, and are gone when this ends")
-	memory, err := qlesstest.Start()
-	if err != nil {
-		return nil, nil, err
-	}
-	if client, err = qless.New(memory.Redis(), config); err != nil {
-		memory.Close()
-		return nil, nil, err
-	}
-	return client, func() { _ = client.Close(); memory.Close() }, nil
 }
 
 // serve serves until the context ends.

@@ -15,8 +15,8 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/gateway/lmstfy"
 	"github.com/qless/qless-go/gateway/workq"
+	"github.com/qless/qless-go/internal/connect"
 	"github.com/qless/qless-go/qlessprom"
-	"github.com/qless/qless-go/qlesstest"
 )
 
 // servers are the servers of this process, with the clients that they share.
@@ -66,27 +66,18 @@ func (s *servers) connect(ctx context.Context) error {
 	}
 	s.calls = qlessprom.NewClientMetrics(qlessprom.ProcessOptions{})
 	config := s.config()
+	url := s.RedisURL()
 	if where.Redis == "" && s.options.hasGateway() {
-		memory, err := qlesstest.Start()
-		if err != nil {
-			return err
-		}
-		s.closes = append(s.closes, memory.Close)
-		s.redis = memory.Redis()
-		if s.qless, err = qless.New(s.redis, config); err != nil {
-			return err
-		}
-		s.closes = append(s.closes, func() { _ = s.qless.Close() })
-		fmt.Fprintln(s.Out, "no Redis is named: jobs are kept in memory, and are gone when this ends")
-		return nil
+		url = ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	if s.qless, err = qless.Dial(ctx, s.RedisURL(), config); err != nil {
+	client, end, err := connect.OrStart(ctx, url, config, s.Out)
+	if err != nil {
 		return err
 	}
-	s.closes = append(s.closes, func() { _ = s.qless.Close() })
-	s.redis = s.qless.Redis()
+	s.closes = append(s.closes, end)
+	s.qless, s.redis = client, client.Redis()
 	if s.ManySpaces() && s.options.web.listen != "" {
 		s.spaces, err = s.SpacesOf(ctx, s.qless, config)
 	}
