@@ -392,8 +392,7 @@ func (c *Client) sweepFailures(ctx context.Context) {
 	}
 }
 
-// recordQueues adds this minute to the history of queues. Errors are ignored: the history then has a
-// gap.
+// recordQueues adds this minute to the history of queues. Errors are ignored: they leave a gap.
 func (c *Client) recordQueues(ctx context.Context) {
 	for next := []any(nil); ; {
 		reply, err := c.run(ctx, "queues.record", "", next...)

@@ -73,8 +73,8 @@ const historiesAtOnce = 100
 // steps are minutes if the period begins within the last three hours, five minutes within the last
 // day, and otherwise hours.
 //
-// A worker, the dashboard, package qlessprom or [Inspector.RecordHistory] records each minute, so
-// minutes in which none of them ran are not known. The server keeps 20 kB for each of the first
+// A worker, an open dashboard or [Inspector.RecordHistory] records each minute, so minutes in which
+// none of them ran are not known. The server keeps 20 kB for each of the first
 // 1000 queues that had jobs or workers within the last 31 days.
 func (in *Inspector) History(ctx context.Context, query HistoryQuery) ([]History, error) {
 	const command = "queue.history"
@@ -209,7 +209,7 @@ func number(bytes []byte) (n int) {
 }
 
 // RecordHistory records the figures of this minute in the histories of queues, unless that was
-// done. Workers of this module, the dashboard and package qlessprom do the same.
+// done. Workers and an open dashboard do the same. A user who may only read records nothing.
 func (in *Inspector) RecordHistory(ctx context.Context) error {
 	for next := []any(nil); ; {
 		reply, err := in.client.Do(ctx, "queues.record", next...)

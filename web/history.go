@@ -41,10 +41,11 @@ func (s *site) readPasts(
 		return queue == "" || !utf8.ValidString(queue)
 	})
 	key := fmt.Sprintf("history %q %v %q", period, asked.Last, asked.Queues)
-	return sampledFor(ctx, &s.samples, pastAge, key, func(ctx context.Context) (all []past, err error) {
+	return sampledFor(ctx, &s.samples, pastAge, key, func(ctx context.Context) ([]past, error) {
 		histories, err := s.in.History(ctx, asked)
-		for _, one := range histories {
-			all = append(all, past{one})
+		all := make([]past, len(histories))
+		for i, one := range histories {
+			all[i].History = one
 		}
 		return all, err
 	})

@@ -9,7 +9,7 @@
 -- For      Go
 -- Repeat   once
 
--- The maximum number of queues with a history, and of those that a call records.
+-- The maximum number of queues with a history, and the number that a call records.
 local MAX_RECORDED = 1000
 local MAX_NOW = 100
 
@@ -101,7 +101,7 @@ local function add_figures_to(key, head, figures, failed_today)
   end
 end
 
--- What some workers take from: a list of names and patterns.
+-- The names and patterns in a list of queues, from which some workers take.
 local function new_takers(list)
   local takers = {workers = 0, names = {}, patterns = {}, excluded = {}}
   for i = 1, #list do

@@ -5,8 +5,8 @@
 -- Args     worker, age, json
 --          age   how many seconds ago the worker was started
 --          json  an object that describes it, for workers with 'registered'
--- Returns  nil, or a sum: 1 if sweep must still release such jobs; 2 if this worker should call sweep
---          for failed jobs; 4 if it should call queues.record
+-- Returns  nil, or a sum: 1 if sweep must still release such jobs; 2 if this worker should call
+--          sweep for failed jobs; 4 if it should call queues.record
 -- Errors   Worker.register()
 -- Cost     7 commands, 1 more when jobs have failed; it releases at most 250 jobs
 -- For      Go

@@ -83,9 +83,9 @@ func (a *app) queueHistoryCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "history QUEUE",
 		Short: "Show the statistics of a queue, one day per line, or its figures over time",
-		Long: "Show the statistics of a queue, one day per line. With --since, show its figures over time:\n" +
-			"the highest in each minute of the last three hours, each five minutes of a day, or each hour\n" +
-			"of 30 days. Minutes that are not known are left out.",
+		Long: "Show the statistics of a queue, one day per line. With --since, show its figures over\n" +
+			"time: the highest in each minute of the last three hours, each five minutes of a day, or\n" +
+			"each hour of 30 days. Minutes that are not known are left out.",
 		Example: "  qless queue history mail\n  qless queue history mail --days 30 --json\n" +
 			"  qless queue history mail --since 03:00 --until 04:00",
 		Args: cobra.ExactArgs(1),
