@@ -328,7 +328,7 @@ var refusals = []refusal{
 	{"unfail.job|waiting", `Unfail.job(): Job waiting has not failed: waiting`, qless.ErrNotFailed},
 	{"unfail.job|lost in failure", `Unfail.job(): Job lost in failure is in no queue`, nil},
 	{"unpause", `Unpause(): Arg "queue" missing`, nil},
-	{"queues.record|no cursor", `Queues.record(): Arg "cursor" is no cursor: no cursor`, nil},
+	{"queues.record|k0", `Queues.record(): Arg "cursor" is no cursor: 0`, nil},
 	{"queues.record||x", `Queues.record(): Arg "figures" not a number: x`, nil},
 	{"queue.history", `Queue.history(): Arg "from" not a number: nil`, nil},
 	{"queue.history|0|", `Queue.history(): Arg "queue" missing`, nil},
