@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// left matches the keys that may exist in the end: settings, statistics, complete jobs with their
-// histories and ends of life, known queues and workers, notes about idle workers, and the lease of
-// a relay.
+// left matches the keys that may exist in the end: settings, statistics, histories of queues,
+// complete jobs with their histories and ends of life, known queues and workers, notes about idle
+// workers, and the lease of a relay.
 var left = regexp.MustCompile(`^ql:(config|queues|workers|completed|s:(wait|run|stats):\d+:.+|` +
-	`j:[^:]+|x:(until|empty|filled|rates:.+|relay|unrelayed|worker:.+|idle|idle:.+|due:.+|swept.*))$`)
+	`j:[^:]+|x:(until|empty|filled|history.*|recorded|rates:.+|relay|unrelayed|worker:.+|idle|idle:.+|due:.+|swept.*))$`)
 
 // verifyKeys checks that no other keys were left behind, and that the keys of jobs agree.
 func verifyKeys(t *testing.T, rdb *redis.Client) {

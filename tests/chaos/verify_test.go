@@ -121,10 +121,10 @@ func requireWell(t testing.TB, rdb *redis.Client) {
 }
 
 // left matches the keys that may exist in the end: completed jobs and their histories, settings,
-// statistics, known queues and workers, marks of idle workers, and the lease of a relay, which
-// lasts for a while after the relay is killed.
+// statistics, histories of queues, known queues and workers, marks of idle workers, and the lease
+// of a relay, which lasts for a while after the relay is killed.
 var left = regexp.MustCompile(`^ql:(completed|config|queues|workers|s:(wait|run|stats):\d+:work|` +
-	`j:job-\d+(-history)?|x:idle(:work)?|x:due:work|x:rates:.+|x:relay|x:unrelayed|x:worker:.+)$`)
+	`j:job-\d+(-history)?|x:(due:work|history.*|idle(:work)?|recorded|rates:.+|relay|unrelayed|worker:.+))$`)
 
 func (a *arena) verifyKeys() {
 	a.t.Helper()
