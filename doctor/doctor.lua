@@ -30,8 +30,8 @@ if not usual then
 end
 local var
 
--- The functions of the library: each is made when it is first called. They are found by
--- the lengths of their names, by halves, and then by these, all at one level.
+-- The functions of the library: each is made at its first call. They are found by the
+-- lengths of their names, by halves, and by these.
 local lib
 local function cold(stamp, now)
 	if lib then

@@ -43,8 +43,8 @@ if not usual then
 end
 local var
 
--- The functions of the library: each is made when it is first called. They are found by
--- the lengths of their names, by halves, and then by these, all at one level.
+-- The functions of the library: each is made at its first call. They are found by the
+-- lengths of their names, by halves, and by these.
 local lib
 local function cold(stamp, now)
 	if lib then
@@ -1742,8 +1742,9 @@ elseif name == 'take_due' then
 	function lib.take_due(queue, settings, wanted, lost, recur, scheduled)
 		call('zrem', lib.queue_key(queue, 'work'), '')
 		local room = wanted
-		if lost and var.budget.bytes then
-			room = lib.lost_with_room(queue, wanted)
+		if lost then
+			lib.write_slots()
+			room = var.budget.bytes and lib.lost_with_room(queue, wanted) or wanted
 		end
 		local expired = lost and lib.expire(queue, room, lib.read_lost_settings(settings.cap)) or {}
 		local missing = wanted - #expired
@@ -4463,6 +4464,16 @@ elseif name == 'write_later' then
 		end
 		known.later = {}
 	end
+elseif name == 'write_slots' then
+	function lib.write_slots()
+		for _, limit in ipairs(var.met_limits or var.none) do
+			local last = #limit.held
+			for first = last > 2 * 6 and 1 or 3, last, 2 * 500 do
+				lib.add_members(try, lib.limit_key(limit.name, 'held'), limit.held, first, math.min(first + 2 * 500 - 1, last))
+			end
+			limit.held = {'0', '-----------------------------------------------------------------'}
+		end
+	end
 elseif name == 'write_turns' then
 	function lib.write_turns(turns)
 		local key, ends, passed, n = turns.key, {}, {}, 0
@@ -5587,11 +5598,8 @@ elseif name == 'score_in_work' then
 elseif name == 'settle_limits' then
 	function lib.settle_limits()
 		local kept = false
+		lib.write_slots()
 		for _, limit in ipairs(var.met_limits or var.none) do
-			local last = #limit.held
-			for first = last > 2 * 6 and 1 or 3, last, 2 * 500 do
-				lib.add_members(try, lib.limit_key(limit.name, 'held'), limit.held, first, math.min(first + 2 * 500 - 1, last))
-			end
 			if limit.rate > 0 then
 				lib.note_starts(limit, limit.noted)
 			end
@@ -7388,6 +7396,9 @@ elseif command == 'reserve' then
 						end
 					end
 				end
+				limit.held = {'0', '-----------------------------------------------------------------'}
+			end
+			for _, limit in ipairs(var.met_limits or var.none) do
 				if limit.rate > 0 then
 					cold(stamp, now).note_starts(limit, limit.noted)
 				end

@@ -438,8 +438,8 @@ func (b *builder) printLibrary(p *printer) {
 			})
 		}
 	}
-	p.line("-- The functions of the library: each is made when it is first called. They are found by")
-	p.line("-- the lengths of their names, by halves, and then by these, all at one level.")
+	p.line("-- The functions of the library: each is made at its first call. They are found by the")
+	p.line("-- lengths of their names, by halves, and by these.")
 	p.line("local " + libName)
 	p.line("local function " + makerCall)
 	p.indent++

@@ -120,16 +120,24 @@ local function drop_slots(jid, stored, most) -- cold
   end
 end
 
--- Records the jobs that a call has started. Returns parked jobs to work where there is room.
--- Returns whether others wait for a slot.
-local function settle_limits()
-  local kept = false
+-- Writes the slots of the jobs that a call has started.
+local function write_slots()
   for _, limit in ipairs(met_limits or none) do
     local last = #limit.held
     for first = last > 2 * MANY_LOCKS and 1 or 3, last, 2 * SLICE do
       add_members(try, limit_key(limit.name, 'held'), limit.held, first,
         math.min(first + 2 * SLICE - 1, last))
     end
+    limit.held = {'0', NO_LIST}
+  end
+end
+
+-- Records the jobs that a call has started. Returns parked jobs to work where there is room.
+-- Returns whether others wait for a slot.
+local function settle_limits()
+  local kept = false
+  write_slots()
+  for _, limit in ipairs(met_limits or none) do
     if limit.rate > 0 then
       note_starts(limit, limit.noted)
     end

@@ -59,8 +59,9 @@ local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
   -- Needs no memory, and fails if jobs could not be added later.
   call('zrem', queue_key(queue, 'work'), '')
   local room = wanted
-  if lost and budget.bytes then
-    room = lost_with_room(queue, wanted)
+  if lost then
+    write_slots() -- this call may have started some of them
+    room = budget.bytes and lost_with_room(queue, wanted) or wanted
   end
   local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
   local missing = wanted - #expired

@@ -2,11 +2,27 @@ package api
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
 )
+
+// A call that meets a job again that it has started, because its lock has ended at once, gives the
+// slot of a job without room back.
+func TestAJobLostInTheCallThatTookItKeepsNoSlot(t *testing.T) {
+	e := newEnv(t)
+	e.limit("slow", qless.LimitConfig{Concurrency: 2, Rate: 1, Per: time.Hour})
+	e.Put("b", qless.JID("limited"), qless.Limits{"slow"}, qless.Priority(1))
+	e.Put("b", qless.JID("free"))
+	e.Put("a", qless.JID("later"), qless.Delay(time.Hour))
+	_, err := e.Do(t.Context(), "reserve", "w", 4, 60, 8, "order", "weighted", "weights", "1 1",
+		"cursor", 1, "lock", 0, "a", "b")
+	require.NoError(t, err)
+	require.Equal(t, qless.StateScheduled, e.Read("limited").State)
+	require.Empty(t, e.Redis.ZRange(t.Context(), "ql:x:limit:slow:held", 0, -1).Val())
+}
 
 // A turn that finds no job that may start goes to a queue that has one, even if that job has limits
 // and was passed over as a job ahead.
