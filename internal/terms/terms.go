@@ -53,7 +53,7 @@ func Parse(text string) (t Terms, err error) {
 		case rest == "":
 			return t, fmt.Errorf("nothing follows %s", word)
 		case *field != "":
-			return t, fmt.Errorf("there are two of %s:", name)
+			return t, fmt.Errorf("%s: is there twice", name)
 		default:
 			*field = unquoted(rest)
 		}
