@@ -90,13 +90,12 @@ func (o *bulkOption) problem() string {
 
 // A seat is the place of a member in a bulk call.
 type seat struct {
-	ctx    context.Context // of the member
 	member any
 	run    *run
 
 	// Set by the call.
-	called  context.Context
 	err     error
+	over    bool  // the call has taken longer than the MaxRunTime
 	problem error // why the handler did not return
 }
 
@@ -115,15 +114,15 @@ func handleTogether(
 		return err
 	}
 	r := h.Holder
-	s := &seat{ctx: ctx, member: member, run: r}
+	s := &seat{member: member, run: r}
 	r.bulk.Join(r, s)
 	switch err := own(); {
 	case s.problem != nil:
 		return r.unreturned(s.problem)
 	case err != nil:
-		return ranTooLong(s.called, err)
+		return ranTooLong(s.over, err)
 	}
-	return ranTooLong(s.called, s.err)
+	return ranTooLong(s.over, s.err)
 }
 
 // A bulkCall is a call of a bulk handler, with a slot from the start of its members until the last
@@ -141,8 +140,8 @@ func (c *bulkCall) leaves() bool {
 }
 
 // workTogether calls the bulk handler for members of a call.
-func workTogether(seats []*seat) {
-	ctx, cancel := contextOfAll(seats)
+func workTogether(base context.Context, seats []*seat) {
+	ctx, cancel := contextOfAll(base, seats)
 	defer cancel()
 	members := make([]any, len(seats))
 	for i, s := range seats {
@@ -150,15 +149,16 @@ func workTogether(seats []*seat) {
 	}
 	var err error
 	problem := guard.Call(func() { err = seats[0].run.route.bulk.work(ctx, members) })
+	over := isOver(ctx)
 	for _, s := range seats {
-		s.called, s.err, s.problem = ctx, err, problem
+		s.err, s.over, s.problem = err, over, problem
 	}
 }
 
 // contextOfAll returns the context of a bulk call.
-func contextOfAll(seats []*seat) (context.Context, context.CancelFunc) {
-	w := seats[0].run.worker
-	ctx, end := context.WithCancelCause(w.log.withCall(w.base, seats[0].run.klass, len(seats)))
+func contextOfAll(base context.Context, seats []*seat) (context.Context, context.CancelFunc) {
+	first := seats[0].run
+	ctx, end := context.WithCancelCause(first.worker.log.withCall(base, first.klass, len(seats)))
 	var left atomic.Int32
 	left.Store(int32(len(seats)))
 	limit := time.Duration(0)
@@ -166,8 +166,8 @@ func contextOfAll(seats []*seat) (context.Context, context.CancelFunc) {
 		if own := s.run.maxRunTime(); own > 0 && (limit <= 0 || own < limit) {
 			limit = own
 		}
-		context.AfterFunc(s.run.ctx, func() {
-			if cause := context.Cause(s.run.ctx); left.Add(-1) == 0 || cause == ErrStopped {
+		s.run.onEnd(func(cause error) {
+			if left.Add(-1) == 0 || cause == ErrStopped {
 				end(cause)
 			}
 		})
@@ -183,6 +183,7 @@ func contextOfAll(seats []*seat) (context.Context, context.CancelFunc) {
 // worker's mutex held, unless stated otherwise.
 type bulkCalls struct {
 	w      *Worker
+	work   func(seats []*seat) // calls the handler; set by Start
 	routes []*route
 	hurry  bool         // calls begin as soon as no more jobs are ready
 	guard  *guard.Guard // calls the functions By
@@ -211,7 +212,7 @@ func (b *bulkCalls) begin() {
 			if members == nil {
 				break
 			}
-			call := &bulkCall{gather.NewCall(members, workTogether), len(members)}
+			call := &bulkCall{gather.NewCall(members, b.work), len(members)}
 			b.w.slots.Take(&route.kind)
 			for _, r := range members {
 				r.bulk = call

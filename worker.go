@@ -46,7 +46,7 @@ type Worker struct {
 	cfg       WorkerConfig
 	named     bool // chosen by the user, so another process may have the same name
 	schedules []*schedule
-	base      context.Context // the parent of the handlers' contexts
+	launch    func(r *run) // begins the handler's goroutine; set by Start
 
 	// The parts have their own mutexes. None is held while the worker talks to the server, logs, or
 	// calls handlers, the Observer or other user code.
@@ -223,8 +223,10 @@ func (w *Worker) Start(ctx context.Context) error {
 		return invalid("work", "", "a worker named %q runs in this process already", w.Name())
 	}
 	w.state = workerRunning
-	w.base = w.withClient(context.WithoutCancel(ctx))
-	go w.run(ctx)
+	base := w.withClient(context.WithoutCancel(ctx))
+	w.launch = func(r *run) { r.launch(base) }
+	w.bulk.work = func(seats []*seat) { workTogether(base, seats) }
+	go w.run(ctx, base)
 	return nil
 }
 

@@ -40,9 +40,9 @@ type run struct {
 	// Guarded by the worker's mutex until the handler is called, and then not changed.
 	dropped bool      // never to be started
 	started time.Time // zero before
-	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	bulk    *bulkCall // nil if the run has a slot of its own
+	bulk    *bulkCall               // nil if the run has a slot of its own
+	onEnd   func(f func(err error)) // calls f with the cause when the context ends; set with bulk
 
 	over      atomic.Bool   // JobEventEnded was reported
 	lossKnown chan struct{} // closed when the loss of the lock was reported
@@ -122,13 +122,24 @@ func (r *run) keep() bool {
 
 // start calls the handler of the job. The worker's mutex is held.
 func (r *run) start() {
-	r.ctx, r.cancel = context.WithCancelCause(r.worker.base)
 	r.started = time.Now()
 	r.worker.active[r] = true
 	if r.bulk == nil {
 		r.worker.slots.Take(kindOf(r.route))
 	}
-	go r.work(r.ctx)
+	r.worker.launch(r)
+}
+
+// launch calls the handler on a goroutine of its own. The worker's mutex is held.
+func (r *run) launch(base context.Context) {
+	ctx, cancel := context.WithCancelCause(base)
+	r.cancel = cancel
+	if r.bulk != nil {
+		r.onEnd = func(f func(err error)) {
+			context.AfterFunc(ctx, func() { f(context.Cause(ctx)) })
+		}
+	}
+	go r.work(ctx)
 }
 
 // release releases a job before the start.
@@ -181,7 +192,7 @@ func (r *run) call(ctx context.Context) (err error) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, ErrMaxRunTime)
 		defer cancel()
-		defer func() { err = ranTooLong(ctx, err) }()
+		defer func() { err = ranTooLong(isOver(ctx), err) }()
 	}
 	return r.worker.middleware.wrap(r.route.handler)(r.worker.log.withJob(ctx, r.job), r.job)
 }
@@ -207,10 +218,13 @@ func (r *run) maxRunTime() time.Duration {
 	return limit
 }
 
+// isOver reports whether a handler's context has ended because of the MaxRunTime.
+func isOver(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrMaxRunTime) }
+
 // ranTooLong turns the error of a handler's context into an [ErrMaxRunTime] if that is why the
 // context ended.
-func ranTooLong(ctx context.Context, err error) error {
-	if !errors.Is(context.Cause(ctx), ErrMaxRunTime) || !isDeadline(err) {
+func ranTooLong(over bool, err error) error {
+	if !over || !isDeadline(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrMaxRunTime, err)

@@ -10,13 +10,14 @@ import (
 )
 
 // run runs a started worker until it is closed. Each phase after the first is limited: by Stop, and
-// then by [leaveTimeout].
-func (w *Worker) run(ctx context.Context) {
-	p := w.startParts()
+// then by [leaveTimeout]. The context base outlives the other one.
+func (w *Worker) run(ctx, base context.Context) {
+	all, cancel := context.WithCancel(base)
+	p := w.startParts(all, cancel)
 	w.take(ctx)
 	w.drain(p)
 	answered := w.report(p)
-	w.leave(p, answered)
+	w.leave(all, p, answered)
 	w.close()
 }
 
@@ -34,30 +35,27 @@ func newShutdown() shutdown {
 
 // The workerParts are the goroutines besides the handlers.
 type workerParts struct {
-	all       context.Context // of all parts but the reporters
-	cancel    context.CancelFunc
-	loop      sync.WaitGroup // exchanges with the server
-	renewals  sync.WaitGroup // of locks
+	cancel    context.CancelFunc // ends all parts
+	loop      sync.WaitGroup     // exchanges with the server
+	renewals  sync.WaitGroup     // of locks
 	schedules sync.WaitGroup
 
 	reporters     sync.WaitGroup // report the worker to the server
 	stopReporters context.CancelFunc
 }
 
-func (w *Worker) startParts() *workerParts {
-	p := &workerParts{}
-	p.all, p.cancel = context.WithCancel(w.base)
-	reporting, stop := context.WithCancel(p.all)
-	p.stopReporters = stop
+func (w *Worker) startParts(ctx context.Context, cancel context.CancelFunc) *workerParts {
+	reporting, stop := context.WithCancel(ctx)
+	p := &workerParts{cancel: cancel, stopReporters: stop}
 	w.loop.listen(w.listener, w.listener.channels()...)
 	p.reporters.Go(func() { w.registry.run(reporting) })
 	p.reporters.Go(func() { w.rates.Run(reporting) })
 	p.reporters.Go(func() { w.settleDeferred(reporting) })
-	p.renewals.Go(func() { w.locks.Run(p.all) })
+	p.renewals.Go(func() { w.locks.Run(ctx) })
 	for _, schedule := range w.schedules {
-		p.schedules.Go(func() { w.follow(p.all, schedule) })
+		p.schedules.Go(func() { w.follow(ctx, schedule) })
 	}
-	p.loop.Go(func() { w.loop.run(p.all) })
+	p.loop.Go(func() { w.loop.run(ctx) })
 	return p
 }
 
@@ -99,19 +97,19 @@ func (w *Worker) report(p *workerParts) (answered bool) {
 }
 
 // leave deregisters the worker, and hardly waits if the server did not answer before.
-func (w *Worker) leave(p *workerParts, answered bool) {
+func (w *Worker) leave(ctx context.Context, p *workerParts, answered bool) {
 	patience := time.Duration(0)
 	if answered {
 		patience = leaveTimeout
 	}
 	p.stopReporters()
 	left := closedAfter(func() {
-		relayed := w.loop.unlisten(p.all)
+		relayed := w.loop.unlisten(ctx)
 		p.reporters.Wait()
-		w.rates.Flush(p.all)
-		w.loop.depart(p.all, relayed)
+		w.rates.Flush(ctx)
+		w.loop.depart(ctx, relayed)
 		p.schedules.Wait()
-		w.leaveSchedules(p.all)
+		w.leaveSchedules(ctx)
 		p.cancel()
 		p.renewals.Wait()
 	})
