@@ -91,8 +91,8 @@ func (t *Table) HandBack(queue string, k *Kind) { t.crowded[queue] = k }
 func (t *Table) Ask() (room int, leaveOut []string, few bool) {
 	room, t.asked = t.Free(), nil
 	for _, k := range t.pooled {
-		if k.pool.Len() > 0 { // else there may be none
-			room += t.Room(k)
+		if k.pool.Len() > 0 && t.CanCall(k) { // else there may be none
+			room += t.Room(k) - 1 // the slot of their call
 		}
 	}
 	for queue, k := range t.crowded {

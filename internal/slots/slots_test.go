@@ -52,3 +52,23 @@ func TestAQueueIsNoLongerCrowded(t *testing.T) {
 		require.Empty(t, table.crowded, name)
 	}
 }
+
+// waiting is a pool with some jobs.
+type waiting struct{ len, room int }
+
+func (w waiting) Len() int  { return w.len }
+func (w waiting) Room() int { return w.room }
+
+// The slot of the call for which jobs wait is not free for a job more.
+func TestJobsThatWaitForTheirCallHaveASlot(t *testing.T) {
+	table, pooled := New(2), &Kind{}
+	table.Gather(pooled, waiting{98, 2})
+	table.asks(t, 1+2, false)
+	table.Take(nil)
+	table.asks(t, 2, false)
+	table.Take(nil)
+	table.asks(t, 0, false)
+	empty := New(2)
+	empty.Gather(pooled, waiting{0, 100})
+	empty.asks(t, 2, false)
+}
