@@ -465,8 +465,8 @@ func TestNoNameHidesAPredeclaredOne(t *testing.T) {
 	}
 }
 
-// withContexts are the structs that have a context: requests that are passed on to another goroutine.
-// There shall be no further ones.
+// withContexts are the structs that have a context: requests that are passed on to another
+// goroutine. There shall be no further ones.
 var withContexts = []string{"internal/batch.Call", "internal/inside.Job"}
 
 // A context belongs to a call, and a struct outlives calls.

@@ -52,8 +52,8 @@ func hasFailed(job *qless.Job) bool { return job.State == qless.StateFailed }
 // isSampledDepends reports whether only some of the jobs that depend on others were read.
 func (l *look) isSampledDepends() bool { return l.Depends > len(l.followed) }
 
-// failedDependencies reports the jobs that wait for failed ones, and those that would act on such a
-// failure, but were not notified of it.
+// failedDependencies reports the jobs that wait for failed ones, and the jobs that would act on
+// such a failure, but were not notified of it.
 func (l *look) failedDependencies() (waiting, notNotified []Reason) {
 	var stuck, silent []string
 	for _, job := range l.followed {
@@ -232,7 +232,9 @@ func (l *look) grace() []Reason {
 	if len(l.graced) == 0 {
 		return nil
 	}
-	next := slices.MinFunc(l.graced, func(a, b inspect.Row) int { return a.Expires.Compare(b.Expires) })
+	next := slices.MinFunc(l.graced, func(a, b inspect.Row) int {
+		return a.Expires.Compare(b.Expires)
+	})
 	return []Reason{{
 		Code: ReasonGrace, Certain: true, Jobs: len(l.graced), Sampled: l.Running > len(l.running),
 		JIDs: first(jidsOf(l.graced)), Workers: first(workersOf(l.graced)), Until: next.Expires,

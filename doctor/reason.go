@@ -170,8 +170,8 @@ func kindOf(code ReasonCode) Kind {
 const repairs = "Repair: the record of the job decides, and no job is run, failed or deleted."
 
 // unlockedJobs is the sentence of a status about lost jobs.
-const unlockedJobs = `{{verb .Jobs "job" "is" "are"}} running without a lock, which was deleted or ` +
-	`evicted, such as {{.JID}}: if its worker dies, it never runs again`
+const unlockedJobs = `{{verb .Jobs "job" "is" "are"}} running without a lock, which was deleted ` +
+	`or evicted, such as {{.JID}}: if its worker dies, it never runs again`
 
 // whyQueue explains a queue's wait.
 const whyQueue = "qless why {queue}"

@@ -118,8 +118,8 @@ func (l *look) longRun(ctx context.Context) ([]Reason, error) {
 	}}, nil
 }
 
-// usualRun returns the time within which most runs of a klass end, by those that ended in the last
-// hour. If there are none, it returns the mean of its queue today or, if that is longer, yesterday.
+// usualRun returns the time within which most runs of a klass end, by the runs of the last hour. If
+// there are none, it returns the mean of its queue today or, if that is longer, yesterday.
 func (l *look) usualRun(ctx context.Context, klass string) (usual time.Duration, err error) {
 	hours, err := l.in.Rates(ctx, inspect.RateQuery{
 		From: l.now.Add(-time.Hour), To: l.now, Step: time.Hour, Queue: l.Name, Klass: klass,

@@ -47,5 +47,7 @@ func Explain(ctx context.Context, client *qless.Client, queue string) (*Explanat
 	if err := l.read(ctx); err != nil {
 		return nil, err
 	}
-	return &Explanation{Queue: queue, Counts: l.QueueCounts, Latency: l.latency, Causes: l.causes()}, nil
+	return &Explanation{
+		Queue: queue, Counts: l.QueueCounts, Latency: l.latency, Causes: l.causes(),
+	}, nil
 }

@@ -21,9 +21,8 @@ type Runner struct {
 	cluster *redis.ClusterClient // nil unless rdb is one
 	loader  *loader
 
-	// What each call begins with. As interfaces, they are made once.
-	sha  any
-	keys []any
+	sha  any   // the beginning of each call, as values that need not be made again
+	keys []any // which follow it
 }
 
 // isUnknown reports whether a server did not have the script.

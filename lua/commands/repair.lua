@@ -54,7 +54,8 @@ local function without_strays(jids)
       leave_out(jids[i], 'server', job.err)
     elseif near_end[jids[i]] then
       strays[#strays + 1] = jids[i]
-      leave_out(jids[i], job.state and 'not_failed' or 'not_found', 'it has not failed in ' .. ARGV[6])
+      leave_out(jids[i], job.state and 'not_failed' or 'not_found',
+        'it has not failed in ' .. ARGV[6])
     end
   end
   return failed
