@@ -22,15 +22,15 @@ type slow struct {
 
 func (s *slow) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (s *slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
 func (s *slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
-		for _, cmd := range cmds {
-			if scripts.CommandOf(cmd.Args()) == "reserve" && !redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-				s.once.Do(func() { <-time.After(s.time) })
-			}
+	return next
+}
+
+func (s *slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if scripts.CommandOf(cmd.Args()) == "reserve" && !redis.HasErrorPrefix(err, "NOSCRIPT") {
+			s.once.Do(func() { <-time.After(s.time) })
 		}
 		return err
 	}

@@ -92,6 +92,7 @@ func Dashboard(t testing.TB, c *qless.Client) {
 	do(errOf(in.Completed().Find(ctx, "")))
 	do(errOf(in.Failures(ctx, "group", 0)))
 	do(errOf(in.Latency(ctx, "shown")))
+	do(errOf(in.History(ctx, inspect.HistoryQuery{Queues: []string{"shown"}})))
 	do(errOf(in.Overview(ctx, inspect.OverviewQuery{StatsOf: []string{queue.Name()}})))
 	do(errOf(in.Overview(ctx, inspect.OverviewQuery{From: 1, Queues: 1})))
 	do(errOf(doctor.ReadStatus(ctx, c, time.Minute)))
