@@ -308,7 +308,7 @@ func (e *endurance) finish(ctx context.Context) error {
 var leftover = regexp.MustCompile(`^ql:(config|queues|workers|completed|` +
 	`s:(wait|run|stats):\d+:.+|j:.+|tags|t:.+|` +
 	`x:(empty|filled|looked.*|list.*|rates:.+|stats:.+|relay|worker:.+|idle|idle:.+|` +
-	`due:.+|swept.*|limits|schedule.*|follow:.+|fair:.+))$`)
+	`due:.+|history.*|recorded|swept.*|limits|schedule.*|follow:.+|fair:.+))$`)
 
 // wellFindings are the findings that the doctor may report: the server was started without
 // persistence, and the turns of tenants are kept until their next put.

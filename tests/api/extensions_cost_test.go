@@ -195,6 +195,7 @@ func TestCommandsThatALimitCosts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
 			e.limit("api", c.config)
+			e.Set("jobs-history-count", "50000") // otherwise one finish in ten looks for old jobs
 			count := func(run func()) int { return len(e.Server.Commands(t, run)) }
 			cost := func(queue string, n int, options ...qless.PutOption) (put, take, end int) {
 				args := []any{"w1"}

@@ -213,7 +213,7 @@ func TestPageShowsProgressWhileAllFoundAreCanceled(t *testing.T) {
 	p.leave(chromedp.Click(chromedp.CSS(button)))
 	// A slow server counts only some of them.
 	require.Regexp(t, "1\u202f50[01] jobs\\?", value[string](p, `document.querySelector("h1").textContent`))
-	p.do(chromedp.SetValue(chromedp.CSS("#f-typed"), "Send"))
+	p.do(chromedp.SetValue(chromedp.CSS("#f-typed"), "klass:Send"))
 	p.leave(chromedp.Click(chromedp.CSS("form.ask button")))
 	require.Contains(t, p.path(), "/runs/")
 	p.until(`document.querySelector("main").textContent.includes("1\u202f501 jobs canceled.")`)

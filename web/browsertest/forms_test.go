@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -10,10 +11,18 @@ import (
 	"github.com/qless/qless-go/web"
 )
 
+// center scrolls to an element. A page may be long above it.
+func (p *tab) center(selector string) {
+	p.t.Helper()
+	value[any](p, "document.querySelector("+strconv.Quote(selector)+
+		`).scrollIntoView({block: "center", behavior: "instant"})`)
+}
+
 // send clicks the button of an action in the content, and answers the question that may follow.
 func (p *tab) send(action string) {
 	p.t.Helper()
 	button := `main button[formaction$="/actions/` + action + `"], main form[action$="/actions/` + action + `"] button`
+	p.center(button)
 	p.leave(chromedp.Click(chromedp.CSS(button)))
 	if value[bool](p, `Boolean(document.querySelector("main input[name=sure]"))`) {
 		p.leave(chromedp.Click(chromedp.CSS(button)))

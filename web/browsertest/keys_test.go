@@ -62,6 +62,7 @@ func TestTheDashboardWorksByKeysAlone(t *testing.T) {
 		p.until(checked(0))
 	})
 	t.Run("Shift and a click select a range", func(t *testing.T) {
+		p.center("tbody tr:nth-child(5) input")
 		p.do(chromedp.Click(chromedp.CSS("tbody tr:nth-child(2) input")))
 		box := value[map[string]float64](p, `(() => {
 			const { x, y, width, height } = document.querySelector("tbody tr:nth-child(5) input").getBoundingClientRect();

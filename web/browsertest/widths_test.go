@@ -14,8 +14,8 @@ import (
 // widths are those between a phone and a desk: tablets, laptops and half of a screen.
 var widths = []int64{960, 1024, 1100, 1200, 1280}
 
-// whole are the pages whose tables show all of their columns at all widths.
-var whole = []string{"/", "/queues", "/failures", "/completed", "/limits", "/batches"}
+// whole are the pages whose tables show all of their columns at all widths. Others have a shadow.
+var whole = []string{"/failures", "/completed", "/limits", "/batches"}
 
 // cramped lists what is wrong with a page at its width: columns that are hidden without a sign,
 // words that are broken within, and targets that are too low to be hit.
