@@ -73,9 +73,9 @@ const historiesAtOnce = 100
 // steps are minutes if the period begins within the last three hours, five minutes within the last
 // day, and otherwise hours.
 //
-// A worker, an open dashboard or [Inspector.RecordHistory] records each minute, so minutes in which
-// none of them ran are not known. The server keeps 20 kB for each of the first
-// 1000 queues that had jobs or workers within the last 31 days.
+// Workers, open dashboards and [Inspector.RecordHistory] record each minute. Without any of them, a
+// minute is not known. The server keeps 20 kB for each of the first 1000 queues that had jobs or
+// workers within the last 31 days.
 func (in *Inspector) History(ctx context.Context, query HistoryQuery) ([]History, error) {
 	const command = "queue.history"
 	if err := query.check(command); err != nil {

@@ -22,7 +22,7 @@ type findData struct {
 	Next     string        `json:"next,omitempty"`
 	Named    []named       `json:"named,omitempty"`
 	Tabs     []counted     `json:"-"` // the number is negative if it is not known
-	Known    []string      `json:"-"` // words that complete what is typed
+	Known    []string      `json:"-"` // completions of the search box
 }
 
 // A named is something other than a job whose name contains the text.
@@ -95,7 +95,7 @@ func (s *site) addTabs(ctx context.Context, data *findData) error {
 	return nil
 }
 
-// knownWords returns words that complete what is typed: the states, and some queues and tags.
+// knownWords returns the completions of the search box: the states, and some queues and tags.
 func (s *site) knownWords(ctx context.Context, seen *inspect.Overview) (known []string, err error) {
 	for _, state := range find.States[1:] {
 		known = append(known, "state:"+state)
@@ -110,7 +110,7 @@ func (s *site) knownWords(ctx context.Context, seen *inspect.Overview) (known []
 	return known, err
 }
 
-// wordsKnown is the number of queues and of tags that complete what is typed.
+// wordsKnown is the maximum number of queues, and of tags, among the completions.
 const wordsKnown = 100
 
 // word returns a word of a search.

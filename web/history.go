@@ -63,12 +63,18 @@ func (p past) value(figure string, at int) float64 {
 	if at < 0 || at >= len(p.Points) || p.Points[at].Known == 0 {
 		return math.NaN()
 	}
-	point := &p.Points[at]
-	return map[string]float64{
-		"waiting": float64(point.Waiting), "oldest": point.Oldest.Seconds(),
-		"running": float64(point.Running), "workers": float64(point.Workers),
-		"failed": float64(point.Failed),
-	}[figure]
+	switch point := &p.Points[at]; figure {
+	case "waiting":
+		return float64(point.Waiting)
+	case "oldest":
+		return point.Oldest.Seconds()
+	case "running":
+		return float64(point.Running)
+	case "workers":
+		return float64(point.Workers)
+	default:
+		return float64(point.Failed)
+	}
 }
 
 // Spark draws a figure, with gaps where it is not known.
@@ -98,7 +104,7 @@ func (p past) Most(figure string) string {
 	return words.Number(int(most))
 }
 
-// Gap says how much of the time is known, unless all of it is.
+// Gap returns the known part of the period, as text, or "" if the whole period is known.
 func (p past) Gap() string {
 	if p.Known >= p.Period {
 		return ""

@@ -79,7 +79,7 @@ func statsTable(all []queueStats) *out.Table {
 
 func (a *app) queueHistoryCommand() *cobra.Command {
 	var days int
-	var since, until string
+	var times selection.TimeFlags
 	command := &cobra.Command{
 		Use:   "history QUEUE",
 		Short: "Show the statistics of a queue, one day per line, or its figures over time",
@@ -90,25 +90,24 @@ func (a *app) queueHistoryCommand() *cobra.Command {
 			"  qless queue history mail --since 03:00 --until 04:00",
 		Args: cobra.ExactArgs(1),
 		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
-			if since+until != "" {
-				return a.queueFigures(ctx, client, args[0], since, until)
+			if times != (selection.TimeFlags{}) {
+				return a.queueFigures(ctx, client, args[0], times)
 			}
 			return a.queueHistory(ctx, client, args[0], days)
 		}),
 		ValidArgsFunction: a.CompleteEach(place.QueuesKnown),
 	}
 	command.Flags().IntVar(&days, "days", 7, "number of days, up to today")
-	command.Flags().StringVar(&since, "since", "", "figures since then, as in 2h, 03:00 or 2026-11-21")
-	command.Flags().StringVar(&until, "until", "", "figures until then")
+	times.Add(command, "figures")
 	return command
 }
 
 func (a *app) queueFigures(
-	ctx context.Context, client *qless.Client, queue, since, until string,
+	ctx context.Context, client *qless.Client, queue string, times selection.TimeFlags,
 ) error {
-	period, err := units.ParsePeriod(since, until, out.Now())
+	period, err := times.Period()
 	if err != nil {
-		return out.Error(err)
+		return err
 	}
 	all, err := inspect.New(client).History(ctx, inspect.HistoryQuery{
 		From: period.Since, To: period.Until, Queues: []string{queue},

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -48,7 +47,7 @@ func (f *TimeFlags) Add(command *cobra.Command, what string) {
 
 // Period returns the period, which is zero if no flag is given.
 func (f *TimeFlags) Period() (units.Period, error) {
-	period, err := units.ParsePeriod(f.since, f.until, time.Now())
+	period, err := units.ParsePeriod(f.since, f.until, out.Now())
 	if err != nil {
 		return period, out.Error(err)
 	}
