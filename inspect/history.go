@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
@@ -15,10 +14,9 @@ import (
 
 // A HistoryQuery selects a period of at most 30 days.
 type HistoryQuery struct {
-	From   time.Time     // the beginning
-	Last   time.Duration // if From is zero, the time before now; defaults to an hour
-	To     time.Time     // the end, exclusive; defaults to now
-	Queues []string      // whose histories are read beside that of all queues together
+	From   time.Time // the beginning; defaults to an hour before now
+	To     time.Time // the end, exclusive; defaults to now
+	Queues []string  // whose histories are read beside that of all queues together
 }
 
 // A History holds the figures of a queue over time.
@@ -107,8 +105,6 @@ func (in *Inspector) History(ctx context.Context, query HistoryQuery) ([]History
 
 func (q HistoryQuery) check(command string) error {
 	switch {
-	case q.Last < 0:
-		return invalid(command, "the time %v is negative", q.Last)
 	case !q.To.IsZero() && !q.From.IsZero() && q.To.Before(q.From):
 		return invalid(command, "to %v is before from %v", q.To, q.From)
 	case len(q.Queues) > 0:
@@ -120,7 +116,7 @@ func (q HistoryQuery) check(command string) error {
 // from returns the beginning for the script: a time, or below 0 how many seconds ago that is.
 func (q HistoryQuery) from() float64 {
 	if q.From.IsZero() {
-		return -cmp.Or(q.Last, time.Hour).Seconds()
+		return -time.Hour.Seconds()
 	}
 	return float64(max(0, q.From.Unix()))
 }

@@ -58,6 +58,7 @@ type Cursor string
 type Found struct {
 	Items    []Row  `json:"items"`          // not nil unless the call failed
 	Examined int    `json:"examined"`       // the number of jobs examined
+	Large    int    `json:"large"`          // those whose data was too large to be searched
 	Next     Cursor `json:"next,omitempty"` // where the next call continues; empty at the end
 }
 
@@ -75,6 +76,7 @@ const (
 // A part is the reply of a search.
 type part[T any] struct {
 	Looked wire.Number  `json:"looked"`
+	Large  wire.Number  `json:"large"`
 	Cursor wire.Text    `json:"cursor"`
 	Items  wire.List[T] `json:"items"`
 }
@@ -137,7 +139,9 @@ func (s Selection) Find(ctx context.Context, after Cursor) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	return Found{Items: s.rows(found.Items), Examined: found.Looked.Int(), Next: next}, nil
+	return Found{
+		Items: s.rows(found.Items), Examined: found.Looked.Int(), Large: found.Large.Int(), Next: next,
+	}, nil
 }
 
 // steps iterates over the results of several searches: each job once, even if a loop has moved it

@@ -134,8 +134,12 @@ type Filter struct {
 	JID string
 
 	// Data is a part of the data as it is stored; for &, < and > also as encoding/json writes them.
-	// Jobs with more than 256 KiB of data do not match, nor does data that a codec has encoded.
+	// Data that a codec has encoded does not match.
 	Data string
+
+	// Large also searches data of more than 256 KiB. Meanwhile, the server does nothing else: for
+	// about 1 ms per MB of one job.
+	Large bool
 
 	// Batch matches the callbacks of batches only.
 	Batch bool
@@ -144,7 +148,7 @@ type Filter struct {
 // Where returns the jobs of the selection that match a filter. With several filters, jobs must
 // match all of them. An empty filter is [qless.ErrInvalid], so that a blank form selects nothing.
 func (s Selection) Where(filter Filter) Selection {
-	if filter == (Filter{}) {
+	if filter == (Filter{}) || filter == (Filter{Large: true}) {
 		return s.with(invalid("find", "the filter is empty"))
 	}
 	for _, part := range []struct{ what, text string }{
@@ -220,15 +224,18 @@ func (s Selection) isSearched() bool { return len(s.filters) > 0 || s.list == wo
 
 // filterArgs returns the filters as arguments.
 func (s Selection) filterArgs() []any {
-	args := make([]any, 0, 5*len(s.filters))
+	args := make([]any, 0, 6*len(s.filters))
 	for _, f := range s.filters {
-		batch := ""
-		if f.Batch {
-			batch = "1"
-		}
-		args = append(args, f.Klass, f.Tag, f.JID, f.Data, batch)
+		args = append(args, f.Klass, f.Tag, f.JID, f.Data, yes(f.Batch), yes(f.Large))
 	}
 	return args
+}
+
+func yes(is bool) string {
+	if is {
+		return "1"
+	}
+	return ""
 }
 
 // rest returns the number of jobs that are wanted after done ones, at most n unless that is 0. 0

@@ -2,11 +2,7 @@
 -- qless for Redis, version 0.1.0-dev: a job queue in one script, which clients in Ruby, Python and PHP
 -- can load in place of their own. It has their commands only. NOW is the time in seconds:
 --   EVALSHA sha 0 COMMAND NOW ARG...
--- See docs/sharing.md and lua/commands/ in github.com/qless/qless-go:
--- cancel complete config.get config.set config.unset depends fail failed get heartbeat jobs length
--- log multiget pause peek pop popByJid priority put queue.forget queues recur recur.get recur.tag
--- recur.untag recur.update requeue retry stats subscription tag tags timeout track tracked unfail
--- unpause unrecur worker.deregister workerJobs workers workersCount
+-- See docs/sharing.md and lua/commands/ in github.com/qless/qless-go.
 
 local call = redis.call
 local may_run = redis.acl_check_cmd

@@ -3,16 +3,7 @@
 -- load in place of their own. NOW is the time in seconds. From Go, and from others:
 --   EVALSHA sha 1 PREFIX COMMAND NOW ARG...
 --   EVALSHA sha 0 COMMAND NOW ARG...
--- See docs/sharing.md and lua/commands/ in github.com/qless/qless-go:
--- await batch.commit batch.status cancel cancel.all complete config.get config.set config.unset
--- depart depends end fail failed failures find finish forget get heartbeat holder jobs latency
--- length limit.delete limit.hold limit.info limit.list limit.set list log multiget overview pause
--- peek pop popByJid priority progress put put.many put.settled queue.forget queue.history
--- queue.settings queues queues.ready queues.record rates rates.add recur recur.get recur.tag
--- recur.untag recur.update relations release renew repair requeue reschedule reserve result retry
--- schedule schedule.forget schedule.last schedule.leave schedule.register schedules stats
--- subscription sweep tag tags timeout track tracked unfail unfail.job unpause unrecur wake withdraw
--- worker.deregister worker.register workerJobs workers workersCount
+-- See docs/sharing.md and lua/commands/ in github.com/qless/qless-go.
 
 local call = redis.call
 local may_run = redis.acl_check_cmd
@@ -817,9 +808,10 @@ elseif name == 'allowed' then
 		return wanted
 	end
 elseif name == 'data_of' then
-	function lib.data_of(key)
+	function lib.data_of(key, wants_large)
 		local size = try('hstrlen', key, 'data')
-		if type(size) ~= 'number' or size > 262144 then
+		if type(size) ~= 'number' or size > 262144 and not wants_large then
+			var.too_large = var.too_large + 1
 			return ''
 		end
 		var.searched = var.searched + size
@@ -991,7 +983,7 @@ elseif name == 'matches' then
 		if filter.batch and not lib.is_batch(unpack(try('hmget', key, 'x:o'))) then
 			return false
 		end
-		return not filter.data or lib.has_text(lib.data_of(key), filter)
+		return not filter.data or lib.has_text(lib.data_of(key, filter.large), filter)
 	end
 elseif name == 'new_urn' then
 	function lib.new_urn(ask)
@@ -4934,12 +4926,12 @@ elseif name == 'read_failing' then
 elseif name == 'read_filters' then
 	function lib.read_filters(area, first, last)
 		local filters = {}
-		if (last - first + 1) % 5 ~= 0 or last > #ARGV then
+		if (last - first + 1) % 6 ~= 0 or last > #ARGV then
 			lib.reject(area, 'Odd number of filter args')
 		end
-		for i = first, last, 5 do
+		for i = first, last, 6 do
 			local data = lib.not_empty(ARGV[i + 3])
-			filters[#filters + 1] = {klass = lib.not_empty(ARGV[i]), tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = data, escaped = data and lib.escaped(data), batch = lib.not_empty(ARGV[i + 4])}
+			filters[#filters + 1] = {klass = lib.not_empty(ARGV[i]), tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = data, escaped = data and lib.escaped(data), batch = lib.not_empty(ARGV[i + 4]), large = ARGV[i + 5] ~= ''}
 		end
 		return filters
 	end
@@ -10336,7 +10328,7 @@ end
 else
 if length < 5 then
 if command == 'find' then
-	var = {SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0}
+	var = {SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0, too_large = 0}
 	cold(stamp, now)
 	local cursor = lib.required('Find', 'cursor', ARGV[5])
 	local count, limit = lib.whole('Find', 'count', ARGV[6]), lib.whole('Find', 'limit', ARGV[7])
@@ -10346,8 +10338,9 @@ if command == 'find' then
 	local list = lib.open_list('Find', ARGV[3], ARGV[4])
 	local filters = lib.read_filters('Find', 9, #ARGV)
 	local jids, looked, next_cursor = lib.search('Find', list, cursor, count, limit, filters)
+	local passed_over = var.too_large
 	local items = ARGV[8] == 'jid' and lib.array(jids) or lib.summaries(list, jids, var.none, lib.whole('Find', 'shown', ARGV[8]))
-	return '{"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"items":' .. items .. '}'
+	return '{"looked":' .. looked .. ',"large":' .. passed_over .. ',"cursor":' .. cjson.encode(next_cursor) .. ',"items":' .. items .. '}'
 elseif command == 'jobs' then
 	var = {none = {}}
 	cold(stamp, now)
@@ -10434,7 +10427,7 @@ elseif command == 'jobs' then
 	lib.reject('Jobs', 'Unknown type "' .. state .. '"')
 	return
 elseif command == 'list' then
-	var = {SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0}
+	var = {SHOWS_SCORE = {running = true, stalled = true, scheduled = true, recurring = true}, none = {}, searched = 0, too_large = 0}
 	cold(stamp, now)
 	local offset, count = lib.whole('List', 'offset', ARGV[5]), lib.whole('List', 'count', ARGV[6])
 	local most = ARGV[7] == 'jid' and 5000 or 500
@@ -11125,7 +11118,7 @@ elseif command == 'queues' then
 	end
 	return lib.joined(all)
 elseif command == 'repair' then
-	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, followable = 1000, halved = 0, left_alone = {}, left_groups = {}, met_lives = {}, near_end = {}, none = {}, places = {}, searched = 0, unheard = 0}
+	var = {PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}, budget = {drops = 1000, bytes = false, taken = 0, text = 262144, relations = false, releases = math.huge, tells = 200}, followable = 1000, halved = 0, left_alone = {}, left_groups = {}, met_lives = {}, near_end = {}, none = {}, places = {}, searched = 0, too_large = 0, unheard = 0}
 	cold(stamp, now)
 	local action, value = lib.required('Repair', 'action', ARGV[3]), lib.required('Repair', 'value', ARGV[4])
 	local wanted = lib.names('Repair', 'jids', lib.required('Repair', 'jids', ARGV[7]))

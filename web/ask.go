@@ -295,7 +295,7 @@ func (f *frame) QueueScope() scopeForm {
 func (f *frame) ListScope() scopeForm {
 	list := f.Data.(*listData)
 	switch {
-	case list.Tag != "" && list.Filter.Tag != "": // a scope has one tag
+	case list.Tag != "" && list.Query.Tag != "": // a scope has one tag
 		return scopeForm{}
 	case list.Tag != "":
 		return f.listed(list.jobList, "tagged", "tag", list.Tag)
@@ -311,13 +311,14 @@ func (f *frame) GroupScope() scopeForm {
 
 // listed selects the jobs of a list that match its filter.
 func (f *frame) listed(list *jobList, kind string, pairs ...string) scopeForm {
-	filter := list.Filter
-	if kind != "tagged" {
-		pairs = append(pairs, "tag", filter.Tag)
+	asked := f.Request.URL.Query()
+	for _, name := range []string{"q", "klass", "tag", "jid", "data", "large"} {
+		if kind != "tagged" || name != "tag" {
+			pairs = append(pairs, name, asked.Get(name))
+		}
 	}
-	pairs = append(pairs, "klass", filter.Klass, "jid", filter.JID, "data", filter.Data,
-		"since", exactly(filter.Since), "until", exactly(filter.Until))
-	form := f.Scope(kind, pairs...)
+	form := f.Scope(kind, append(pairs,
+		"since", exactly(list.Query.Since), "until", exactly(list.Query.Until))...)
 	if list.Search == nil {
 		form.Count = list.Total
 	}
@@ -328,7 +329,8 @@ func (f *frame) listed(list *jobList, kind string, pairs ...string) scopeForm {
 func (f *frame) FindScope() scopeForm {
 	data := f.Data.(*findData)
 	form := f.Scope("found", "q", data.Words, "state", data.State, "queue", data.Queue,
-		"since", exactly(data.Since), "until", exactly(data.Until))
+		"since", exactly(data.Since), "until", exactly(data.Until),
+		"large", f.Request.FormValue("large"))
 	if data.State != "" {
 		form.states = find.StatesOf(data.State)
 	}

@@ -14,10 +14,9 @@ import (
 
 // A batchesData holds some of the batches whose callbacks are in a state.
 type batchesData struct {
-	State    string     `json:"state"`
-	Batches  []batchRow `json:"batches"`
-	Examined int        `json:"examined"` // jobs read for this page
-	Next     string     `json:"next,omitempty"`
+	State   string     `json:"state"`
+	Batches []batchRow `json:"batches"`
+	Search  *search    `json:"search"`
 }
 
 // A batchRow is the callback of a batch, with the progress of the batch.
@@ -55,12 +54,13 @@ func (s *site) batches(ctx context.Context, q query) (*view, error) {
 	if err := asked.Check(false); err != nil {
 		return nil, err
 	}
-	found, err := s.search(ctx, &asked, q.Get("next"))
+	found, total, err := s.search(ctx, &asked, q.Get("next"))
 	if err != nil {
 		return nil, err
 	}
 	data := &batchesData{
-		State: asked.State, Batches: []batchRow{}, Examined: found.Sum(), Next: found.Next,
+		State: asked.State, Batches: []batchRow{},
+		Search: newSearch(q, found, total, "next", found.Next),
 	}
 	for _, row := range found.Items {
 		status, err := s.readBatch(ctx, row.JID)
@@ -73,7 +73,7 @@ func (s *site) batches(ctx context.Context, q query) (*view, error) {
 		data.Batches = append(data.Batches, batchRow{row, status})
 	}
 	by := batchOrders.sort(data.Batches, q, "-")
-	return &view{Title: "Batches", Data: data, order: by}, nil
+	return &view{Title: "Batches", Data: data, search: data.Search, order: by}, nil
 }
 
 // A batch is the progress of a batch.

@@ -216,13 +216,15 @@ func (s *site) failure(ctx context.Context, q query) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := fmt.Sprintf("failure %q %q", q.name, jobs.Filter.Klass)
+	key := fmt.Sprintf("failure %q %q", q.name, jobs.Query.Klass)
 	read, err := sampledFor(ctx, &s.samples, groupAge, key,
 		func(ctx context.Context) (failureData, error) {
-			return s.readFailure(ctx, q.name, jobs.Filter.Klass)
+			return s.readFailure(ctx, q.name, jobs.Query.Klass)
 		})
 	read.jobList = jobs
-	return &view{Title: q.name, Data: &read, isStill: jobs.Search != nil, order: jobs.order}, err
+	return &view{
+		Title: q.name, Data: &read, isStill: jobs.Search != nil, search: jobs.Search, order: jobs.order,
+	}, err
 }
 
 func (s *site) readFailure(

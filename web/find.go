@@ -3,9 +3,7 @@ package web
 import (
 	"context"
 	"maps"
-	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
@@ -18,7 +16,7 @@ type findData struct {
 	find.Query
 	Items    []inspect.Row `json:"items"`
 	Examined []find.Report `json:"examined"`
-	Sum      int           `json:"-"` // of the jobs looked at
+	Search   *search       `json:"search,omitempty"`
 	Next     string        `json:"next,omitempty"`
 	Named    []named       `json:"named,omitempty"`
 	Tabs     []counted     `json:"-"` // the number is negative if it is not known
@@ -37,11 +35,8 @@ func (s *site) find(ctx context.Context, q query) (*view, error) {
 		Items: []inspect.Row{}, Examined: []find.Report{},
 	}
 	v := &view{Title: "Find", Data: data, isStill: true}
-	asked, err := q.period()
-	if err == nil {
-		data.Query, err = find.NewQuery(q.Get("q"), q.Get("state"), q.Get("queue"), asked.Period)
-	}
-	if err != nil {
+	var err error
+	if data.Query, err = q.search("q", "state", "queue", "large"); err != nil {
 		return nil, err
 	}
 	if !data.IsAsked() {
@@ -56,9 +51,10 @@ func (s *site) find(ctx context.Context, q query) (*view, error) {
 			return v, nil
 		}
 	}
-	if err := s.readFind(ctx, data, next); err != nil {
+	if err := s.readFind(ctx, q, data); err != nil {
 		return nil, err
 	}
+	v.search = data.Search
 	return v, s.addTabs(ctx, data)
 }
 
@@ -101,25 +97,17 @@ func (s *site) knownWords(ctx context.Context, seen *inspect.Overview) (known []
 		known = append(known, "state:"+state)
 	}
 	for i := range seen.Queues[:min(wordsKnown, len(seen.Queues))] {
-		known = append(known, word("queue:", seen.Queues[i].Name))
+		known = append(known, terms.Word("queue:", seen.Queues[i].Name))
 	}
 	tags, err := s.in.Tags(ctx, inspect.Range{Limit: wordsKnown})
 	for _, tag := range tags.Items {
-		known = append(known, word("tag:", tag))
+		known = append(known, terms.Word("tag:", tag))
 	}
 	return known, err
 }
 
 // wordsKnown is the maximum number of queues, and of tags, among the completions.
 const wordsKnown = 100
-
-// word returns a word of a search.
-func word(field, text string) string {
-	if strings.Contains(text, " ") {
-		text = `"` + text + `"`
-	}
-	return field + text
-}
 
 // exactly returns the URL of the job or recurring job whose jid is the text.
 func (s *site) exactly(ctx context.Context, data *findData) string {
@@ -145,11 +133,13 @@ const (
 )
 
 // search searches the lists from a position on, until a page is full or the limit of a request is
-// reached.
-func (s *site) search(ctx context.Context, asked *find.Query, next string) (*find.Search, error) {
+// reached. It also returns the number of jobs in the lists.
+func (s *site) search(
+	ctx context.Context, asked *find.Query, next string,
+) (found *find.Search, total int, err error) {
 	seen, isNew, err := s.seen(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	bounds := find.Bounds{Items: pageSize, Lists: find.MaxLists, Jobs: find.MaxExamined}
 	if isNew {
@@ -157,19 +147,28 @@ func (s *site) search(ctx context.Context, asked *find.Query, next string) (*fin
 		bounds.Lists = max(fewLists, bounds.Lists-queues/queuesOfList)
 		bounds.Jobs = max(fewLooked, bounds.Jobs-queues*jobsOfQueue)
 	}
-	found := find.New(bounds, s.redactAll)
-	return found, found.Run(ctx, asked.Lists(s.in, seen), next)
+	lists := asked.Lists(s.in, seen)
+	total, hasCompleted := find.Total(lists)
+	if hasCompleted {
+		completed, err := s.in.Completed().Count(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		total += completed
+	}
+	found = find.New(bounds, s.redactAll)
+	return found, total, found.Run(ctx, lists, next)
 }
 
 // readFind reads the matches from a position on.
-func (s *site) readFind(ctx context.Context, data *findData, next string) error {
-	found, err := s.search(ctx, &data.Query, next)
+func (s *site) readFind(ctx context.Context, q query, data *findData) error {
+	found, total, err := s.search(ctx, &data.Query, q.Get("next"))
 	if err != nil {
 		return err
 	}
 	data.Items, data.Examined, data.Next = found.Items, found.Examined, found.Next
-	data.Sum = found.Sum()
-	if next == "" {
+	data.Search = newSearch(q, found, total, "next", found.Next)
+	if q.Get("next") == "" {
 		data.Named, err = s.namedIn(ctx, data.Text)
 	}
 	return err
@@ -205,8 +204,16 @@ func (s *site) namedIn(ctx context.Context, text string) (all []named, err error
 	return all, err
 }
 
-// Words returns the beginnings of words that a search may have.
+// Words returns completions of a search.
 func (f *frame) Words() []string {
+	if data, isFind := f.Data.(*findData); isFind {
+		return slices.Concat(f.Fields(), data.Known)
+	}
+	return f.Fields()
+}
+
+// Fields returns the beginnings of words that name a field.
+func (f *frame) Fields() []string {
 	if f.Site.IsRedacted() {
 		return terms.Words[:len(terms.Words)-1] // not in the data
 	}
@@ -215,8 +222,5 @@ func (f *frame) Words() []string {
 
 // InData returns the URL of a search for the text in the data.
 func (f *frame) InData() string {
-	return f.With("q", word("data:", f.Data.(*findData).Text))
+	return f.With("q", terms.Word("data:", f.Data.(*findData).Text))
 }
-
-// FindMore returns the URL at which a search continues.
-func (f *frame) FindMore(next string) string { return f.with(url.Values{"next": {next}}) }

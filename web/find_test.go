@@ -6,6 +6,7 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -128,6 +129,28 @@ func TestFindGoesOnUntilAllIsFound(t *testing.T) {
 		}
 	}
 	require.Equal(t, want, got)
+}
+
+func TestASearchGoesOnUntilSomethingIsFound(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.putMany("mail", "Other", 10_500)
+	d.put("mail", "Rare")
+	d.put("mail", "Other")
+	more := regexp.MustCompile(`<meta http-equiv="refresh" content="0; url=([^"]*)">`)
+	for _, target := range []string{"/find?q=klass:Rare&state=waiting", "/queues/mail?q=klass:Rare"} {
+		page := d.page(target)
+		require.Empty(t, found(page))
+		require.Regexp(t, `<progress max="10502" value="\d+"></progress> Looked at .* of 10\x{202f}502 jobs\.`, page)
+		stopped := d.page(d.linkTo(page, strings.ReplaceAll(target, ":", "%3A")+"&stop=1"))
+		require.NotRegexp(t, more, stopped)
+		require.Contains(t, stopped, "Search further")
+		next := more.FindStringSubmatch(page)
+		require.NotNil(t, next)
+		page = d.page(html.UnescapeString(next[1]))
+		require.Len(t, found(page), 1)
+		require.Contains(t, page, "Looked at all of 10\u202f502 jobs.")
+		require.NotRegexp(t, more, page)
+	}
 }
 
 func TestASearchInTheDataGoesOnByItself(t *testing.T) {

@@ -131,14 +131,35 @@ func TestListsOfAnyStateSayStateAndQueue(t *testing.T) {
 
 func TestASearchSaysWhatItLeavesOut(t *testing.T) {
 	d := newDesk(t, web.Options{})
+	const limit = "with more than 256 KiB of data"
 	d.put("mail", "Send")
-	const limit = "Data of more than 256 KiB is not searched."
-	for _, target := range []string{"/find?q=data:x", "/queues/mail?data=x"} {
-		require.Contains(t, d.page(target), limit)
+	require.NotContains(t, d.page("/find?q=data:end"), limit)
+	d = d.again(web.Options{})
+	jid, err := d.Queue("mail").Put(t.Context(), "Send", strings.Repeat("x", 300<<10)+"end")
+	d.do(err)
+	for _, target := range []string{"/find?q=data:end", "/queues/mail?q=data:end"} {
+		page := d.page(target)
+		require.Contains(t, page, "1 job "+limit+" was passed over.")
+		require.Empty(t, found(page))
+		path, _, _ := strings.Cut(target, "?")
+		page = d.page(d.linkTo(page, path+"?large=1"))
+		require.Equal(t, []string{jid}, found(page))
+		require.Contains(t, page, `name="large" value="1"`, "of all that match")
 	}
-	for _, target := range []string{"/find?q=klass:x", "/queues/mail?klass=x"} {
+	for _, target := range []string{"/find?q=klass:x", "/queues/mail?q=klass:x"} {
 		require.NotContains(t, d.page(target), limit)
 	}
+	require.Equal(t, 1, d.did("job.tag", form("scope", "found", "q", "data:end", "large", "1", "tags", "big")).Changed)
+	require.Equal(t, 0, d.did("job.tag", form("scope", "found", "q", "data:end", "tags", "big")).Changed)
+}
+
+// What encoding/json has escaped is found, and then changed, as people see it.
+func TestEscapedDataIsFoundAndChanged(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	jid, err := d.Queue("mail").Put(t.Context(), "Send", map[string]string{"to": "/x?a=1&b=<2>"})
+	d.do(err)
+	require.Equal(t, []string{jid}, found(d.page("/find?q="+url.QueryEscape("data:a=1&b=<2"))))
+	require.Equal(t, 1, d.did("job.tag", form("scope", "found", "q", "data:a=1&b=<2", "tags", "odd")).Changed)
 }
 
 func TestTheOnlyJobOfAnActionIsNamed(t *testing.T) {

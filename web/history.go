@@ -24,23 +24,25 @@ const pastAge = 15 * time.Second
 // pasts returns the histories of all queues together, and of some, in the period of a query or the
 // span of its charts.
 func (s *site) pasts(ctx context.Context, q query, queues ...string) ([]past, error) {
-	period, err := q.period()
+	over, key, err := spanOf(q)
 	if err != nil {
 		return nil, err
 	}
-	return s.readPasts(ctx, inspect.HistoryQuery{
-		From: period.Since, Last: spanOf(q).Length, To: period.Until, Queues: queues,
-	}, q.Get("since")+"/"+q.Get("until"))
+	asked := inspect.HistoryQuery{From: over.Begin(), To: over.End, Queues: queues}
+	if period, _ := q.period(); !period.Since.IsZero() {
+		asked.From = period.Since // histories are kept longer than rates
+	}
+	return s.readPasts(ctx, asked, key)
 }
 
-// readPasts returns histories, which are sampled by the text of their period.
+// readPasts returns histories, which are sampled by the key of their period.
 func (s *site) readPasts(
 	ctx context.Context, asked inspect.HistoryQuery, period string,
 ) ([]past, error) {
 	asked.Queues = slices.DeleteFunc(slices.Clone(asked.Queues), func(queue string) bool {
 		return queue == "" || !utf8.ValidString(queue)
 	})
-	key := fmt.Sprintf("history %q %v %q", period, asked.Last, asked.Queues)
+	key := fmt.Sprintf("history %s %q", period, asked.Queues)
 	return sampledFor(ctx, &s.samples, pastAge, key, func(ctx context.Context) ([]past, error) {
 		histories, err := s.in.History(ctx, asked)
 		all := make([]past, len(histories))

@@ -1,12 +1,16 @@
 package web_test
 
 import (
+	"fmt"
 	"net/http"
+	"net/url"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/web"
 )
 
@@ -29,6 +33,50 @@ func TestTrendsAreThereAtTheFirstView(t *testing.T) {
 	require.Contains(t, page, `aria-label="waiting each 1h, at most 1"`)
 	require.Len(t, d.read("/queues/mail?with=sms")["history"], 2)
 	require.Contains(t, d.refused(http.StatusBadRequest, "/?since=yesterday"), "is not a time")
+}
+
+// The ends of a period hold for all charts of a page.
+func TestChartsShowAPeriod(t *testing.T) {
+	web.LimitLooks(t, time.Hour)
+	d := newDesk(t, web.Options{})
+	now := time.Now().UTC().Truncate(time.Minute)
+	d.put("mail", "Send")
+	at := func(ago time.Duration) string { return now.Add(-ago).Format("2006-01-02 15:04") }
+	for number, one := range []struct {
+		ago  time.Duration
+		jobs int
+	}{{3 * time.Hour, 5}, {26 * time.Hour, 7}} {
+		_, err := d.Do(t.Context(), "rates.add", "run", number+1, int(one.ago.Seconds()), "mail", "Send",
+			fmt.Sprintf("%d,0,0||", one.jobs))
+		d.do(err)
+	}
+	for _, one := range []struct {
+		since, until string
+		done         float64
+	}{
+		{at(4 * time.Hour), at(2 * time.Hour), 5}, {at(27 * time.Hour), at(25 * time.Hour), 7},
+		{at(27 * time.Hour), "", 12}, {at(2 * time.Hour), "", 0}, {"4h", "2h", 5}, {"", at(170 * time.Minute), 5},
+	} {
+		period := url.Values{"since": {one.since}, "until": {one.until}, "list": {"charts"}}.Encode()
+		for _, page := range []string{"/queues/mail?", "/klasses/Send?"} {
+			var sum any
+			testkit.Until(t, "all is read", func() bool {
+				data := d.read(page + period)
+				if rates, isQueue := data["rates"]; isQueue {
+					data = rates.(map[string]any)
+				} else {
+					data = data["history"].(map[string]any)
+				}
+				sum = data["sum"].(map[string]any)["completed"]
+				return data["has_more"] == nil
+			})
+			require.Equal(t, one.done, sum, "%s%s", page, period)
+		}
+	}
+	page := d.page("/queues/mail?list=charts&since=4h&until=2h")
+	require.Contains(t, page, "Done, in this time")
+	require.NotContains(t, page, `aria-current="true">1 h</a>`)
+	require.Contains(t, page, `href="/queues/mail?list=charts&amp;over=3h"`, "a span takes the place of the period")
 }
 
 // An open page records what no worker does.

@@ -39,8 +39,12 @@ type klassRow struct {
 
 // klasses lists the klasses, those with the most runs first.
 func (s *site) klasses(ctx context.Context, q query) (*view, error) {
-	data := &klassesData{Over: spanOf(q), Queue: q.Get("queue")}
-	key := fmt.Sprintf("klasses %s %q", data.Over.Name, data.Queue)
+	over, key, err := spanOf(q)
+	if err != nil {
+		return nil, err
+	}
+	data := &klassesData{Over: over, Queue: q.Get("queue")}
+	key = fmt.Sprintf("klasses %s %q", key, data.Queue)
 	all, err := sampled(ctx, &s.samples, key, func(ctx context.Context) (*klassesData, error) {
 		asked := inspect.RateQuery{Queue: data.Queue}
 		read := rates.Groups(data.Over.Cell, asked, s.in.RatesByKlass)

@@ -14,13 +14,14 @@ import (
 	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/actions"
 	"github.com/qless/qless-go/web/internal/find"
+	"github.com/qless/qless-go/web/internal/words"
 )
 
 // A jobList is a page of a list of jobs, or the jobs found in it.
 type jobList struct {
 	Jobs   []inspect.Row `json:"jobs"`
 	Total  int           `json:"total"` // of the whole list
-	Filter jobFilter     `json:"filter,omitzero"`
+	Query  find.Query    `json:"filter,omitzero"`
 	Search *search       `json:"search,omitempty"`
 	Rows   rows          `json:"-"`
 	order  order
@@ -56,8 +57,8 @@ func (l *jobList) Klasses() (all []counted) {
 	for i := range l.Jobs {
 		counts[l.Jobs[i].Klass]++
 	}
-	if l.Filter.Klass != "" {
-		counts[l.Filter.Klass] += 0
+	if l.Query.Klass != "" {
+		counts[l.Query.Klass] += 0
 	} else if len(counts) < 2 {
 		return nil
 	}
@@ -70,39 +71,85 @@ func (l *jobList) Klasses() (all []counted) {
 	return part(all, 0, klassesShown)
 }
 
-// A jobFilter selects jobs of a list.
-type jobFilter struct {
-	Klass string `json:"klass,omitempty"`
-	Tag   string `json:"tag,omitempty"`
-	JID   string `json:"jid,omitempty"`
-	Data  string `json:"data,omitempty"`
+// A search is the progress of a search, including previous requests.
+type search struct {
+	Examined int    `json:"examined"`
+	Total    int    `json:"total"`          // the length of the lists
+	Large    int    `json:"large,omitzero"` // the jobs whose data was too large to be searched
+	Next     string `json:"next,omitempty"`
 
-	period
+	what     string // what was looked at
+	param    string // the parameter of Next
+	hasFound bool
 }
 
-// A search is the progress of the search of a list.
-type search struct {
-	Examined int            `json:"examined"` // including previous requests
-	Total    int            `json:"total"`    // the length of the list
-	Next     inspect.Cursor `json:"next,omitempty"`
+// newSearch returns the progress of a search for jobs.
+func newSearch(q query, found *find.Search, total int, param, next string) *search {
+	s := &search{
+		Examined: found.Sum(), Total: total, Large: found.Large, Next: next, what: "job", param: param,
+		hasFound: len(found.Items) > 0,
+	}
+	return s.after(q)
+}
+
+// after adds the progress of previous requests.
+func (s *search) after(q query) *search {
+	looked, _ := strconv.Atoi(q.Get("examined"))
+	large, _ := strconv.Atoi(q.Get("passed"))
+	s.Examined, s.Large = s.Examined+max(0, looked), s.Large+max(0, large)
+	s.Total = max(s.Total, s.Examined)
+	return s
+}
+
+// Looked tells how far the search is.
+func (s *search) Looked() string {
+	if s.Next == "" {
+		return "Looked at all of " + words.Plural(s.Total, s.what) + "."
+	}
+	return "Looked at " + words.Number(s.Examined) + " of " + words.Plural(s.Total, s.what) + "."
+}
+
+// next returns the parameters with which the search continues.
+func (s *search) next() url.Values {
+	return url.Values{
+		s.param: {s.Next}, "examined": {strconv.Itoa(s.Examined)}, "passed": {strconv.Itoa(s.Large)},
+		"stop": nil,
+	}
+}
+
+// GoOn returns the URL of the page's search to which it leads by itself as long as nothing is found,
+// or "".
+func (f *frame) GoOn() string {
+	s := f.search
+	if s == nil || s.Next == "" || s.hasFound || f.Request.FormValue("stop") != "" {
+		return ""
+	}
+	return f.Continue(s)
+}
+
+// Continue returns the URL at which a search continues.
+func (f *frame) Continue(s *search) string { return f.with(s.next()) }
+
+// WithLarge returns the URL of the search in all data, from the beginning.
+func (f *frame) WithLarge(s *search) string {
+	return f.with(url.Values{
+		"large": {"1"}, s.param: nil, "examined": nil, "passed": nil, "stop": nil,
+	})
 }
 
 // readJobs reads the requested part of a list.
 func (s *site) readJobs(
 	ctx context.Context, q query, jobs inspect.Selection,
 ) (*jobList, error) {
-	filter := jobFilter{
-		Klass: q.Get("klass"), Tag: q.Get("tag"), JID: q.Get("jid"), Data: q.Get("data"),
-	}
-	var err error
-	if filter.period, err = q.period(); err != nil {
+	asked, err := q.search("klass", "tag", "jid", "data", "q", "large")
+	if err != nil {
 		return nil, err
 	}
 	if !s.IsRedacted() && !strings.HasPrefix(q.path, "/failures") {
 		jobs = jobs.WithData(shownData)
 	}
-	if filter != (jobFilter{}) {
-		return s.searchJobs(ctx, q, jobs, filter)
+	if asked.IsAsked() {
+		return s.searchJobs(ctx, q, jobs, asked)
 	}
 	page, err := jobs.List(ctx, inspect.Range{Offset: q.from(), Limit: pageSize})
 	s.redactAll(page.Items)
@@ -113,10 +160,10 @@ func (s *site) readJobs(
 
 // searchJobs looks for jobs in a list, until a page is full or the limit of a request is reached.
 func (s *site) searchJobs(
-	ctx context.Context, q query, jobs inspect.Selection, filter jobFilter,
+	ctx context.Context, q query, jobs inspect.Selection, asked find.Query,
 ) (*jobList, error) {
-	if filter.Data != "" && s.IsRedacted() {
-		return nil, find.ErrHidden
+	if err := asked.Check(s.IsRedacted()); err != nil {
+		return nil, err
 	}
 	total, err := jobs.Count(ctx)
 	if err != nil {
@@ -124,27 +171,14 @@ func (s *site) searchJobs(
 	}
 	bounds := find.Bounds{Items: pageSize, Jobs: find.MaxExamined}
 	found := find.New(bounds, s.redactAll)
-	list := &find.List{
-		Jobs: jobs, Period: filter.Period,
-		IsLatestFirst: q.path == "/failures/{name}" || q.path == "/completed",
-		Filter: inspect.Filter{
-			Klass: filter.Klass, Tag: filter.Tag, JID: filter.JID, Data: filter.Data,
-		},
-	}
-	next, err := found.Scan(ctx, list, inspect.Cursor(q.Get("after")))
-	before, _ := strconv.Atoi(q.Get("examined"))
-	looked := found.Sum() + max(0, before)
-	return &jobList{
-		Jobs: found.Items, Total: total, Filter: filter,
-		Search: &search{Examined: looked, Total: max(total, looked), Next: next},
-	}, err
-}
-
-// Continue returns the URL at which a search continues.
-func (f *frame) Continue(found *search) string {
-	return f.with(url.Values{
-		"after": {string(found.Next)}, "examined": {strconv.Itoa(found.Examined)},
+	list := asked.In(find.List{
+		Jobs: jobs, IsLatestFirst: q.path == "/failures/{name}" || q.path == "/completed",
 	})
+	next, err := found.Scan(ctx, &list, inspect.Cursor(q.Get("after")))
+	return &jobList{
+		Jobs: found.Items, Total: total, Query: asked,
+		Search: newSearch(q, found, total, "after", string(next)),
+	}, err
 }
 
 // Unfiltered returns the URL of the list without a search.
@@ -176,7 +210,9 @@ func (s *site) list(
 		return nil, err
 	}
 	isStill := data.HasFilter && data.Search != nil
-	return &view{Title: title, Data: &data, isStill: isStill, order: data.order}, nil
+	return &view{
+		Title: title, Data: &data, isStill: isStill, search: data.Search, order: data.order,
+	}, nil
 }
 
 // tracked lists the tracked jobs.

@@ -11,6 +11,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/charts"
 	"github.com/qless/qless-go/web/internal/rates"
 )
@@ -19,15 +20,17 @@ import (
 type queueData struct {
 	queueCounts
 	*jobList
-	List     inspect.List              `json:"list"`
-	Page     inspect.Page[inspect.Row] `json:"jobs"` // the same jobs
-	Why      *doctor.Explanation       `json:"why"`
-	Settings qless.QueueSettings       `json:"settings"`
-	Rates    *rateHistory              `json:"rates"`
-	Pasts    []past                    `json:"history"` // of this queue, then of one to compare
-	With     string                    `json:"-"`
-	Day      string                    `json:"day"`
-	Stats    qless.Stats               `json:"statistics"`
+	List inspect.List `json:"list,omitempty"`
+	// HasCharts says that the page has charts in place of a list.
+	HasCharts bool                      `json:"-"`
+	Page      inspect.Page[inspect.Row] `json:"jobs"` // the same jobs
+	Why       *doctor.Explanation       `json:"why"`
+	Settings  qless.QueueSettings       `json:"settings"`
+	Rates     *rateHistory              `json:"rates"`
+	Pasts     []past                    `json:"history"` // of this queue, then of one to compare
+	With      string                    `json:"-"`
+	Day       string                    `json:"day"`
+	Stats     qless.Stats               `json:"statistics"`
 }
 
 // queueCounts are the figures of a queue that the pages of all its lists show.
@@ -80,11 +83,14 @@ func (q *queueData) Nothing() string {
 // queue shows a queue.
 func (s *site) queue(ctx context.Context, q query) (*view, error) {
 	data := &queueData{List: inspect.Waiting}
-	if list := q.Get("list"); list != "" {
-		data.List = inspect.List(list)
-	}
-	if data.List == inspect.Recurring {
+	switch list := q.Get("list"); list {
+	case string(inspect.Recurring):
 		return &view{goTo: s.Base + "/recurring?queue=" + url.QueryEscape(q.name)}, nil
+	case "charts":
+		data.HasCharts, data.List = true, ""
+	case "":
+	default:
+		data.List = inspect.List(list)
 	}
 	var err error
 	data.queueCounts, err = sampled(ctx, &s.samples, "queue counts "+q.name,
@@ -92,7 +98,11 @@ func (s *site) queue(ctx context.Context, q query) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	if data.jobList, err = s.readJobs(ctx, q, s.in.Queue(q.name, data.List)); err != nil {
+	data.jobList = &jobList{}
+	if !data.HasCharts {
+		data.jobList, err = s.readJobs(ctx, q, s.in.Queue(q.name, data.List))
+	}
+	if err != nil {
 		return nil, err
 	}
 	data.Page = inspect.Page[inspect.Row]{Items: data.Jobs, Total: data.Total}
@@ -113,8 +123,9 @@ func (s *site) queue(ctx context.Context, q query) (*view, error) {
 		return nil, err
 	}
 	return &view{
-		Title: q.name, Data: data, isStill: data.Search != nil, isPart: data.Rates.HasMore,
-		order: data.order,
+		Title: q.name, Data: data, isStill: data.Search != nil, search: data.Search,
+		isPart: data.Rates.HasMore,
+		order:  data.order,
 	}, nil
 }
 
@@ -202,11 +213,15 @@ type rateHistory struct {
 func (s *site) rateHistory(
 	ctx context.Context, q query, asked inspect.RateQuery, split string,
 ) (*rateHistory, error) {
-	over, by := spanOf(q), ""
+	over, key, err := spanOf(q)
+	if err != nil {
+		return nil, err
+	}
+	by := ""
 	if q.Get("by") == split {
 		by = split
 	}
-	key := fmt.Sprintf("rates %s %s %q %q", over.Name, by, asked.Queue, asked.Klass)
+	key = fmt.Sprintf("rates %s %s %q %q", key, by, asked.Queue, asked.Klass)
 	return sampled(ctx, &s.samples, key, func(ctx context.Context) (*rateHistory, error) {
 		known, err := s.readRates(ctx, key, asked, over, by)
 		history := &rateHistory{
@@ -227,7 +242,7 @@ func (s *site) readRates(
 	ctx context.Context, key string, asked inspect.RateQuery, over rates.Span, by string,
 ) (rates.Known, error) {
 	if asked == (inspect.RateQuery{}) {
-		if over.Length <= rates.LastHour.Length {
+		if over.End.IsZero() && over.Length <= rates.LastHour.Length {
 			known, err := s.allRates(ctx)
 			return known.Last(over.Length), err
 		}
@@ -269,12 +284,20 @@ func (h *rateHistory) Spark(end string) template.HTML {
 // IsEmpty reports whether no run was counted.
 func (h *rateHistory) IsEmpty() bool { return rates.CountRuns(&h.Sum) == 0 }
 
-// spanOf returns the requested span of time, an hour by default.
-func spanOf(q query) rates.Span {
+// spanOf returns the requested span of time, an hour by default, and a key for what is read of it.
+func spanOf(q query) (over rates.Span, key string, err error) {
+	period, err := q.period()
+	if err != nil {
+		return over, "", err
+	}
+	if period.Period != (units.Period{}) {
+		over = rates.Between(period.Period)
+		return over, fmt.Sprintf("%q %q %v", period.SinceText, period.UntilText, over.Step), nil
+	}
 	for _, span := range rates.Spans {
 		if span.Name == q.Get("over") {
-			return span
+			return span, span.Name, nil
 		}
 	}
-	return rates.Spans[1]
+	return rates.Spans[1], rates.Spans[1].Name, nil
 }

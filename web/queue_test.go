@@ -178,6 +178,16 @@ func TestAQueueIsSearched(t *testing.T) {
 	require.Contains(t, d.page("/queues/q?data=%22order%22:77"), `"waiting:job-077"`)
 	require.Contains(t, d.page("/queues/q?jid=b-08"), `"waiting:job-089"`)
 	require.Contains(t, d.page("/queues/q?tag=none"), "No waiting job of q is like that.")
+	for words, want := range map[string][]string{
+		"klass:K1 data.order=77": {"job-077"}, "job-042": {"job-042"}, "klass:K0 jid:-12 data:128": {"job-128"},
+		"klass:K0 data.order=77": nil, "queue:other": nil, "queue:q state:waiting data.order=3": {"job-003"},
+	} {
+		require.Equal(t, want, found(d.page("/queues/q?q="+url.QueryEscape(words))), words)
+	}
+	page = d.page("/queues/q?q=data.order%3D77")
+	require.Contains(t, page, `<input type="hidden" name="q" value="data.order=77">`, "of all that match")
+	require.Contains(t, page, `name="q" type="search" value="data.order=77"`)
+	d.refused(http.StatusBadRequest, "/queues/q?q=klass:")
 
 	secret := d.again(web.Options{Redact: func(*qless.Job) {}})
 	require.Contains(t, secret.refused(http.StatusBadRequest, "/queues/q?data=7"), "not shown here")
@@ -188,8 +198,9 @@ func TestAQueueShowsWhatWorkersHaveRun(t *testing.T) {
 	web.LimitLooks(t, time.Hour)
 	d := newDesk(t, web.Options{})
 	d.put("mail", "Send")
-	page := d.page("/queues/mail")
+	page := d.page("/queues/mail?list=charts")
 	require.Contains(t, page, "No Go worker has run jobs")
+	require.NotContains(t, page, `class="jobs"`)
 	require.Contains(t, page, "Nothing was counted that day.")
 	for range 2 {
 		d.put("mail", "Send")
@@ -210,10 +221,10 @@ func TestAQueueShowsWhatWorkersHaveRun(t *testing.T) {
 	d.do(worker.Run(ctx))
 
 	d = d.again(web.Options{})
-	page = d.page("/queues/mail")
+	page = d.page(d.linkTo(d.page("/queues/mail"), "/queues/mail?list=charts"))
 	require.Contains(t, page, `<path class="hue done"`)
 	require.Contains(t, page, "Wait, median")
-	require.Contains(t, d.page("/queues/mail?by=klass"), `<i class="hue g0"></i>Send <b>3</b>`)
+	require.Contains(t, d.page("/queues/mail?list=charts&by=klass"), `<i class="hue g0"></i>Send <b>3</b>`)
 	require.Contains(t, d.page("/?by=queue&over=3h"), `<a href="/?by=queue&amp;over=3h" aria-current="true">By queue</a>`)
 	require.Contains(t, d.page("/klasses"), `<i class="hue g0"></i>Send <b>3</b>`)
 	require.Contains(t, page, "All 3: from 0s to 1s.")
@@ -221,7 +232,7 @@ func TestAQueueShowsWhatWorkersHaveRun(t *testing.T) {
 	hour := d.read("/queues/mail")["rates"].(map[string]any)["sum"].(map[string]any)
 	require.EqualValues(t, 3, hour["completed"])
 	yesterday := time.Now().UTC().AddDate(0, 0, -2).Format(time.DateOnly)
-	require.Contains(t, d.page("/queues/mail?day="+yesterday), "Nothing was counted that day.")
+	require.Contains(t, d.page("/queues/mail?list=charts&day="+yesterday), "Nothing was counted that day.")
 }
 
 func TestAQueueShowsItsSettings(t *testing.T) {
@@ -287,7 +298,7 @@ func TestSumsOfATimeThatIsStillReadSaySo(t *testing.T) {
 	web.LimitLooks(t, 0)
 	d := newDesk(t, web.Options{})
 	d.put("mail", "Send")
-	page := d.page("/queues/mail?over=3d")
+	page := d.page("/queues/mail?list=charts&over=3d")
 	require.Regexp(t, `<p class="key">.*<b>only from .* ago on: the rest is being read</b></p>`, page)
 	require.Regexp(t, `<dt>Done, since .* ago</dt>`, page)
 	require.NotContains(t, page, "Done, last")

@@ -136,7 +136,8 @@ func TestFewJobsThatMatchAreChangedAtOnce(t *testing.T) {
 		{"job.move", form("scope", "queue", "queue", "mail", "list", "waiting", "jid", jids[4],
 			"to", "slow"), 1},
 		{"job.cancel", form("scope", "queue", "queue", "mail", "list", "waiting", "data", `"n":5`), 1},
-		{"job.unfail", form("scope", "failed", "group", "boom", "klass", "Send"), 1},
+		{"job.unfail", form("scope", "failed", "group", "boom", "q", "klass:Other"), 0},
+		{"job.unfail", form("scope", "failed", "group", "boom", "q", "klass:Send failure:broke"), 1},
 	} {
 		require.Equal(t, try.count, d.did(try.action, try.form).Changed, try.action)
 	}
@@ -159,7 +160,7 @@ func TestScopesThatMakeNoSenseAreRefused(t *testing.T) {
 	byData := form("scope", "queue", "queue", "mail", "list", "waiting", "data", "x")
 	got := hides.post("job.cancel", byData)
 	require.Equal(t, http.StatusBadRequest, got.StatusCode)
-	require.Contains(t, got.body, "data is not searched here")
+	require.Contains(t, got.body, "data of jobs is not shown here")
 }
 
 func TestJobsThatDependOnEachOtherAreCanceledTogether(t *testing.T) {

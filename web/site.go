@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/actions"
+	"github.com/qless/qless-go/web/internal/find"
 	"github.com/qless/qless-go/web/internal/rates"
 )
 
@@ -44,8 +46,11 @@ type site struct {
 	last     atomic.Pointer[doctor.Status] // the last status that was read
 }
 
-// ofLists are the parameters of a page with a list of jobs.
-const ofLists = " from klass tag jid data since until after examined sort"
+// The parameters of a page with a search, and of one with a list of jobs.
+const (
+	ofSearches = " q since until large examined passed stop"
+	ofLists    = ofSearches + " from klass tag jid data after sort"
+)
 
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
@@ -70,6 +75,20 @@ func (q query) period() (p period, err error) {
 		return p, invalid("%v", err)
 	}
 	return p, nil
+}
+
+// search returns the search with the given parameters, and the period.
+func (q query) search(fields ...string) (find.Query, error) {
+	p, err := q.period()
+	if err != nil {
+		return find.Query{}, err
+	}
+	return find.NewQuery(func(field string) string {
+		if !slices.Contains(fields, field) {
+			return ""
+		}
+		return q.Get(field)
+	}, p.Period)
 }
 
 // Ends returns the ends of the period for a form, in which they are the same later.

@@ -16,11 +16,10 @@ import (
 
 // A uniqueData has the holder of a unique key, or some claimed keys.
 type uniqueData struct {
-	Key      string     `json:"key,omitempty"`
-	Keys     []claimRow `json:"keys"`
-	Examined int        `json:"examined"` // keys of the database read for this page
-	Next     string     `json:"next,omitempty"`
-	NoRedis  bool       `json:"no_redis,omitempty"`
+	Key     string     `json:"key,omitempty"`
+	Keys    []claimRow `json:"keys"`
+	Search  *search    `json:"search,omitempty"` // of the keys of the database
+	NoRedis bool       `json:"no_redis,omitempty"`
 }
 
 // A claimRow is a unique key with the job that holds it.
@@ -44,12 +43,12 @@ func (s *site) unique(ctx context.Context, q query) (*view, error) {
 	case data.Key != "":
 		err = s.readHolder(ctx, data)
 	case s.Redis != nil:
-		err = s.scanClaims(ctx, q.Get("after"), data)
+		err = s.scanClaims(ctx, q, data)
 	}
 	if err == nil {
 		err = s.addHolders(ctx, data.Keys)
 	}
-	return &view{Title: "Unique keys", Data: data, isStill: true}, err
+	return &view{Title: "Unique keys", Data: data, isStill: true, search: data.Search}, err
 }
 
 // readHolder reads the holder of the key, which is JSON, or text that is its only part.
@@ -67,24 +66,31 @@ func (s *site) readHolder(ctx context.Context, data *uniqueData) error {
 }
 
 // scanClaims looks for keys from a cursor on, until a page is full or the time of a search is over.
-func (s *site) scanClaims(ctx context.Context, after string, data *uniqueData) error {
+func (s *site) scanClaims(ctx context.Context, q query, data *uniqueData) error {
 	prefix := s.Client.Namespace() + "x:unique:"
 	server, err := redisx.ServerOf(ctx, s.Redis, prefix)
 	if err != nil {
 		return err
 	}
-	cursor, _ := strconv.ParseUint(after, 10, 64)
+	total, err := server.DBSize(ctx).Result()
+	if err != nil {
+		return err
+	}
+	now := &search{Total: int(total), what: "key", param: "after"}
+	cursor, _ := strconv.ParseUint(q.Get("after"), 10, 64)
 	end := time.Now().Add(find.MaxTime)
 	keys, cursor, err := scan(ctx, server, literal(prefix)+"*", cursor, func(found int) bool {
-		data.Examined += scanStep
+		now.Examined += scanStep
 		return found < pageSize && time.Now().Before(end)
 	})
 	if err != nil {
 		return err
 	}
 	if cursor != 0 {
-		data.Next = strconv.FormatUint(cursor, 10)
+		now.Next = strconv.FormatUint(cursor, 10)
 	}
+	now.hasFound = len(keys) > 0
+	data.Search = now.after(q)
 	for _, key := range keys {
 		claim, err := server.Get(ctx, key).Result()
 		if end, jid, isClaim := strings.Cut(claim, " "); err == nil && isClaim {

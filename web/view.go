@@ -25,6 +25,7 @@ type view struct {
 	isPart   bool      // there is more to read: it is reloaded even without JavaScript
 	refresh  int       // the seconds after which it is reloaded without JavaScript, or 0
 	goTo     string    // the page to show in its place, or ""
+	search   *search   // the search whose part it shows, or nil
 	order    order     // of the rows of its table
 	Old      time.Time // when it was read, if the server has not answered since
 }
@@ -65,9 +66,18 @@ func (f *frame) Here() string { return f.with(nil) }
 // starts at the first row.
 func (f *frame) With(parameter, value string) string {
 	return f.with(url.Values{
-		"from": nil, "after": nil, "examined": nil, "next": nil, parameter: {value},
+		"from": nil, "after": nil, "examined": nil, "passed": nil, "next": nil, "stop": nil,
+		parameter: {value},
 	})
 }
+
+// Over returns the page's own URL for one of the times to choose from.
+func (f *frame) Over(span string) string {
+	return f.with(url.Values{"from": nil, "since": nil, "until": nil, "over": {span}})
+}
+
+// Stopped returns the URL of a search that does not go on by itself.
+func (f *frame) Stopped() string { return f.with(url.Values{"stop": {"1"}}) }
 
 // with returns the page's own URL with some parameters changed, or removed if they have no value.
 func (f *frame) with(parameters url.Values) string {

@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,9 +28,12 @@ func TestAWorkerIsShownWithWhatItSaysAndItsJobs(t *testing.T) {
 	})
 	defer close(done)
 	testkit.Soon(t, "the job runs", started)
-	d = d.again(web.Options{})
-
-	page := d.page("/workers")
+	var page string
+	testkit.Until(t, "the worker is registered", func() bool {
+		d = d.again(web.Options{})
+		page = d.page("/workers")
+		return !strings.Contains(page, "No details")
+	})
 	link := d.linkTo(page, "/workers/")
 	require.Equal(t, "/workers/the%20worker%2F1", link)
 	require.Contains(t, page, "1 of 3")

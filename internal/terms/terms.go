@@ -2,6 +2,7 @@
 package terms
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -25,6 +26,20 @@ type Terms struct {
 	Value   string `json:"value,omitempty"`   // that value, as text or JSON
 }
 
+// Fill sets fields that are empty: klass, tag, jid, queue, state, failure and data.
+func (t *Terms) Fill(value func(field string) string) {
+	for name, field := range t.fields() {
+		*field = cmp.Or(*field, value(name))
+	}
+}
+
+func (t *Terms) fields() map[string]*string {
+	return map[string]*string{
+		"klass": &t.Klass, "tag": &t.Tag, "jid": &t.JID, "queue": &t.Queue, "state": &t.State,
+		"failure": &t.Failure, "data": &t.Data,
+	}
+}
+
 // Words are the beginnings of words that name a field.
 var Words = []string{"klass:", "tag:", "jid:", "queue:", "state:", "failure:", "data:"}
 
@@ -33,10 +48,7 @@ const inData = "data."
 
 // Parse reads a search. A part with spaces is in quotes: tag:"night run". Other words are one text.
 func Parse(text string) (t Terms, err error) {
-	fields := map[string]*string{
-		"klass": &t.Klass, "tag": &t.Tag, "jid": &t.JID, "queue": &t.Queue, "state": &t.State,
-		"failure": &t.Failure, "data": &t.Data,
-	}
+	fields := t.fields()
 	var free []string
 	for _, word := range split(text) {
 		path, value, isPath := strings.Cut(word, "=")
@@ -60,6 +72,14 @@ func Parse(text string) (t Terms, err error) {
 	}
 	t.Text = strings.Join(free, " ")
 	return t, nil
+}
+
+// Word returns a word that names a field.
+func Word(field, text string) string {
+	if strings.Contains(text, " ") {
+		text = `"` + text + `"`
+	}
+	return field + text
 }
 
 // split returns the words of a text. Spaces between quotes do not end a word.
@@ -116,8 +136,12 @@ func (t *Terms) HoldsOf(job *qless.Job) bool {
 	}
 	return (t.Klass == "" || job.Klass == t.Klass) &&
 		(t.Tag == "" || slices.Contains(job.Tags, t.Tag)) &&
-		strings.Contains(job.JID, t.JID) && strings.Contains(row.Data, t.Data) && t.Holds(&row)
+		strings.Contains(job.JID, t.JID) && t.Holds(&row) &&
+		(strings.Contains(row.Data, t.Data) || strings.Contains(row.Data, escaped.Replace(t.Data)))
 }
+
+// escaped writes a text as Go does in JSON.
+var escaped = strings.NewReplacer("&", `\u0026`, "<", `\u003c`, ">", `\u003e`)
 
 func contains(text, part string) bool {
 	return strings.Contains(strings.ToLower(text), strings.ToLower(part))

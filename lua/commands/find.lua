@@ -2,15 +2,17 @@
 -- callbacks of batches. Changes nothing.
 --
 -- Args     list, name, cursor, count, limit, shown, then filters: klass, tag, text in the jid, text
---          in the data, batch
+--          in the data, batch, large
 --          list, name, shown  as in list; or worker, a worker; jids, a JSON array
 --          cursor   what the last call returned, or ''
 --          count    how many jobs to look at, at most 1000, fewer if they have more than 2 MiB of
 --                   data to search
 --          limit    how many jobs to find before it stops, or 0
---          filters  a job has to match all; an empty one matches all jobs; batch is '' or 1
--- Returns  JSON {looked, cursor, items}: how many were looked at, a cursor, which is empty at the
---          end of the list, and the items found, as in list
+--          filters  a job has to match all; an empty one matches all jobs; batch is '' or 1; large
+--                   is '', or 1 to search data of more than 256 KiB, too
+-- Returns  JSON {looked, large, cursor, items}: how many were looked at, how many of them had data
+--          too large to be searched, a cursor, which is empty at the end of the list, and the items
+--          found, as in list
 -- Errors   Find(), Queue()
 -- Cost     3 commands, 1 for each job that it looks at, and 3 for each that it finds
 -- For      Go
@@ -26,7 +28,8 @@ end
 local list = open_list('Find', ARGV[3], ARGV[4])
 local filters = read_filters('Find', 9, #ARGV)
 local jids, looked, next_cursor = search('Find', list, cursor, count, limit, filters)
+local passed_over = too_large
 local items = ARGV[8] == 'jid' and array(jids) or
   summaries(list, jids, none, whole('Find', 'shown', ARGV[8]))
-return '{"looked":' .. looked .. ',"cursor":' .. cjson.encode(next_cursor) ..
-  ',"items":' .. items .. '}'
+return '{"looked":' .. looked .. ',"large":' .. passed_over .. ',"cursor":' ..
+  cjson.encode(next_cursor) .. ',"items":' .. items .. '}'

@@ -1,7 +1,7 @@
 -- Searching a list for jobs of a klass, with a tag, with a text in their jid or in their data, or
 -- for the callbacks of batches.
 
--- Data larger than this is neither searched nor shown.
+-- Data larger than this is not shown, and searched only on request.
 local LARGEST_DATA = 262144
 
 local function not_empty(text)
@@ -16,30 +16,33 @@ local function escaped(text)
 end
 
 -- The filters in ARGV from an index on: klass, tag, text in the jid, text in the data, whether it
--- is a batch, and the same again. Empty ones match everything.
+-- is a batch, whether large data is searched, and the same again. Empty ones match everything.
 local function read_filters(area, first, last)
   local filters = {}
-  if (last - first + 1) % 5 ~= 0 or last > #ARGV then
+  if (last - first + 1) % 6 ~= 0 or last > #ARGV then
     reject(area, 'Odd number of filter args')
   end
-  for i = first, last, 5 do
+  for i = first, last, 6 do
     local data = not_empty(ARGV[i + 3])
     filters[#filters + 1] = {
       klass = not_empty(ARGV[i]), tag = not_empty(ARGV[i + 1]), jid = not_empty(ARGV[i + 2]),
       data = data, escaped = data and escaped(data), batch = not_empty(ARGV[i + 4]),
+      large = ARGV[i + 5] ~= '',
     }
   end
   return filters
 end
 
--- The maximum number of bytes of data that a call reads, and the number that it has read.
+-- The maximum number of bytes of data that a call reads, the number that it has read, and how many
+-- jobs it has passed over because of their large data.
 local MAX_SEARCHED = 2097152
-local searched = 0
+local searched, too_large = 0, 0
 
--- The data of the job with this key, unless it is very large.
-local function data_of(key) -- cold
+-- The data of the job with this key, unless it is large and only small data is wanted.
+local function data_of(key, wants_large) -- cold
   local size = try('hstrlen', key, 'data')
-  if type(size) ~= 'number' or size > LARGEST_DATA then
+  if type(size) ~= 'number' or size > LARGEST_DATA and not wants_large then
+    too_large = too_large + 1
     return ''
   end
   searched = searched + size
@@ -67,7 +70,7 @@ local function matches(filter, key, jid)
   if filter.batch and not is_batch(unpack(try('hmget', key, 'x:o'))) then
     return false
   end
-  return not filter.data or has_text(data_of(key), filter)
+  return not filter.data or has_text(data_of(key, filter.large), filter)
 end
 
 -- Whether a job of a list matches all filters. A job that a worker has lost is not in the worker's

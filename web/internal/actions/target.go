@@ -57,8 +57,8 @@ const (
 
 // ScopeFields are the inputs of a scope besides its kind.
 var ScopeFields = []string{
-	"queue", "list", "group", "worker", "klass", "tag", "jid", "data", "q", "state", "since",
-	"until", "batch",
+	"queue", "list", "group", "worker", "klass", "tag", "jid", "data", "q", "state", "large",
+	"since", "until", "batch",
 }
 
 // targetOf returns the jobs that a form selects.
@@ -101,7 +101,7 @@ func (s *Space) found(f *Form) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := find.NewQuery(f.Get("q"), f.Get("state"), f.Get("queue"), period)
+	q, err := find.NewQuery(f.Get, period)
 	if err != nil {
 		return nil, err
 	}
@@ -229,52 +229,42 @@ func (s *Space) scoped(f *Form, kind string) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	filter := inspect.Filter{
-		Klass: f.Get("klass"), Tag: f.Get("tag"), JID: f.Get("jid"), Data: f.Get("data"),
-	}
 	period, err := periodOf(f)
 	if err != nil {
 		return nil, err
 	}
 	name := ""
 	if c.field != "" {
-		name = f.Get(c.field)
+		if name = f.Get(c.field); name == "" {
+			return nil, invalid("the scope %s needs a %s", kind, c.field)
+		}
 	}
-	if c.field == "tag" {
-		filter.Tag = ""
+	q, err := find.NewQuery(func(field string) string {
+		if field == c.field {
+			return ""
+		}
+		return f.Get(field)
+	}, period)
+	if err == nil {
+		err = q.Check(s.HidesData)
 	}
-	switch {
-	case filter.Data != "" && s.HidesData:
-		return nil, invalid("data is not searched here")
-	case c.field != "" && name == "":
-		return nil, invalid("the scope %s needs a %s", kind, c.field)
+	if err != nil {
+		return nil, err
+	}
+	what := strings.Replace(c.what, "%", name, 1)
+	if q.Words != "" {
+		what += " that match " + q.Words
 	}
 	return &Target{
-		What: strings.Replace(c.what, "%", name, 1) + inWords(filter) + find.InWords(period),
-		Name: name, space: s,
-		lists: []find.List{{
-			Jobs: c.jobs(s.Inspector, name), Filter: filter, Period: period,
-			IsLatestFirst: kind == "failed" || kind == "completed",
-		}},
+		What: what + q.Conditions(), Name: name, space: s,
+		lists: []find.List{q.In(find.List{
+			Jobs: c.jobs(s.Inspector, name), IsLatestFirst: kind == "failed" || kind == "completed",
+		})},
 		holds: func(job *qless.Job) bool {
-			return (filter.Klass == "" || job.Klass == filter.Klass) &&
-				(filter.Tag == "" || slices.Contains(job.Tags, filter.Tag)) &&
-				(c.states == nil || slices.Contains(c.states, job.State)) &&
+			return q.Holds(job) && (c.states == nil || slices.Contains(c.states, job.State)) &&
 				(c.holds == nil || c.holds(job, name))
 		},
 	}, nil
-}
-
-func inWords(filter inspect.Filter) (text string) {
-	for _, one := range []struct{ what, value string }{
-		{"klass", filter.Klass}, {"tag", filter.Tag}, {"jid with", filter.JID},
-		{"data with", filter.Data},
-	} {
-		if one.value != "" {
-			text += ", " + one.what + " " + one.value
-		}
-	}
-	return text
 }
 
 // isOne reports whether the target is a single job.
@@ -301,7 +291,7 @@ func (t *Target) count(ctx context.Context) (c Count, err error) {
 		return c, err
 	}
 	isAll := len(t.lists) == 1 && t.query == nil && t.lists[0].Filter == inspect.Filter{} &&
-		t.lists[0].Period == units.Period{} && t.batch == ""
+		t.lists[0].Period == units.Period{} && t.lists[0].Matches == nil
 	if jobs := t.space.JIDs(t.jids...); t.jids != nil || isAll {
 		if isAll {
 			jobs = t.lists[0].Jobs

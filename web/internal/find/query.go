@@ -13,23 +13,23 @@ import (
 	"github.com/qless/qless-go/internal/units"
 )
 
-// A Query matches jobs in all lists.
+// A Query matches jobs in one or all lists.
 type Query struct {
-	Words string `json:"query"` // as they were typed
+	Words string `json:"query,omitempty"` // as they were typed
 	terms.Terms
 	units.Period
-	Batch bool `json:"-"` // only callbacks of batches
+	Large bool `json:"large,omitempty"` // also in large data
+	Batch bool `json:"-"`               // only callbacks of batches
 }
 
-// NewQuery returns the query for words. The state and the queue, which may be empty, are used
-// unless the words name others.
-func NewQuery(words, state, queue string, period units.Period) (Query, error) {
-	t, err := terms.Parse(words)
+// NewQuery returns the query of a URL or a form: the words q, and fields that the words do not name.
+func NewQuery(value func(field string) string, period units.Period) (Query, error) {
+	t, err := terms.Parse(value("q"))
 	if err != nil {
 		return Query{}, invalid("%v", err)
 	}
-	t.State, t.Queue = cmp.Or(t.State, state), cmp.Or(t.Queue, queue)
-	return Query{Words: words, Terms: t, Period: period}, nil
+	t.Fill(value)
+	return Query{Words: value("q"), Terms: t, Period: period, Large: value("large") != ""}, nil
 }
 
 // States are the states and lists in which jobs can be searched: any of them, or one.
@@ -65,11 +65,18 @@ func (q *Query) String() string {
 	if q.Words != "" {
 		text += " that match " + q.Words
 	}
-	if q.State != "" && !strings.Contains(q.Words, "state:") {
-		text += ", " + q.State
-	}
-	if q.Queue != "" && !strings.Contains(q.Words, "queue:") {
-		text += ", of the queue " + q.Queue
+	return text + q.Conditions()
+}
+
+// Conditions describes what the words do not say.
+func (q *Query) Conditions() (text string) {
+	for _, one := range []struct{ word, what, value string }{
+		{"state:", "", q.State}, {"queue:", "of the queue ", q.Queue}, {"klass:", "klass ", q.Klass},
+		{"tag:", "tag ", q.Tag}, {"jid:", "jid with ", q.JID}, {"data:", "data with ", q.Data},
+	} {
+		if one.value != "" && !strings.Contains(q.Words, one.word) {
+			text += ", " + one.what + one.value
+		}
 	}
 	return text + InWords(q.Period)
 }
@@ -135,11 +142,9 @@ const (
 func (q *Query) Lists(in *inspect.Inspector, seen *inspect.Overview) []List {
 	var lists []List
 	if tag := cmp.Or(q.Tag, q.Text); tag != "" {
-		list := q.plain(List{
+		lists = append(lists, q.In(List{
 			place: place(ofTag, "", 0), Name: "jobs with the tag " + tag, Jobs: in.Tagged(tag),
-		})
-		list.Matches = func(job *inspect.Row) bool { return q.isWanted(job) && q.Terms.Holds(job) }
-		lists = append(lists, list)
+		}))
 	}
 	if q.Tag != "" {
 		return lists
@@ -215,10 +220,19 @@ func (q *Query) failedLists(in *inspect.Inspector, group string, count int) []Li
 	return q.passes(list)
 }
 
-// plain returns a list with the conditions of all lists.
+// In returns a list with all conditions of the query.
+func (q *Query) In(list List) List {
+	if list = q.plain(list); q.State+q.Queue+q.Failure+q.Path+q.Text != "" {
+		list.Matches = func(job *inspect.Row) bool { return q.isWanted(job) && q.Terms.Holds(job) }
+	}
+	return list
+}
+
+// plain returns a list with the conditions that the server checks, and the period.
 func (q *Query) plain(list List) List {
 	list.Filter, list.Period = q.Filter(), q.Period
 	list.Filter.Batch = q.Batch
+	list.Filter.Large = q.Large && list.Filter.Data != ""
 	if q.Path != "" {
 		list.Jobs = list.Jobs.WithData(searchedData)
 	}

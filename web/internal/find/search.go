@@ -65,6 +65,7 @@ type Search struct {
 	Items    []inspect.Row
 	Examined []Report
 	Next     string // the place to continue; empty at the end
+	Large    int    // the jobs whose data was too large to be searched
 
 	redact func([]inspect.Row)
 	bounds Bounds
@@ -143,6 +144,7 @@ func (s *Search) Scan(
 			}
 		}
 		report.Examined += found.Examined
+		s.Large += found.Large
 		s.bounds.Jobs -= found.Examined
 		if after = found.Next; after == "" || s.isOver() {
 			report.Total, report.IsDone = max(l.Total, report.Examined), after == ""

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/charts"
 	"github.com/qless/qless-go/web/internal/words"
 )
@@ -22,9 +23,10 @@ type Span struct {
 	Name   string        `json:"name"` // in the URL
 	Title  string        `json:"-"`
 	Length time.Duration `json:"-"`
-	Step   time.Duration `json:"-"` // of a chart
-	Cell   time.Duration `json:"-"` // of a table: it begins with one
-	Keep   time.Duration `json:"-"` // the time for which a reading is kept
+	Step   time.Duration `json:"-"`            // of a chart
+	Cell   time.Duration `json:"-"`            // of a table: it begins with one
+	Keep   time.Duration `json:"-"`            // the time for which a reading is kept
+	End    time.Time     `json:"end,omitzero"` // if it is over
 
 	// First limits the first reading to the last full minute, and this many groups before it. 0 means
 	// no limit.
@@ -42,16 +44,58 @@ func (s Span) Each() string {
 	return "per " + words.Exact(s.Step)
 }
 
+// Begin returns the beginning of the span.
+func (s Span) Begin() time.Time {
+	if s.End.IsZero() {
+		return time.Now().Add(-s.Length)
+	}
+	return s.End.Add(-s.Length)
+}
+
+// InWords tells which time it is: "last 3 h".
+func (s Span) InWords() string {
+	if s.Title == "" {
+		return "in this time"
+	}
+	return "last " + s.Title
+}
+
 // CountRuns returns the number of all runs.
 func CountRuns(r *inspect.Rates) int { return r.Completed + r.Retried + r.Failed }
 
 // Spans are the spans to choose from. Workers report their rates every 15 seconds.
 var Spans = []Span{
-	{"15m", "15 min", 15 * time.Minute, time.Minute, time.Minute, 10 * time.Second, 0},
-	{"1h", "1 h", time.Hour, time.Minute, 5 * time.Minute, 15 * time.Second, 0},
-	{"3h", "3 h", 3 * time.Hour, 3 * time.Minute, 15 * time.Minute, 30 * time.Second, 0},
-	{"24h", "24 h", 24 * time.Hour, 30 * time.Minute, time.Hour, 5 * time.Minute, 0},
-	{"3d", "3 days", 3 * 24 * time.Hour, time.Hour, time.Hour, 15 * time.Minute, 0},
+	span("15m", "15 min", 15*time.Minute, time.Minute, time.Minute, 10*time.Second),
+	span("1h", "1 h", time.Hour, time.Minute, 5*time.Minute, 15*time.Second),
+	span("3h", "3 h", 3*time.Hour, 3*time.Minute, 15*time.Minute, 30*time.Second),
+	span("24h", "24 h", 24*time.Hour, 30*time.Minute, time.Hour, 5*time.Minute),
+	span("3d", "3 days", 3*24*time.Hour, time.Hour, time.Hour, 15*time.Minute),
+}
+
+func span(name, title string, length, step, cell, keep time.Duration) Span {
+	return Span{Name: name, Title: title, Length: length, Step: step, Cell: cell, Keep: keep}
+}
+
+// Between returns a span for a period, in the steps of the shortest one to choose from that is as
+// long. A period longer than all of them is cut at its beginning. Without a beginning, it is an
+// hour.
+func Between(p units.Period) Span {
+	now := time.Now()
+	end := now
+	if !p.Until.IsZero() && p.Until.Before(now) {
+		end = p.Until
+	}
+	length := time.Hour
+	if !p.Since.IsZero() {
+		length = max(time.Minute, min(end.Sub(p.Since), Spans[len(Spans)-1].Length))
+	}
+	i := slices.IndexFunc(Spans, func(s Span) bool { return s.Length >= length })
+	between := Spans[i]
+	between.Name, between.Title, between.Length = "", "", length
+	if end != now {
+		between.End = end
+	}
+	return between
 }
 
 // InSteps returns the span with a cell for each step of a chart.

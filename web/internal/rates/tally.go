@@ -51,9 +51,10 @@ var (
 )
 
 // update reads the rates that have changed, and some that are not known yet.
-func (t *tally) update(ctx context.Context, now time.Time) (Known, error) {
+func (t *tally) update(ctx context.Context, span Span, now time.Time) (Known, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.span = span
 	isFirst := t.at.IsZero()
 	if now.Sub(t.at) >= t.span.Keep {
 		if err := t.readRecent(ctx, now); err != nil {
@@ -193,13 +194,18 @@ type Tallies struct {
 	all map[string]*tally
 }
 
-// Read returns the known rates with a key.
+// Read returns the known rates with a key. The spans of a key differ in nothing but their length and
+// their end.
 func (a *Tallies) Read(ctx context.Context, key string, span Span, read Reader) (Known, error) {
 	now := time.Now()
-	return a.get(key, span, read, now).update(ctx, now)
+	known := a.get(key, read, now)
+	if !span.End.IsZero() {
+		now = span.End
+	}
+	return known.update(ctx, span, now)
 }
 
-func (a *Tallies) get(key string, span Span, read Reader, now time.Time) *tally {
+func (a *Tallies) get(key string, read Reader, now time.Time) *tally {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.all == nil {
@@ -211,7 +217,7 @@ func (a *Tallies) get(key string, span Span, read Reader, now time.Time) *tally 
 				return a.all[one].used.Compare(a.all[other].used)
 			}))
 		}
-		a.all[key] = &tally{span: span, read: read}
+		a.all[key] = &tally{read: read}
 	}
 	a.all[key].used = now
 	return a.all[key]

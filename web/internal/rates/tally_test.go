@@ -35,7 +35,7 @@ func TestATallyReadsEachMinuteThatIsOverOnce(t *testing.T) {
 			var known Known
 			for looks := 0; looks == 0 || known.Since.After(known.Begin); looks++ {
 				var err error
-				known, err = one.update(t.Context(), now)
+				known, err = one.update(t.Context(), span, now)
 				require.NoError(t, err)
 				now = now.Add(2 * time.Second)
 				require.Less(t, looks, 5000)
@@ -82,7 +82,7 @@ func TestTheFirstLookReadsLittle(t *testing.T) {
 		}},
 	} {
 		reads = nil
-		known, err := one.update(t.Context(), now)
+		known, err := one.update(t.Context(), LastHour, now)
 		require.NoError(t, err)
 		require.Equal(t, want.reads, reads)
 		require.Equal(t, want.since, known.Since)
@@ -100,7 +100,7 @@ func TestTheFirstLookReadsAllIfThatIsLittle(t *testing.T) {
 		one.read = byMinute(func(_ context.Context, from, to time.Time) ([]Part, error) {
 			return []Part{{From: from, To: to, Groups: make([]inspect.RateGroup, groups)}}, nil
 		})
-		known, err := one.update(t.Context(), now)
+		known, err := one.update(t.Context(), span, now)
 		require.NoError(t, err)
 		return !known.HasMore
 	}
@@ -127,11 +127,11 @@ func byMinute(read Reader) Reader {
 func TestATallyThatSomebodyLooksAtIsKept(t *testing.T) {
 	var all Tallies
 	begin := time.Unix(0, 0)
-	first := all.get("first", Spans[1], nil, begin)
+	first := all.get("first", nil, begin)
 	for i := range 2 * maxTallies {
 		now := begin.Add(time.Duration(i+1) * time.Second)
-		all.get(time.Duration(i).String(), Spans[1], nil, now)
-		require.Same(t, first, all.get("first", Spans[1], nil, now))
+		all.get(time.Duration(i).String(), nil, now)
+		require.Same(t, first, all.get("first", nil, now))
 	}
 	require.Len(t, all.all, maxTallies)
 }
