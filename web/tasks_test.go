@@ -5,6 +5,7 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -164,6 +165,25 @@ func TestTasksOfAnEngineerOnCallTakeFewClicks(t *testing.T) {
 			k.click("/find")
 			k.search("/find", "q", "klass:Send state:failed", "since", "2024-01-02 14:00")
 			require.Equal(t, found(k.page), found(d.again(web.Options{}).page(k.at)), "its address is the view")
+			return k
+		}},
+		{"compare the wait of two queues", 0, func(d *desk, c func() *clicker) *clicker {
+			for number, counts := range []string{"1,0,0|40:1|1:1", "1,0,0|60:1|1:1"} {
+				queue := []string{"mail", "sms"}[number]
+				d.put(queue, "Send")
+				_, err := d.Do(t.Context(), "rates.add", "run", number+1, "61", queue, "Send", counts)
+				d.do(err)
+			}
+			k := c()
+			waits := regexp.MustCompile(`data-l="Wait">([^ <]+) <small class="under" title="99 % of the last minutes`)
+			all := waits.FindAllStringSubmatch(k.page, -1)
+			require.Len(t, all, 2)
+			require.NotEqual(t, all[0][1], all[1][1])
+			beside := begin(d)
+			beside.click("/queues/mail")
+			beside.click("/queues/mail?list=charts")
+			beside.search("/queues/mail", "with", "sms")
+			require.Contains(t, beside.page, `<section aria-label="History of sms"><h2>sms</h2>`)
 			return k
 		}},
 		{"pause everything", 3, func(d *desk, c func() *clicker) *clicker {

@@ -15,7 +15,7 @@ import (
 var widths = []int64{960, 1024, 1100, 1200, 1280}
 
 // whole are the pages whose tables show all of their columns at all widths. Others have a shadow.
-var whole = []string{"/failures", "/completed", "/limits", "/batches"}
+var whole = []string{"/", "/queues", "/workers", "/klasses", "/failures", "/completed", "/limits", "/batches"}
 
 // cramped lists what is wrong with a page at its width: columns that are hidden without a sign,
 // words that are broken within, and targets that are too low to be hit.

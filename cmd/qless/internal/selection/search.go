@@ -90,6 +90,7 @@ func (f *Flags) AddFilter(p *place.Place, command *cobra.Command) {
 	flags.StringVarP(&f.filter.Tag, "tag", "t", "", "jobs with this tag")
 	flags.StringVar(&f.filter.JID, "jid", "", "jobs with this in their jids")
 	flags.StringVarP(&f.filter.Data, "data", "d", "", "jobs with this in their data")
+	flags.BoolVar(&f.filter.Large, "large", false, "also search data of more than 256 KiB")
 	f.Times.Add(command, "jobs that are as they are")
 	p.CompleteFlag(command, "klass", place.KlassesKnown)
 	p.CompleteFlag(command, "tag", place.TagsKnown)
