@@ -61,6 +61,7 @@ func TestAWorkerFillsAllItsSlots(t *testing.T) {
 }
 
 func TestAnOutcomeAndTheNextReservationGoTogether(t *testing.T) {
+	t.Parallel()
 	e := newLiveEnv(t)
 	e.Put("q")
 	e.Put("q")

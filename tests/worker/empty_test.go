@@ -18,6 +18,7 @@ var orders = []string{"ordered", "round-robin", "shuffled"}
 // A reserve over several queues skips queues that were found empty, and still finds the same jobs
 // as one that checks all of them.
 func TestReservesThatPassOverEmptyQueuesFindTheSame(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	for _, order := range orders {

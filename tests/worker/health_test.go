@@ -100,6 +100,7 @@ func TestStatsTellWhatRuns(t *testing.T) {
 
 // Requests and reports that failed while the server was away are sent soon after its return.
 func TestAWorkerIsBackSoonAfterTheServer(t *testing.T) {
+	t.Parallel()
 	e := newLiveEnv(t, "--appendonly", "yes")
 	w := e.worker(qless.WorkerConfig{})
 	handler, running, end := hold()

@@ -64,6 +64,7 @@ func TestTheContextOfAJobThatMayNotRunAnyLongerEnds(t *testing.T) {
 }
 
 func TestAHandlerEndsWithTheTTLOfItsJob(t *testing.T) {
+	t.Parallel()
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	causes, untils := make(chan error, 1), make(chan time.Time, 1)

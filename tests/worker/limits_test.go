@@ -50,6 +50,7 @@ func TestWorkersRunNoMoreJobsOfALimitThanItAllows(t *testing.T) {
 }
 
 func TestWorkersStartNoMoreJobsThanTheRateAllows(t *testing.T) {
+	t.Parallel()
 	for name, limit := range map[string]func(e *env) []qless.PutOption{
 		"limit": func(e *env) []qless.PutOption {
 			require.NoError(e.T, e.Limit("api").Set(e.T.Context(), qless.LimitConfig{Rate: 3, Per: 400 * time.Millisecond}))

@@ -210,6 +210,7 @@ func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
 // The command was refused, and the lock is gone, so the worker no longer waits for the handler's
 // end of the job.
 func TestAHandlerThatFailsToEndItsJobLosesIt(t *testing.T) {
+	t.Parallel()
 	e := newLiveEnv(t)
 	e.Set("heartbeat", "20")
 	require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())

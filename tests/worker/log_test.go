@@ -106,6 +106,7 @@ func TestALoggerMayAskTheWorkerAboutRenewalsThatFail(t *testing.T) {
 }
 
 func TestALoggerMayAskTheWorkerAboutARefusal(t *testing.T) {
+	t.Parallel()
 	e := newLiveEnv(t)
 	w := e.askedWorker(qless.WorkerConfig{})
 	w.Handle("K", nothing)

@@ -173,6 +173,7 @@ func (m misplaced) group(misdeed string) string {
 
 // A misdeed of a user's function ends its own job at most.
 func TestAMisdeedEndsOneJobAtMost(t *testing.T) {
+	t.Parallel()
 	for name, place := range places {
 		for misdeed, do := range misdeeds {
 			t.Run(name+"/"+misdeed, func(t *testing.T) {
@@ -324,6 +325,7 @@ var inSchedules = map[string]func(do func(), s *qless.Schedule, c *qless.ClientC
 
 // A misdeed in a schedule costs it some of its times at most.
 func TestAScheduleContinuesAfterAMisdeed(t *testing.T) {
+	t.Parallel()
 	for name, install := range inSchedules {
 		for misdeed, do := range misdeeds {
 			t.Run(name+"/"+misdeed, func(t *testing.T) {

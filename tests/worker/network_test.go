@@ -81,6 +81,7 @@ func TestAReservationWhoseAnswerIsTooLateIsNotRun(t *testing.T) {
 // If the answer to a reservation is lost, its jobs are released if no other worker can have the
 // same name. Otherwise the locks have to end.
 func TestAReservationWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
 	for name, history := range map[string][]string{
 		"":      {"put", "popped", "popped", "done"},
 		"named": {"put", "popped", "timed-out", "popped", "done"},

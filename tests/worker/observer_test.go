@@ -221,6 +221,7 @@ func TestAnObserverSeesAnOutcomeThatTheServerRefuses(t *testing.T) {
 }
 
 func TestAnObserverSeesAnOutcomeThatIsGivenUp(t *testing.T) {
+	t.Parallel()
 	e := newLiveEnv(t)
 	w, o := e.watched(qless.WorkerConfig{})
 	w.Handle("K", nothing)
@@ -241,6 +242,7 @@ func TestAnObserverSeesThatTheWorkerWasStopped(t *testing.T) {
 }
 
 func TestAnObserverSeesAnOutcomeThatIsNotDelivered(t *testing.T) {
+	t.Parallel()
 	e := newLiveEnv(t)
 	o := &witness{}
 	w, jid, end, _ := e.holding(qless.WorkerConfig{ShutdownTimeout: time.Second, Observer: o.observe})

@@ -156,6 +156,7 @@ func TestSnoozeSpendsNoRetry(t *testing.T) {
 
 // A handler that computes the remaining time may get a negative one.
 func TestASnoozeOfNoTimeLastsASecond(t *testing.T) {
+	t.Parallel()
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	for name, delay := range map[string]time.Duration{"Zero": 0, "Negative": -time.Minute} {

@@ -12,6 +12,7 @@ import (
 // A reserve finds the first of its queues empty. In the last queue, it finds a job without retries
 // whose lock has ended, for which a job of the first queue waits.
 func TestReserveThatFailsAJobFindsItsOnFailureRun(t *testing.T) {
+	t.Parallel()
 	for _, order := range []qless.Order{qless.OrderStrict, qless.OrderRoundRobin, qless.OrderShuffled} {
 		for _, between := range []int{0, 300} {
 			t.Run(fmt.Sprint(order, " ", between), func(t *testing.T) {

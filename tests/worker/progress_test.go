@@ -90,6 +90,7 @@ func TestProgressOfALostRunIsDropped(t *testing.T) {
 }
 
 func TestProgressOutlivesAnOutage(t *testing.T) {
+	t.Parallel()
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	end := make(chan bool)

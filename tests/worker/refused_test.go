@@ -14,6 +14,7 @@ import (
 const damage = serverError("WRONGTYPE Operation against a key holding the wrong kind of value")
 
 func TestAnOutcomeThatIsAlwaysRefusedIsGivenUp(t *testing.T) {
+	t.Parallel()
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", nothing)
@@ -33,6 +34,7 @@ func TestAnOutcomeThatIsAlwaysRefusedIsGivenUp(t *testing.T) {
 
 // One exchange sends the outcomes of many jobs.
 func TestARefusedOutcomeHarmsNoOther(t *testing.T) {
+	t.Parallel()
 	const jobs = 20
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Concurrency: jobs + 1})
@@ -65,6 +67,7 @@ func TestARefusedOutcomeHarmsNoOther(t *testing.T) {
 
 // A report that is held back delays nothing else.
 func TestARefusedOutcomeDelaysNothingElse(t *testing.T) {
+	t.Parallel()
 	const jobs = 300
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Concurrency: 1})
@@ -128,6 +131,7 @@ func TestRefusedOutcomeIsForgottenIfItsJobIsRetaken(t *testing.T) {
 
 // A serverError that concerns the whole server says nothing about the outcome.
 func TestAnOutcomeIsKeptWhileTheServerRefusesEverything(t *testing.T) {
+	t.Parallel()
 	for _, answer := range []serverError{
 		"OOM command not allowed when used memory > 'maxmemory'.", "NOAUTH Authentication required.",
 		"ERR Error running script (call to f_1): @user_script:1: -MISCONF Redis is configured to save RDB snapshots",

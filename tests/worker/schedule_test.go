@@ -201,6 +201,7 @@ func TestEachTimeHasOneJobHoweverManyFollow(t *testing.T) {
 
 // With the real clock, the workers put their own jobs.
 func TestAScheduleTicks(t *testing.T) {
+	t.Parallel()
 	e := newLiveEnv(t)
 	type tick struct {
 		jid string
@@ -229,6 +230,7 @@ func TestAScheduleTicks(t *testing.T) {
 }
 
 func TestAScheduledJobIsPutWhenTheServerIsBack(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t)
 	e.missed(2*time.Minute, schedule("* * * * *"))
 	w := e.newFollower(onMissed(qless.MissedAll, schedule("* * * * *")))

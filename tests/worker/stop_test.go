@@ -281,6 +281,7 @@ func TestStopReturnsWhenTheServerIsAway(t *testing.T) {
 
 // The timeout for running jobs does not apply: there are none.
 func TestAnIdleWorkerStopsSoonWhenTheServerIsAway(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(e *env){
 		"it hangs":   func(e *env) { e.Server.Suspend() },
 		"it is gone": func(e *env) { e.Server.Kill() },

@@ -42,6 +42,7 @@ func (e *env) needRefusals(end func()) {
 }
 
 func TestScriptsOfAWorkerFailWhereNothingCanBeWritten(t *testing.T) {
+	t.Parallel()
 	unwritable(t, func(t *testing.T, begin, end func(e *env)) {
 		e := newEnv(t)
 		e.Put("q", qless.JID("a"))
@@ -73,6 +74,7 @@ func TestScriptsOfAWorkerFailWhereNothingCanBeWritten(t *testing.T) {
 }
 
 func TestAWorkerKeepsItsJobsWhileNothingCanBeWritten(t *testing.T) {
+	t.Parallel()
 	unwritable(t, func(t *testing.T, begin, end func(e *env)) {
 		e := newLiveEnv(t)
 		e.Set("heartbeat", 12)

@@ -275,6 +275,7 @@ func TestARelayWakesWorkersWhenItBeginsToListen(t *testing.T) {
 }
 
 func TestWorkersCeaseToRelayWhenThereAreMany(t *testing.T) {
+	t.Parallel()
 	e := newLiveEnv(t)
 	for i := range 2 {
 		e.worker(qless.WorkerConfig{Queues: []string{"other"}, PollInterval: 50 * time.Millisecond}).start()

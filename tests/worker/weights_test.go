@@ -173,6 +173,7 @@ func TestWeightsCostLittleMoreThanRoundRobin(t *testing.T) {
 // A call ends at 2 MiB of data, or takes nothing ahead of some queues or jobs. Their turns are owed
 // to them by the next call.
 func TestWeightsAreKeptWhereACallEndsEarly(t *testing.T) {
+	t.Parallel()
 	limited := qless.Limits{"l"}
 	for name, fill := range map[string]func(e *env, d *drawing){
 		"large jobs": func(e *env, _ *drawing) {
