@@ -22,12 +22,14 @@ test test-slow race test-servers newest-redis newest-valkey lint cover fuzz mode
 RACE := $(shell command -v $${CC:-gcc} >/dev/null && echo -race)
 
 # The tests in SEQUENTIAL make one call after another. The race detector finds little there: only
-# make race uses it.
-RUN        := go test -timeout 30m -p $(PACKAGES)
+# make race uses it. Those in WAITING mostly wait, so they begin first.
+RUN        := go test -timeout 30m -p $(PACKAGES) -parallel 8
 SEQUENTIAL := $(addprefix $(ROOT)/,doctor internal/luasrc \
 	$(addprefix tests/,api atomic conformance docs model security))
 SLOW       := $(addprefix $(ROOT)/tests/,chaos cluster network)
-OTHERS      = $(filter-out $(SEQUENTIAL) $(SLOW),$(shell GOWORK=off go list ./...))
+WAITING    := $(addprefix $(ROOT)/tests/,worker wake)
+OTHERS      = $(WAITING) \
+	$(filter-out $(SEQUENTIAL) $(SLOW) $(WAITING),$(shell GOWORK=off go list ./...))
 
 # The checks of modules whose tests have the race detector use the same build as these, so that no
 # package is compiled twice.
@@ -43,13 +45,13 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
-test: tools lint ## check the root module and run its quick tests, after installing what they need
+test: tools vet generated ## vet the root module and run its quick tests, after installing what they need
 	@echo testing $(words $(SEQUENTIAL) $(OTHERS)) packages
 	@failed=0; \
 		$(RUN) $(SEQUENTIAL) || failed=1; \
 		$(RUN) $(RACE) $(OTHERS) || failed=1; \
 		exit $$failed
-	@echo "left out, run by make test-all: slow tests, other modules, other servers, browsers"
+	@echo "left out, run by make test-all: linters, slow tests, other modules and servers, browsers"
 
 .PHONY: test-all
 test-all: ## run make test, the slow tests and those of all other modules, like CI
