@@ -1,12 +1,13 @@
 package web
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
 )
 
-// A gradual caches values, of which each view of a page reads a few: missing ones first, then the
+// A gradual caches values. Of many, each view of a page reads a few: missing ones first, then the
 // oldest. The zero value is ready to use.
 type gradual[K comparable, V any] struct {
 	mu  sync.Mutex
@@ -27,7 +28,7 @@ func (g *gradual[K, V]) get(key K) (got reading[V], isKnown bool) {
 	return got, isKnown
 }
 
-// set stores a value. If there are more than most, it drops those read longest ago.
+// set stores a value. If there are more than most, it drops the one read longest ago.
 func (g *gradual[K, V]) set(key K, value V, at time.Time, most int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -35,18 +36,12 @@ func (g *gradual[K, V]) set(key K, value V, at time.Time, most int) {
 		g.all = map[K]reading[V]{}
 	}
 	g.all[key] = reading[V]{value, at}
-	if len(g.all) <= most {
-		return
-	}
-	for other, got := range g.all {
-		if at.Sub(got.at) > gradualAge {
-			delete(g.all, other)
-		}
+	if len(g.all) > most {
+		delete(g.all, slices.MinFunc(slices.Collect(maps.Keys(g.all)), func(one, other K) int {
+			return g.all[one].at.Compare(g.all[other].at)
+		}))
 	}
 }
-
-// gradualAge is the shortest time for which values are kept.
-const gradualAge = 30 * time.Second
 
 // due returns up to n keys that are missing or have to be read again.
 func (g *gradual[K, V]) due(keys []K, n int, isOld func(key K, at time.Time) bool) []K {

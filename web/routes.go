@@ -197,7 +197,7 @@ func (s *site) page(read func(*http.Request) (*view, error)) http.HandlerFunc {
 			s.failPage(w, r, err)
 			return
 		}
-		s.views.keep(addressOf(r), v)
+		s.views.set(addressOf(r), v, time.Now(), viewsKept)
 		s.show(w, r, v)
 	}
 }
@@ -212,7 +212,7 @@ func addressOf(r *http.Request) string {
 // failPage answers a request for a page with an error, or with the last reading of the page if the
 // server does not answer.
 func (s *site) failPage(w http.ResponseWriter, r *http.Request, err error) {
-	last := s.views.get(addressOf(r))
+	last := s.lastView(addressOf(r))
 	if last == nil || statusOf(err) != http.StatusServiceUnavailable {
 		s.fail(w, r, err)
 		return

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -165,35 +163,13 @@ func (s *site) answers(ctx context.Context) bool {
 	}
 }
 
-// lastViews keeps the last readings of pages, for a time when the server does not answer. The zero
-// value is ready to use.
-type lastViews struct {
-	mu  sync.Mutex
-	all map[string]reading[*view]
-}
-
-// viewsKept is the maximum number of pages whose last readings are kept.
+// viewsKept is the maximum number of pages whose last readings are kept, for a time when the server
+// does not answer.
 const viewsKept = 20
 
-func (l *lastViews) keep(page string, v *view) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.all == nil {
-		l.all = map[string]reading[*view]{}
-	}
-	l.all[page] = reading[*view]{v, time.Now()}
-	if len(l.all) > viewsKept {
-		delete(l.all, slices.MinFunc(slices.Collect(maps.Keys(l.all)), func(a, b string) int {
-			return l.all[a].at.Compare(l.all[b].at)
-		}))
-	}
-}
-
-// get returns the last reading of a page with its time, or nil.
-func (l *lastViews) get(page string) *view {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	last, isKept := l.all[page]
+// lastView returns the last reading of a page with its time, or nil.
+func (s *site) lastView(page string) *view {
+	last, isKept := s.views.get(page)
 	if !isKept {
 		return nil
 	}

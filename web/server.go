@@ -1,14 +1,10 @@
 package web
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,77 +32,7 @@ type serverData struct {
 	Reasons []doctor.Reason   `json:"reasons"`  // dangers that the doctor finds, too
 	Advice  []string          `json:"advice"`   // others
 	NoRedis bool              `json:"no_redis"` // the Source has no Redis
-
-	Costs []costRow `json:"costs"` // the commands that took the most server time
-	Slow  []slowRow `json:"slow"`  // the latest slow ones
 }
-
-// A costRow is the time that the server has spent on a command since its start.
-type costRow struct {
-	Command string  `json:"command"`
-	Calls   int     `json:"calls"`
-	Seconds float64 `json:"seconds"`
-	Part    float64 `json:"part"` // of all commands
-}
-
-// Took returns the time of all calls, and Each that of one.
-func (c costRow) Took() time.Duration { return time.Duration(c.Seconds * float64(time.Second)) }
-func (c costRow) Each() time.Duration { return c.Took() / time.Duration(max(1, c.Calls)) }
-
-// Share returns the part in percent.
-func (c costRow) Share() int { return int(100 * c.Part) }
-
-// A slowRow is a slow command. Its arguments may contain data, and are not kept.
-type slowRow struct {
-	At      time.Time  `json:"at"`
-	Command string     `json:"command"`
-	Took    units.Text `json:"took"`
-}
-
-// The numbers of commands and slow calls on the page.
-const costsShown, slowShown = 8, 10
-
-// addCosts adds the server's statistics of commands, unless it refuses them.
-func (d *serverData) addCosts(ctx context.Context, rdb redis.UniversalClient) {
-	text, _ := rdb.Info(ctx, "commandstats").Result()
-	sum := 0.0
-	for name, value := range redisx.ParseInfo(text) {
-		command, isCommand := strings.CutPrefix(name, "cmdstat_")
-		var calls, usec int
-		_, err := fmt.Sscanf(value, "calls=%d,usec=%d", &calls, &usec)
-		if isCommand && err == nil {
-			took := float64(usec) / 1e6
-			sum += took
-			d.Costs = append(d.Costs, costRow{Command: command, Calls: calls, Seconds: took})
-		}
-	}
-	for i := range d.Costs {
-		d.Costs[i].Part = d.Costs[i].Seconds / max(sum, 1e-9)
-	}
-	slices.SortFunc(d.Costs, func(a, b costRow) int { return cmp.Compare(b.Seconds, a.Seconds) })
-	d.Costs = part(d.Costs, 0, costsShown)
-	logs, _ := rdb.SlowLogGet(ctx, slowShown).Result()
-	for _, one := range logs {
-		d.Slow = append(d.Slow, slowRow{one.Time, slowName(one.Args), units.Text(one.Duration)})
-	}
-}
-
-// slowName names a command. For a call of the script, it is the name of the script's command.
-func slowName(args []string) string {
-	const command = 4 // after EVALSHA, a digest, the number of keys and a key
-	if len(args) == 0 {
-		return ""
-	}
-	name := strings.ToLower(args[0])
-	isScript := strings.HasPrefix(name, "eval") && len(args) > command
-	if isScript && scriptCommand.MatchString(args[command]) {
-		return name + ": " + args[command]
-	}
-	return name
-}
-
-// scriptCommand matches the names of the script's commands.
-var scriptCommand = regexp.MustCompile(`^[a-zA-Z.]{1,30}$`)
 
 // infoFields are the useful fields of INFO, without paths.
 var infoFields = []string{
@@ -131,7 +57,6 @@ func (s *site) server(ctx context.Context, _ query) (*view, error) {
 func (s *site) readServer(ctx context.Context) (*serverData, error) {
 	data := &serverData{
 		Namespace: s.Client.Namespace(), Advice: []string{}, Reasons: []doctor.Reason{},
-		Costs: []costRow{}, Slow: []slowRow{},
 	}
 	if s.Redis == nil {
 		data.NoRedis = true
@@ -151,7 +76,6 @@ func (s *site) readServer(ctx context.Context) (*serverData, error) {
 	maps.DeleteFunc(data.Info, func(name, _ string) bool { return !slices.Contains(infoFields, name) })
 	data.advise()
 	data.Reasons = append(data.Reasons, doctor.ServerReasons(data.Info, saves(ctx, server))...)
-	data.addCosts(ctx, server)
 	return data, nil
 }
 

@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -82,22 +81,4 @@ func TestServerPageWithoutAConnectionShowsTheClient(t *testing.T) {
 	require.Contains(t, page, "was given no connection")
 	require.Contains(t, page, "<dt>Namespace</dt><dd><code>ql:</code></dd>")
 	require.Contains(t, page, qless.DefaultNamespace)
-}
-
-func TestTheServerShowsWhatCommandsCost(t *testing.T) {
-	d := newDesk(t, web.Options{})
-	d.put("mail", "Send")
-	rdb := d.server.Client(t)
-	slower, err := rdb.ConfigGet(t.Context(), "slowlog-log-slower-than").Result()
-	d.do(err)
-	d.do(rdb.ConfigSet(t.Context(), "slowlog-log-slower-than", "0").Err())
-	t.Cleanup(func() {
-		rdb.ConfigSet(context.Background(), "slowlog-log-slower-than", slower["slowlog-log-slower-than"])
-	})
-	_, err = d.Queue("mail").Put(t.Context(), "Send", map[string]string{"token": "secret"})
-	d.do(err)
-	page := d.page("/server")
-	require.Contains(t, page, `<th scope="row">evalsha</th>`)
-	require.Contains(t, page, `<th scope="row">evalsha: put</th>`)
-	require.NotContains(t, page, "secret")
 }

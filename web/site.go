@@ -42,7 +42,7 @@ type site struct {
 	runs     gradual[string, workerRun]
 	exams    exams
 	keys     keyScan
-	views    lastViews
+	views    gradual[string, *view]
 	last     atomic.Pointer[doctor.Status] // the last status that was read
 }
 

@@ -26,11 +26,12 @@ type Span struct {
 	Step   time.Duration `json:"-"`            // of a chart
 	Cell   time.Duration `json:"-"`            // of a table: it begins with one
 	Keep   time.Duration `json:"-"`            // the time for which a reading is kept
-	End    time.Time     `json:"end,omitzero"` // if it is over
 
 	// First limits the first reading to the last full minute, and this many groups before it. 0 means
 	// no limit.
 	First int `json:"-"`
+
+	End time.Time `json:"end,omitzero"` // if it is over
 }
 
 // Spans returns the spans to choose from.
@@ -65,15 +66,11 @@ func CountRuns(r *inspect.Rates) int { return r.Completed + r.Retried + r.Failed
 
 // Spans are the spans to choose from. Workers report their rates every 15 seconds.
 var Spans = []Span{
-	span("15m", "15 min", 15*time.Minute, time.Minute, time.Minute, 10*time.Second),
-	span("1h", "1 h", time.Hour, time.Minute, 5*time.Minute, 15*time.Second),
-	span("3h", "3 h", 3*time.Hour, 3*time.Minute, 15*time.Minute, 30*time.Second),
-	span("24h", "24 h", 24*time.Hour, 30*time.Minute, time.Hour, 5*time.Minute),
-	span("3d", "3 days", 3*24*time.Hour, time.Hour, time.Hour, 15*time.Minute),
-}
-
-func span(name, title string, length, step, cell, keep time.Duration) Span {
-	return Span{Name: name, Title: title, Length: length, Step: step, Cell: cell, Keep: keep}
+	{"15m", "15 min", 15 * time.Minute, time.Minute, time.Minute, 10 * time.Second, 0, time.Time{}},
+	{"1h", "1 h", time.Hour, time.Minute, 5 * time.Minute, 15 * time.Second, 0, time.Time{}},
+	{"3h", "3 h", 3 * time.Hour, 3 * time.Minute, 15 * time.Minute, 30 * time.Second, 0, time.Time{}},
+	{"24h", "24 h", 24 * time.Hour, 30 * time.Minute, time.Hour, 5 * time.Minute, 0, time.Time{}},
+	{"3d", "3 days", 3 * 24 * time.Hour, time.Hour, time.Hour, 15 * time.Minute, 0, time.Time{}},
 }
 
 // Between returns a span for a period, in the steps of the shortest one to choose from that is as
