@@ -23,9 +23,9 @@ type Span struct {
 	Name   string        `json:"name"` // in the URL
 	Title  string        `json:"-"`
 	Length time.Duration `json:"-"`
-	Step   time.Duration `json:"-"`            // of a chart
-	Cell   time.Duration `json:"-"`            // of a table: it begins with one
-	Keep   time.Duration `json:"-"`            // the time for which a reading is kept
+	Step   time.Duration `json:"-"` // of a chart
+	Cell   time.Duration `json:"-"` // of a table: it begins with one
+	Keep   time.Duration `json:"-"` // the time for which a reading is kept
 
 	// First limits the first reading to the last full minute, and this many groups before it. 0 means
 	// no limit.
