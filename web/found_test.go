@@ -153,7 +153,6 @@ func TestASearchSaysWhatItLeavesOut(t *testing.T) {
 	require.Equal(t, 0, d.did("job.tag", form("scope", "found", "q", "data:end", "tags", "big")).Changed)
 }
 
-// What encoding/json has escaped is found, and then changed, as people see it.
 func TestEscapedDataIsFoundAndChanged(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	jid, err := d.Queue("mail").Put(t.Context(), "Send", map[string]string{"to": "/x?a=1&b=<2>"})

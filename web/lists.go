@@ -117,8 +117,7 @@ func (s *search) next() url.Values {
 	}
 }
 
-// GoOn returns the URL of the page's search to which it leads by itself as long as nothing is found,
-// or "".
+// GoOn returns the URL to which the page of a search leads by itself if nothing was found, or "".
 func (f *frame) GoOn() string {
 	s := f.search
 	if s == nil || s.Next == "" || s.hasFound || f.Request.FormValue("stop") != "" {

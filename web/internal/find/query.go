@@ -22,7 +22,7 @@ type Query struct {
 	Batch bool `json:"-"`               // only callbacks of batches
 }
 
-// NewQuery returns the query of a URL or a form: the words q, and fields that the words do not name.
+// NewQuery returns the query of a URL or a form: the words q, and fields that the words omit.
 func NewQuery(value func(field string) string, period units.Period) (Query, error) {
 	t, err := terms.Parse(value("q"))
 	if err != nil {

@@ -194,8 +194,7 @@ type Tallies struct {
 	all map[string]*tally
 }
 
-// Read returns the known rates with a key. The spans of a key differ in nothing but their length and
-// their end.
+// Read returns the known rates with a key. The spans of a key differ only in length and end.
 func (a *Tallies) Read(ctx context.Context, key string, span Span, read Reader) (Known, error) {
 	now := time.Now()
 	known := a.get(key, read, now)
