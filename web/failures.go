@@ -11,6 +11,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/find"
+	"github.com/qless/qless-go/web/internal/rates"
 )
 
 // A failuresData holds a page of the failure groups.
@@ -23,7 +24,8 @@ type failuresData struct {
 	period
 	Rows rows `json:"-"`
 
-	History *rateHistory `json:"history"`
+	History past       `json:"history"` // of all queues
+	Over    rates.Span `json:"-"`
 
 	// HasMore is true if some groups of the page have not been read yet.
 	HasMore bool `json:"has_more,omitzero"`
@@ -51,8 +53,10 @@ func (s *site) failures(ctx context.Context, q query) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.growth.add(sizes{time.Now(), counts})
 	data := &failuresData{Search: q.Get("q")}
+	if data.Over, _, err = spanOf(q); err != nil {
+		return nil, err
+	}
 	if data.period, err = q.period(); err != nil {
 		return nil, err
 	}
@@ -75,8 +79,12 @@ func (s *site) failures(ctx context.Context, q query) (*view, error) {
 	if err := s.addDetails(ctx, data); err != nil {
 		return nil, err
 	}
-	data.History, err = s.rateHistory(ctx, q, inspect.RateQuery{}, "")
-	return &view{Title: "Failures", Data: data, isPart: data.HasMore, order: by}, err
+	pasts, err := s.pasts(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	data.History = pasts[0]
+	return &view{Title: "Failures", Data: data, isPart: data.HasMore, order: by}, nil
 }
 
 // groupOrders are the columns by which failure groups are sorted.
@@ -95,7 +103,6 @@ func (s *site) addDetails(ctx context.Context, data *failuresData) error {
 		group := &data.Groups[i]
 		known, isKnown := s.groups.get(group.Name)
 		known.value.Name, known.value.Jobs = group.Name, group.Jobs
-		known.value.Growth = s.growth.of(group.Name)
 		*group = known.value
 		data.HasMore = data.HasMore || !isKnown
 	}
@@ -141,11 +148,17 @@ func (s *site) groupsWithin(
 // readGroup reads the klasses of a group's latest failures, and the time of its first one.
 func (s *site) readGroup(ctx context.Context, name string) (groupRow, error) {
 	sum, first, err := s.summary(ctx, name, groupsLooked)
-	group := groupRow{Name: name, Klasses: sum.Klasses, Examined: sum.Examined, First: first}
-	for _, klass := range sum.Klasses {
-		if klass.Last.After(group.Last) {
-			group.Last, group.Message, group.Sample = klass.Last, klass.Message, klass.Sample
-		}
+	latest := latestOf(sum.Klasses, "")
+	group := groupRow{
+		Name: name, Klasses: sum.Klasses, Examined: sum.Examined, First: first,
+		Last: latest.Last, Message: latest.Message, Sample: latest.Sample,
+	}
+	if err != nil || group.Sample == "" {
+		return group, err
+	}
+	rows, err := s.rowsOf(ctx, []string{group.Sample})
+	if len(rows) > 0 {
+		group.Queue = rows[0].Queue
 	}
 	return group, err
 }
@@ -168,6 +181,16 @@ func (s *site) summary(
 		}
 	}
 	return sum, first, nil
+}
+
+// latestOf returns the klass whose failure is the latest: any one, if klass is "".
+func latestOf(klasses []inspect.KlassFailures, klass string) (latest inspect.KlassFailures) {
+	for _, one := range klasses {
+		if (klass == "" || one.Klass == klass) && one.Last.After(latest.Last) {
+			latest = one
+		}
+	}
+	return latest
 }
 
 // firstFailure returns the time of the oldest failure of a group, or zero if that is gone by now.
@@ -200,6 +223,7 @@ type failureData struct {
 	Summary inspect.FailureSummary `json:"summary"`
 	First   time.Time              `json:"first,omitzero"` // of the oldest failure
 	Sample  *failedJob             `json:"sample,omitempty"`
+	Times   *failureTimes          `json:"times,omitempty"`
 	*jobList
 }
 
@@ -207,6 +231,7 @@ type failureData struct {
 type failedJob struct {
 	JID     string         `json:"jid"`
 	Klass   string         `json:"klass"`
+	Queue   string         `json:"queue"`
 	Failure *qless.Failure `json:"failure"`
 }
 
@@ -216,10 +241,10 @@ func (s *site) failure(ctx context.Context, q query) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := fmt.Sprintf("failure %q %q", q.name, jobs.Query.Klass)
+	key := fmt.Sprintf("failure %q %q %q %q", q.name, jobs.Query.Klass, q.Get("since"), q.Get("until"))
 	read, err := sampledFor(ctx, &s.samples, groupAge, key,
 		func(ctx context.Context) (failureData, error) {
-			return s.readFailure(ctx, q.name, jobs.Query.Klass)
+			return s.readFailure(ctx, q.name, jobs.Query)
 		})
 	read.jobList = jobs
 	return &view{
@@ -228,13 +253,20 @@ func (s *site) failure(ctx context.Context, q query) (*view, error) {
 }
 
 func (s *site) readFailure(
-	ctx context.Context, group, klass string,
+	ctx context.Context, group string, filter find.Query,
 ) (data failureData, err error) {
 	data.Group = group
 	if data.Summary, data.First, err = s.summary(ctx, group, failureLooked); err != nil {
 		return data, err
 	}
-	data.Sample, err = s.sampleOf(ctx, &data.Summary, klass)
+	if sum := data.Summary; sum.Total > 0 {
+		latest := latestOf(sum.Klasses, "").Last
+		data.Times, err = s.failureTimes(ctx, group, filter.Period, sum.Total, data.First, latest)
+		if err != nil {
+			return data, err
+		}
+	}
+	data.Sample, err = s.sampleOf(ctx, &data.Summary, filter.Klass)
 	return data, err
 }
 
@@ -243,12 +275,7 @@ func (s *site) readFailure(
 func (s *site) sampleOf(
 	ctx context.Context, sum *inspect.FailureSummary, klass string,
 ) (*failedJob, error) {
-	var latest inspect.KlassFailures
-	for _, one := range sum.Klasses {
-		if (klass == "" || one.Klass == klass) && one.Last.After(latest.Last) {
-			latest = one
-		}
-	}
+	latest := latestOf(sum.Klasses, klass)
 	if latest.Sample == "" {
 		return nil, nil
 	}
@@ -256,6 +283,7 @@ func (s *site) sampleOf(
 	if err != nil || len(jobs) == 0 || jobs[0].Failure == nil {
 		return nil, err
 	}
-	s.redact(jobs[0])
-	return &failedJob{JID: jobs[0].JID, Klass: jobs[0].Klass, Failure: jobs[0].Failure}, nil
+	job := jobs[0]
+	s.redact(job)
+	return &failedJob{JID: job.JID, Klass: job.Klass, Queue: job.Queue, Failure: job.Failure}, nil
 }

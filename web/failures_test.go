@@ -3,6 +3,7 @@ package web_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -210,4 +211,56 @@ func TestFailureGroupsAreListedByTime(t *testing.T) {
 	require.NotContains(t, page, "/failures/new")
 	require.Contains(t, d.page("/failures?since=2h&until=1h"), "No group is like that")
 	d.refused(http.StatusBadRequest, "/failures?since=yesterday")
+}
+
+// failAgo puts a job and fails it, some time ago.
+func (d *desk) failAgo(group string, ago time.Duration) {
+	d.t.Helper()
+	then := d.ago(ago)
+	_, err := then.Queue("mail").Put(d.t.Context(), "Send", nil)
+	d.do(err)
+	jobs, err := then.Queue("mail").Pop(d.t.Context(), 1)
+	d.do(err)
+	require.Len(d.t, jobs, 1)
+	d.do(jobs[0].Fail(d.t.Context(), group, "why"))
+}
+
+func TestAGroupTellsWhenItsJobsFailed(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for _, hours := range []float64{1000, 47.5, 46.5, 46.5, 46.5, 29.5, 5.5, 5.5, 4.5} {
+		d.failAgo("timeout", time.Duration(hours*float64(time.Hour)))
+	}
+	d.fail("Send", "timeout", "why")
+	failed := func(page string) (all []int) {
+		for _, n := range d.read(page)["times"].(map[string]any)["failed"].([]any) {
+			all = append(all, int(n.(float64)))
+		}
+		return all
+	}
+	times := failed("/failures/timeout?since=48h")
+	require.Len(t, times, 48)
+	for i, n := range times {
+		require.Equal(t, map[int]int{0: 1, 1: 3, 18: 1, 42: 2, 43: 1, 47: 1}[i], n, "%d %v", i, times)
+	}
+	require.Contains(t, d.page("/failures/timeout?since=48h"), "failed, each 1h <b>9</b>")
+	require.Contains(t, d.page("/failures/timeout"), "failed, each 15h <b>9</b>", "the last 30 days")
+	require.Contains(t, d.page("/failures/timeout?since=40h&until=20h"), "failed, each 25m <b>1</b>")
+	require.Contains(t, d.page("/failures/timeout?since=1000d&until=900h"), " <b>1</b>", "30 days")
+	require.Contains(t, d.page("/failures"), `<a href="/queues/mail">mail</a>`)
+}
+
+// What the times of a group cost depends on the steps, and hardly on the jobs.
+func TestTheTimesOfALargeGroupAreFewReads(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for i := range 320 {
+		d.failAgo("many", time.Duration(320-i)*12*time.Hour/320)
+	}
+	d.page("/failures") // loads the scripts
+	reads := 0
+	for _, command := range d.server.Monitored(t, func() { d.page("/failures/many?since=24h") }) {
+		if command.Caller != "lua" && slices.Contains(command.Words, "list") {
+			reads++
+		}
+	}
+	require.Less(t, reads, 100, "24 steps have failures")
 }

@@ -92,6 +92,31 @@ func (p past) Spark(figure string) template.HTML {
 	return charts.Spark(figure+" each "+words.Exact(p.Step)+", at most "+p.Most(figure), values)
 }
 
+// failureBars is the maximum number of bars of a chart of failures.
+const failureBars = 100
+
+// Failures draws the failures.
+func (p past) Failures() template.HTML {
+	if len(p.Points) == 0 {
+		return ""
+	}
+	each := 1 + (len(p.Points)-1)/failureBars
+	var values []float64
+	for some := range slices.Chunk(p.Points, each) {
+		bar := math.NaN()
+		for _, point := range some {
+			if point.Known > 0 && math.IsNaN(bar) {
+				bar = 0
+			}
+			bar += float64(point.Failed)
+		}
+		values = append(values, bar)
+	}
+	step := time.Duration(each) * p.Step
+	return charts.Stack("Failures each "+words.Exact(step), p.Gap(), p.Points[0].Time, step,
+		[]charts.Line{{Name: "failed, each " + words.Exact(step), Hue: "failed", Values: values}})
+}
+
 // Most returns the highest figure.
 func (p past) Most(figure string) string {
 	most := 0.0

@@ -23,11 +23,6 @@ func (s *site) status(ctx context.Context) (*doctor.Status, error) {
 		}
 		status, err := reader.Read(ctx)
 		if err == nil {
-			groups := map[string]int{}
-			for _, group := range status.Failures {
-				groups[group.Name] = group.Jobs
-			}
-			s.growth.add(sizes{status.Time, groups})
 			s.record(ctx, status.Time)
 			s.last.Store(status)
 		}
@@ -60,8 +55,6 @@ func (s *site) allRates(ctx context.Context) (rates.Known, error) {
 // An overviewData is the status with figures that need more than one reading.
 type overviewData struct {
 	*queuesData
-	Growing []*growing   `json:"growing"` // the failure groups that have grown most
-	Week    *weekData    `json:"week"`
 	History *rateHistory `json:"history"`
 	Trends  past         `json:"trends"`
 }
@@ -123,14 +116,6 @@ func (s *site) overview(ctx context.Context, q query) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, len(queues.Queues))
-	for i := range queues.Queues {
-		names[i] = queues.Queues[i].Name
-	}
-	week, err := s.week(ctx, names, queues.Total)
-	if err != nil {
-		return nil, err
-	}
 	history, err := s.rateHistory(ctx, q, inspect.RateQuery{}, "queue")
 	if err != nil {
 		return nil, err
@@ -139,10 +124,8 @@ func (s *site) overview(ctx context.Context, q query) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := &overviewData{queues, s.growth.most(growthShown), week, history, trends[0]}
-	return &view{
-		Title: "Overview", Data: data, isPart: week.HasMore || history.HasMore, order: queues.order,
-	}, nil
+	data := &overviewData{queues, history, trends[0]}
+	return &view{Title: "Overview", Data: data, isPart: history.HasMore, order: queues.order}, nil
 }
 
 // A queuesData is the status with a page of the queues.

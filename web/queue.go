@@ -263,11 +263,6 @@ func (h *rateHistory) Chart() template.HTML {
 	return h.Stack("Jobs "+h.Over.Each(), h.Over.Step, h.Series)
 }
 
-// Failures draws the failed and retried runs in each step.
-func (h *rateHistory) Failures() template.HTML {
-	return h.Stack("Failures "+h.Over.Each(), h.Over.Step, h.ends[1:])
-}
-
 // Spark draws one of the ends.
 func (h *rateHistory) Spark(end string) template.HTML {
 	var values []float64

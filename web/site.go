@@ -36,9 +36,7 @@ type site struct {
 	feed     feed
 	tallies  rates.Tallies
 	groups   gradual[string, groupRow]
-	growth   growth
 	recorded atomic.Int64 // the minute whose figures were recorded
-	days     days
 	runs     gradual[string, workerRun]
 	exams    exams
 	keys     keyScan
@@ -216,9 +214,9 @@ type groupRow struct {
 	Last     time.Time               `json:"last,omitzero"`
 	Message  string                  `json:"message,omitempty"` // of the latest failure
 	Sample   string                  `json:"sample,omitempty"`  // the jid of that job
+	Queue    string                  `json:"queue,omitempty"`   // of that job
 	Klasses  []inspect.KlassFailures `json:"klasses"`           // of the latest failures
 	Examined int                     `json:"examined"`          // the number of these
-	Growth   *growing                `json:"growth,omitempty"`
 }
 
 // A workerRun is the job of a worker whose lock ends first, or nil.

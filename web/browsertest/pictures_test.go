@@ -48,7 +48,7 @@ var shown = []struct {
 // partly is true if the data of a page has not been read to its end.
 const partly = `/` + unreadWords + `/.test(document.body.textContent)`
 
-const unreadWords = `[Rr]ead so far|Not all was read yet|being looked into`
+const unreadWords = `[Rr]ead so far|being looked into`
 
 var unread = regexp.MustCompile(unreadWords)
 

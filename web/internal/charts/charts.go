@@ -228,7 +228,7 @@ func roundStep(top float64, isWhole bool) (step float64, steps int) {
 // tickSteps are the times between two ticks to choose from.
 var tickSteps = []time.Duration{
 	time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
-	3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
+	3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour,
 }
 
 // times adds the times of values to their titles, and ticks at round times.
