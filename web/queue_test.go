@@ -299,7 +299,7 @@ func TestSumsOfATimeThatIsStillReadSaySo(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	d.put("mail", "Send")
 	page := d.page("/queues/mail?list=charts&over=3d")
-	require.Regexp(t, `<p class="key">.*<b>only from .* ago on: the rest is being read</b></p>`, page)
+	require.Regexp(t, `<p class="key">.*<b>in the \d+\S* read so far</b></p>`, page)
 	require.Contains(t, page, `<dt>Done so far</dt>`)
 	require.NotContains(t, page, "Done, last")
 }

@@ -309,10 +309,10 @@ func (k *Known) Curves(
 	return charts.Curves(title, k.note(), k.Begin, step, lines)
 }
 
-// note says which rates are still to be read.
+// note says which part of the span the sums are of, unless that is all of it.
 func (k *Known) note() string {
 	if k.HasMore {
-		return "only from " + words.Ago(k.Since) + " on: the rest is being read"
+		return "in the " + units.Duration(k.To.Sub(k.Since)) + " read so far"
 	}
 	return ""
 }
