@@ -119,7 +119,7 @@ qlessotel                                      1050     8   308    38     5     
 qlessprom                                      1650     9   328    39     6       22
 qlesstest                                       550     6   170    17     1       18
 shards                                          550     3   283    27     1       26
-web                                            6300    36   378    39     8       48
+web                                            6350    36   373    39     7       48
 web/browsertest                                  50     1     6     0     0        0
 web/internal/actions                           2800    15   392    53     5       68
 web/internal/charts                            1050     4   370    41     1       18

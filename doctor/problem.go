@@ -15,9 +15,8 @@ import (
 
 // Thresholds of problems, which are also those of checks.
 const (
-	// Late is the wait from which jobs are late, if it is not set, and VeryLate that of a critical
-	// check.
-	Late, VeryLate = 5 * time.Minute, 3 * Late
+	// Late is the wait from which jobs are late, if it is not set.
+	Late = 5 * time.Minute
 
 	// MemoryLow is the share of used memory from which memory is low.
 	MemoryLow = 0.8

@@ -109,7 +109,8 @@ func (l *look) longRun(ctx context.Context) ([]Reason, error) {
 	if ran < longRunning {
 		return nil, nil
 	}
-	if usual, err := l.usualRun(ctx, job.Klass); err != nil || ran < unusual*usual {
+	_, long, err := UsualRun(ctx, l.client, l.Name, job.Klass, l.now)
+	if err != nil || ran < long {
 		return nil, err
 	}
 	return []Reason{{
@@ -118,11 +119,21 @@ func (l *look) longRun(ctx context.Context) ([]Reason, error) {
 	}}, nil
 }
 
-// usualRun returns the time within which most runs of a klass end, by the runs of the last hour. If
-// there are none, it returns the mean of its queue today or, if that is longer, yesterday.
-func (l *look) usualRun(ctx context.Context, klass string) (usual time.Duration, err error) {
-	hours, err := l.in.Rates(ctx, inspect.RateQuery{
-		From: l.now.Add(-time.Hour), To: l.now, Step: time.Hour, Queue: l.Name, Klass: klass,
+// UsualRun returns the time within which nine in ten runs of a klass in a queue end, by those of the
+// last hour. If there are none, it returns the mean of the queue today or, if that is longer,
+// yesterday. A run needs attention if it takes long.
+func UsualRun(
+	ctx context.Context, client *qless.Client, queue, klass string, now time.Time,
+) (usual, long time.Duration, err error) {
+	usual, err = usualRun(ctx, client, queue, klass, now)
+	return usual, max(longRunning, unusual*usual), err
+}
+
+func usualRun(
+	ctx context.Context, client *qless.Client, queue, klass string, now time.Time,
+) (usual time.Duration, err error) {
+	hours, err := inspect.New(client).Rates(ctx, inspect.RateQuery{
+		From: now.Add(-time.Hour), To: now, Step: time.Hour, Queue: queue, Klass: klass,
 	})
 	for _, hour := range hours {
 		usual = max(usual, hour.Run.P90)
@@ -130,8 +141,8 @@ func (l *look) usualRun(ctx context.Context, klass string) (usual time.Duration,
 	if err := unlessDamaged(err); err != nil || usual > 0 {
 		return usual, err
 	}
-	for _, day := range []time.Time{l.now, l.now.AddDate(0, 0, -1)} {
-		stats, err := l.client.Queue(l.Name).Stats(ctx, day)
+	for _, day := range []time.Time{now, now.AddDate(0, 0, -1)} {
+		stats, err := client.Queue(queue).Stats(ctx, day)
 		if err := unlessDamaged(err); err != nil {
 			return 0, err
 		}

@@ -115,18 +115,17 @@ func (s *site) queue(ctx context.Context, q query) (*view, error) {
 	if data.isUnknown() {
 		return unknown(q.name, data.Cause().Sentence), nil
 	}
-	asked := inspect.RateQuery{Queue: q.name}
-	if data.Rates, err = s.rateHistory(ctx, q, asked, "klass"); err != nil {
+	if data.Rates, err = s.rateHistory(ctx, q, inspect.RateQuery{Queue: q.name}, "klass"); err != nil {
 		return nil, err
 	}
 	if err := s.addStats(ctx, q, data); err != nil {
 		return nil, err
 	}
+	runs, err := s.readRuns(ctx, data.Jobs)
 	return &view{
 		Title: q.name, Data: data, isStill: data.Search != nil, search: data.Search,
-		isPart: data.Rates.HasMore,
-		order:  data.order,
-	}, nil
+		isPart: data.Rates.HasMore, order: data.order, runs: runs,
+	}, err
 }
 
 // readSettings returns recent settings of a queue.

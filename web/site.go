@@ -37,7 +37,8 @@ type site struct {
 	tallies  rates.Tallies
 	groups   gradual[string, groupRow]
 	recorded atomic.Int64 // the minute whose figures were recorded
-	runs     gradual[string, workerRun]
+	runs     gradual[string, jobRun]
+	usual    gradual[queueKlass, usualRun]
 	exams    exams
 	keys     keyScan
 	views    gradual[string, *view]
@@ -218,9 +219,6 @@ type groupRow struct {
 	Klasses  []inspect.KlassFailures `json:"klasses"`           // of the latest failures
 	Examined int                     `json:"examined"`          // the number of these
 }
-
-// A workerRun is the job of a worker whose lock ends first, or nil.
-type workerRun struct{ Job *qless.Job }
 
 // A keyScan looks for the sets of keys in use, some of them with each view.
 type keyScan struct {

@@ -28,6 +28,8 @@ type view struct {
 	search   *search   // the search whose part it shows, or nil
 	order    order     // of the rows of its table
 	Old      time.Time // when it was read, if the server has not answered since
+
+	runs map[string]jobRun // of the jobs in its list
 }
 
 // A frame is the argument of a template.
@@ -47,6 +49,9 @@ func (f *frame) Refresh() int {
 	}
 	return f.refresh
 }
+
+// Run returns the run of a job, if it was read.
+func (v *view) Run(jid string) jobRun { return v.runs[jid] }
 
 // Now returns the time, by which the browser tells ages.
 func (f *frame) Now() string { return iso(time.Now()) }
@@ -169,6 +174,22 @@ type errorData struct {
 	Hint    string     `json:"hint,omitempty"` // advice
 	Back    string     `json:"-"`              // the page with the form, if it answers one
 }
+
+// A jobRun is a run of a job, with how long others take.
+type jobRun struct {
+	*qless.Job
+	Since time.Time
+	usualRun
+}
+
+// A usualRun is the time within which most runs of a klass in a queue end, and that from which they
+// are unusually long.
+type usualRun struct{ Usual, long time.Duration }
+
+type queueKlass struct{ queue, klass string }
+
+// IsLong reports whether the run takes much longer than usual, as [doctor.Status] tells it.
+func (r jobRun) IsLong() bool { return r.long > 0 && time.Since(r.Since) >= r.long }
 
 // unknown returns the page of a queue, a worker or a limit that does not exist, where it can begin.
 func unknown(name, message string) *view {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,11 +22,11 @@ type workersData struct {
 	Workers []inspect.WorkerStatus `json:"workers"`
 	Rows    rows                   `json:"-"`
 
-	runs map[string]workerRun
+	runs map[string]jobRun
 }
 
-// Run returns the job that a worker runs, if it was read.
-func (d *workersData) Run(worker string) *qless.Job { return d.runs[worker].Job }
+// Run returns the run of a worker whose lock ends first, if it was read.
+func (d *workersData) Run(worker string) jobRun { return d.runs[worker] }
 
 // few formats the first of some names: "mail*, sms +17".
 func few(names []string) string {
@@ -66,7 +67,7 @@ func (s *site) workers(ctx context.Context, q query) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := &workersData{Queue: q.Get("queue"), runs: map[string]workerRun{}}
+	data := &workersData{Queue: q.Get("queue"), runs: map[string]jobRun{}}
 	all := []inspect.WorkerStatus{}
 	for _, worker := range listed {
 		data.Sum.Count(&worker)
@@ -104,16 +105,13 @@ func (s *site) addRuns(ctx context.Context, data *workersData) error {
 		if err != nil {
 			return err
 		}
-		var run workerRun
+		var run jobRun
 		if len(held.Items) > 0 {
-			jobs, err := s.Client.Jobs(ctx, held.Items[0].JID)
+			runs, err := s.readRuns(ctx, held.Items)
 			if err != nil {
 				return err
 			}
-			if len(jobs) > 0 {
-				run.Job = jobs[0]
-				s.redact(run.Job)
-			}
+			run = runs[held.Items[0].JID]
 		}
 		s.runs.set(name, run, now, maxKnownGroups)
 	}
@@ -169,7 +167,51 @@ func (s *site) worker(ctx context.Context, q query) (*view, error) {
 	data.Stalled = min(data.Counts.Stalled, jobs.Total)
 	data.Running = jobs.Total - data.Stalled
 	data.Rows = rows{q.from(), len(jobs.Items), jobs.Total, workerJobsShown}
-	return &view{Title: q.name, Data: data}, nil
+	runs, err := s.readRuns(ctx, data.Jobs)
+	return &view{Title: q.name, Data: data, runs: runs}, err
+}
+
+// The number of klasses whose usual runs are read with each view, and the maximum age of a reading.
+const (
+	usualAtOnce = 5
+	usualAge    = time.Minute
+)
+
+// readRuns returns the runs of the running jobs of a list, by jid. It reads some of the usual times
+// that are missing, or the oldest ones.
+func (s *site) readRuns(ctx context.Context, rows []inspect.Row) (map[string]jobRun, error) {
+	since := map[string]time.Time{}
+	var jids []string
+	var klasses []queueKlass
+	for i := range rows {
+		row := &rows[i]
+		if of := (queueKlass{row.Queue, row.Klass}); row.State == qless.StateRunning {
+			jids, since[row.JID] = append(jids, row.JID), row.Since
+			if !slices.Contains(klasses, of) {
+				klasses = append(klasses, of)
+			}
+		}
+	}
+	if len(jids) == 0 {
+		return nil, nil
+	}
+	now := time.Now()
+	isOld := func(_ queueKlass, at time.Time) bool { return now.Sub(at) >= usualAge }
+	for _, of := range s.usual.due(klasses, usualAtOnce, isOld) {
+		usual, long, err := doctor.UsualRun(ctx, s.Client, of.queue, of.klass, now)
+		if err != nil {
+			return nil, err
+		}
+		s.usual.set(of, usualRun{usual, long}, now, maxKnownGroups)
+	}
+	jobs, err := s.Client.Jobs(ctx, jids...)
+	runs := map[string]jobRun{}
+	for _, job := range jobs {
+		s.redact(job)
+		known, _ := s.usual.get(queueKlass{job.Queue, job.Klass})
+		runs[job.JID] = jobRun{job, since[job.JID], known.value}
+	}
+	return runs, err
 }
 
 // program formats the client of a worker: "go v1.2.0".

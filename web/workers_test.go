@@ -77,3 +77,37 @@ func TestASilentWorkerAndItsStalledJobs(t *testing.T) {
 	page = d.refused(http.StatusNotFound, "/workers/nobody")
 	require.Contains(t, page, "No worker of this name is listed")
 }
+
+func TestARunIsShownBesideUsualOnes(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.do(d.Config().Set(t.Context(), "heartbeat", 24*time.Hour))
+	d.put("mail", "Import")
+	d.work("mail", map[string]qless.Handler{
+		"Import": func(context.Context, *qless.Job) error { return nil },
+	})
+	pop := func(klass string, ago time.Duration) *qless.Job {
+		then := d.ago(ago)
+		_, err := then.Queue("mail").Put(t.Context(), klass, nil)
+		d.do(err)
+		jobs, err := then.Queue("mail").Pop(t.Context(), 1)
+		d.do(err)
+		require.Len(t, jobs, 1)
+		return jobs[0]
+	}
+	pages := func(worker string) []string {
+		d = d.again(web.Options{})
+		return []string{
+			d.page("/workers"), d.page("/workers/" + worker), d.page("/queues/mail?list=running"),
+		}
+	}
+	job := pop("Import", 4*time.Minute)
+	d.do(job.SetProgress(t.Context(), 3, 9, "reading"))
+	for _, page := range pages(job.Worker) {
+		require.Regexp(t, `<span class="nowrap"><time [^>]*>4m0\ds ago</time>, usually \d`, page)
+		require.Contains(t, page, "3 of 9, reading")
+	}
+	d.do(job.Complete(t.Context()))
+	for _, page := range pages(pop("Import", 2*time.Hour).Worker) {
+		require.Regexp(t, `<span class="nowrap bad"><time [^>]*>2h00m ago</time>, usually \d`, page)
+	}
+}

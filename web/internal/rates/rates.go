@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/inspect"
-	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/charts"
 	"github.com/qless/qless-go/web/internal/words"
 )
@@ -312,7 +311,7 @@ func (k *Known) Curves(
 // note says which part of the span the sums are of, unless that is all of it.
 func (k *Known) note() string {
 	if k.HasMore {
-		return "in the " + units.Duration(k.To.Sub(k.Since)) + " read so far"
+		return "in the " + words.Exact(k.To.Sub(k.Since).Truncate(time.Second)) + " read so far"
 	}
 	return ""
 }

@@ -46,7 +46,7 @@ func (c *checker) queueCommand() *cobra.Command {
 		"  qless check queue mail --warn 1m --crit 10m\n"+
 			"  qless check queue mail --warn age=1m,waiting=1000 --format nagios",
 		cobra.ExactArgs(1), []kindOfThreshold{
-			{name: "age", unit: "s", warn: doctor.Late.String(), crit: doctor.VeryLate.String()},
+			{name: "age", unit: "s", warn: doctor.Late.String(), crit: (3 * doctor.Late).String()},
 			{name: "waiting"}, {name: "stalled"},
 		}, checkQueue)
 }
