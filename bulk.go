@@ -143,12 +143,15 @@ func (c *bulkCall) leaves() bool {
 func workTogether(base context.Context, seats []*seat) {
 	ctx, cancel := contextOfAll(base, seats)
 	defer cancel()
-	members := make([]any, len(seats))
+	first, members, jids := seats[0].run, make([]any, len(seats)), make([]string, len(seats))
 	for i, s := range seats {
-		members[i] = s.member
+		members[i], jids[i] = s.member, s.run.jid
 	}
 	var err error
-	problem := guard.Call(func() { err = seats[0].run.route.bulk.work(ctx, members) })
+	problem := guard.Call(func() {
+		defer first.worker.stacks.Begin(jids...)()
+		err = first.route.bulk.work(ctx, members)
+	})
 	over := isOver(ctx)
 	for _, s := range seats {
 		s.err, s.over, s.problem = err, over, problem

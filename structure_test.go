@@ -43,7 +43,7 @@ cmd/qless                                        50     1    19     3     1     
 cmd/qless/internal/admin                       1200     7   339    40     2        1
 cmd/qless/internal/cli                          100     1    72    21     1        1
 cmd/qless/internal/health                      1850    10   352    45     3        1
-cmd/qless/internal/jobs                        2450    13   356    48     3        1
+cmd/qless/internal/jobs                        2500    13   356    48     3        1
 cmd/qless/internal/out                         1100     9   223    33     2       79
 cmd/qless/internal/place                       1050     5   288    31     4       47
 cmd/qless/internal/queues                       800     5   314    35     1        1
@@ -109,6 +109,7 @@ internal/slots                                  150     1   135    17     1     
 internal/testkit                               1400    15   199    44     3       49
 internal/testkit/memory                          50     1    23     8     1        1
 internal/terms                                  200     1   154    35     1       16
+internal/stacks                                 200     1   177    26     1       14
 internal/together                               100     1    96    37     1        4
 internal/units                                  350     3   148    31     1       17
 internal/wire                                   700     5   330    25     1       38
@@ -119,7 +120,7 @@ qlessotel                                      1050     8   308    38     5     
 qlessprom                                      1650     9   328    39     6       22
 qlesstest                                       550     6   170    17     1       18
 shards                                          550     3   283    27     1       26
-web                                            6350    36   373    39     7       48
+web                                            6400    36   373    39     7       48
 web/browsertest                                  50     1     6     0     0        0
 web/internal/actions                           2800    15   392    53     5       68
 web/internal/charts                            1050     4   370    41     1       18
@@ -141,7 +142,7 @@ const (
 	parts  = "internal/ahead internal/ask internal/batch internal/calls internal/cron internal/dial " +
 		"internal/gather internal/histogram internal/hub internal/inside internal/jobopts internal/leases internal/line " +
 		"internal/linger internal/queues internal/rendezvous internal/runs internal/script " +
-		"internal/settings internal/slots internal/together "
+		"internal/settings internal/slots internal/stacks internal/together "
 	shell = "cmd/qless/internal/out cmd/qless/internal/place cmd/qless/internal/selection " +
 		"cmd/qless/internal/text cmd/qless/internal/usage "
 )
@@ -179,7 +180,7 @@ var mayImport = []row{
 			"internal/listeners internal/redisx lease"},
 	{"web web/...",
 		". doctor events inspect internal/guard internal/holders internal/hosts internal/inside " +
-			"internal/jobopts internal/redisx internal/settings internal/terms internal/together internal/units web/internal/..."},
+			"internal/jobopts internal/redisx internal/settings internal/stacks internal/terms internal/together internal/units web/internal/..."},
 	{"cmd/qless/internal/text", ""},
 	{"cmd/qless/internal/out", ". cmd/qless/internal/text inspect internal/redisx internal/units"},
 	{"cmd/qless/internal/usage", ". cmd/qless/internal/out internal/jobopts internal/settings"},
@@ -188,7 +189,7 @@ var mayImport = []row{
 	{"cmd/qless cmd/qless/internal/cli", "cmd/..."},
 	{"cmd/...", ". " + shell + "cmd/qless/internal/top doctor events gateway/... inspect internal/connect " +
 		"internal/dump internal/holders internal/hosts internal/jobopts internal/listeners internal/queues " +
-		"internal/redisx internal/terms internal/units lua qlessprom qlesstest web"},
+		"internal/redisx internal/stacks internal/terms internal/units lua qlessprom qlesstest web"},
 	{"examples/...", ". compat/... examples/... inspect internal/testkit outbox qlessotel qlessprom " +
 		"qlesstest web"},
 	{"internal/cmd/...", "internal/jobopts internal/luasrc"},

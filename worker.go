@@ -25,6 +25,7 @@ import (
 	"github.com/qless/qless-go/internal/rendezvous"
 	"github.com/qless/qless-go/internal/runs"
 	"github.com/qless/qless-go/internal/slots"
+	"github.com/qless/qless-go/internal/stacks"
 	"github.com/qless/qless-go/internal/together"
 )
 
@@ -61,6 +62,7 @@ type Worker struct {
 	progress *progressKeeper
 	rates    *runs.Reporter
 	registry *registrar
+	stacks   *stacks.Keeper
 
 	shutdown shutdown
 
@@ -121,6 +123,7 @@ func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, 
 		active:    map[*run]bool{},
 		slots:     slots.New(cfg.Concurrency),
 		shutdown:  newShutdown(),
+		stacks:    stacks.New(cfg.Stacks, own.rdb, own.prefix),
 	}
 	w.bulk = bulkCalls{w: w, guard: guard.New("Bulk.By", cfg.Logger)}
 	w.locks = newLocks(own, w.log)
@@ -131,7 +134,7 @@ func newWorker(client *Client, listens *hub.Hub, config WorkerConfig) (*Worker, 
 	w.registry = newRegistrar(own, w.log, w.describe)
 	w.rates = newRates(own, w.log)
 	w.listener = &listener{client: own, locks: w.locks, watch: w.loop.watch, asker: w.loop.asker,
-		recheck: w.recheck, wakes: own.prefix + channelWake + own.worker}
+		recheck: w.recheck, stacks: w.stacks, wakes: own.prefix + channelWake + own.worker}
 	return w, nil
 }
 
@@ -254,12 +257,6 @@ func (w *Worker) setPaused(paused bool) {
 	w.releaseAhead(jobs)
 	w.loop.asker.JobsReady()
 	w.registry.again.Notify()
-}
-
-func (w *Worker) isPaused() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.paused
 }
 
 func (w *Worker) currentState() workerState {
@@ -476,6 +473,11 @@ type WorkerConfig struct {
 	//
 	// Defaults to 20 s. The value -1 means no time.
 	ShutdownTimeout time.Duration
+
+	// Stacks lets the dashboard and qless job stack show the stack of a running job's handler.
+	//
+	// Defaults to false, as a stack has names of functions and files.
+	Stacks bool
 
 	// UnknownKlassDelay is the delay of a job without a handler in this worker. The job is
 	// released, without using up a retry, for a worker that has one.

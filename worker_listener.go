@@ -7,17 +7,18 @@ import (
 	"github.com/qless/qless-go/internal/leases"
 	"github.com/qless/qless-go/internal/queues"
 	"github.com/qless/qless-go/internal/redisx"
-	"github.com/qless/qless-go/internal/wire"
+	"github.com/qless/qless-go/internal/stacks"
 )
 
-// A listener receives the messages for a worker: a job is ready, a lock was lost, or a queue is
-// new. It shares the client's subscription with others, and never blocks.
+// A listener receives the messages for a worker: a job is ready, a lock was lost, a queue is new, a
+// client asks for a stack. It shares the client's subscription with others, and never blocks.
 type listener struct {
 	client  *Client
 	locks   *leases.Keeper[*run]
 	watch   *queues.Watch
 	asker   *ask.Asker
 	recheck func() // makes the schedules check the clock
+	stacks  *stacks.Keeper
 	wakes   string // the channel where the worker is woken
 }
 
@@ -49,7 +50,7 @@ func (l *listener) Notify(notice redisx.Notice) {
 	case notice.Kind == redisx.Published && notice.Channel == l.client.prefix+channelQueues:
 		l.queueAppeared(notice.Payload)
 	case notice.Kind == redisx.Published:
-		l.lost(notice.Payload)
+		l.told(notice.Payload)
 	case notice.Kind == redisx.Gap || notice.Channel == l.wakes:
 		l.missed()
 	}
@@ -63,12 +64,9 @@ func (l *listener) missed() {
 	l.locks.SuspectAll()
 }
 
-// lost is called with an event of a job that the worker holds, or has held.
-func (l *listener) lost(payload string) {
-	var event struct {
-		Event wire.Text `json:"event"`
-		JID   wire.Text `json:"jid"`
-	}
+// told is called with an event of a job that the worker holds, or has held.
+func (l *listener) told(payload string) {
+	var event stacks.Question
 	if err := json.Unmarshal([]byte(payload), &event); err != nil {
 		l.client.logger.Warn("qless: an event is not JSON", "payload", payload)
 	}
@@ -77,6 +75,8 @@ func (l *listener) lost(payload string) {
 		l.locks.Suspect(string(event.JID), ErrLockLost)
 	case "canceled":
 		l.locks.Suspect(string(event.JID), ErrCanceled)
+	case stacks.Event:
+		l.stacks.Answer(string(event.JID), string(event.Reply))
 	}
 }
 

@@ -153,6 +153,7 @@ func (r *run) release(late bool) {
 // runtime.Goexit.
 func (r *run) work(ctx context.Context) {
 	defer r.cancel(nil)
+	defer r.worker.stacks.Begin(r.jid)()
 	if r.bulk != nil {
 		defer r.bulk.Pass(r)
 	}

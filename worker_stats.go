@@ -79,8 +79,8 @@ type RunningJob struct {
 func (w *Worker) Stats() WorkerStats {
 	s := w.counters.read()
 	s.Idle, s.Slots = w.isIdle(), w.cfg.Concurrency
-	s.Queues, s.Paused, s.LastAnswer = w.loop.asker.Queues(), w.isPaused(), w.health.lastTurn()
-	s.Running, s.Prefetched = w.running()
+	s.Queues, s.LastAnswer = w.loop.asker.Queues(), w.health.lastTurn()
+	s.Running, s.Prefetched, s.Paused = w.running()
 	for _, schedule := range w.schedules {
 		s.Schedules = append(s.Schedules, schedule.status())
 	}
@@ -90,8 +90,8 @@ func (w *Worker) Stats() WorkerStats {
 	return s
 }
 
-// running returns the jobs running and held, and the number of jobs not started.
-func (w *Worker) running() (running []RunningJob, ahead int) {
+// running returns the held jobs that run, the number of those not started, and any pause.
+func (w *Worker) running() (running []RunningJob, ahead int, paused bool) {
 	held := w.locks.Holders()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +101,7 @@ func (w *Worker) running() (running []RunningJob, ahead int) {
 			running = append(running, job)
 		}
 	}
-	return running, w.ahead.Len() + w.bulk.len()
+	return running, w.ahead.Len() + w.bulk.len(), w.paused
 }
 
 // isIdle reports whether there is nothing to do. A job goes from the worker's active jobs to the

@@ -119,8 +119,8 @@ func (l *look) longRun(ctx context.Context) ([]Reason, error) {
 	}}, nil
 }
 
-// UsualRun returns the time within which nine in ten runs of a klass in a queue end, by those of the
-// last hour. If there are none, it returns the mean of the queue today or, if that is longer,
+// UsualRun returns the time within which nine in ten runs of a klass in a queue end, by the runs of
+// the last hour. If there are none, it returns the mean of the queue today or, if that is longer,
 // yesterday. A run needs attention if it takes long.
 func UsualRun(
 	ctx context.Context, client *qless.Client, queue, klass string, now time.Time,

@@ -247,9 +247,11 @@ func TestAGroupTellsWhenItsJobsFailed(t *testing.T) {
 	require.Contains(t, d.page("/failures/timeout?since=40h&until=20h"), "failed, each 25m <b>1</b>")
 	require.Contains(t, d.page("/failures/timeout?since=1000d&until=900h"), " <b>1</b>", "30 days")
 	require.Contains(t, d.page("/failures"), `<a href="/queues/mail">mail</a>`)
+	require.Equal(t, []int{0}, failed("/failures/timeout?since=2999-01-01"))
+	require.NotContains(t, d.page("/failures?since=2999-01-01"), `class="axes"`)
 }
 
-// What the times of a group cost depends on the steps, and hardly on the jobs.
+// The cost of the times of a group depends on the steps, and hardly on the jobs.
 func TestTheTimesOfALargeGroupAreFewReads(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	for i := range 320 {

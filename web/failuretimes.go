@@ -17,7 +17,7 @@ import (
 type failureTimes struct {
 	units.Period
 	Step   units.Text `json:"step"`
-	Failed []int      `json:"failed"` // in each step
+	Failed []float64  `json:"failed"` // in each step
 }
 
 // Limits of the times of a group.
@@ -37,12 +37,12 @@ func newFailureTimes(p units.Period, oldest time.Time) *failureTimes {
 	if p.Since.IsZero() {
 		p.Since = until.Add(-max(until.Sub(oldest), timesAtLeast))
 	}
-	length := min(max(1, until.Sub(p.Since).Round(time.Second)), timesAtMost)
+	length := min(max(time.Second, until.Sub(p.Since).Round(time.Second)), timesAtMost)
 	if earliest := until.Add(-timesAtMost); p.Since.Before(earliest) {
 		p.Since = earliest
 	}
 	step := (length/timeSteps + time.Minute - 1).Truncate(time.Minute)
-	return &failureTimes{p, units.Text(step), make([]int, (length+step-1)/step)}
+	return &failureTimes{p, units.Text(step), make([]float64, (length+step-1)/step)}
 }
 
 // at returns the step of a time: -1 before the period, and the number of steps after it.
@@ -58,20 +58,24 @@ func (t *failureTimes) at(when time.Time) int {
 
 // Chart draws the times.
 func (t *failureTimes) Chart() template.HTML {
-	values := make([]float64, len(t.Failed))
-	for i, failed := range t.Failed {
-		values[i] = float64(failed)
-	}
-	return charts.Stack("Failed jobs by the time of failure", "", t.Since, t.Step.Duration(),
-		[]charts.Line{{Name: "failed, each " + words.Exact(t.Step.Duration()), Hue: "failed", Values: values}})
+	return failureBars("", t.Since, t.Step.Duration(), t.Failed)
+}
+
+// failureBars draws the failures in each step.
+func failureBars(
+	note string, from time.Time, step time.Duration, failed []float64,
+) template.HTML {
+	each := "failed, each " + words.Exact(step)
+	return charts.Stack(each, note, from, step, []charts.Line{
+		{Name: each, Hue: "failed", Values: failed},
+	})
 }
 
 // A stretch is a part of the list of a group, with the steps of its first and last job.
 type stretch struct{ from, to, first, last int }
 
-// failureTimes counts the jobs of a group, whose list has the latest failure first: stretches that
-// begin and end in the same step are not read. The others are cut in half, with a read for each. So
-// the number of reads grows with the steps that have failures, and hardly with that of the jobs.
+// failureTimes counts the jobs of a group, whose list has the latest failure first. A stretch that
+// begins and ends in the same step is not read. Any other is cut in half, which takes a read.
 func (s *site) failureTimes(
 	ctx context.Context, group string, p units.Period, total int, oldest, latest time.Time,
 ) (*failureTimes, error) {
@@ -104,9 +108,9 @@ func (t *failureTimes) counts(one stretch) bool {
 	if one.first != one.last && jobs > 2 {
 		return false
 	}
-	for i, n := range []int{jobs - jobs/2, jobs / 2} {
-		if at := []int{one.first, one.last}[i]; at >= 0 && at < len(t.Failed) {
-			t.Failed[at] += n
+	for i, at := range []int{one.first, one.last} {
+		if at >= 0 && at < len(t.Failed) {
+			t.Failed[at] += float64((jobs + 1 - i) / 2)
 		}
 	}
 	return true

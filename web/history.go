@@ -92,15 +92,15 @@ func (p past) Spark(figure string) template.HTML {
 	return charts.Spark(figure+" each "+words.Exact(p.Step)+", at most "+p.Most(figure), values)
 }
 
-// failureBars is the maximum number of bars of a chart of failures.
-const failureBars = 100
+// maxBars limits a chart of failures.
+const maxBars = 100
 
 // Failures draws the failures.
 func (p past) Failures() template.HTML {
 	if len(p.Points) == 0 {
 		return ""
 	}
-	each := 1 + (len(p.Points)-1)/failureBars
+	each := 1 + (len(p.Points)-1)/maxBars
 	var values []float64
 	for some := range slices.Chunk(p.Points, each) {
 		bar := math.NaN()
@@ -112,9 +112,7 @@ func (p past) Failures() template.HTML {
 		}
 		values = append(values, bar)
 	}
-	step := time.Duration(each) * p.Step
-	return charts.Stack("Failures each "+words.Exact(step), p.Gap(), p.Points[0].Time, step,
-		[]charts.Line{{Name: "failed, each " + words.Exact(step), Hue: "failed", Values: values}})
+	return failureBars(p.Gap(), p.Points[0].Time, time.Duration(each)*p.Step, values)
 }
 
 // Most returns the highest figure.

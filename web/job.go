@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/inside"
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/stacks"
 	"github.com/qless/qless-go/web/internal/actions"
 	"github.com/qless/qless-go/web/internal/charts"
 	"github.com/qless/qless-go/web/internal/words"
@@ -133,6 +135,23 @@ func (s *site) addResult(ctx context.Context, data *jobData) error {
 	}
 	data.Result = validJSON(result.Data)
 	return err
+}
+
+// stack asks for the stack of a job. It reveals code, so only users who may take a running job from
+// its worker may ask.
+func (s *site) stack(r *http.Request) (*view, error) {
+	if err := s.check(r, string(ActionJobTimeout)); err != nil {
+		return nil, err
+	}
+	job, err := s.Client.Job(r.Context(), nameOf(r))
+	if err != nil {
+		return nil, err
+	}
+	answer, err := stacks.Ask(r.Context(), s.Client,
+		stacks.Job{JID: job.JID, State: string(job.State), Worker: job.Worker})
+	return &view{
+		template: "stack", Title: job.JID, Section: "find", Data: answer, isStill: true,
+	}, err
 }
 
 // readRelated reads the states of the first jobs that a job depends on, and of the jobs that depend

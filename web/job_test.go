@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"encoding/json"
 	"html"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/web"
 )
 
@@ -228,4 +230,35 @@ func TestTheCallbackOfABatchSaysHowFarThatIs(t *testing.T) {
 	page = d.on(web.Options{}).page("/jobs/sum")
 	require.Contains(t, page, "1 <small>of 3 members</small>")
 	require.Contains(t, page, "<dt>Callback waits for</dt><dd>2</dd>")
+}
+
+// importRows blocks. It is named in the stack of its job.
+func importRows(end <-chan bool) { <-end }
+
+func TestTheStackOfARunningJobIsAskedFor(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	jid := d.put("mail", "Import")
+	begun, end := make(chan bool), make(chan bool)
+	d.worker("open", qless.WorkerConfig{Stacks: true}, "mail", map[string]qless.Handler{
+		"Import": func(context.Context, *qless.Job) error {
+			begun <- true
+			importRows(end)
+			return nil
+		},
+	})
+	testkit.Soon(t, "the job runs", begun)
+	page := d.page(d.linkTo(d.page("/jobs/"+jid), "/jobs/"+jid+"/stack"))
+	require.Contains(t, page, "web_test.importRows(")
+	require.Contains(t, page, "frames of the runtime and the worker")
+	for _, options := range []web.Options{{ReadOnly: true}, {Allow: func(_ *http.Request, action web.Action) bool {
+		return action != web.ActionJobTimeout
+	}}} {
+		closed := d.again(options)
+		require.NotContains(t, closed.page("/jobs/"+jid), "/stack")
+		require.NotContains(t, closed.refused(http.StatusForbidden, "/jobs/"+jid+"/stack"), "importRows")
+	}
+	close(end)
+	testkit.Until(t, "the job is complete", func() bool {
+		return strings.Contains(d.page("/jobs/"+jid+"/stack"), "The job is complete.")
+	})
 }

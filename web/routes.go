@@ -157,6 +157,7 @@ func newSite(h *Handler, source Source, base string) *site {
 		s.handle(page.path, func(r *http.Request) (*view, error) { return s.sample(r, page) })
 	}
 	s.handle("/activity", s.activity)
+	s.handle("/jobs/{name}/stack", s.stack)
 	s.handle("/runs/{id}", s.runPage)
 	s.mux.HandleFunc("GET "+base+"/live", s.live)
 	s.mux.HandleFunc("POST "+base+"/actions/{action}", s.act)

@@ -153,7 +153,7 @@ func TestTasksOfAnEngineerOnCallTakeFewClicks(t *testing.T) {
 			k := c()
 			k.click("/failures")
 			k.search("/failures", "since", "7d")
-			require.Contains(t, k.page, `aria-label="Failures each 2h"`)
+			require.Contains(t, k.page, `aria-label="failed, each 2h"`)
 			return k
 		}},
 		{"share a view", 2, func(d *desk, c func() *clicker) *clicker {

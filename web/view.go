@@ -182,8 +182,7 @@ type jobRun struct {
 	usualRun
 }
 
-// A usualRun is the time within which most runs of a klass in a queue end, and that from which they
-// are unusually long.
+// A usualRun has the time within which most runs of a klass in a queue end, and when one is long.
 type usualRun struct{ Usual, long time.Duration }
 
 type queueKlass struct{ queue, klass string }

@@ -105,15 +105,14 @@ func (s *site) addRuns(ctx context.Context, data *workersData) error {
 		if err != nil {
 			return err
 		}
-		var run jobRun
-		if len(held.Items) > 0 {
-			runs, err := s.readRuns(ctx, held.Items)
-			if err != nil {
-				return err
-			}
-			run = runs[held.Items[0].JID]
+		runs, err := s.readRuns(ctx, held.Items)
+		if err != nil {
+			return err
 		}
-		s.runs.set(name, run, now, maxKnownGroups)
+		s.runs.set(name, jobRun{}, now, maxKnownGroups)
+		for _, run := range runs {
+			s.runs.set(name, run, now, maxKnownGroups)
+		}
 	}
 	for _, name := range names {
 		if known, isKnown := s.runs.get(name); isKnown {
@@ -177,8 +176,7 @@ const (
 	usualAge    = time.Minute
 )
 
-// readRuns returns the runs of the running jobs of a list, by jid. It reads some of the usual times
-// that are missing, or the oldest ones.
+// readRuns returns the runs of a list, by jid. It reads some of the usual times that are missing.
 func (s *site) readRuns(ctx context.Context, rows []inspect.Row) (map[string]jobRun, error) {
 	since := map[string]time.Time{}
 	var jids []string

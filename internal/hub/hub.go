@@ -8,6 +8,7 @@
 //	x:wake:WORKER   the script, for a ready job    the worker or receiver asks for jobs
 //	x:queues        the script, for a new queue    the workers with patterns look for queues
 //	w:WORKER        the script, for a lost lock    the worker renews the lock
+//	w:WORKER        who asks for a stack           the worker tells it, on x:stack:ID
 //	x:done:JID      the script, for an ended job   the waits for the job end
 //	x:progress:JID  the script, for progress       the waits for the job pass it on
 //	x:waits         nobody                         the waits, to keep the connection

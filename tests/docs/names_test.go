@@ -19,6 +19,7 @@ import (
 	"github.com/qless/qless-go/internal/keys"
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/settings"
+	"github.com/qless/qless-go/internal/stacks"
 	"github.com/qless/qless-go/lua"
 )
 
@@ -283,7 +284,7 @@ func TestMetricsOfThePagesExist(t *testing.T) {
 
 // A key, channel or field of a job that a page names is used by the script or a client.
 func TestKeysOfThePagesExist(t *testing.T) {
-	known, checked := qless.DropInScript()+" "+hub.Idle, 0
+	known, checked := qless.DropInScript()+" "+hub.Idle+" "+stacks.Channel, 0
 	for _, kind := range keys.Kinds() {
 		known += " " + kind.Pattern
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/charts"
 	"github.com/qless/qless-go/web/internal/words"
 )

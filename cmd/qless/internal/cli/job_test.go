@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestAJobIsPutWithEveryOption(t *testing.T) {
@@ -325,4 +327,30 @@ func TestFailuresOfATimeAreListedAndRepaired(t *testing.T) {
 	e.ok("failed", "cancel", "timeout", "--since", "1999-01-01", "--yes")
 	require.Equal(t, "no failed jobs\n", e.ok("failed", "ls"))
 	require.Equal(t, 2, e.fields("failed ls --since never").status)
+}
+
+// importRows blocks. It is named in the stack of its job.
+func importRows(end <-chan bool) { <-end }
+
+func TestTheStackOfARunningJobIsShown(t *testing.T) {
+	e, client := newReal(t)
+	worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"mail"}, Stacks: true})
+	require.NoError(t, err)
+	begun, end := make(chan bool), make(chan bool)
+	worker.Handle("Import", func(context.Context, *qless.Job) error {
+		begun <- true
+		importRows(end)
+		return nil
+	})
+	require.NoError(t, worker.Start(t.Context()))
+	_, err = client.Queue("mail").Put(t.Context(), "Import", nil, qless.JID("import"))
+	require.NoError(t, err)
+	testkit.Soon(t, "the job runs", begun)
+	require.Contains(t, e.ok("job", "stack", "import"), "cli_test.importRows(")
+	require.Contains(t, e.ok("job", "stack", "import", "--json"), `"stack": "goroutine `)
+	close(end)
+	require.NoError(t, worker.Drain(t.Context()))
+	r := e.run("", "job", "stack", "import")
+	require.Equal(t, 3, r.status)
+	require.Contains(t, r.errors, "the job is complete")
 }

@@ -193,8 +193,8 @@ var asJSON = map[string]string{
 	"why":             "mail",
 }
 
-// endless are the commands that run until they are interrupted, or need a terminal.
-var endless = []string{"exporter", "tail", "top"}
+// endless are the commands that run until they are interrupted, or need a terminal or a handler.
+var endless = []string{"exporter", "job stack", "tail", "top"}
 
 func TestEachCommandPrintsJSON(t *testing.T) {
 	paths := map[string]bool{}

@@ -17,6 +17,7 @@ import (
 	"github.com/qless/qless-go/cmd/qless/internal/selection"
 	"github.com/qless/qless-go/cmd/qless/internal/usage"
 	"github.com/qless/qless-go/internal/jobopts"
+	"github.com/qless/qless-go/internal/stacks"
 	"github.com/qless/qless-go/internal/units"
 )
 
@@ -29,7 +30,7 @@ func Commands(p *place.Place) []*cobra.Command {
 func (a *app) jobCommand() *cobra.Command {
 	command := usage.Group("job", "Show, put and change jobs",
 		a.jobShowCommand(), a.jobPutCommand(), a.jobFindCommand(), a.jobListCommand(),
-		a.jobEditCommand(), a.jobGraphCommand(), a.jobWaitCommand())
+		a.jobEditCommand(), a.jobGraphCommand(), a.jobStackCommand(), a.jobWaitCommand())
 	command.AddCommand(a.jobChanges()...)
 	return command
 }
@@ -57,6 +58,37 @@ func (a *app) jobShowCommand() *cobra.Command {
 	command.Flags().BoolVar(&follow, "follow", false,
 		"print its history, entry by entry, until it has ended")
 	return command
+}
+
+func (a *app) jobStackCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "stack JID",
+		Short:   "Show the stack of a running job's handler",
+		Long:    "Its worker is asked, and tells the stack if its program lets it.",
+		Example: "  qless job stack 4b0f1c",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.Run(func(ctx context.Context, client *qless.Client, args []string) error {
+			job, err := client.Job(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			answer, err := stacks.Ask(ctx, client,
+				stacks.Job{JID: job.JID, State: string(job.State), Worker: job.Worker})
+			switch {
+			case err != nil:
+				return err
+			case answer.Problem != "":
+				return &qless.Error{
+					Op: "job stack", Code: qless.ErrNotFound, JID: job.JID, Message: answer.Problem,
+				}
+			case a.JSON:
+				return a.PrintJSON(answer)
+			}
+			a.Block("stack", answer.Stack)
+			return nil
+		}),
+		ValidArgsFunction: a.CompleteNames(place.TrackedJIDs),
+	}
 }
 
 func (a *app) showJobs(ctx context.Context, client *qless.Client, args []string) error {
