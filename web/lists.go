@@ -109,14 +109,6 @@ func (s *search) Looked() string {
 	return "Looked at " + words.Number(s.Examined) + " of " + words.Plural(s.Total, s.what) + "."
 }
 
-// next returns the parameters with which the search continues.
-func (s *search) next() url.Values {
-	return url.Values{
-		s.param: {s.Next}, "examined": {strconv.Itoa(s.Examined)}, "passed": {strconv.Itoa(s.Large)},
-		"stop": nil,
-	}
-}
-
 // GoOn returns the URL to which the page of a search leads by itself if nothing was found, or "".
 func (f *frame) GoOn() string {
 	s := f.search
@@ -127,12 +119,10 @@ func (f *frame) GoOn() string {
 }
 
 // Continue returns the URL at which a search continues.
-func (f *frame) Continue(s *search) string { return f.with(s.next()) }
-
-// WithLarge returns the URL of the search in all data, from the beginning.
-func (f *frame) WithLarge(s *search) string {
+func (f *frame) Continue(s *search) string {
 	return f.with(url.Values{
-		"large": {"1"}, s.param: nil, "examined": nil, "passed": nil, "stop": nil,
+		s.param: {s.Next}, "examined": {strconv.Itoa(s.Examined)}, "passed": {strconv.Itoa(s.Large)},
+		"stop": nil,
 	})
 }
 

@@ -57,6 +57,7 @@ type overviewData struct {
 	*queuesData
 	History *rateHistory `json:"history"`
 	Trends  past         `json:"trends"`
+	Week    past         `json:"week"`
 }
 
 // attentionShown is the number of problems that the first page shows at first.
@@ -124,7 +125,12 @@ func (s *site) overview(ctx context.Context, q query) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := &overviewData{queues, history, trends[0]}
+	days := inspect.HistoryQuery{From: time.Now().AddDate(0, 0, -7)}
+	week, err := s.readPasts(ctx, days, "week")
+	if err != nil {
+		return nil, err
+	}
+	data := &overviewData{queues, history, trends[0], week[0]}
 	return &view{Title: "Overview", Data: data, isPart: history.HasMore, order: queues.order}, nil
 }
 

@@ -68,18 +68,6 @@ func (q *queueData) IsUrgent() bool {
 	return slices.ContainsFunc(q.Why.Causes, doctor.Reason.Urgent)
 }
 
-// Nothing returns the text of an empty list, which tells how jobs get into it.
-func (q *queueData) Nothing() string {
-	return map[inspect.List]string{
-		inspect.Waiting: "Nothing waits in " + q.Name + ". Put a job, or look at another state above.",
-		inspect.Running: "No job of " + q.Name + " runs. A worker of the queue starts the waiting ones.",
-		inspect.Stalled: "No lock of " + q.Name + " has ended: all workers renew theirs in time.",
-		inspect.Scheduled: "Nothing is scheduled in " + q.Name + ". Jobs with a delay wait here, and " +
-			"failed ones for their next attempt.",
-		inspect.Depends: "No job of " + q.Name + " waits for others. Jobs put with DependsOn do.",
-	}[q.List]
-}
-
 // queue shows a queue.
 func (s *site) queue(ctx context.Context, q query) (*view, error) {
 	data := &queueData{List: inspect.Waiting}

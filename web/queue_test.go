@@ -101,7 +101,7 @@ func TestAQueueShowsItsLists(t *testing.T) {
 	require.Contains(t, page, `<a href="/workers/w1">w1</a>`)
 	require.Contains(t, d.page("/queues/mail?list=scheduled"), "in 59m")
 	require.Contains(t, d.page("/queues/mail?list=depends"), `value="depends:depends"`)
-	require.Contains(t, d.page("/queues/mail?list=stalled"), "No lock of mail has ended")
+	require.Contains(t, d.page("/queues/mail?list=stalled"), "The list is empty: no job of mail is in the state stalled.")
 	page = d.page("/recurring?queue=mail")
 	require.Contains(t, page, `<a href="/recurring/every-hour">every-hour</a>`)
 	require.NotContains(t, page, `name="job"`)
