@@ -36,7 +36,7 @@ func (s *site) find(ctx context.Context, q query) (*view, error) {
 	}
 	v := &view{Title: "Find", Data: data, isStill: true}
 	var err error
-	if data.Query, err = q.search("q", "state", "queue", "large"); err != nil {
+	if data.Query, err = q.search(); err != nil {
 		return nil, err
 	}
 	if !data.IsAsked() {

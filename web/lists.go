@@ -14,7 +14,6 @@ import (
 	"github.com/qless/qless-go/internal/units"
 	"github.com/qless/qless-go/web/internal/actions"
 	"github.com/qless/qless-go/web/internal/find"
-	"github.com/qless/qless-go/web/internal/words"
 )
 
 // A jobList is a page of a list of jobs, or the jobs found in it.
@@ -78,7 +77,7 @@ type search struct {
 	Large    int    `json:"large,omitzero"` // the jobs whose data was too large to be searched
 	Next     string `json:"next,omitempty"`
 
-	what     string // what was looked at
+	What     string `json:"-"` // what was looked at
 	param    string // the parameter of Next
 	hasFound bool
 }
@@ -86,7 +85,7 @@ type search struct {
 // newSearch returns the progress of a search for jobs.
 func newSearch(q query, found *find.Search, total int, param, next string) *search {
 	s := &search{
-		Examined: found.Sum(), Total: total, Large: found.Large, Next: next, what: "job", param: param,
+		Examined: found.Sum(), Total: total, Large: found.Large, Next: next, What: "job", param: param,
 		hasFound: len(found.Items) > 0,
 	}
 	return s.after(q)
@@ -99,14 +98,6 @@ func (s *search) after(q query) *search {
 	s.Examined, s.Large = s.Examined+max(0, looked), s.Large+max(0, large)
 	s.Total = max(s.Total, s.Examined)
 	return s
-}
-
-// Looked tells how far the search is.
-func (s *search) Looked() string {
-	if s.Next == "" {
-		return "Looked at all of " + words.Plural(s.Total, s.what) + "."
-	}
-	return "Looked at " + words.Number(s.Examined) + " of " + words.Plural(s.Total, s.what) + "."
 }
 
 // GoOn returns the URL to which the page of a search leads by itself if nothing was found, or "".
@@ -130,7 +121,7 @@ func (f *frame) Continue(s *search) string {
 func (s *site) readJobs(
 	ctx context.Context, q query, jobs inspect.Selection,
 ) (*jobList, error) {
-	asked, err := q.search("klass", "tag", "jid", "data", "q", "large")
+	asked, err := q.search()
 	if err != nil {
 		return nil, err
 	}

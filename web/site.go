@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -76,18 +75,13 @@ func (q query) period() (p period, err error) {
 	return p, nil
 }
 
-// search returns the search with the given parameters, and the period.
-func (q query) search(fields ...string) (find.Query, error) {
+// search returns the search that is asked for.
+func (q query) search() (find.Query, error) {
 	p, err := q.period()
 	if err != nil {
 		return find.Query{}, err
 	}
-	return find.NewQuery(func(field string) string {
-		if !slices.Contains(fields, field) {
-			return ""
-		}
-		return q.Get(field)
-	}, p.Period)
+	return find.NewQuery(q.Get, p.Period)
 }
 
 // Ends returns the ends of the period for a form, in which they are the same later.

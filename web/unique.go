@@ -76,7 +76,7 @@ func (s *site) scanClaims(ctx context.Context, q query, data *uniqueData) error 
 	if err != nil {
 		return err
 	}
-	now := &search{Total: int(total), what: "key", param: "after"}
+	now := &search{Total: int(total), What: "key", param: "after"}
 	cursor, _ := strconv.ParseUint(q.Get("after"), 10, 64)
 	end := time.Now().Add(find.MaxTime)
 	keys, cursor, err := scan(ctx, server, literal(prefix)+"*", cursor, func(found int) bool {
