@@ -108,7 +108,7 @@ internal/settings                               300     1   258    27     1     
 internal/slots                                  150     1   135    17     1       17
 internal/testkit                               1400    15   199    44     3       49
 internal/testkit/memory                          50     1    23     8     1        1
-internal/terms                                  200     1   154    35     1       16
+internal/terms                                  200     1   178    35     1       16
 internal/stacks                                 200     1   177    26     1       14
 internal/together                               100     1    96    37     1        4
 internal/units                                  350     3   148    31     1       17
@@ -120,12 +120,12 @@ qlessotel                                      1050     8   308    38     5     
 qlessprom                                      1650     9   328    39     6       22
 qlesstest                                       550     6   170    17     1       18
 shards                                          550     3   283    27     1       26
-web                                            6400    36   373    39     7       48
+web                                            6400    37   373    39     7       48
 web/browsertest                                  50     1     6     0     0        0
 web/internal/actions                           2800    15   392    53     5       68
 web/internal/charts                            1050     4   370    41     1       18
-web/internal/find                               450     2   274    36     1       26
-web/internal/rates                              550     2   296    31     1       25
+web/internal/find                               500     2   279    37     1       28
+web/internal/rates                              600     2   337    31     1       28
 web/internal/words                              350     3   144    31     1       15
 `
 

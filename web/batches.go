@@ -60,7 +60,7 @@ func (s *site) batches(ctx context.Context, q query) (*view, error) {
 	}
 	data := &batchesData{
 		State: asked.State, Batches: []batchRow{},
-		Search: newSearch(q, found, total, "next", found.Next),
+		Search: newSearch(q.Values, found, total, "next", found.Next),
 	}
 	for _, row := range found.Items {
 		status, err := s.readBatch(ctx, row.JID)

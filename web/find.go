@@ -167,7 +167,7 @@ func (s *site) readFind(ctx context.Context, q query, data *findData) error {
 		return err
 	}
 	data.Items, data.Examined, data.Next = found.Items, found.Examined, found.Next
-	data.Search = newSearch(q, found, total, "next", found.Next)
+	data.Search = newSearch(q.Values, found, total, "next", found.Next)
 	if q.Get("next") == "" {
 		data.Named, err = s.namedIn(ctx, data.Text)
 	}

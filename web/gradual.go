@@ -54,7 +54,7 @@ func (g *gradual[K, V]) due(keys []K, n int, isOld func(key K, at time.Time) boo
 		}
 	}
 	slices.SortStableFunc(due, func(a, b K) int { return at[a].Compare(at[b]) })
-	return part(due, 0, n)
+	return due[:min(n, len(due))]
 }
 
 // forget drops all values after a change.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -70,53 +69,6 @@ func (l *jobList) Klasses() (all []counted) {
 	return part(all, 0, klassesShown)
 }
 
-// A search is the progress of a search, including previous requests.
-type search struct {
-	Examined int    `json:"examined"`
-	Total    int    `json:"total"`          // the length of the lists
-	Large    int    `json:"large,omitzero"` // the jobs whose data was too large to be searched
-	Next     string `json:"next,omitempty"`
-
-	What     string `json:"-"` // what was looked at
-	param    string // the parameter of Next
-	hasFound bool
-}
-
-// newSearch returns the progress of a search for jobs.
-func newSearch(q query, found *find.Search, total int, param, next string) *search {
-	s := &search{
-		Examined: found.Sum(), Total: total, Large: found.Large, Next: next, What: "job", param: param,
-		hasFound: len(found.Items) > 0,
-	}
-	return s.after(q)
-}
-
-// after adds the progress of previous requests.
-func (s *search) after(q query) *search {
-	looked, _ := strconv.Atoi(q.Get("examined"))
-	large, _ := strconv.Atoi(q.Get("passed"))
-	s.Examined, s.Large = s.Examined+max(0, looked), s.Large+max(0, large)
-	s.Total = max(s.Total, s.Examined)
-	return s
-}
-
-// GoOn returns the URL to which the page of a search leads by itself if nothing was found, or "".
-func (f *frame) GoOn() string {
-	s := f.search
-	if s == nil || s.Next == "" || s.hasFound || f.Request.FormValue("stop") != "" {
-		return ""
-	}
-	return f.Continue(s)
-}
-
-// Continue returns the URL at which a search continues.
-func (f *frame) Continue(s *search) string {
-	return f.with(url.Values{
-		s.param: {s.Next}, "examined": {strconv.Itoa(s.Examined)}, "passed": {strconv.Itoa(s.Large)},
-		"stop": nil,
-	})
-}
-
 // readJobs reads the requested part of a list.
 func (s *site) readJobs(
 	ctx context.Context, q query, jobs inspect.Selection,
@@ -157,7 +109,7 @@ func (s *site) searchJobs(
 	next, err := found.Scan(ctx, &list, inspect.Cursor(q.Get("after")))
 	return &jobList{
 		Jobs: found.Items, Total: total, Query: asked,
-		Search: newSearch(q, found, total, "after", string(next)),
+		Search: newSearch(q.Values, found, total, "after", string(next)),
 	}, err
 }
 

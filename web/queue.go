@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"html/template"
@@ -20,7 +21,7 @@ import (
 type queueData struct {
 	queueCounts
 	*jobList
-	List inspect.List `json:"list,omitempty"`
+	List inspect.List `json:"list"`
 	// HasCharts says that the page has charts in place of a list.
 	HasCharts bool                      `json:"-"`
 	Page      inspect.Page[inspect.Row] `json:"jobs"` // the same jobs
@@ -51,7 +52,7 @@ func listsOf(q *qless.QueueCounts) []counted {
 	return lists
 }
 
-// Cause returns the likeliest cause of the wait, and More the number of the others.
+// Cause returns the likeliest cause, and More the number of the others.
 func (q *queueData) Cause() doctor.Reason { return q.Why.Causes[0] }
 func (q *queueData) More() int            { return len(q.Why.Causes) - 1 }
 
@@ -62,36 +63,31 @@ func (q *queueData) IsCalm() bool {
 	})
 }
 
-// IsUrgent reports whether any of the causes ends only if an operator acts. The banner has the
-// colour of the worst cause.
+// IsUrgent reports whether any of the causes ends only if an operator acts.
 func (q *queueData) IsUrgent() bool {
 	return slices.ContainsFunc(q.Why.Causes, doctor.Reason.Urgent)
 }
 
+// chartsTab stands for a list on the page of a queue.
+const chartsTab = "charts"
+
 // queue shows a queue.
 func (s *site) queue(ctx context.Context, q query) (*view, error) {
-	data := &queueData{List: inspect.Waiting}
-	switch list := q.Get("list"); list {
-	case string(inspect.Recurring):
+	list := inspect.List(cmp.Or(q.Get("list"), string(inspect.Waiting)))
+	if list == inspect.Recurring {
 		return &view{goTo: s.Base + "/recurring?queue=" + url.QueryEscape(q.name)}, nil
-	case "charts":
-		data.HasCharts, data.List = true, ""
-	case "":
-	default:
-		data.List = inspect.List(list)
 	}
+	data := &queueData{List: list, jobList: &jobList{}}
 	var err error
 	data.queueCounts, err = sampled(ctx, &s.samples, "queue counts "+q.name,
 		func(ctx context.Context) (queueCounts, error) { return s.readCounts(ctx, q.name) })
 	if err != nil {
 		return nil, err
 	}
-	data.jobList = &jobList{}
-	if !data.HasCharts {
-		data.jobList, err = s.readJobs(ctx, q, s.in.Queue(q.name, data.List))
-	}
-	if err != nil {
-		return nil, err
+	if list != chartsTab {
+		if data.jobList, err = s.readJobs(ctx, q, s.in.Queue(q.name, list)); err != nil {
+			return nil, err
+		}
 	}
 	data.Page = inspect.Page[inspect.Row]{Items: data.Jobs, Total: data.Total}
 	if data.Why, err = s.readWhy(ctx, q.name); err != nil {

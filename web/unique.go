@@ -90,7 +90,7 @@ func (s *site) scanClaims(ctx context.Context, q query, data *uniqueData) error 
 		now.Next = strconv.FormatUint(cursor, 10)
 	}
 	now.hasFound = len(keys) > 0
-	data.Search = now.after(q)
+	data.Search = now.after(q.Values)
 	for _, key := range keys {
 		claim, err := server.Get(ctx, key).Result()
 		if end, jid, isClaim := strings.Cut(claim, " "); err == nil && isClaim {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -79,6 +80,23 @@ func (f *frame) With(parameter, value string) string {
 // Over returns the page's own URL for one of the times to choose from.
 func (f *frame) Over(span string) string {
 	return f.with(url.Values{"from": nil, "since": nil, "until": nil, "over": {span}})
+}
+
+// GoOn returns the URL to which the page of a search leads by itself if nothing was found, or "".
+func (f *frame) GoOn() string {
+	s := f.search
+	if s == nil || s.Next == "" || s.hasFound || f.Request.FormValue("stop") != "" {
+		return ""
+	}
+	return f.Continue(s)
+}
+
+// Continue returns the URL at which a search continues.
+func (f *frame) Continue(s *search) string {
+	return f.with(url.Values{
+		s.param: {s.Next}, "examined": {strconv.Itoa(s.Examined)}, "passed": {strconv.Itoa(s.Large)},
+		"stop": nil,
+	})
 }
 
 // Stopped returns the URL of a search that does not go on by itself.

@@ -68,7 +68,7 @@ func (q *Query) String() string {
 	return text + q.Conditions()
 }
 
-// Conditions describes what the words do not say.
+// Conditions describes what the words omit.
 func (q *Query) Conditions() (text string) {
 	for _, one := range []struct{ word, what, value string }{
 		{"state:", "", q.State}, {"queue:", "of the queue ", q.Queue}, {"klass:", "klass ", q.Klass},

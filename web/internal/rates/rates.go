@@ -31,7 +31,7 @@ type Span struct {
 	// no limit.
 	First int `json:"-"`
 
-	End time.Time `json:"end,omitzero"` // if it is over
+	End time.Time `json:"until,omitzero"` // if it is over
 }
 
 // Spans returns the spans to choose from.
