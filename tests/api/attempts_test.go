@@ -70,12 +70,10 @@ func TestAJobKeepsItsAttempts(t *testing.T) {
 		require.NoError(t, job.Refresh(ctx))
 		require.Equal(t, want, attemptsOf(job))
 		require.NoError(t, job.Complete(ctx))
-		jobs, err := e.Jobs(ctx, jid)
-		require.NoError(t, err)
+		jobs := must(e.Jobs(ctx, jid))(t)
 		require.Equal(t, want, attemptsOf(jobs[0]), "a completing attempt is not listed")
 
-		text, err := json.Marshal(want[0])
-		require.NoError(t, err)
+		text := must(json.Marshal(want[0]))(t)
 		require.Contains(t, string(text), `"ran":"1.5s","delay":"8s"`)
 		var again qless.Attempt
 		require.NoError(t, json.Unmarshal(text, &again))
@@ -122,8 +120,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	jid := e.Put("q", qless.Retries(99))
 	for i := range 30 {
 		message := "\n" + strings.Repeat("ü", i*10+1) + "\r\nnot this"
-		_, err := e.Pop("q").Retry(t.Context(), 0, "g", message)
-		require.NoError(t, err)
+		require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "g", message)))
 		last := e.Read(jid).Attempts
 		require.Equal(t, strings.Repeat("ü", min(i*10+1, 100)), last[len(last)-1].Message)
 	}
@@ -145,9 +142,7 @@ func TestAttemptsCostAPlainJobNothing(t *testing.T) {
 	require.NoError(t, e.Pop("q").Complete(t.Context()))
 	require.NotContains(t, e.Redis.HGetAll(t.Context(), "ql:j:"+jid).Val(), "x:attempts")
 
-	cost := func(jid string) int {
-		return len(e.Server.Commands(t, func() { e.Read(jid) }))
-	}
+	cost := func(jid string) int { return len(e.Server.Commands(t, func() { e.Read(jid) })) }
 	plain := cost(jid)
 	jid = e.Put("q")
 	require.NoError(t, e.Pop("q").Release(t.Context(), 0))

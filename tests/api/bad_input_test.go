@@ -27,20 +27,18 @@ func usages(e *env, job *qless.Job) map[string]usage {
 	q := e.Queue("q")
 	return map[string]usage{
 		"Cancel":       func(ctx context.Context, s string) error { return e.Cancel(ctx, "waiting", s) },
-		"Config.Get":   func(ctx context.Context, s string) error { _, err := e.Config().Get(ctx, s); return err },
+		"Config.Get":   func(ctx context.Context, s string) error { return errOf(e.Config().Get(ctx, s)) },
 		"Config.Set":   func(ctx context.Context, s string) error { return e.Config().Set(ctx, s, "1") },
 		"Config.Unset": func(ctx context.Context, s string) error { return e.Config().Unset(ctx, s) },
-		"Deregister":   func(ctx context.Context, s string) error { return inspect.New(e.Client).ForgetWorkers(ctx, "w1", s) },
+		"Deregister":   func(ctx context.Context, s string) error { return e.inspect().ForgetWorkers(ctx, "w1", s) },
 		"Failed": func(ctx context.Context, s string) error {
-			_, err := inspect.New(e.Client).Failed(s).JIDs(ctx, inspect.Range{})
-			return err
+			return errOf(e.inspect().Failed(s).JIDs(ctx, inspect.Range{}))
 		},
-		"Job":          func(ctx context.Context, s string) error { _, err := e.Job(ctx, s); return err },
-		"Jobs":         func(ctx context.Context, s string) error { _, err := e.Jobs(ctx, "waiting", s); return err },
-		"RecurringJob": func(ctx context.Context, s string) error { _, err := e.RecurringJob(ctx, s); return err },
+		"Job":          func(ctx context.Context, s string) error { return errOf(e.Job(ctx, s)) },
+		"Jobs":         func(ctx context.Context, s string) error { return errOf(e.Jobs(ctx, "waiting", s)) },
+		"RecurringJob": func(ctx context.Context, s string) error { return errOf(e.RecurringJob(ctx, s)) },
 		"Tagged": func(ctx context.Context, s string) error {
-			_, err := inspect.New(e.Client).Tagged(s).JIDs(ctx, inspect.Range{})
-			return err
+			return errOf(e.inspect().Tagged(s).JIDs(ctx, inspect.Range{}))
 		},
 		"Worker":       func(ctx context.Context, s string) error { _, err := repairs.HeldBy(ctx, e.Client, s); return err },
 		"Job.Depend":   func(ctx context.Context, s string) error { return job.Depend(ctx, "waiting", s) },
@@ -50,23 +48,19 @@ func usages(e *env, job *qless.Job) map[string]usage {
 		"Job.Tag":      func(ctx context.Context, s string) error { return job.Tag(ctx, "a", s) },
 		"Job.Undepend": func(ctx context.Context, s string) error { return job.Undepend(ctx, "waiting", s) },
 		"Job.Untag":    func(ctx context.Context, s string) error { return job.Untag(ctx, "a", s) },
-		"Put klass":    func(ctx context.Context, s string) error { _, err := q.Put(ctx, s, nil); return err },
+		"Put klass":    func(ctx context.Context, s string) error { return errOf(q.Put(ctx, s, nil)) },
 		"Put tag": func(ctx context.Context, s string) error {
-			_, err := q.Put(ctx, "K", nil, qless.Tags{"a", s})
-			return err
+			return errOf(q.Put(ctx, "K", nil, qless.Tags{"a", s}))
 		},
 		"Put depends": func(ctx context.Context, s string) error {
-			_, err := q.Put(ctx, "K", nil, qless.DependsOn{s})
-			return err
+			return errOf(q.Put(ctx, "K", nil, qless.DependsOn{s}))
 		},
 		"Recur klass": func(ctx context.Context, s string) error { _, err := q.Recur(ctx, s, nil, time.Hour); return err },
 		"Recur jid": func(ctx context.Context, s string) error {
-			_, err := q.Recur(ctx, "K", nil, time.Hour, qless.JID(s))
-			return err
+			return errOf(q.Recur(ctx, "K", nil, time.Hour, qless.JID(s)))
 		},
 		"Recur tag": func(ctx context.Context, s string) error {
-			_, err := q.Recur(ctx, "K", nil, time.Hour, qless.Tags{s})
-			return err
+			return errOf(q.Recur(ctx, "K", nil, time.Hour, qless.Tags{s}))
 		},
 		"Recurring.Tags": func(ctx context.Context, s string) error {
 			return update(func(r *qless.RecurringJob) { r.Tags = []string{"b", s} })
@@ -74,40 +68,34 @@ func usages(e *env, job *qless.Job) map[string]usage {
 		"Recurring.Queue": func(ctx context.Context, s string) error { return update(func(r *qless.RecurringJob) { r.Queue = s }) },
 		"Recurring.Klass": func(ctx context.Context, s string) error { return update(func(r *qless.RecurringJob) { r.Klass = s }) },
 		"Client.Unfail": func(ctx context.Context, s string) error {
-			_, err := repairs.Unfail(ctx, e.Client, s, 1)
-			return err
+			return errOf(repairs.Unfail(ctx, e.Client, s, 1))
 		},
 		"Job.Next":     func(ctx context.Context, s string) error { return job.Next(ctx, s) },
 		"Job.Next tag": func(ctx context.Context, s string) error { return job.Next(ctx, "q", qless.Tags{s}) },
 		"Unfail group": func(ctx context.Context, s string) error {
-			_, err := repairs.Unfail(ctx, e.Client, s, 1)
-			return err
+			return errOf(repairs.Unfail(ctx, e.Client, s, 1))
 		},
 		"Queue.Put":      func(ctx context.Context, s string) error { _, err := e.Queue(s).Put(ctx, "K", nil); return err },
-		"Queue.Pop":      func(ctx context.Context, s string) error { _, err := e.Queue(s).Pop(ctx, 1); return err },
-		"Queue.Peek":     func(ctx context.Context, s string) error { _, err := e.Queue(s).Peek(ctx, 1); return err },
-		"Queue.Counts":   func(ctx context.Context, s string) error { _, err := e.Queue(s).Counts(ctx); return err },
-		"Queue.Settings": func(ctx context.Context, s string) error { _, err := e.Queue(s).Settings(ctx); return err },
+		"Queue.Pop":      func(ctx context.Context, s string) error { return errOf(e.Queue(s).Pop(ctx, 1)) },
+		"Queue.Peek":     func(ctx context.Context, s string) error { return errOf(e.Queue(s).Peek(ctx, 1)) },
+		"Queue.Counts":   func(ctx context.Context, s string) error { return errOf(e.Queue(s).Counts(ctx)) },
+		"Queue.Settings": func(ctx context.Context, s string) error { return errOf(e.Queue(s).Settings(ctx)) },
 		"Queue.Jobs": func(ctx context.Context, s string) error {
-			_, err := inspect.New(e.Client).Queue(s, inspect.Waiting).JIDs(ctx, inspect.Range{})
-			return err
+			return errOf(e.inspect().Queue(s, inspect.Waiting).JIDs(ctx, inspect.Range{}))
 		},
 		"Queue.Pause":   func(ctx context.Context, s string) error { return e.Queue(s).Pause(ctx) },
 		"Queue.Unpause": func(ctx context.Context, s string) error { return e.Queue(s).Resume(ctx) },
 		"Queue.Forget":  func(ctx context.Context, s string) error { return e.ForgetQueue(ctx, s) },
 		"Move into": func(ctx context.Context, s string) error {
-			_, err := inspect.New(e.Client).Failed("g").Move(ctx, s)
-			return err
+			return errOf(e.inspect().Failed("g").Move(ctx, s))
 		},
 		"Queue.Recur": func(ctx context.Context, s string) error {
-			_, err := e.Queue(s).Recur(ctx, "K", nil, time.Hour)
-			return err
+			return errOf(e.Queue(s).Recur(ctx, "K", nil, time.Hour))
 		},
 		"Recurring list": func(ctx context.Context, s string) error {
-			_, err := inspect.New(e.Client).Queue(s, inspect.Recurring).JIDs(ctx, inspect.Range{})
-			return err
+			return errOf(e.inspect().Queue(s, inspect.Recurring).JIDs(ctx, inspect.Range{}))
 		},
-		"Queue.Stats": func(ctx context.Context, s string) error { _, err := e.Queue(s).Stats(ctx, noon); return err },
+		"Queue.Stats": func(ctx context.Context, s string) error { return errOf(e.Queue(s).Stats(ctx, noon)) },
 	}
 }
 
@@ -115,9 +103,7 @@ func TestBadNamesAreRefusedEverywhere(t *testing.T) {
 	e := stage(t)
 	for what, use := range usages(e, e.Read("running")) {
 		for _, name := range badNames {
-			e.Unchanged(func() {
-				requireCode(t, qless.ErrInvalid, use(t.Context(), name))
-			})
+			e.Unchanged(func() { requireCode(t, qless.ErrInvalid, use(t.Context(), name)) })
 		}
 		_ = what
 	}
@@ -138,7 +124,7 @@ func TestNoNamesAtAllAreRefused(t *testing.T) {
 	job := e.Read("running")
 	e.Unchanged(func() {
 		for _, err := range []error{
-			e.Cancel(t.Context()), errOf(inspect.New(e.Client).JIDs().Timeout(t.Context())), inspect.New(e.Client).ForgetWorkers(t.Context()), job.Tag(t.Context()),
+			e.Cancel(t.Context()), errOf(e.inspect().JIDs().Timeout(t.Context())), e.inspect().ForgetWorkers(t.Context()), job.Tag(t.Context()),
 			job.Untag(t.Context()), job.Depend(t.Context()), job.Undepend(t.Context()),
 		} {
 			requireCode(t, qless.ErrInvalid, err)
@@ -150,18 +136,17 @@ func TestBadNumbersAreRefused(t *testing.T) {
 	e := stage(t)
 	ctx := t.Context()
 	q, job, update := e.Queue("q"), e.Read("running"), e.updates("r")
-	put := func(option qless.PutOption) error { _, err := q.Put(ctx, "K", nil, option); return err }
+	put := func(option qless.PutOption) error { return errOf(q.Put(ctx, "K", nil, option)) }
 	recur := func(every time.Duration, options ...qless.RecurOption) error {
-		_, err := q.Recur(ctx, "K", nil, every, options...)
-		return err
+		return errOf(q.Recur(ctx, "K", nil, every, options...))
 	}
 	page := func(p inspect.Range) error {
-		_, one := inspect.New(e.Client).Queue(q.Name(), inspect.Waiting).JIDs(ctx, p)
-		_, two := inspect.New(e.Client).Completed().JIDs(ctx, p)
-		_, three := inspect.New(e.Client).Failed("g").JIDs(ctx, p)
-		_, four := inspect.New(e.Client).Tagged("a").JIDs(ctx, p)
-		_, five := inspect.New(e.Client).Tags(ctx, p)
-		_, six := inspect.New(e.Client).Queue(q.Name(), inspect.Recurring).JIDs(ctx, p)
+		_, one := e.inspect().Queue(q.Name(), inspect.Waiting).JIDs(ctx, p)
+		_, two := e.inspect().Completed().JIDs(ctx, p)
+		_, three := e.inspect().Failed("g").JIDs(ctx, p)
+		_, four := e.inspect().Tagged("a").JIDs(ctx, p)
+		_, five := e.inspect().Tags(ctx, p)
+		_, six := e.inspect().Queue(q.Name(), inspect.Recurring).JIDs(ctx, p)
 		for _, err := range []error{two, three, four, five, six} {
 			require.Equal(t, one == nil, err == nil)
 		}
@@ -226,10 +211,8 @@ func TestDataThatIsNoJSONIsRefused(t *testing.T) {
 			make(chan int), func() {}, math.NaN(), math.Inf(1), complex(1, 1), circle, map[bool]int{true: 1},
 			[]byte(""), []byte("{"), []byte("\xff"), raw(""), raw("{"), raw("nan"), raw("{} {}"), raw("[1,]"), raw("'x'"), raw("0x10"), raw("\"\xff\""), raw("1."),
 		} {
-			_, err := e.Queue("q").Put(t.Context(), "K", data)
-			requireCode(t, qless.ErrInvalid, err)
-			_, err = e.Queue("q").Recur(t.Context(), "K", data, time.Hour)
-			requireCode(t, qless.ErrInvalid, err)
+			requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").Put(t.Context(), "K", data)))
+			requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").Recur(t.Context(), "K", data, time.Hour)))
 			if text, isText := data.(json.RawMessage); isText {
 				requireCode(t, qless.ErrInvalid, update(func(r *qless.RecurringJob) { r.Data = text }))
 			}
@@ -275,9 +258,8 @@ func TestDataThatTheScriptsCannotReadIsRefused(t *testing.T) {
 			string(deep(1001)), string(deep(9000)), string(deep(11000)),
 			`"\ud800"`, `"\udc00"`, `"\ud800\ud800"`, `"\ud800\u0061"`, `"\ud800x"`, `"\ud800xudc00"`, `{"\uD83D":1}`, `["\\\ud800"]`,
 		} {
-			_, err := e.Queue("q").Put(t.Context(), "K", raw(data))
-			requireCode(t, qless.ErrInvalid, err)
-			_, err = e.Run(t.Context(), "put", "", "w1", "q", "j", "K", data, "0")
+			requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").Put(t.Context(), "K", raw(data))))
+			_, err := e.Run(t.Context(), "put", "", "w1", "q", "j", "K", data, "0")
 			requireCode(t, qless.ErrInvalid, err)
 		}
 	})
@@ -293,8 +275,7 @@ func TestAJobCannotDependOnItself(t *testing.T) {
 		requireCode(t, qless.ErrInvalid, child.Undepend(t.Context(), "child"))
 		requireCode(t, qless.ErrInvalid, child.Move(t.Context(), "q", qless.DependsOn{"child"}))
 		running := e.Read("running")
-		err = running.Next(t.Context(), "q", qless.DependsOn{"running"})
-		requireCode(t, qless.ErrInvalid, err)
+		requireCode(t, qless.ErrInvalid, running.Next(t.Context(), "q", qless.DependsOn{"running"}))
 	})
 }
 
@@ -319,7 +300,7 @@ func TestUnknownJIDs(t *testing.T) {
 
 func TestOfSeveralFaultsTheSameIsReported(t *testing.T) {
 	e := newEnv(t)
-	in, ctx := inspect.New(e.Client), t.Context()
+	in, ctx := e.inspect(), t.Context()
 	bad := "\xff"
 	for name, run := range map[string]func() error{
 		"Filter": func() error {

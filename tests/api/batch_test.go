@@ -27,8 +27,7 @@ func (e *env) batch(options ...qless.PutOption) *qless.Batch {
 // adds adds count members in the queue q.
 func (e *env) adds(b *qless.Batch, count int, options ...qless.PutOption) []string {
 	e.T.Helper()
-	jids, err := b.Add(e.T.Context(), "q", specs(count, options...))
-	require.NoError(e.T, err)
+	jids := must(b.Add(e.T.Context(), "q", specs(count, options...)))(e.T)
 	require.Len(e.T, jids, count)
 	return jids
 }
@@ -43,9 +42,7 @@ func specs(count int, options ...qless.PutOption) []qless.JobSpec {
 
 func (e *env) status(b *qless.Batch) qless.BatchStatus {
 	e.T.Helper()
-	status, err := b.Status(e.T.Context())
-	require.NoError(e.T, err)
-	return status
+	return must(b.Status(e.T.Context()))(e.T)
 }
 
 func (e *env) commits(b *qless.Batch) {
@@ -73,9 +70,7 @@ func TestACallbackRunsOnceWhenAllMembersAreDone(t *testing.T) {
 		e.commits(b)
 		e.commits(b)
 		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Pending: 3, Total: 5}, e.status(b))
-		waited, err := pending(t.Context(), b)
-		require.NoError(t, err)
-		require.ElementsMatch(t, second, waited)
+		require.ElementsMatch(t, second, must(pending(t.Context(), b))(t))
 		e.completes(2)
 		require.Empty(t, e.Pops("callbacks", 1))
 		e.completes(1)
@@ -86,9 +81,7 @@ func TestACallbackRunsOnceWhenAllMembersAreDone(t *testing.T) {
 		require.Equal(t, qless.BatchStatus{State: qless.StateComplete, Total: 5}, e.status(b))
 		e.Unchanged(func() { e.commits(b) })
 		require.Empty(t, e.Pops("callbacks", 1))
-		results, err := e.WaitAll(t.Context(), append(first, second...)...)
-		require.NoError(t, err)
-		require.Len(t, results, 5)
+		require.Len(t, must(e.WaitAll(t.Context(), append(first, second...)...))(t), 5)
 	})
 }
 
@@ -215,9 +208,7 @@ func TestABatchOfManyMembers(t *testing.T) {
 	b := e.batch(qless.OnFailureRun)
 	e.adds(b, 2500)
 	require.Equal(t, 2500, e.status(b).Pending)
-	waited, err := pending(t.Context(), b)
-	require.NoError(t, err)
-	require.Len(t, slices.Compact(waited), 2500)
+	require.Len(t, slices.Compact(must(pending(t.Context(), b))(t)), 2500)
 	for _, err := range b.Pending(t.Context()) {
 		require.NoError(t, err)
 		break // ends the iteration
@@ -267,9 +258,7 @@ func TestWhatIsRefusedDoesNotBecomeAMember(t *testing.T) {
 		require.Equal(t, []int{0, 2}, requireCode(t, qless.ErrExists, err).Indices)
 		require.Equal(t, "there", jids[0])
 		require.Equal(t, "holder", jids[2])
-		waited, err := pending(t.Context(), b)
-		require.NoError(t, err)
-		require.Equal(t, jids[1:2], waited)
+		require.Equal(t, jids[1:2], must(pending(t.Context(), b))(t))
 		require.Equal(t, 1, e.status(b).Total)
 	})
 }
@@ -305,9 +294,7 @@ func TestInvalidBatches(t *testing.T) {
 		e.Unchanged(func() {
 			requireCode(t, qless.ErrInvalid, errOf(e.Batch(waits).Add(ctx, "q", specs(1))))
 		})
-		none, err := b.Add(ctx, "q", nil)
-		require.NoError(t, err)
-		require.Empty(t, none)
+		require.Empty(t, must(b.Add(ctx, "q", nil))(t))
 	})
 }
 
@@ -332,15 +319,13 @@ func TestMembersAreAddedOnceWhenTheConnectionBreaks(t *testing.T) {
 			b := e.batch(qless.OnFailureRun)
 			require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 			c.cut(proxy, scripts.Sent("put.many"))
-			jids, err := client.Batch(b.ID).Add(t.Context(), "q", specs(3))
-			require.NoError(t, err)
-			require.Len(t, jids, 3)
+			require.Len(t, must(client.Batch(b.ID).Add(t.Context(), "q", specs(3)))(t), 3)
 			require.Equal(t, 2, seen(proxy, "put.many"))
 			require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true, Pending: 3, Total: 3}, e.status(b))
 			require.Equal(t, 3, e.Counts("q").Waiting)
 
 			c.cut(proxy, scripts.Sent("put.many"))
-			_, err = client.Batch(b.ID).Add(t.Context(), "q", specs(1, qless.JID("named")))
+			_, err := client.Batch(b.ID).Add(t.Context(), "q", specs(1, qless.JID("named")))
 			requireCode(t, qless.ErrUnavailable, err)
 			_, err = client.Batch(b.ID).Add(t.Context(), "q", specs(1, qless.JID("named"), qless.IfAbsent))
 			require.Equal(t, c.ran, errors.Is(err, qless.ErrExists))
@@ -382,11 +367,8 @@ func TestMembersOfABatchOfShardsAreInItsShard(t *testing.T) {
 	sharded := e.sharded(shards.ByJID, 4)
 	for i := range 8 {
 		id := fmt.Sprint("batch-", i)
-		b, err := sharded.NewBatch(ctx, "callbacks", qless.NewKlass[any]("Done").Spec(nil, qless.JID(id)))
-		require.NoError(t, err)
-		jids, err := sharded.Batch("callbacks", id).Add(ctx, "q", specs(5))
-		require.NoError(t, err)
-		for _, jid := range jids {
+		b := must(sharded.NewBatch(ctx, "callbacks", qless.NewKlass[any]("Done").Spec(nil, qless.JID(id))))(t)
+		for _, jid := range must(sharded.Batch("callbacks", id).Add(ctx, "q", specs(5)))(t) {
 			require.Same(t, sharded.Client("q", id), sharded.Client("q", jid))
 		}
 		require.NoError(t, errOf(b.Add(ctx, "q", specs(1, qless.JID("{"+id+"}-7")))))
@@ -396,8 +378,7 @@ func TestMembersOfABatchOfShardsAreInItsShard(t *testing.T) {
 		require.NoError(t, b.Commit(ctx))
 		require.NoError(t, b.Cancel(ctx))
 	}
-	b, err := sharded.NewBatch(ctx, "callbacks", qless.JobSpec{Klass: "Done"})
-	require.NoError(t, err)
+	b := must(sharded.NewBatch(ctx, "callbacks", qless.JobSpec{Klass: "Done"}))(t)
 	wrong := 0
 	for i := range 20 {
 		if _, err := b.Add(ctx, "q", specs(1, qless.JID(fmt.Sprint("else-", i)))); err != nil {
@@ -410,8 +391,7 @@ func TestMembersOfABatchOfShardsAreInItsShard(t *testing.T) {
 	requireCode(t, qless.ErrInvalid, errOf(sharded.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.Unique("k")))))
 
 	byQueue := e.sharded(shards.ByQueue, 2)
-	b, err = byQueue.NewBatch(ctx, "callbacks", qless.JobSpec{Klass: "Done"})
-	require.NoError(t, err)
+	b = must(byQueue.NewBatch(ctx, "callbacks", qless.JobSpec{Klass: "Done"}))(t)
 	for i := range 20 {
 		queue := fmt.Sprint("q", i)
 		_, err := b.Add(ctx, queue, specs(1))
@@ -441,9 +421,7 @@ func TestWaitAllReadsJobsThatHaveEnded(t *testing.T) {
 		require.Len(t, results, 3)
 		require.Zero(t, results[1])
 		require.Equal(t, "1", string(results[2].Data))
-		none, err := e.WaitAll(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, none)
+		require.Empty(t, must(e.WaitAll(t.Context()))(t))
 		if e.Server != nil {
 			require.NoError(t, e.Redis.ConfigResetStat(t.Context()).Err())
 			require.NoError(t, errOf(e.WaitAll(t.Context(), all[:2]...)))
@@ -452,8 +430,7 @@ func TestWaitAllReadsJobsThatHaveEnded(t *testing.T) {
 		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
 		requireCode(t, qless.ErrUnavailable, errOf(e.WaitAll(canceled, all...)))
-		results, err = e.WaitAll(t.Context(), append(make([]string, 0, 1200), repeated(all[0], 1200)...)...)
-		require.NoError(t, err)
+		results = must(e.WaitAll(t.Context(), append(make([]string, 0, 1200), repeated(all[0], 1200)...)...))(t)
 		require.Len(t, results, 1200)
 		require.Equal(t, "0", string(results[1199].Data))
 	})
@@ -532,8 +509,7 @@ func TestACallbackThatIsReplaced(t *testing.T) {
 		b := e.batch(qless.Unique("k"))
 		member := e.adds(b, 1)[0]
 		require.Equal(t, b.ID, e.Put("callbacks", again(), qless.Tags{"new"}))
-		jids, err := e.Queue("callbacks").PutMany(t.Context(), specs(2, again(), qless.Tags{"new"}))
-		require.NoError(t, err)
+		jids := must(e.Queue("callbacks").PutMany(t.Context(), specs(2, again(), qless.Tags{"new"})))(t)
 		require.Equal(t, []string{b.ID, b.ID}, jids)
 		e.adds(b, 1)
 		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true, Pending: 2, Total: 2}, e.status(b))
@@ -561,8 +537,7 @@ func TestAMemberThatWaitsForItsBatch(t *testing.T) {
 				require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "would wait for its own batch")
 			})
 		}
-		jids, err := b.Add(t.Context(), "q", specs(1, qless.Unique("beside").Replace()))
-		require.NoError(t, err)
+		jids := must(b.Add(t.Context(), "q", specs(1, qless.Unique("beside").Replace())))(t)
 		require.Equal(t, []string{"beside"}, jids)
 	})
 }

@@ -31,9 +31,7 @@ func (e *env) fill(queue string, count int, options ...qless.PutOption) []string
 func (e *env) putInOrder(queue string, specs []qless.JobSpec) (all []string) {
 	e.T.Helper()
 	for some := range slices.Chunk(specs, 200) {
-		put, err := e.Queue(queue).PutMany(e.T.Context(), some)
-		require.NoError(e.T, err)
-		all = append(all, put...)
+		all = append(all, must(e.Queue(queue).PutMany(e.T.Context(), some))(e.T)...)
 		e.Clock.Advance(time.Millisecond)
 	}
 	return all
@@ -95,13 +93,10 @@ func TestTheJobsOfAWorkerAreReadInSteps(t *testing.T) {
 	want = slices.Delete(want, 1299, 1300)
 	want = slices.Delete(want, 700, 701)
 	e.requireShort(1000+20, func() {
-		r, err := repairs.HeldBy(t.Context(), e.Client, "w1")
-		require.NoError(t, err)
+		r := must(repairs.HeldBy(t.Context(), e.Client, "w1"))(t)
 		require.Equal(t, want, r, "the locks that end first come first")
 	})
-	none, err := repairs.HeldBy(t.Context(), e.Client, "w2")
-	require.NoError(t, err)
-	require.Empty(t, none)
+	require.Empty(t, must(repairs.HeldBy(t.Context(), e.Client, "w2"))(t))
 }
 
 // Jobs are renewed, ended and taken while they are read. Locks renewed for a short time move ahead
@@ -118,8 +113,7 @@ func TestTheJobsOfAWorkerChangeWhileTheyAreRead(t *testing.T) {
 		}
 		require.NoError(t, jobs[599].Complete(t.Context()))
 	})
-	r, err := repairs.HeldBy(t.Context(), client, "w1")
-	require.NoError(t, err)
+	r := must(repairs.HeldBy(t.Context(), client, "w1"))(t)
 	require.Subset(t, r, jids(jobs[:599]))
 	require.NotContains(t, r, jobs[599].JID)
 	require.Len(t, long, 600)
@@ -136,9 +130,7 @@ func TestAPeekOfManyGoesInSteps(t *testing.T) {
 		urgent := e.fill("q", 1, qless.Delay(time.Minute), qless.Priority(5))
 		e.Clock.Advance(time.Hour)
 		read := func(count int) (all []string) {
-			jobs, err := e.Queue("q").Peek(t.Context(), count)
-			require.NoError(t, err)
-			return jids(jobs)
+			return jids(must(e.Queue("q").Peek(t.Context(), count))(t))
 		}
 		// The due jobs that fell due first are moved.
 		require.ElementsMatch(t, lost, read(300))
@@ -164,9 +156,7 @@ func TestNoStepOfAPeekIsLong(t *testing.T) {
 	e.fill("q", 700)
 	e.Clock.Advance(20 * time.Minute)
 	e.requireShort(250*(3+8+4)+30, func() {
-		jobs, err := e.Queue("q").Peek(t.Context(), 100_000)
-		require.NoError(t, err)
-		require.Len(t, jobs, 400+1000+1201+700)
+		require.Len(t, must(e.Queue("q").Peek(t.Context(), 100_000))(t), 400+1000+1201+700)
 	})
 }
 
@@ -177,9 +167,7 @@ func TestAPeekPassesOverFewJobsInAStep(t *testing.T) {
 	gone := e.fill("q", 900, qless.Priority(2))
 	e.lose(gone...)
 	e.requireShort(500*4+30, func() {
-		jobs, err := e.Queue("q").Peek(t.Context(), 40)
-		require.NoError(t, err)
-		require.Equal(t, kept, jids(jobs))
+		require.Equal(t, kept, jids(must(e.Queue("q").Peek(t.Context(), 40))(t)))
 	})
 	require.EqualValues(t, 1830, e.Redis.ZCard(t.Context(), "ql:q:q-work").Val())
 }
@@ -198,9 +186,7 @@ func TestAQueueChangesWhileItIsPeekedInto(t *testing.T) {
 		require.NoError(t, e.Read(waiting[699]).SetPriority(t.Context(), 1))
 		require.Len(t, e.Pops("q", 2), 2) // two of the lost jobs
 	})
-	jobs, err := client.Queue("q").Peek(t.Context(), 2000)
-	require.NoError(t, err)
-	got := jids(jobs)
+	got := jids(must(client.Queue("q").Peek(t.Context(), 2000))(t))
 	require.Len(t, unique(got), len(got))
 	require.Subset(t, got, waiting[1:10])
 	require.Subset(t, got, waiting[11:])
@@ -234,9 +220,7 @@ func TestAPeekHasEachJobOnce(t *testing.T) {
 			require.NoError(t, e.Read(jid).SetPriority(t.Context(), -1))
 		}
 	})
-	jobs, err := client.Queue("q").Peek(t.Context(), 2000)
-	require.NoError(t, err)
-	require.Equal(t, waiting, jids(jobs))
+	require.Equal(t, waiting, jids(must(client.Queue("q").Peek(t.Context(), 2000))(t)))
 }
 
 // textOf returns the largest numbers of bytes of JSON, and of data beside it, in a client's
@@ -291,21 +275,14 @@ func (s *replySpy) measure(reply any) {
 func TestARepliesTextIsBounded(t *testing.T) {
 	read := map[string]func(client *qless.Client) []*qless.Job{
 		"peek": func(client *qless.Client) []*qless.Job {
-			jobs, err := client.Queue("q").Peek(t.Context(), 300)
-			require.NoError(t, err)
-			return jobs
+			return must(client.Queue("q").Peek(t.Context(), 300))(t)
 		},
 		"jobs": func(client *qless.Client) []*qless.Job {
-			page, err := inspect.New(client).Queue("q", inspect.Waiting).JIDs(t.Context(), inspect.Range{Limit: -1})
-			require.NoError(t, err)
-			jobs, err := client.Jobs(t.Context(), page.Items...)
-			require.NoError(t, err)
-			return jobs
+			page := must(inspect.New(client).Queue("q", inspect.Waiting).JIDs(t.Context(), inspect.Range{Limit: -1}))(t)
+			return must(client.Jobs(t.Context(), page.Items...))(t)
 		},
 		"pop": func(client *qless.Client) []*qless.Job {
-			jobs, err := client.Queue("q").Pop(t.Context(), 300)
-			require.NoError(t, err)
-			return jobs
+			return must(client.Queue("q").Pop(t.Context(), 300))(t)
 		},
 	}
 	for what, run := range read {
@@ -352,9 +329,7 @@ func TestAPopOfLargeJobsThatAreDueIsBounded(t *testing.T) {
 			e.Clock.Advance(57 * time.Minute)
 			var jobs []*qless.Job
 			_, data := e.textOf(func(client *qless.Client) {
-				var err error
-				jobs, err = client.Queue("q").Pop(t.Context(), 100)
-				require.NoError(t, err)
+				jobs = must(client.Queue("q").Pop(t.Context(), 100))(t)
 			})
 			require.Len(t, jobs, 20)
 			require.LessOrEqual(t, data, 3<<20)
@@ -390,8 +365,7 @@ func TestLargeDataIsSearchedAndShownInSteps(t *testing.T) {
 	var found []string
 	for _, script := range e.scriptsOf(func() {
 		for after, more := inspect.Cursor(""), true; more; more = after != "" {
-			f, err := inspect.New(e.Client).Queue("q", inspect.Waiting).Where(inspect.Filter{Data: "x-"}).Find(t.Context(), after)
-			require.NoError(t, err)
+			f := must(e.inspect().Queue("q", inspect.Waiting).Where(inspect.Filter{Data: "x-"}).Find(t.Context(), after))(t)
 			for _, job := range f.Items {
 				found = append(found, job.JID)
 			}
@@ -402,8 +376,7 @@ func TestLargeDataIsSearchedAndShownInSteps(t *testing.T) {
 	}
 	require.Equal(t, want, found)
 	for _, script := range e.scriptsOf(func() {
-		page, err := inspect.New(e.Client).Queue("q", inspect.Waiting).WithData(10).List(t.Context(), inspect.Range{})
-		require.NoError(t, err)
+		page := must(e.inspect().Queue("q", inspect.Waiting).WithData(10).List(t.Context(), inspect.Range{}))(t)
 		require.Len(t, page.Items, 25)
 		require.Equal(t, want[24], page.Items[24].JID)
 	}) {

@@ -33,13 +33,11 @@ func TestManyFailureGroupsAreReadInSteps(t *testing.T) {
 		p.LPush(t.Context(), "ql:f:"+group, "j")
 	})
 	e.requireShort(800, func() {
-		groups, err := inspect.New(e.Client).FailureGroups(t.Context())
-		require.NoError(t, err)
+		groups := must(e.inspect().FailureGroups(t.Context()))(t)
 		require.Equal(t, want, groups)
 	})
 	e.requireShort(1000+100, func() {
-		o, err := inspect.New(e.Client).Overview(t.Context(), inspect.OverviewQuery{})
-		require.NoError(t, err)
+		o := must(e.inspect().Overview(t.Context(), inspect.OverviewQuery{}))(t)
 		require.Len(t, o.FailureGroups, 1000)
 	})
 	// Members that are added and removed meanwhile do not hide others.
@@ -48,8 +46,7 @@ func TestManyFailureGroupsAreReadInSteps(t *testing.T) {
 			p.SAdd(t.Context(), "ql:failures", fmt.Sprintf("new group %04d", i))
 		})
 	})
-	groups, err := inspect.New(client).FailureGroups(t.Context())
-	require.NoError(t, err)
+	groups := must(inspect.New(client).FailureGroups(t.Context()))(t)
 	for group := range want {
 		require.Contains(t, groups, group)
 	}
@@ -131,8 +128,7 @@ func TestManyLimitsAreReadInSteps(t *testing.T) {
 		{Offset: 5000}:            {},
 	} {
 		for _, script := range e.scriptsOf(func() {
-			page, err := inspect.New(e.Client).Limits(t.Context(), r)
-			require.NoError(t, err)
+			page := must(e.inspect().Limits(t.Context(), r))(t)
 			require.Equal(t, inspect.Page[inspect.LimitOverview]{Items: part, Total: 3000}, page)
 		}) {
 			require.True(t, strings.EqualFold(script[0].Words[0], "hscan"))
@@ -141,8 +137,7 @@ func TestManyLimitsAreReadInSteps(t *testing.T) {
 	}
 	e.requireShort(100*2+40, func() {
 		for range 2 {
-			o, err := inspect.New(e.Client).Overview(t.Context(), inspect.OverviewQuery{})
-			require.NoError(t, err)
+			o := must(e.inspect().Overview(t.Context(), inspect.OverviewQuery{}))(t)
 			require.Len(t, o.Limits, 100)
 		}
 	})
@@ -150,8 +145,7 @@ func TestManyLimitsAreReadInSteps(t *testing.T) {
 
 func TestManySettingsAreReadInSteps(t *testing.T) {
 	e := newEnv(t)
-	want, err := e.Config().All(t.Context())
-	require.NoError(t, err)
+	want := must(e.Config().All(t.Context()))(t)
 	e.pipe(3000, func(p redis.Pipeliner, i int) {
 		name := fmt.Sprintf("queue-%04d-heartbeat", i)
 		want[name] = fmt.Sprint(i)
@@ -160,8 +154,7 @@ func TestManySettingsAreReadInSteps(t *testing.T) {
 	e.Set("heartbeat", 75)
 	want["heartbeat"] = "75"
 	for _, script := range e.scriptsOf(func() {
-		all, err := e.Config().All(t.Context())
-		require.NoError(t, err)
+		all := must(e.Config().All(t.Context()))(t)
 		require.Equal(t, want, all)
 	}) {
 		require.True(t, strings.EqualFold(script[0].Words[0], "hscan"))
@@ -177,8 +170,7 @@ func TestTheMembersOfALargeBatchAreReadInSteps(t *testing.T) {
 		p.SAdd(t.Context(), "ql:j:"+b.ID+"-dependencies", want[i])
 	})
 	for _, script := range e.scriptsOf(func() {
-		waited, err := pending(t.Context(), b)
-		require.NoError(t, err)
+		waited := must(pending(t.Context(), b))(t)
 		require.Equal(t, want, waited)
 	}) {
 		require.True(t, strings.EqualFold(script[len(script)-1].Words[0], "sscan"))
@@ -199,8 +191,7 @@ func TestManySchedulesAreReadInSteps(t *testing.T) {
 		}
 	})
 	scripts := e.scriptsOf(func() {
-		page, err := inspect.New(e.Client).Schedules(t.Context(), inspect.Range{Offset: 10, Limit: 220})
-		require.NoError(t, err)
+		page := must(e.inspect().Schedules(t.Context(), inspect.Range{Offset: 10, Limit: 220}))(t)
 		require.Equal(t, 250, page.Total)
 		var got []string
 		for _, s := range page.Items {
@@ -210,8 +201,7 @@ func TestManySchedulesAreReadInSteps(t *testing.T) {
 		require.Len(t, page.Items[1].Followers, 40)
 	})
 	require.Len(t, scripts, 5) // about 50, every second of which has 40 followers
-	none, err := inspect.New(e.Client).Schedules(t.Context(), inspect.Range{Offset: 300})
-	require.NoError(t, err)
+	none := must(e.inspect().Schedules(t.Context(), inspect.Range{Offset: 300}))(t)
 	require.Equal(t, inspect.Page[inspect.ScheduleInfo]{Items: []inspect.ScheduleInfo{}, Total: 250}, none)
 }
 
@@ -256,8 +246,7 @@ func TestManyTagsAreReadByRank(t *testing.T) {
 		{Offset: 5500}:            {},
 	} {
 		for _, script := range e.scriptsOf(func() {
-			page, err := inspect.New(e.Client).Tags(t.Context(), r)
-			require.NoError(t, err)
+			page := must(e.inspect().Tags(t.Context(), r))(t)
 			require.Equal(t, inspect.Page[string]{Items: part, Total: 5500}, page)
 		}) {
 			for _, command := range script {

@@ -71,7 +71,7 @@ func (e *env) failGroup(count int, group string) []string {
 func TestAnUnfailOfManyGoesInSteps(t *testing.T) {
 	for what, unfail := range map[string]func(e *env, count int) (int, error){
 		"into a queue": func(e *env, count int) (int, error) {
-			done, err := inspect.New(e.Client).Failed("g").AtMost(count).Move(e.T.Context(), "q")
+			done, err := e.inspect().Failed("g").AtMost(count).Move(e.T.Context(), "q")
 			return done.Changed, err
 		},
 		"into their own queues": func(e *env, count int) (int, error) {
@@ -81,18 +81,12 @@ func TestAnUnfailOfManyGoesInSteps(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			e := newEnv(t)
 			failed := e.failGroup(1300, "g")
-			e.requireShort(500*8+20, func() {
-				moved, err := unfail(e, 1200)
-				require.NoError(t, err)
-				require.Equal(t, 1200, moved)
-			})
+			e.requireShort(500*8+20, func() { require.Equal(t, 1200, must(unfail(e, 1200))(t)) })
 			require.Equal(t, 1200, e.Counts("q").Waiting)
 			require.Equal(t, qless.StateWaiting, e.Read(failed[1199]).State, "oldest failures first")
 			require.Equal(t, qless.StateFailed, e.Read(failed[1200]).State)
 
-			moved, err := unfail(e, 5000)
-			require.NoError(t, err)
-			require.Equal(t, 100, moved)
+			require.Equal(t, 100, must(unfail(e, 5000))(t))
 			require.Empty(t, e.Redis.SMembers(t.Context(), "ql:failures").Val())
 		})
 	}
@@ -109,9 +103,7 @@ func TestAnUnfailPutsBackNoMoreThanTheGroupHad(t *testing.T) {
 			e.failGroup(250, "g")
 		}
 	}})
-	moved, err := repairs.Unfail(t.Context(), client, "g", 1_000_000)
-	require.NoError(t, err)
-	require.Equal(t, 650, moved)
+	require.Equal(t, 650, must(repairs.Unfail(t.Context(), client, "g", 1_000_000))(t))
 	require.Equal(t, 7, steps)
 }
 
@@ -162,8 +154,7 @@ func TestTheFirstJobOfADayLooksAtFewHistograms(t *testing.T) {
 	require.LessOrEqual(t, hkeys(), 2*(3+2))
 	for age, hasBuckets := range map[int]bool{3: true, 7: true, 8: false, 9: false, 20: false} {
 		day := e.Clock.Now().Add(-time.Duration(age) * 24 * time.Hour)
-		stats, err := e.Queue("q").Stats(t.Context(), day)
-		require.NoError(t, err)
+		stats := must(e.Queue("q").Stats(t.Context(), day))(t)
 		if age != 1 && age != 2 {
 			require.Equal(t, 1, stats.Run.Count, age)
 		}
@@ -175,7 +166,7 @@ func TestTheFirstJobOfADayLooksAtFewHistograms(t *testing.T) {
 func TestTrackedJobsThatAreGoneDoNotBecomeMoreAndMore(t *testing.T) {
 	for what, track := range map[string]func(e *env, jid string) error{
 		"a job":     func(e *env, jid string) error { return e.Read(jid).Track(e.T.Context()) },
-		"many jobs": func(e *env, jid string) error { return errOf(inspect.New(e.Client).JIDs(jid).Track(e.T.Context())) },
+		"many jobs": func(e *env, jid string) error { return errOf(e.inspect().JIDs(jid).Track(e.T.Context())) },
 		"a sweep": func(e *env, jid string) error {
 			if err := e.Redis.ZAdd(e.T.Context(), "ql:tracked", zmember(1, jid)).Err(); err != nil {
 				return err
@@ -194,8 +185,7 @@ func TestTrackedJobsThatAreGoneDoNotBecomeMoreAndMore(t *testing.T) {
 				e.requireShort(40, func() { require.NoError(t, track(e, jid)) })
 				require.NoError(t, e.Cancel(t.Context(), jid))
 			}
-			tracked, err := inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{Limit: -1})
-			require.NoError(t, err)
+			tracked := must(e.inspect().Tracked().JIDs(t.Context(), inspect.Range{Limit: -1}))(t)
 			require.Subset(t, tracked.Items, []string{"kept00", "kept29"})
 			require.Less(t, tracked.Total, 30+60)
 		})
@@ -208,8 +198,7 @@ func TestJobsThatAreGoneCanBeUntrackedTogether(t *testing.T) {
 		require.NoError(t, e.Read(e.Put("q", qless.JID(jid))).Track(t.Context()))
 	}
 	require.NoError(t, e.Cancel(t.Context(), "a", "c"))
-	r, err := inspect.New(e.Client).JIDs("a", "b", "c", "d").Untrack(t.Context())
-	require.NoError(t, err)
+	r := must(e.inspect().JIDs("a", "b", "c", "d").Untrack(t.Context()))(t)
 	require.Equal(t, 3, r.Changed)
 	require.Equal(t, qless.ErrNotFound, r.Reasons["d"].Code)
 	require.Empty(t, e.Redis.ZRange(t.Context(), "ql:tracked", 0, -1).Val())
@@ -227,8 +216,7 @@ func TestALongListOfJidsIsReadInSteps(t *testing.T) {
 		scripts, want int
 	}{{inspect.Range{}, 1, 25}, {inspect.Range{Limit: -1}, 3, 12_000}, {inspect.Range{Offset: 1500, Limit: 10_000}, 2, 10_000}} {
 		scripts := e.scriptsOf(func() {
-			tracked, err := inspect.New(e.Client).Tracked().JIDs(t.Context(), c.part)
-			require.NoError(t, err)
+			tracked := must(e.inspect().Tracked().JIDs(t.Context(), c.part))(t)
 			require.Equal(t, 12_000, tracked.Total)
 			require.Len(t, tracked.Items, c.want)
 			require.Equal(t, fmt.Sprintf("j%05d", c.part.Offset), tracked.Items[0])
@@ -253,9 +241,7 @@ func TestAListOfScheduledJobsMovesAThousandThatAreDue(t *testing.T) {
 		require.Equal(t, []any{later[0], later[1]}, jids)
 	})
 	require.EqualValues(t, 502, e.Redis.ZCard(t.Context(), "ql:q:q-scheduled").Val())
-	jids, err := e.Do(t.Context(), "jobs", "scheduled", "q", 1, 1)
-	require.NoError(t, err)
-	require.Equal(t, []any{later[1]}, jids)
+	require.Equal(t, []any{later[1]}, must(e.Do(t.Context(), "jobs", "scheduled", "q", 1, 1))(t))
 	require.EqualValues(t, 2, e.Redis.ZCard(t.Context(), "ql:q:q-scheduled").Val())
 }
 
@@ -266,8 +252,7 @@ func (e *env) base(dependents int) (job *qless.Job, others []string) {
 	for i := range specs {
 		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn{base}}}
 	}
-	others, err := e.Queue("q").PutMany(e.T.Context(), specs)
-	require.NoError(e.T, err)
+	others = must(e.Queue("q").PutMany(e.T.Context(), specs))(e.T)
 	return e.Pop("base"), others
 }
 
@@ -424,8 +409,7 @@ func (e *env) failing(dependents int) *qless.Job {
 // notified returns the numbers of jobs that a failure has reached: waiting, running and failed.
 func (e *env) notified() (waits, runs, fails int) {
 	e.T.Helper()
-	groups, err := inspect.New(e.Client).FailureGroups(e.T.Context())
-	require.NoError(e.T, err)
+	groups := must(e.inspect().FailureGroups(e.T.Context()))(e.T)
 	return e.Counts("wait").Depends, e.Counts("run").Waiting, groups["failed-dependency"]
 }
 
@@ -505,8 +489,7 @@ func TestAFailureNotifiesFewJobsAtATime(t *testing.T) {
 func TestEndContinuesUntilAllKnowOfAFailure(t *testing.T) {
 	e := newEnv(t)
 	job := e.failing(300)
-	state, err := repairs.End(t.Context(), e.Client, job.JID, repairs.Ending{State: qless.StateFailed, Group: "g"})
-	require.NoError(t, err)
+	state := must(repairs.End(t.Context(), e.Client, job.JID, repairs.Ending{State: qless.StateFailed, Group: "g"}))(t)
 	require.Equal(t, qless.StateFailed, state)
 	e.requireAllNotified(300)
 }
@@ -579,8 +562,7 @@ func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {
 				failed := e.failGroup(40, "g")
 				e.lengthen("g", length)
 				scripts := e.scriptsOf(func() {
-					r, err := do(inspect.New(e.Client).JIDs(failed...))
-					require.NoError(t, err)
+					r := must(do(e.inspect().JIDs(failed...)))(t)
 					require.Equal(t, len(failed), r.Changed)
 					require.Zero(t, r.Unchanged)
 				})
@@ -599,13 +581,13 @@ func TestJobsAmidALongGroupLeaveItInOnePass(t *testing.T) {
 	for what, do := range map[string]func(e *env, jids []string) error{
 		"cancel": func(e *env, jids []string) error { return e.Cancel(t.Context(), jids...) },
 		"cancel of a selection": func(e *env, jids []string) error {
-			return errOf(inspect.New(e.Client).JIDs(jids...).Cancel(t.Context()))
+			return errOf(e.inspect().JIDs(jids...).Cancel(t.Context()))
 		},
 		"move": func(e *env, jids []string) error {
-			return errOf(inspect.New(e.Client).JIDs(jids...).Move(t.Context(), "q"))
+			return errOf(e.inspect().JIDs(jids...).Move(t.Context(), "q"))
 		},
 		"unfail": func(e *env, jids []string) error {
-			return errOf(inspect.New(e.Client).JIDs(jids...).Unfail(t.Context()))
+			return errOf(e.inspect().JIDs(jids...).Unfail(t.Context()))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -653,19 +635,14 @@ func TestManyQueuesAreReadInSteps(t *testing.T) {
 		require.NoError(t, e.Redis.ZAdd(t.Context(), key, zmember(since, name)).Err())
 	}
 	var queues []qless.QueueCounts
-	e.requireShort(200*9+20, func() {
-		var err error
-		queues, err = e.Queues(t.Context())
-		require.NoError(t, err)
-	})
+	e.requireShort(200*9+20, func() { queues = must(e.Queues(t.Context()))(t) })
 	var names []string
 	for _, q := range queues {
 		names = append(names, q.Name)
 	}
 	require.Equal(t, want, names)
 	require.NoError(t, e.Redis.Del(t.Context(), "ql:queues").Err())
-	queues, err := e.Queues(t.Context())
-	require.NoError(t, err)
+	queues = must(e.Queues(t.Context()))(t)
 	require.Len(t, queues, 20)
 }
 
@@ -693,8 +670,7 @@ func TestWorkersOfManyQueuesAreWokenInSteps(t *testing.T) {
 	steps := 0
 	e.requireShort(500*5+500*4+30, func() {
 		for cursor := ""; steps == 0 || cursor != ""; steps++ {
-			reply, err := e.Run(ctx, "wake", "", "", cursor)
-			require.NoError(t, err)
+			reply := must(e.Run(ctx, "wake", "", "", cursor))(t)
 			cursor = reply.(string)
 		}
 	})
@@ -716,9 +692,7 @@ func TestCountsMoveFewOfTheJobsThatAreDue(t *testing.T) {
 	e.Clock.Advance(time.Minute)
 	for range 2 {
 		e.requireShort(1000*5+100, func() {
-			queues, err := e.Queues(t.Context())
-			require.NoError(t, err)
-			for i, q := range queues {
+			for i, q := range must(e.Queues(t.Context()))(t) {
 				require.Equal(t, qless.QueueCounts{Name: fmt.Sprint("q", i), Waiting: 800, Scheduled: 1}, q)
 			}
 		})
@@ -738,9 +712,7 @@ func TestManyWorkersAreReadInSteps(t *testing.T) {
 	require.NoError(t, errOf(pipe.Exec(t.Context())))
 	slices.Reverse(want)
 	names := func(client *qless.Client) (all []string) {
-		workers, err := inspect.New(client).Workers(t.Context())
-		require.NoError(t, err)
-		for _, w := range workers {
+		for _, w := range must(inspect.New(client).Workers(t.Context()))(t) {
 			all = append(all, w.Name)
 		}
 		return all
@@ -805,11 +777,7 @@ func TestLargeDataIsReadInSteps(t *testing.T) {
 			e := newEnv(t)
 			want := e.putLarge(20)
 			var jobs []*qless.Job
-			for _, script := range e.scriptsOf(func() {
-				var err error
-				jobs, err = read(e)
-				require.NoError(t, err)
-			}) {
+			for _, script := range e.scriptsOf(func() { jobs = must(read(e))(t) }) {
 				bytes := 0
 				for _, command := range script {
 					if strings.EqualFold(command.Words[0], "hmget") && slices.Contains(command.Words, "data") {
@@ -833,12 +801,10 @@ func TestAPopOfManyGoesInSteps(t *testing.T) {
 	for i := range specs {
 		specs[i] = qless.JobSpec{Klass: "K"}
 	}
-	want, err := e.Queue("q").PutMany(t.Context(), specs)
-	require.NoError(t, err)
+	want := must(e.Queue("q").PutMany(t.Context(), specs))(t)
 	e.requireShort(250*6+60, func() { require.Len(t, e.Pops("q", 2000), len(want)) })
 	e.requireShort(250*5+20, func() {
-		jobs, err := e.Jobs(t.Context(), want...)
-		require.NoError(t, err)
+		jobs := must(e.Jobs(t.Context(), want...))(t)
 		require.Len(t, jobs, len(want))
 		require.True(t, slices.Equal(want, jids(jobs)))
 	})
@@ -869,11 +835,7 @@ func TestAPutOfManyGoesInSteps(t *testing.T) {
 				specs[i] = qless.JobSpec{Klass: "K", Data: strings.Repeat("x", c.data), Options: c.options}
 			}
 			var jids []string
-			ran := e.scriptsOf(func() {
-				var err error
-				jids, err = e.Queue("q").PutMany(t.Context(), specs)
-				require.NoError(t, err)
-			})
+			ran := e.scriptsOf(func() { jids = must(e.Queue("q").PutMany(t.Context(), specs))(t) })
 			require.Len(t, ran, c.scripts)
 			for _, script := range ran {
 				require.LessOrEqual(t, len(script), 500*8)
@@ -897,9 +859,7 @@ func TestAPopThatBreaksReturnsWhatItHas(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Command) { cancel() }})
-	jobs, err := client.Queue("q").Pop(ctx, 700)
-	require.NoError(t, err)
-	require.Len(t, jobs, 100)
+	require.Len(t, must(client.Queue("q").Pop(ctx, 700))(t), 100)
 	require.ErrorIs(t, errOf(client.Queue("q").Pop(ctx, 700)), qless.ErrUnavailable)
 }
 
@@ -946,9 +906,7 @@ func membersRead(t testing.TB, script []testkit.Monitored, size int) int {
 		case "srandmember":
 			count = command.Words[2]
 		}
-		n, err := strconv.Atoi(count)
-		require.NoError(t, err)
-		sum += n
+		sum += must(strconv.Atoi(count))(t)
 	}
 	return sum
 }
@@ -993,11 +951,7 @@ func TestManyRelationsAreReadInSteps(t *testing.T) {
 			jid := e.Put("q")
 			dependents, dependencies := e.relate(jid, count)
 			var job *qless.Job
-			for _, script := range e.scriptsOf(func() {
-				var err error
-				job, err = read(e, e.Client, jid)
-				require.NoError(t, err)
-			}) {
+			for _, script := range e.scriptsOf(func() { job = must(read(e, e.Client, jid))(t) }) {
 				require.LessOrEqual(t, membersRead(t, script, count), 4000)
 			}
 			require.Equal(t, sorted(dependents), sorted(job.Dependents))
@@ -1016,8 +970,7 @@ func TestRelationsOfManyJobsAreReadInSteps(t *testing.T) {
 		dependents, dependencies = e.relate(all[i], count)
 	}
 	for _, script := range e.scriptsOf(func() {
-		read, err := e.Jobs(t.Context(), all...)
-		require.NoError(t, err)
+		read := must(e.Jobs(t.Context(), all...))(t)
 		require.Equal(t, all, jids(read))
 		for _, job := range read {
 			require.Equal(t, sorted(dependents), sorted(job.Dependents))
@@ -1034,8 +987,7 @@ func TestOtherClientsReadAllRelationsAtOnce(t *testing.T) {
 	jid := e.Put("q")
 	dependents, _ := e.relate(jid, 5000)
 	for _, command := range []string{"get", "multiget"} {
-		reply, err := e.Run(t.Context(), command, "", jid)
-		require.NoError(t, err)
+		reply := must(e.Run(t.Context(), command, "", jid))(t)
 		text := strings.TrimSuffix(strings.TrimPrefix(reply.(string), "["), "]")
 		require.NotContains(t, text, "left_out")
 		var job struct{ Dependents []string }
@@ -1064,8 +1016,7 @@ func TestRelationsThatChangeWhileTheyAreRead(t *testing.T) {
 			require.NoError(t, e.Redis.SRem(t.Context(), "ql:j:"+jid+"-dependents", dependents[0]).Err())
 		}
 	}})
-	job, err := client.Job(t.Context(), jid)
-	require.NoError(t, err)
+	job := must(client.Job(t.Context(), jid))(t)
 	require.Greater(t, steps, 2)
 	seen := map[string]bool{}
 	for _, dependent := range job.Dependents {
@@ -1087,9 +1038,7 @@ func TestAJobThatGoesWhileItsRelationsAreRead(t *testing.T) {
 			require.NoError(t, e.Redis.FlushDB(t.Context()).Err())
 		}
 	}})
-	job, err := client.Job(t.Context(), jid)
-	require.NoError(t, err)
-	require.Empty(t, job.Dependents)
+	require.Empty(t, must(client.Job(t.Context(), jid))(t).Dependents)
 }
 
 // The jobs of a pop are locked, so it returns them even if it can't read all of their relations.
@@ -1138,11 +1087,11 @@ func TestWhatRelationsCost(t *testing.T) {
 var cancelers = map[string]func(e *env, jids ...string) error{
 	"cancel": func(e *env, jids ...string) error { return e.Cancel(e.T.Context(), jids...) },
 	"bulk": func(e *env, jids ...string) error {
-		done, err := inspect.New(e.Client).JIDs(jids...).Cancel(e.T.Context())
+		done, err := e.inspect().JIDs(jids...).Cancel(e.T.Context())
 		return cmp.Or(err, firstLeft(done, jids))
 	},
 	"found": func(e *env, jids ...string) error {
-		done, err := inspect.New(e.Client).Queue("q", inspect.Waiting).Cancel(e.T.Context())
+		done, err := e.inspect().Queue("q", inspect.Waiting).Cancel(e.T.Context())
 		return cmp.Or(err, firstLeft(done, jids))
 	},
 	"withdraw": func(e *env, jids ...string) error { return lease.New(e.Client).Withdraw(e.T.Context(), jids[0]) },
@@ -1217,8 +1166,7 @@ func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
 				}
 				if what == "found" {
 					all = all[:1] // the others are in a different list
-					_, err := inspect.New(e.Client).Queue("q", inspect.Depends).Cancel(t.Context())
-					require.NoError(t, err)
+					require.NoError(t, errOf(e.inspect().Queue("q", inspect.Depends).Cancel(t.Context())))
 				}
 				require.NoError(t, cancel(e, all...))
 				require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
@@ -1248,13 +1196,9 @@ func TestDataThatIsNotLargeIsReadInSteps(t *testing.T) {
 	for i := range specs {
 		specs[i] = qless.JobSpec{Klass: "K", Data: data}
 	}
-	all, err := e.Queue("q").PutMany(t.Context(), specs)
-	require.NoError(t, err)
+	all := must(e.Queue("q").PutMany(t.Context(), specs))(t)
 	var jobs []*qless.Job
-	e.requireShort(260<<10/size*5, func() {
-		jobs, err = e.Jobs(t.Context(), all...)
-		require.NoError(t, err)
-	})
+	e.requireShort(260<<10/size*5, func() { jobs = must(e.Jobs(t.Context(), all...))(t) })
 	require.Equal(t, all, jids(jobs))
 	require.Equal(t, data, jobs[count-1].Data)
 }
@@ -1271,11 +1215,7 @@ func TestLongHistoriesAreReadInSteps(t *testing.T) {
 		require.NoError(t, e.Redis.RPush(t.Context(), "ql:j:"+jid+"-history", history...).Err())
 	}
 	var jobs []*qless.Job
-	e.requireShort(50*5, func() {
-		var err error
-		jobs, err = e.Jobs(t.Context(), all...)
-		require.NoError(t, err)
-	})
+	e.requireShort(50*5, func() { jobs = must(e.Jobs(t.Context(), all...))(t) })
 	require.Equal(t, all, jids(jobs))
 	require.Len(t, jobs[count-1].History, 1+entries)
 }

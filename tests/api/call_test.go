@@ -47,8 +47,7 @@ func (e *env) unfinished(queue string) []string {
 	for _, list := range []inspect.List{
 		inspect.Waiting, inspect.Scheduled, inspect.Depends, inspect.Running, inspect.Stalled,
 	} {
-		page, err := inspect.New(e.Client).Queue(queue, list).JIDs(e.T.Context(), inspect.Range{Limit: -1})
-		require.NoError(e.T, err)
+		page := must(e.inspect().Queue(queue, list).JIDs(e.T.Context(), inspect.Range{Limit: -1}))(e.T)
 		all = append(all, page.Items...)
 	}
 	return all
@@ -240,12 +239,9 @@ func TestResultAsReturnsTheResultOfACall(t *testing.T) {
 				return job.Complete(t.Context())
 			}
 		}
-		value, err := call(with(7))
-		require.NoError(t, err)
-		require.Equal(t, 7, value)
-		_, err = call(with("seven"))
-		requireCode(t, qless.ErrInvalid, err)
-		_, err = call(func(job *qless.Job) error { return job.Complete(t.Context()) })
+		require.Equal(t, 7, must(call(with(7)))(t))
+		requireCode(t, qless.ErrInvalid, errOf(call(with("seven"))))
+		_, err := call(func(job *qless.Job) error { return job.Complete(t.Context()) })
 		requireCode(t, qless.ErrInvalid, err)
 		_, err = call(func(job *qless.Job) error { return job.Fail(t.Context(), "g", "too hot") })
 		require.Contains(t, requireCode(t, qless.ErrFailed, err).Message, "the job has failed in g: too hot")
@@ -257,22 +253,18 @@ func TestResultAsOfJobsThatWerePutBefore(t *testing.T) {
 		defer e.Close()
 		ctx := t.Context()
 		jid, failed := e.Put("q"), e.Put("r")
-		_, err := qless.ResultAs[int](e.Result(ctx, jid))
-		requireCode(t, qless.ErrUnfinished, err)
+		requireCode(t, qless.ErrUnfinished, errOf(qless.ResultAs[int](e.Result(ctx, jid))))
 		require.NoError(t, e.popWith(7).Complete(ctx))
 		for _, result := range []func() (qless.Result, error){
 			func() (qless.Result, error) { return e.Result(ctx, jid) },
 			func() (qless.Result, error) { return e.Wait(ctx, jid) },
 		} {
-			value, err := qless.ResultAs[int](result())
-			require.NoError(t, err)
-			require.Equal(t, 7, value)
+			require.Equal(t, 7, must(qless.ResultAs[int](result()))(t))
 		}
 		require.NoError(t, e.Pop("r").Fail(ctx, "g", "too hot"))
-		_, err = qless.ResultAs[int](e.Wait(ctx, failed))
+		_, err := qless.ResultAs[int](e.Wait(ctx, failed))
 		require.Equal(t, failed, requireCode(t, qless.ErrFailed, err).JID)
-		_, err = qless.ResultAs[int](e.Wait(ctx, "unknown"))
-		requireCode(t, qless.ErrNotFound, err)
+		requireCode(t, qless.ErrNotFound, errOf(qless.ResultAs[int](e.Wait(ctx, "unknown"))))
 	})
 }
 
@@ -281,8 +273,7 @@ func TestCallsThatAreRefused(t *testing.T) {
 	defer e.Close()
 	jid := e.Put("q", qless.Unique("k"))
 	call := func(options ...qless.PutOption) error {
-		_, err := e.Queue("q").Call(t.Context(), "K", nil, options...)
-		return err
+		return errOf(e.Queue("q").Call(t.Context(), "K", nil, options...))
 	}
 	e.Unchanged(func() {
 		require.Equal(t, jid, requireCode(t, qless.ErrExists, call(qless.Unique("k"))).JID)
@@ -410,8 +401,7 @@ func TestResultsAndWaitsOfShards(t *testing.T) {
 	queue, ctx := sharded.Queue("q"), t.Context()
 	var all []string
 	for i := range 12 {
-		jid, err := queue.Put(ctx, "K", nil, qless.JID(fmt.Sprint("j", i)))
-		require.NoError(t, err)
+		jid := must(queue.Put(ctx, "K", nil, qless.JID(fmt.Sprint("j", i))))(t)
 		all = append(all, jid)
 		requireCode(t, qless.ErrUnfinished, errOf(sharded.Result(ctx, jid)))
 	}
@@ -424,9 +414,7 @@ func TestResultsAndWaitsOfShards(t *testing.T) {
 		results <- found
 	}()
 	for done := 0; done < len(all); {
-		jobs, err := queue.Pop(ctx, 5)
-		require.NoError(t, err)
-		for _, job := range jobs {
+		for _, job := range must(queue.Pop(ctx, 5))(t) {
 			require.NoError(t, job.SetResult(job.JID))
 			require.NoError(t, job.Complete(ctx))
 			done++
@@ -434,11 +422,9 @@ func TestResultsAndWaitsOfShards(t *testing.T) {
 	}
 	for i, result := range <-results {
 		require.Equal(t, `"`+all[i]+`"`, string(result.Data))
-		found, err := sharded.Result(ctx, all[i])
-		require.NoError(t, err)
+		found := must(sharded.Result(ctx, all[i]))(t)
 		require.Equal(t, result.Data, found.Data)
-		found, err = sharded.Wait(ctx, all[i])
-		require.NoError(t, err)
+		found = must(sharded.Wait(ctx, all[i]))(t)
 		require.Equal(t, result.Data, found.Data)
 	}
 	requireCode(t, qless.ErrNotFound, errOf(sharded.Result(ctx, "unknown")))
@@ -449,12 +435,9 @@ func TestResultsAndWaitsOfShards(t *testing.T) {
 		requireCode(t, qless.ErrInvalid, errOf(sharded.Wait(ctx, bad)))
 		requireCode(t, qless.ErrInvalid, errOf(sharded.WaitAll(ctx, bad)))
 	}
-	none, err := sharded.WaitAll(ctx)
-	require.NoError(t, err)
-	require.Empty(t, none)
+	require.Empty(t, must(sharded.WaitAll(ctx))(t))
 
-	jid, err := queue.Put(ctx, "K", nil)
-	require.NoError(t, err)
+	jid := must(queue.Put(ctx, "K", nil))(t)
 	for _, c := range sharded.Clients() {
 		if c != sharded.Client("q", jid) {
 			requireCode(t, qless.ErrNotFound, errOf(c.Wait(ctx, jid)))
@@ -470,8 +453,7 @@ func TestAWaitOfShardsEndsWithItsJob(t *testing.T) {
 	for _, c := range sharded.Clients() {
 		defer c.Close()
 	}
-	jid, err := sharded.Queue("q").Put(t.Context(), "K", nil)
-	require.NoError(t, err)
+	jid := must(sharded.Queue("q").Put(t.Context(), "K", nil))(t)
 	ended := make(chan error, 1)
 	go func() { ended <- errOf(sharded.Wait(t.Context(), jid)) }()
 	shard := sharded.Client("q", jid)
@@ -500,9 +482,7 @@ func TestCallsInShards(t *testing.T) {
 		})
 	}
 	for done := 0; done < 10; {
-		jobs, err := queue.Pop(t.Context(), 5)
-		require.NoError(t, err)
-		for _, job := range jobs {
+		for _, job := range must(queue.Pop(t.Context(), 5))(t) {
 			require.NoError(t, job.SetResult(job.Data))
 			require.NoError(t, job.Complete(t.Context()))
 			done++
@@ -510,11 +490,7 @@ func TestCallsInShards(t *testing.T) {
 	}
 	all.Wait()
 
-	waiting := func() int {
-		counts, err := queue.Counts(t.Context())
-		require.NoError(t, err)
-		return counts.Waiting
-	}
+	waiting := func() int { return must(queue.Counts(t.Context()))(t).Waiting }
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- errOf(queue.Call(ctx, "K", nil)) }()
@@ -535,6 +511,5 @@ func TestCallsInShards(t *testing.T) {
 		require.Equal(t, jid, own.JID)
 		require.Contains(t, own.Message, parent)
 	}
-	_, err = queue.Call(t.Context(), "", nil)
-	requireCode(t, qless.ErrInvalid, err)
+	requireCode(t, qless.ErrInvalid, errOf(queue.Call(t.Context(), "", nil)))
 }

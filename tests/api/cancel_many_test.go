@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/tests/repairs"
@@ -35,9 +34,7 @@ func (e *env) putAll(count int, options ...qless.PutOption) []string {
 	}
 	var all []string
 	for part := range slices.Chunk(specs, 1000) {
-		some, err := e.Queue("q").PutMany(e.T.Context(), part)
-		require.NoError(e.T, err)
-		all = append(all, some...)
+		all = append(all, must(e.Queue("q").PutMany(e.T.Context(), part))(e.T)...)
 	}
 	return all
 }
@@ -52,9 +49,7 @@ func (e *env) putChain(count int) []string {
 			specs[i].Options = append(specs[i].Options, qless.DependsOn{fmt.Sprintf("link%04d", i-1)})
 		}
 	}
-	all, err := e.Queue("q").PutMany(e.T.Context(), specs)
-	require.NoError(e.T, err)
-	return all
+	return must(e.Queue("q").PutMany(e.T.Context(), specs))(e.T)
 }
 
 func TestACancelOfHundredsGoesInSteps(t *testing.T) {
@@ -159,8 +154,7 @@ func TestACancelThatBreaksLeavesNoJobWaitingForNothing(t *testing.T) {
 			defer cancel()
 			client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Command) { cancel() }})
 			requireCode(t, qless.ErrUnavailable, client.Cancel(ctx, given...))
-			left, err := e.Jobs(t.Context(), all...)
-			require.NoError(t, err)
+			left := must(e.Jobs(t.Context(), all...))(t)
 			require.Equal(t, all[:300], jids(left), "the last ones are gone")
 			require.NoError(t, e.Cancel(t.Context(), given...))
 			require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
@@ -193,8 +187,7 @@ func TestAJobThatComesWhileOthersAreCanceled(t *testing.T) {
 		}
 		require.Equal(t, qless.Command{Name: "cancel.all", Count: 100},
 			qless.Command{Name: call.Name, Count: call.Count})
-		left, err := e.Jobs(t.Context(), all...)
-		require.NoError(t, err)
+		left := must(e.Jobs(t.Context(), all...))(t)
 		require.Len(t, left, 300)
 		late = e.Put("q", qless.DependsOn{left[7].JID})
 	}})
@@ -208,11 +201,9 @@ func TestAJobThatComesWhileOthersAreCanceled(t *testing.T) {
 // between.
 func TestABatchOfThousandsIsCanceledInSteps(t *testing.T) {
 	e := newEnv(t)
-	batch, err := e.NewBatch(t.Context(), "q", qless.JobSpec{Klass: "K"})
-	require.NoError(t, err)
+	batch := must(e.NewBatch(t.Context(), "q", qless.JobSpec{Klass: "K"}))(t)
 	for range 12 {
-		_, err := batch.Add(t.Context(), "q", make1000())
-		require.NoError(t, err)
+		require.NoError(t, errOf(batch.Add(t.Context(), "q", make1000())))
 	}
 	require.NoError(t, batch.Commit(t.Context()))
 	e.requirePages(batch, 12_000)
@@ -242,9 +233,7 @@ func TestABatchOfThousandsIsCanceledInSteps(t *testing.T) {
 func (e *env) requirePages(batch *qless.Batch, members int) {
 	e.T.Helper()
 	for _, script := range e.scriptsOf(func() {
-		waited, err := pending(e.T.Context(), batch)
-		require.NoError(e.T, err)
-		require.Len(e.T, slices.Compact(waited), members)
+		require.Len(e.T, slices.Compact(must(pending(e.T.Context(), batch))(e.T)), members)
 	}) {
 		require.LessOrEqual(e.T, membersRead(e.T, script, members), 4000)
 	}
@@ -302,9 +291,7 @@ func TestAJobThatWaitsForManyIsEndedInSteps(t *testing.T) {
 			end.Group = "g"
 		}
 		scripts := e.scriptsOf(func() {
-			ended, err := repairs.End(t.Context(), e.Client, job.JID, end)
-			require.NoError(t, err)
-			require.Equal(t, state, ended)
+			require.Equal(t, state, must(repairs.End(t.Context(), e.Client, job.JID, end))(t))
 		})
 		require.Greater(t, len(scripts), manyDependencies/1000)
 		for _, script := range scripts {
@@ -351,7 +338,7 @@ func TestManyWorkersAreDeregisteredInSteps(t *testing.T) {
 		names[i] = fmt.Sprint("w", i)
 		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:workers", zmember(float64(noon.Unix()), names[i])).Err())
 	}
-	e.requireShort(500*2, func() { require.NoError(t, inspect.New(e.Client).ForgetWorkers(t.Context(), names...)) })
+	e.requireShort(500*2, func() { require.NoError(t, e.inspect().ForgetWorkers(t.Context(), names...)) })
 	require.Zero(t, e.Redis.Exists(t.Context(), "ql:workers").Val())
 }
 

@@ -19,8 +19,7 @@ func TestRemadeRecurringJobLeavesItsEarlierJobsAlone(t *testing.T) {
 	require.NoError(t, r.Cancel(t.Context()))
 	e.recur(time.Hour)
 
-	other, err := e.As("w2").Queue("q").Pop(t.Context(), 5)
-	require.NoError(t, err)
+	other := must(e.As("w2").Queue("q").Pop(t.Context(), 5))(t)
 	require.Equal(t, []string{"r-2"}, jids(other), "r-1 runs already")
 	require.NoError(t, running.Complete(t.Context()))
 }
@@ -34,9 +33,7 @@ func TestANumberThatAJobHasIsSkipped(t *testing.T) {
 	require.Equal(t, []string{"r-2", "r-4", "r-5"}, jids(e.Pops("q", 5)))
 	require.Equal(t, qless.Tags{"mine"}, e.Read("r-1").Tags)
 	require.Equal(t, "p", e.Read("r-3").Queue)
-	job, err := e.RecurringJob(t.Context(), "r")
-	require.NoError(t, err)
-	require.Equal(t, 5, job.Count)
+	require.Equal(t, 5, must(e.RecurringJob(t.Context(), "r"))(t).Count)
 }
 
 func TestManyNumbersThatAreTakenAreSkippedInLongerSteps(t *testing.T) {
@@ -46,8 +43,7 @@ func TestManyNumbersThatAreTakenAreSkippedInLongerSteps(t *testing.T) {
 		jid := fmt.Sprintf("r-%d", i+1)
 		jobs = append(jobs, qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(jid)}})
 	}
-	_, err := e.Queue("p").PutMany(t.Context(), jobs)
-	require.NoError(t, err)
+	require.NoError(t, errOf(e.Queue("p").PutMany(t.Context(), jobs)))
 	e.recur(time.Hour)
 	commands := e.Server.Commands(t, func() { require.Len(t, e.Pops("q", 5), 1) })
 	require.Less(t, len(commands), 1000, "not every number is looked at")
@@ -61,9 +57,7 @@ func TestACleanupDeletesCompleteJobsOnly(t *testing.T) {
 	e.Put("q", qless.JID("done"), qless.Priority(1))
 	require.NoError(t, e.Pop("q").Complete(t.Context()))
 	require.Equal(t, qless.StateWaiting, e.Read("waiting").State)
-	completed, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
-	require.Empty(t, completed.Items)
+	require.Empty(t, must(e.inspect().Completed().JIDs(t.Context(), inspect.Range{}))(t).Items)
 }
 
 func TestRecurringJobsOfAnyIntervalAreDueExactly(t *testing.T) {
@@ -88,8 +82,7 @@ func TestTheJobsOfAFractionalIntervalAreThatFarApart(t *testing.T) {
 	e.recur(1500 * time.Millisecond)
 	e.Clock.Advance(6 * time.Second)
 	require.Len(t, e.Pops("q", 10), 5)
-	due, err := e.Redis.ZScore(t.Context(), "ql:q:q-recur", "r").Result()
-	require.NoError(t, err)
+	due := must(e.Redis.ZScore(t.Context(), "ql:q:q-recur", "r").Result())(t)
 	require.InDelta(t, float64(noon.Unix())+7.5, due, 0.01)
 }
 
@@ -98,7 +91,5 @@ func TestRecurringJobMovedToItsOwnQueueMakesItKnown(t *testing.T) {
 	e.recur(time.Hour)
 	require.NoError(t, errOf(e.Run(t.Context(), "queue.forget", "", "q")))
 	require.NoError(t, errOf(e.Do(t.Context(), "recur.update", "r", "queue", "q")))
-	queues, err := e.Queues(t.Context())
-	require.NoError(t, err)
-	require.Len(t, queues, 1)
+	require.Len(t, must(e.Queues(t.Context()))(t), 1)
 }

@@ -14,14 +14,12 @@ import (
 func TestACircleOfDependenciesIsRefused(t *testing.T) {
 	again := func(jid string, on ...string) func(t *testing.T, e *env) error {
 		return func(t *testing.T, e *env) error {
-			_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID(jid), qless.DependsOn(on))
-			return err
+			return errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID(jid), qless.DependsOn(on)))
 		}
 	}
 	together := func(specs ...qless.JobSpec) func(t *testing.T, e *env) error {
 		return func(t *testing.T, e *env) error {
-			_, err := e.Queue("q").PutMany(t.Context(), specs)
-			return err
+			return errOf(e.Queue("q").PutMany(t.Context(), specs))
 		}
 	}
 	for name, call := range map[string]func(t *testing.T, e *env) error{
@@ -60,8 +58,7 @@ func TestACircleOfDependenciesIsRefused(t *testing.T) {
 				e.Put("x", qless.JID("d"), qless.DependsOn{"another", "c"})
 				e.Put("run", qless.JID("runs"))
 				e.Put("q", qless.JID("waits"), qless.DependsOn{"runs"})
-				err := call(t, e)
-				require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "would wait for")
+				require.Contains(t, requireCode(t, qless.ErrInvalid, call(t, e)).Message, "would wait for")
 				require.Equal(t, []string{"a"}, e.Read("b").Dependencies)
 				require.Empty(t, e.Read("a").Dependencies)
 				require.Empty(t, e.Read("other").Dependents)
@@ -110,8 +107,6 @@ func TestACircleOfAnotherClientCanBeOpened(t *testing.T) {
 func TestTheSearchForACircleIsBounded(t *testing.T) {
 	e := newEnv(t)
 	chain := e.putChain(1200)
-	e.requireShort(1100, func() {
-		e.Put("q", qless.JID(chain[0]), qless.DependsOn{chain[1199]})
-	})
+	e.requireShort(1100, func() { e.Put("q", qless.JID(chain[0]), qless.DependsOn{chain[1199]}) })
 	require.Equal(t, []string{chain[1199]}, e.Read(chain[0]).Dependencies)
 }

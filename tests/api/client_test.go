@@ -22,33 +22,20 @@ func TestNamespacesDoNotSeeOneAnother(t *testing.T) {
 	_, err := one.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.Tags{"a"})
 	require.NoError(t, err)
 	require.NoError(t, one.Config().Set(t.Context(), "heartbeat", 5))
-	heard, err := events.Listen(t.Context(), two)
-	require.NoError(t, err)
-	jobs, err := one.Queue("q").Pop(t.Context(), 1)
-	require.NoError(t, err)
-	require.NoError(t, jobs[0].Fail(t.Context(), "g", "m"))
+	heard := must(events.Listen(t.Context(), two))(t)
+	require.NoError(t, must(one.Queue("q").Pop(t.Context(), 1))(t)[0].Fail(t.Context(), "g", "m"))
 
 	for key := range e.Dump() {
 		require.Regexp(t, `^\{one\}:ql:`, key)
 	}
 	for _, other := range []*qless.Client{two, e.Client} {
-		queues, err := other.Queues(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, queues)
-		_, err = other.Job(t.Context(), "j")
-		requireCode(t, qless.ErrNotFound, err)
-		workers, err := inspect.New(other).Workers(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, workers)
-		groups, err := inspect.New(other).FailureGroups(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, groups)
-		heartbeat, err := other.Config().Get(t.Context(), "heartbeat")
-		require.NoError(t, err)
-		require.Equal(t, "60", heartbeat)
+		require.Empty(t, must(other.Queues(t.Context()))(t))
+		requireCode(t, qless.ErrNotFound, errOf(other.Job(t.Context(), "j")))
+		require.Empty(t, must(inspect.New(other).Workers(t.Context()))(t))
+		require.Empty(t, must(inspect.New(other).FailureGroups(t.Context()))(t))
+		require.Equal(t, "60", must(other.Config().Get(t.Context(), "heartbeat"))(t))
 	}
-	_, err = two.Queue("q").Put(t.Context(), "K", nil, qless.JID("own"))
-	require.NoError(t, err)
+	require.NoError(t, errOf(two.Queue("q").Put(t.Context(), "K", nil, qless.JID("own"))))
 	require.Equal(t, "own", (<-heard).JID, "the first event is its own")
 }
 
@@ -60,8 +47,7 @@ func TestAClusterNeedsAHashTag(t *testing.T) {
 		requireCode(t, qless.ErrInvalid, err)
 	}
 	for _, prefix := range []string{"{tenant}:ql:", "x{t}", "{a}{}"} {
-		_, err := qless.New(cluster, &qless.ClientConfig{Namespace: prefix})
-		require.NoError(t, err)
+		require.NoError(t, errOf(qless.New(cluster, &qless.ClientConfig{Namespace: prefix})))
 	}
 }
 
@@ -77,13 +63,11 @@ func TestNewRefusesARing(t *testing.T) {
 func TestNewRefusesWhatCannotBeUsed(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{})
 	defer rdb.Close()
-	_, err := qless.New(nil, nil)
-	requireCode(t, qless.ErrInvalid, err)
+	requireCode(t, qless.ErrInvalid, errOf(qless.New(nil, nil)))
 	for _, config := range []*qless.ClientConfig{
 		{Namespace: "\xff"}, {WorkerName: "\xff"}, {MaxData: -2}, {Replicas: -2}, {ReplicaTimeout: -1},
 	} {
-		_, err := qless.New(rdb, config)
-		requireCode(t, qless.ErrInvalid, err)
+		requireCode(t, qless.ErrInvalid, errOf(qless.New(rdb, config)))
 	}
 }
 
@@ -91,8 +75,7 @@ func TestFieldsOfAConfigHaveDefaults(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{})
 	defer rdb.Close()
 	for _, config := range []*qless.ClientConfig{nil, {}, {MaxData: -1, Replicas: -1}} {
-		client, err := qless.New(rdb, config)
-		require.NoError(t, err)
+		client := must(qless.New(rdb, config))(t)
 		require.Equal(t, qless.DefaultNamespace, client.Namespace())
 		require.NotEmpty(t, client.WorkerName())
 	}
@@ -102,8 +85,7 @@ func TestAConfigStaysAsItIs(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{})
 	defer rdb.Close()
 	config := qless.ClientConfig{Namespace: "one:"}
-	one, err := qless.New(rdb, &config)
-	require.NoError(t, err)
+	one := must(qless.New(rdb, &config))(t)
 	require.Equal(t, qless.ClientConfig{Namespace: "one:"}, config)
 	config.Namespace = "two:"
 	require.Equal(t, "one:", one.Namespace())
@@ -112,26 +94,21 @@ func TestAConfigStaysAsItIs(t *testing.T) {
 func TestWorkerNamesAreUnique(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{})
 	defer rdb.Close()
-	one, err := qless.New(rdb, nil)
-	require.NoError(t, err)
-	two, err := qless.New(rdb, nil)
-	require.NoError(t, err)
+	one := must(qless.New(rdb, nil))(t)
+	two := must(qless.New(rdb, nil))(t)
 	require.NotEqual(t, one.WorkerName(), two.WorkerName())
 	require.Regexp(t, `^.+-\d+-[0-9a-f]{8}$`, one.WorkerName())
-	named, err := qless.New(rdb, &qless.ClientConfig{WorkerName: "me"})
-	require.NoError(t, err)
+	named := must(qless.New(rdb, &qless.ClientConfig{WorkerName: "me"}))(t)
 	require.Equal(t, "me", named.WorkerName())
 }
 
 func TestDialOwnsItsConnections(t *testing.T) {
 	e := newEnv(t)
-	client, err := qless.Dial(t.Context(), "redis://"+e.Server.Addr()+"/0", &qless.ClientConfig{WorkerName: "dialed"})
-	require.NoError(t, err)
+	client := must(qless.Dial(t.Context(), "redis://"+e.Server.Addr()+"/0", &qless.ClientConfig{WorkerName: "dialed"}))(t)
 	require.Equal(t, "dialed", client.WorkerName())
-	_, err = client.Queue("q").Put(t.Context(), "K", nil)
-	require.NoError(t, err)
+	require.NoError(t, errOf(client.Queue("q").Put(t.Context(), "K", nil)))
 	require.NoError(t, client.Close())
-	_, err = client.Queue("q").Put(t.Context(), "K", nil)
+	_, err := client.Queue("q").Put(t.Context(), "K", nil)
 	requireCode(t, qless.ErrUnavailable, err)
 	require.ErrorIs(t, err, redis.ErrClosed)
 
@@ -141,9 +118,8 @@ func TestDialOwnsItsConnections(t *testing.T) {
 
 func TestDialErrors(t *testing.T) {
 	e := newEnv(t)
-	_, err := qless.Dial(t.Context(), "not a url", nil)
-	requireCode(t, qless.ErrInvalid, err)
-	_, err = qless.Dial(t.Context(), "redis://"+e.Server.Addr(), &qless.ClientConfig{Namespace: "\xff"})
+	requireCode(t, qless.ErrInvalid, errOf(qless.Dial(t.Context(), "not a url", nil)))
+	_, err := qless.Dial(t.Context(), "redis://"+e.Server.Addr(), &qless.ClientConfig{Namespace: "\xff"})
 	requireCode(t, qless.ErrInvalid, err)
 	e.Server.Kill()
 	_, err = qless.Dial(t.Context(), "redis://"+e.Server.Addr()+"?max_retries=-1", nil)

@@ -52,16 +52,13 @@ func backwards(text []byte) []byte {
 // storedData returns the data of a job as stored on the server.
 func (e *env) storedData(jid string) string {
 	e.T.Helper()
-	data, err := e.Redis.HGet(e.T.Context(), "ql:j:"+jid, "data").Result()
-	require.NoError(e.T, err)
-	return data
+	return must(e.Redis.HGet(e.T.Context(), "ql:j:"+jid, "data").Result())(e.T)
 }
 
 // popFrom pops the next job of the queue q with a client.
 func (e *env) popFrom(c *qless.Client) *qless.Job {
 	e.T.Helper()
-	jobs, err := c.Queue("q").Pop(e.T.Context(), 1)
-	require.NoError(e.T, err)
+	jobs := must(c.Queue("q").Pop(e.T.Context(), 1))(e.T)
 	require.Len(e.T, jobs, 1)
 	return jobs[0]
 }
@@ -82,10 +79,7 @@ func TestDataIsStoredInTheFormOfTheCodec(t *testing.T) {
 		c := e.NewClient(e.Redis, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
 		q, data := c.Queue("q"), json.RawMessage(plainData)
 		puts := map[string]func(jid string) error{
-			"put": func(jid string) error {
-				_, err := q.Put(t.Context(), "K", data, qless.JID(jid))
-				return err
-			},
+			"put": func(jid string) error { return errOf(q.Put(t.Context(), "K", data, qless.JID(jid))) },
 			"put many": func(jid string) error {
 				_, err := q.PutMany(t.Context(), []qless.JobSpec{
 					{Klass: "K", Data: data, Options: []qless.PutOption{qless.JID(jid)}}})
@@ -93,8 +87,7 @@ func TestDataIsStoredInTheFormOfTheCodec(t *testing.T) {
 			},
 			"move": func(jid string) error {
 				e.Put("q", qless.JID(jid))
-				job, err := c.Job(t.Context(), jid)
-				require.NoError(t, err)
+				job := must(c.Job(t.Context(), jid))(t)
 				job.Data = data
 				return job.Move(t.Context(), "q")
 			},
@@ -103,9 +96,7 @@ func TestDataIsStoredInTheFormOfTheCodec(t *testing.T) {
 			jid := strings.ReplaceAll(name, " ", "-")
 			require.NoError(t, put(jid), name)
 			require.Equal(t, encodedData("rev:k1"), e.storedData(jid), name)
-			job, err := c.Job(t.Context(), jid)
-			require.NoError(t, err)
-			require.JSONEq(t, plainData, string(job.Data), name)
+			require.JSONEq(t, plainData, string(must(c.Job(t.Context(), jid))(t).Data), name)
 			popped := e.popFrom(c)
 			require.Equal(t, jid, popped.JID)
 			require.JSONEq(t, plainData, string(popped.Data), name)
@@ -118,10 +109,8 @@ func TestDataIsStoredInTheFormOfTheCodec(t *testing.T) {
 func TestChildrenOfARecurringJobHaveItsEncodedData(t *testing.T) {
 	e := newEnv(t)
 	c := e.NewClient(e.Redis, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
-	jid, err := c.Queue("q").Recur(t.Context(), "K", nil, time.Minute)
-	require.NoError(t, err)
-	recurring, err := c.RecurringJob(t.Context(), jid)
-	require.NoError(t, err)
+	jid := must(c.Queue("q").Recur(t.Context(), "K", nil, time.Minute))(t)
+	recurring := must(c.RecurringJob(t.Context(), jid))(t)
 	recurring.Data = json.RawMessage(plainData)
 	require.NoError(t, recurring.Update(t.Context()))
 	require.Equal(t, encodedData("rev:k1"), e.Redis.HGet(t.Context(), "ql:r:"+jid, "data").Val())
@@ -135,12 +124,10 @@ func TestAnEnvelopeIsNeverEncoded(t *testing.T) {
 	e := newEnv(t)
 	first := &reversed{name: "rev", key: "k1"}
 	putter := e.NewClient(e.Redis, qless.ClientConfig{Codec: first})
-	jid, err := putter.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData))
-	require.NoError(t, err)
+	jid := must(putter.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData)))(t)
 	other := &reversed{name: "other"}
 	for _, c := range []*qless.Client{e.Client, e.NewClient(e.Redis, qless.ClientConfig{Codec: other})} {
-		job, err := c.Job(t.Context(), jid)
-		require.NoError(t, err)
+		job := must(c.Job(t.Context(), jid))(t)
 		require.Equal(t, encodedData("rev:k1"), string(job.Data))
 		var data any
 		own := requireCode(t, qless.ErrInvalid, job.Unmarshal(&data))
@@ -154,9 +141,7 @@ func TestAnEnvelopeIsNeverEncoded(t *testing.T) {
 func TestOldCodecsAndKeysOnlyDecode(t *testing.T) {
 	e := newEnv(t)
 	put := func(c *qless.Client) string {
-		jid, err := c.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData))
-		require.NoError(t, err)
-		return jid
+		return must(c.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData)))(t)
 	}
 	recent := e.NewClient(e.Redis, qless.ClientConfig{
 		Codec:     &reversed{name: "b", key: "k2"},
@@ -169,31 +154,24 @@ func TestOldCodecsAndKeysOnlyDecode(t *testing.T) {
 	} {
 		jid := put(c)
 		require.Equal(t, encodedData(name), e.storedData(jid))
-		job, err := recent.Job(t.Context(), jid)
-		require.NoError(t, err)
-		require.JSONEq(t, plainData, string(job.Data), name)
+		require.JSONEq(t, plainData, string(must(recent.Job(t.Context(), jid))(t).Data), name)
 	}
 }
 
 func TestOldCodecsDecodeWithoutACodec(t *testing.T) {
 	e := newEnv(t)
 	left := &reversed{name: "rev", key: "k1"}
-	encoded, err := e.NewClient(e.Redis, qless.ClientConfig{Codec: left}).Queue("q").Put(t.Context(), "K", json.RawMessage(plainData))
-	require.NoError(t, err)
+	encoded := must(e.NewClient(e.Redis, qless.ClientConfig{Codec: left}).Queue("q").Put(t.Context(), "K", json.RawMessage(plainData)))(t)
 	c := e.NewClient(e.Redis, qless.ClientConfig{OldCodecs: []qless.Codec{left}})
-	job, err := c.Job(t.Context(), encoded)
-	require.NoError(t, err)
-	require.JSONEq(t, plainData, string(job.Data))
-	plain, err := c.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData))
-	require.NoError(t, err)
+	require.JSONEq(t, plainData, string(must(c.Job(t.Context(), encoded))(t).Data))
+	plain := must(c.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData)))(t)
 	require.JSONEq(t, plainData, e.storedData(plain))
 }
 
 func TestACodecMayLeaveDataAsItIs(t *testing.T) {
 	e := newEnv(t)
 	c := e.NewClient(e.Redis, qless.ClientConfig{Codec: &reversed{name: "rev"}})
-	jid, err := c.Queue("q").Put(t.Context(), "Plain", json.RawMessage(plainData))
-	require.NoError(t, err)
+	jid := must(c.Queue("q").Put(t.Context(), "Plain", json.RawMessage(plainData)))(t)
 	require.JSONEq(t, plainData, e.storedData(jid))
 	require.JSONEq(t, plainData, string(e.popFrom(c).Data))
 }
@@ -202,8 +180,7 @@ func TestUniqueDataIsThatBeforeItIsEncoded(t *testing.T) {
 	e := newEnv(t)
 	codec := &reversed{name: "rev", key: "k1"}
 	c := e.NewClient(e.Redis, qless.ClientConfig{Codec: codec})
-	jid, err := c.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData), qless.Unique())
-	require.NoError(t, err)
+	jid := must(c.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData), qless.Unique()))(t)
 	codec.key = "k2"
 	other, err := c.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData), qless.Unique())
 	requireCode(t, qless.ErrExists, err)
@@ -222,11 +199,9 @@ func TestACodecThatFailsPutsNothing(t *testing.T) {
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "jobs[0]: ")
 	})
 	codec.fails = nil
-	jid, err := c.Queue("q").Put(t.Context(), "K", nil)
-	require.NoError(t, err)
+	jid := must(c.Queue("q").Put(t.Context(), "K", nil))(t)
 	codec.fails = errors.New("no key")
-	job, err := c.Job(t.Context(), jid)
-	require.NoError(t, err)
+	job := must(c.Job(t.Context(), jid))(t)
 	require.ErrorIs(t, job.Unmarshal(&struct{}{}), codec.fails)
 	require.NoError(t, job.SetData(1), "the data can be replaced")
 	var n int
@@ -238,8 +213,7 @@ func TestWithMaxData(t *testing.T) {
 	e := newEnv(t)
 	c := e.NewClient(e.Redis, qless.ClientConfig{MaxData: 10})
 	big := strings.Repeat("x", 9) // 11 bytes of JSON
-	jid, err := c.Queue("q").Put(t.Context(), "K", big[1:])
-	require.NoError(t, err)
+	jid := must(c.Queue("q").Put(t.Context(), "K", big[1:]))(t)
 	e.Unchanged(func() {
 		_, err := c.Queue("q").Put(t.Context(), "K", big)
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message,
@@ -253,9 +227,8 @@ func TestWithMaxData(t *testing.T) {
 	require.Equal(t, "1", e.storedData(jid))
 
 	large := bytes.Repeat([]byte("x"), 8<<20)
-	_, err = e.Queue("q").Put(t.Context(), "K", string(large))
-	requireCode(t, qless.ErrInvalid, err)
-	_, err = e.NewClient(e.Redis, qless.ClientConfig{MaxData: -1}).Queue("q").Put(t.Context(), "K", string(large))
+	requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").Put(t.Context(), "K", string(large))))
+	_, err := e.NewClient(e.Redis, qless.ClientConfig{MaxData: -1}).Queue("q").Put(t.Context(), "K", string(large))
 	require.NoError(t, err)
 }
 
@@ -275,12 +248,9 @@ func TestNoCallSendsDataThatIsTooLarge(t *testing.T) {
 			return call(&changed)
 		}
 	}
-	_, err := q.Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"))
-	require.NoError(t, err)
-	recurring, err := c.RecurringJob(t.Context(), "r")
-	require.NoError(t, err)
-	batch, err := c.NewBatch(t.Context(), "q", qless.JobSpec{Klass: "K"})
-	require.NoError(t, err)
+	require.NoError(t, errOf(q.Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"))))
+	recurring := must(c.RecurringJob(t.Context(), "r"))(t)
+	batch := must(c.NewBatch(t.Context(), "q", qless.JobSpec{Klass: "K"}))(t)
 	small, large := qless.JobSpec{Klass: "K"}, qless.JobSpec{Klass: "K", Data: big}
 	for name, call := range map[string]func(ctx context.Context) error{
 		"Put":     func(ctx context.Context) error { return errOf(q.Put(ctx, "K", big)) },
@@ -334,20 +304,15 @@ func TestResultsAreStoredInTheFormOfTheCodec(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		c := e.NewClient(e.Redis, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
 		t.Cleanup(func() { _ = c.Close() })
-		jid, err := c.Queue("q").Put(t.Context(), "K", nil)
-		require.NoError(t, err)
+		jid := must(c.Queue("q").Put(t.Context(), "K", nil))(t)
 		job := e.popFrom(c)
 		require.NoError(t, job.SetResult(json.RawMessage(plainData)))
 		require.NoError(t, job.Complete(t.Context()))
 		require.Contains(t, e.Redis.HGet(t.Context(), "ql:j:"+jid, "x:result").Val(), encodedData("rev:k1"))
 
-		results, err := c.WaitAll(t.Context(), jid)
-		require.NoError(t, err)
-		one, err := c.Result(t.Context(), jid)
-		require.NoError(t, err)
-		waited, err := c.Wait(t.Context(), jid)
-		require.NoError(t, err)
-		for _, result := range append(results, one, waited) {
+		results := must(c.WaitAll(t.Context(), jid))(t)
+		one := must(c.Result(t.Context(), jid))(t)
+		for _, result := range append(results, one, must(c.Wait(t.Context(), jid))(t)) {
 			require.JSONEq(t, plainData, string(result.Data))
 		}
 		other := e.result(jid)
@@ -380,8 +345,7 @@ func TestAnEnvelopeThatAnotherClientHasSaved(t *testing.T) {
 	for _, data := range []string{
 		`{"jobs":[{"x:codec":"x:k","b":"fQ=="}]}`, `["x:codec"]`, `{"a":"\"x:codec\""}`,
 	} {
-		jid, err := c.Queue("q").Put(t.Context(), "Plain", json.RawMessage(data))
-		require.NoError(t, err)
+		jid := must(c.Queue("q").Put(t.Context(), "Plain", json.RawMessage(data)))(t)
 		require.JSONEq(t, data, string(e.popFrom(c).Data), "it is not an envelope")
 		require.JSONEq(t, data, e.storedData(jid))
 	}

@@ -29,9 +29,7 @@ func TestCompleteEndsAJob(t *testing.T) {
 	require.Equal(t, `{"done": true}`, string(read.Data))
 	require.Equal(t, []string{"put", "popped", "done"}, whats(read.History))
 	require.Zero(t, e.Counts("q").Running)
-	worker, err := repairs.HeldBy(t.Context(), e.Client, "w1")
-	require.NoError(t, err)
-	require.Empty(t, worker)
+	require.Empty(t, must(repairs.HeldBy(t.Context(), e.Client, "w1"))(t))
 }
 
 func TestACompletedJobCannotBeEndedAgain(t *testing.T) {
@@ -68,8 +66,7 @@ func TestCompleteSendsAJobOn(t *testing.T) {
 func TestCompleteSendsAJobOnAfterADelay(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q")
-	job := e.Pop("q")
-	require.NoError(t, job.Next(t.Context(), "q", qless.Delay(time.Minute)))
+	require.NoError(t, e.Pop("q").Next(t.Context(), "q", qless.Delay(time.Minute)))
 	require.Equal(t, qless.StateScheduled, e.Read(jid).State)
 	require.Empty(t, e.Pops("q", 1))
 	e.Clock.Advance(time.Minute)
@@ -80,8 +77,7 @@ func TestCompleteSendsAJobOnWhenOthersAreComplete(t *testing.T) {
 	e := newEnv(t)
 	e.Put("others", qless.JID("a"))
 	jid := e.Put("q")
-	job := e.Pop("q")
-	require.NoError(t, job.Next(t.Context(), "next", qless.DependsOn{"a", "unknown"}))
+	require.NoError(t, e.Pop("q").Next(t.Context(), "next", qless.DependsOn{"a", "unknown"}))
 	require.Equal(t, qless.StateDepends, e.Read(jid).State)
 	require.Equal(t, []string{"a"}, e.Read(jid).Dependencies)
 	require.Empty(t, e.Pops("next", 1))
@@ -111,12 +107,10 @@ func TestCompletedJobsAreListedTheLatestFirst(t *testing.T) {
 		e.Put("q", qless.JID(fmt.Sprint(i)))
 		require.NoError(t, e.Pop("q").Complete(t.Context()))
 	}
-	page, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	page := must(e.inspect().Completed().JIDs(t.Context(), inspect.Range{}))(t)
 	require.Len(t, page.Items, 25, "the default")
 	require.Equal(t, "29", page.Items[0])
-	page, err = inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{Offset: 28, Limit: 5})
-	require.NoError(t, err)
+	page = must(e.inspect().Completed().JIDs(t.Context(), inspect.Range{Offset: 28, Limit: 5}))(t)
 	require.Equal(t, []string{"1", "0"}, page.Items)
 }
 
@@ -132,13 +126,10 @@ func TestCompletedJobsAreKeptForATime(t *testing.T) {
 	e.Put("q", qless.JID("new"))
 	require.NoError(t, e.Pop("q").Complete(t.Context()))
 
-	completed, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	completed := must(e.inspect().Completed().JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, []string{"new", "kept"}, completed.Items)
-	_, err = e.Job(t.Context(), "old")
-	require.Equal(t, "old", requireCode(t, qless.ErrNotFound, err).JID)
-	tagged, err := inspect.New(e.Client).Tagged("a").JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	require.Equal(t, "old", requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "old"))).JID)
+	tagged := must(e.inspect().Tagged("a").JIDs(t.Context(), inspect.Range{}))(t)
 	require.Zero(t, tagged.Total, "a deleted job has no tags")
 	for key := range e.Dump() {
 		require.NotContains(t, key, "old")
@@ -156,14 +147,12 @@ func TestCompletedJobsAreKeptUpToANumber(t *testing.T) {
 	e.Set("jobs-history-count", 3)
 	e.Put("q", qless.JID("x"))
 	require.NoError(t, e.Pop("q").Complete(t.Context()))
-	completed, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{Limit: 200})
-	require.NoError(t, err)
+	completed := must(e.inspect().Completed().JIDs(t.Context(), inspect.Range{Limit: 200}))(t)
 	require.InDelta(t, 50, len(completed.Items), 1, "a call deletes a hundred or so at most")
 
 	e.Put("q", qless.JID("y"))
 	require.NoError(t, e.Pop("q").Complete(t.Context()))
-	completed, err = inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{Limit: 200})
-	require.NoError(t, err)
+	completed = must(e.inspect().Completed().JIDs(t.Context(), inspect.Range{Limit: 200}))(t)
 	require.Equal(t, []string{"y", "x", "149"}, completed.Items)
 }
 
@@ -171,14 +160,11 @@ func TestJobsReadsThoseThatExistInTheirOrder(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("a"))
 	e.Put("q", qless.JID("b"))
-	jobs, err := e.Jobs(t.Context(), "b", "unknown", "a", "b")
-	require.NoError(t, err)
+	jobs := must(e.Jobs(t.Context(), "b", "unknown", "a", "b"))(t)
 	require.Equal(t, []string{"b", "a", "b"}, jids(jobs))
-	jobs, err = e.Jobs(t.Context())
-	require.NoError(t, err)
+	jobs = must(e.Jobs(t.Context()))(t)
 	require.Empty(t, jobs)
-	jobs, err = e.Jobs(t.Context(), "unknown")
-	require.NoError(t, err)
+	jobs = must(e.Jobs(t.Context(), "unknown"))(t)
 	require.Empty(t, jobs)
 }
 
@@ -209,9 +195,7 @@ func TestCancelDeletesAJobInAnyStateButComplete(t *testing.T) {
 	all := []string{"running", "bad", "done", "scheduled", "depends", "waiting", "unknown"}
 
 	require.NoError(t, e.Cancel(t.Context(), all...))
-	jobs, err := e.Jobs(t.Context(), all...)
-	require.NoError(t, err)
-	require.Equal(t, []string{"done"}, jids(jobs))
+	require.Equal(t, []string{"done"}, jids(must(e.Jobs(t.Context(), all...))(t)))
 	requireCode(t, qless.ErrNotFound, running.Complete(t.Context()))
 	require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
 	for key := range e.Dump() {
@@ -248,10 +232,8 @@ func TestManyJobsAreCompletedByTheirJIDs(t *testing.T) {
 	for i := range specs {
 		specs[i] = qless.JobSpec{Klass: "K", Data: raw(`{"a": 1}`)}
 	}
-	jids, err := e.Queue("q").PutMany(ctx, specs)
-	require.NoError(t, err)
-	_, err = e.Queue("q").Pop(ctx, n)
-	require.NoError(t, err)
+	jids := must(e.Queue("q").PutMany(ctx, specs))(t)
+	require.NoError(t, errOf(e.Queue("q").Pop(ctx, n)))
 	for _, err := range lease.New(e.Client).Complete(ctx, "q", jids...) {
 		require.NoError(t, err)
 	}

@@ -24,18 +24,12 @@ func TestEachSettingHasItsDefault(t *testing.T) {
 		"max-worker-age":        "86400",
 		"stats-history":         "30",
 	}
-	all, err := e.Config().All(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, defaults, all)
+	require.Equal(t, defaults, must(e.Config().All(t.Context()))(t))
 	for name, want := range defaults {
-		got, err := e.Config().Get(t.Context(), name)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
+		require.Equal(t, want, must(e.Config().Get(t.Context(), name))(t))
 	}
 	for _, name := range []string{"unknown", "jobs-failed-history", "sync-enabled"} {
-		got, err := e.Config().Get(t.Context(), name)
-		require.NoError(t, err)
-		require.Empty(t, got)
+		require.Empty(t, must(e.Config().Get(t.Context(), name))(t))
 	}
 }
 
@@ -65,22 +59,18 @@ func TestSettingsAreSetAndUnset(t *testing.T) {
 		{"a queue-heartbeat", 2.5, "2.5"},
 	} {
 		require.NoError(t, e.Config().Set(t.Context(), c.name, c.value))
-		got, err := e.Config().Get(t.Context(), c.name)
-		require.NoError(t, err)
+		got := must(e.Config().Get(t.Context(), c.name))(t)
 		require.Equal(t, c.want, got)
 	}
 	require.NoError(t, errOf(e.Do(t.Context(), "config.set", "anything", "at all")))
-	all, err := e.Config().All(t.Context())
-	require.NoError(t, err)
+	all := must(e.Config().All(t.Context()))(t)
 	require.Equal(t, "75", all["heartbeat"])
 	require.Equal(t, "at all", all["anything"])
 	require.Equal(t, "604800", all["jobs-history"])
 
 	require.NoError(t, e.Config().Unset(t.Context(), "heartbeat"))
 	require.NoError(t, e.Config().Unset(t.Context(), "unknown"))
-	got, err := e.Config().Get(t.Context(), "heartbeat")
-	require.NoError(t, err)
-	require.Equal(t, "60", got)
+	require.Equal(t, "60", must(e.Config().Get(t.Context(), "heartbeat"))(t))
 }
 
 func TestSetRefusesWhatASettingCannotBe(t *testing.T) {
@@ -135,9 +125,7 @@ func TestAQueuesHeartbeat(t *testing.T) {
 	ctx, q := t.Context(), e.Queue("q")
 	requireHeartbeat := func(want time.Duration) {
 		t.Helper()
-		got, err := q.Settings(ctx)
-		require.NoError(t, err)
-		require.Equal(t, qless.QueueSettings{Heartbeat: want}, got)
+		require.Equal(t, qless.QueueSettings{Heartbeat: want}, must(q.Settings(ctx))(t))
 		e.Put("q")
 		require.WithinDuration(t, e.Clock.Now().Add(want), e.Pop("q").Expires, time.Second)
 	}
@@ -163,9 +151,7 @@ func TestAQueuesMaxConcurrency(t *testing.T) {
 	ctx, q := t.Context(), e.Queue("q")
 	requireLimit := func(want int) {
 		t.Helper()
-		got, err := q.Settings(ctx)
-		require.NoError(t, err)
-		require.Equal(t, want, got.MaxConcurrency)
+		require.Equal(t, want, must(q.Settings(ctx))(t).MaxConcurrency)
 	}
 	requireLimit(0)
 	require.NoError(t, q.SetMaxConcurrency(ctx, 2))

@@ -31,8 +31,7 @@ var costs = []struct {
 }
 
 func putOne(t *testing.T, q *qless.Queue, _ *qless.Job) {
-	_, err := q.Put(t.Context(), "K", nil)
-	require.NoError(t, err)
+	require.NoError(t, errOf(q.Put(t.Context(), "K", nil)))
 }
 
 func putSome(count int) func(t *testing.T, q *qless.Queue) *qless.Job {
@@ -47,17 +46,13 @@ func putSome(count int) func(t *testing.T, q *qless.Queue) *qless.Job {
 
 func popAll(count, want int) func(t *testing.T, q *qless.Queue, _ *qless.Job) {
 	return func(t *testing.T, q *qless.Queue, _ *qless.Job) {
-		jobs, err := q.Pop(t.Context(), count)
-		require.NoError(t, err)
-		require.Len(t, jobs, want)
+		require.Len(t, must(q.Pop(t.Context(), count))(t), want)
 	}
 }
 
 func popOne(t *testing.T, q *qless.Queue) *qless.Job {
 	putOne(t, q, nil)
-	jobs, err := q.Pop(t.Context(), 1)
-	require.NoError(t, err)
-	return jobs[0]
+	return must(q.Pop(t.Context(), 1))(t)[0]
 }
 
 func TestCommandsThatAnOperationCostsTheServer(t *testing.T) {
@@ -92,8 +87,7 @@ func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
 			args = append(args, fmt.Sprint("q", i))
 		}
 		return len(e.Server.Commands(t, func() {
-			_, err := e.Run(t.Context(), "reserve", "", args...)
-			require.NoError(t, err)
+			require.NoError(t, errOf(e.Run(t.Context(), "reserve", "", args...)))
 		}))
 	}
 	for _, queues := range []int{1, 10, 110, 1000} {

@@ -34,23 +34,18 @@ func TestJIDsOfLostJobsDoNotWedgeAQueue(t *testing.T) {
 	e.Put("q", qless.JID("parent"), qless.Priority(-1))
 	e.Put("q", qless.JID("depends"), qless.DependsOn{"parent"})
 	e.Put("q", qless.JID("good"))
-	_, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Second, qless.JID("r"))
-	require.NoError(t, err)
+	require.NoError(t, errOf(e.Queue("q").Recur(t.Context(), "K", nil, time.Second, qless.JID("r"))))
 	e.lose("locked", "locked too", "scheduled", "waiting", "depends")
 	require.NoError(t, e.Redis.Del(t.Context(), "ql:r:r").Err())
 	e.Clock.Advance(2 * time.Second)
 
-	peeked, err := e.Queue("q").Peek(t.Context(), 5)
-	require.NoError(t, err)
-	require.Equal(t, []string{"good", "parent"}, jids(peeked))
+	require.Equal(t, []string{"good", "parent"}, jids(must(e.Queue("q").Peek(t.Context(), 5))(t)))
 	e.Counts("q")
-	_, err = e.Queues(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, errOf(e.Queues(t.Context())))
 	for _, list := range []inspect.List{
 		inspect.Waiting, inspect.Running, inspect.Stalled, inspect.Scheduled, inspect.Depends,
 	} {
-		_, err := inspect.New(e.Client).Queue("q", list).JIDs(t.Context(), inspect.Range{})
-		require.NoError(t, err)
+		require.NoError(t, errOf(e.inspect().Queue("q", list).JIDs(t.Context(), inspect.Range{})))
 	}
 	jobs := e.Pops("q", 5)
 	require.Equal(t, []string{"good", "parent"}, jids(jobs))
@@ -67,9 +62,7 @@ func TestPopPassesOverLostJobsToTheNextOnes(t *testing.T) {
 		e.lose(fmt.Sprint(i))
 	}
 	e.Put("q", qless.JID("good"))
-	peeked, err := e.Queue("q").Peek(t.Context(), 1)
-	require.NoError(t, err)
-	require.Equal(t, []string{"good"}, jids(peeked))
+	require.Equal(t, []string{"good"}, jids(must(e.Queue("q").Peek(t.Context(), 1))(t)))
 	require.Equal(t, "good", e.Pop("q").JID)
 }
 
@@ -81,15 +74,11 @@ func TestLostJobsElsewhere(t *testing.T) {
 	}
 	require.NoError(t, e.Read("a").Track(t.Context()))
 	e.lose("a", "b")
-	tracked, err := inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	tracked := must(e.inspect().Tracked().JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, []string{"a"}, tracked.Items)
-	_, err = repairs.UnfailInto(t.Context(), e.Client, "q", "g", 5)
-	require.NoError(t, err)
+	require.NoError(t, errOf(repairs.UnfailInto(t.Context(), e.Client, "q", "g", 5)))
 	require.Equal(t, "c", e.Pop("q").JID)
-	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, groups)
+	require.Empty(t, must(e.inspect().FailureGroups(t.Context()))(t))
 
 	e.Put("q", qless.JID("done"))
 	require.NoError(t, e.Pop("q").Complete(t.Context()))
@@ -165,10 +154,8 @@ func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 
 			spoil("j")
 			e.Clock.Advance(2 * time.Minute)
-			_, err = e.Queue("q").Pop(ctx, 1)
-			ran(t, err, what+", lost")
-			_, err = e.Queue("q").Put(ctx, "K", nil, qless.JID("j"))
-			require.NoError(t, err, what)
+			ran(t, errOf(e.Queue("q").Pop(ctx, 1)), what+", lost")
+			require.NoError(t, errOf(e.Queue("q").Put(ctx, "K", nil, qless.JID("j"))), what)
 
 			for _, end := range []func(*qless.Job) error{
 				func(j *qless.Job) error { return errOf(j.Retry(ctx, 0, "", "")) },
@@ -193,16 +180,13 @@ func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 				require.Equal(t, []string{"j"}, jids(jobs), what)
 				spoil("j")
 				ran(t, end(jobs[0]), what)
-				_, err = repairs.UnfailInto(ctx, e.Client, "q", "g", 1)
-				ran(t, err, what)
+				ran(t, errOf(repairs.UnfailInto(ctx, e.Client, "q", "g", 1)), what)
 			}
-			_, err = e.Job(ctx, "j")
-			requireCode(t, qless.ErrNotFound, err)
+			requireCode(t, qless.ErrNotFound, errOf(e.Job(ctx, "j")))
 
 			e.Put("q", qless.JID("good"))
 			require.Equal(t, "good", e.Pop("q").JID, what)
-			_, err = e.Jobs(ctx, "j", "good")
-			require.NoError(t, err, what)
+			require.NoError(t, errOf(e.Jobs(ctx, "j", "good")), what)
 		}
 	}
 }
@@ -246,15 +230,12 @@ func TestGarbageInTheSettings(t *testing.T) {
 			require.NoError(t, jobs[0].Complete(t.Context()), what)
 			e.Clock.Advance(time.Hour)
 			for range 2 {
-				_, err = e.Queue("q").Pop(t.Context(), 5)
-				require.NoError(t, err, what)
+				require.NoError(t, errOf(e.Queue("q").Pop(t.Context(), 5)), what)
 				e.Clock.Advance(time.Hour)
 			}
 			require.NoError(t, e.Read("b").Log(t.Context(), "m", nil))
-			_, err = inspect.New(e.Client).Workers(t.Context())
-			require.NoError(t, err, what)
-			_, err = e.Queue("q").Stats(t.Context(), noon)
-			require.NoError(t, err, what)
+			require.NoError(t, errOf(e.inspect().Workers(t.Context())), what)
+			require.NoError(t, errOf(e.Queue("q").Stats(t.Context(), noon)), what)
 			e.Counts("q")
 		}
 	}
@@ -285,8 +266,7 @@ func TestGarbageInARecurringJob(t *testing.T) {
 			popped, err := e.Queue("q").Pop(t.Context(), 50)
 			require.NoError(t, err, what)
 			require.Contains(t, jids(popped), "good", what)
-			_, err = e.RecurringJob(t.Context(), "r")
-			require.NoError(t, err, what)
+			require.NoError(t, errOf(e.RecurringJob(t.Context(), "r")), what)
 			job.Interval, job.Tags = time.Hour, []string{"b"}
 			require.NoError(t, job.Update(t.Context()), what)
 			require.NoError(t, errOf(e.Do(t.Context(), "recur.tag", "r", "c")), what)

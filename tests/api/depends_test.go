@@ -26,8 +26,7 @@ func TestADependentWaitsForAll(t *testing.T) {
 	require.ElementsMatch(t, []string{"a", "b"}, job.Dependencies)
 	require.Equal(t, []string{"c"}, e.Read("a").Dependents)
 	require.Equal(t, 1, e.Counts("q").Depends)
-	depends, err := inspect.New(e.Client).Queue("q", inspect.Depends).JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	depends := must(e.inspect().Queue("q", inspect.Depends).JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, []string{"c"}, depends.Items)
 
 	first := e.Pops("q", 5)
@@ -57,9 +56,7 @@ func TestDependentsWaitForTheEndOfAChain(t *testing.T) {
 	require.Empty(t, e.Pops("q", 1), "a moves on, it is not complete")
 	require.NoError(t, e.Pop("next").Fail(t.Context(), "g", "m"))
 	require.Empty(t, e.Pops("q", 1), "a has failed")
-	moved, err := repairs.UnfailInto(t.Context(), e.Client, "next", "g", 1)
-	require.NoError(t, err)
-	require.Equal(t, 1, moved)
+	require.Equal(t, 1, must(repairs.UnfailInto(t.Context(), e.Client, "next", "g", 1))(t))
 	require.NoError(t, e.Pop("next").Complete(t.Context()))
 	require.Equal(t, "c", e.Pop("q").JID)
 }
@@ -82,8 +79,7 @@ func TestDependAddsDependencies(t *testing.T) {
 		e.Put("others", qless.JID(jid))
 	}
 	e.Put("q", qless.JID("c"), qless.DependsOn{"a"})
-	job := e.Read("c")
-	require.NoError(t, job.Depend(t.Context(), "b", "unknown"))
+	require.NoError(t, e.Read("c").Depend(t.Context(), "b", "unknown"))
 	require.ElementsMatch(t, []string{"a", "b"}, e.Read("c").Dependencies)
 	require.Equal(t, []string{"c"}, e.Read("b").Dependents)
 }
@@ -163,9 +159,7 @@ func TestAnUndependAllThatBreaksIsCalledAgain(t *testing.T) {
 			cancel()
 		}
 	}})
-	broken, err := client.Job(ctx, job.JID)
-	require.NoError(t, err)
-	requireCode(t, qless.ErrUnavailable, broken.UndependAll(ctx))
+	requireCode(t, qless.ErrUnavailable, must(client.Job(ctx, job.JID))(t).UndependAll(ctx))
 	e.requireDependsOn(manyDependencies-1000, job.JID)
 
 	// The last dependencies are removed only if the job can be moved.
@@ -216,8 +210,7 @@ func TestDependencyIsCanceledOnlyWithItsDependents(t *testing.T) {
 	e.Put("q", qless.JID("b"), qless.DependsOn{"a"})
 	e.Put("q", qless.JID("c"), qless.DependsOn{"b"})
 	e.Unchanged(func() {
-		err := e.Cancel(t.Context(), "a")
-		require.Equal(t, "a", requireCode(t, qless.ErrHasDependents, err).JID)
+		require.Equal(t, "a", requireCode(t, qless.ErrHasDependents, e.Cancel(t.Context(), "a")).JID)
 		requireCode(t, qless.ErrHasDependents, e.Cancel(t.Context(), "a", "b"))
 		requireCode(t, qless.ErrHasDependents, e.Read("b").Cancel(t.Context()))
 	})
@@ -289,11 +282,9 @@ func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 				})
 				return "j", err
 			},
-			"Complete": func() (string, error) {
-				return "running", running.Next(ctx, "q2", depends)
-			},
-			"Move":   func() (string, error) { return "x", e.Read("x").Move(ctx, "q2", depends) },
-			"Depend": func() (string, error) { return "x", e.Read("x").Depend(ctx, "parent", name) },
+			"Complete": func() (string, error) { return "running", running.Next(ctx, "q2", depends) },
+			"Move":     func() (string, error) { return "x", e.Read("x").Move(ctx, "q2", depends) },
+			"Depend":   func() (string, error) { return "x", e.Read("x").Depend(ctx, "parent", name) },
 		} {
 			e.Unchanged(func() {
 				jid, err := call()
@@ -314,8 +305,7 @@ func TestDependenciesThatMustExist(t *testing.T) {
 		done := e.Put("done")
 		require.NoError(t, e.Pop("done").Complete(t.Context()))
 		put := func(on ...string) error {
-			_, err := q.Put(t.Context(), "K", nil, qless.JID("last"), qless.DependsOn(on).MustExist())
-			return err
+			return errOf(q.Put(t.Context(), "K", nil, qless.JID("last"), qless.DependsOn(on).MustExist()))
 		}
 		err := requireCode(t, qless.ErrNotFound, put(before, "nowhere"))
 		require.Contains(t, err.Error(), "nowhere")

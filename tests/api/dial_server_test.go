@@ -47,9 +47,7 @@ func serve(t *testing.T, listener net.Listener, connection func(net.Conn)) strin
 
 func listenTCP(t *testing.T) net.Listener {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	return listener
+	return must(net.Listen("tcp", "127.0.0.1:0"))(t)
 }
 
 // pretend serves the replies of a Redis server whose INFO has these lines.
@@ -103,8 +101,7 @@ func TestDialLooksAtTheServer(t *testing.T) {
 
 func TestDialTakesAClusterWithAHashTag(t *testing.T) {
 	address := pretend(t, "redis_version:7.2.4\r\ncluster_enabled:1")
-	client, err := qless.Dial(t.Context(), "redis://"+address, &qless.ClientConfig{Namespace: "{a}:ql:"})
-	require.NoError(t, err)
+	client := must(qless.Dial(t.Context(), "redis://"+address, &qless.ClientConfig{Namespace: "{a}:ql:"}))(t)
 	require.NoError(t, client.Close())
 }
 
@@ -126,8 +123,7 @@ func TestDialWorksForAUserWhoMayNotLook(t *testing.T) {
 	e := newEnv(t)
 	rules := []string{"on", ">secret", "~*", "&*", "+@all", "-info"}
 	require.NoError(t, e.Redis.ACLSetUser(t.Context(), "alice", rules...).Err())
-	client, err := qless.Dial(t.Context(), "redis://alice:secret@"+e.Server.Addr(), nil)
-	require.NoError(t, err)
+	client := must(qless.Dial(t.Context(), "redis://alice:secret@"+e.Server.Addr(), nil))(t)
 	require.NoError(t, client.Close())
 }
 
@@ -151,8 +147,7 @@ func TestDialSaysItOnce(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(heard(), "refused"), 1)
 
 	heard = testkit.Overhear(t)
-	_, err = qless.Dial(t.Context(), "redis://host.invalid", nil)
-	requireCode(t, qless.ErrUnavailable, err)
+	requireCode(t, qless.ErrUnavailable, errOf(qless.Dial(t.Context(), "redis://host.invalid", nil)))
 	require.LessOrEqual(t, strings.Count(heard(), "no such host"), 1, "unless the resolver is away")
 }
 
@@ -205,11 +200,9 @@ func TestDialHintsAtTLS(t *testing.T) {
 // selfSigned returns a self-signed certificate.
 func selfSigned(t *testing.T) tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
+	der := must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
@@ -233,10 +226,9 @@ func TestAServerThatCannotSaveIsDialed(t *testing.T) {
 	testkit.Until(t, "the snapshot to fail", func() bool {
 		return redis.HasErrorPrefix(rdb.Ping(t.Context()).Err(), "MISCONF")
 	})
-	client, err := qless.Dial(t.Context(), "redis://"+server.Addr(), nil)
-	require.NoError(t, err)
+	client := must(qless.Dial(t.Context(), "redis://"+server.Addr(), nil))(t)
 	defer func() { _ = client.Close() }()
-	_, err = inspect.New(client).Overview(t.Context(), inspect.OverviewQuery{})
+	_, err := inspect.New(client).Overview(t.Context(), inspect.OverviewQuery{})
 	require.NoError(t, err, "reads work")
 	_, err = client.Queue("q").Put(t.Context(), "K", nil)
 	require.ErrorIs(t, err, qless.ErrServer)

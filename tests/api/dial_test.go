@@ -142,9 +142,7 @@ func TestDialTakesAPasswordThatIsPercentEncoded(t *testing.T) {
 	const encoded = "a%2Fb%3Fc%23d%25e%40f%3Ag%5Bh%5Di%5Cj%22k%20l"
 	rules := []string{"on", ">" + password, "~*", "&*", "+@all"}
 	require.NoError(t, e.Redis.ACLSetUser(t.Context(), "alice", rules...).Err())
-	client, err := qless.Dial(t.Context(), "Redis://alice:"+encoded+"@"+e.Server.Addr()+"/0?dial_timeout=5s", nil)
-	require.NoError(t, err)
+	client := must(qless.Dial(t.Context(), "Redis://alice:"+encoded+"@"+e.Server.Addr()+"/0?dial_timeout=5s", nil))(t)
 	defer client.Close()
-	_, err = client.Queue("q").Counts(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, errOf(client.Queue("q").Counts(t.Context())))
 }

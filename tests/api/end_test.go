@@ -54,8 +54,7 @@ func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {
 					e.Put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.OnFailure(qless.OnFailureRun))
 					require.Equal(t, place.state, e.Read("j").State)
 					ended := e.waits(t.Context(), "j")
-					state, err := repairs.End(t.Context(), e.As("anybody"), "j", end)
-					require.NoError(t, err)
+					state := must(repairs.End(t.Context(), e.As("anybody"), "j", end))(t)
 					want := qless.StateComplete
 					if end.State != "" {
 						want = end.State
@@ -81,9 +80,7 @@ func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {
 					counts := e.Counts("q")
 					counts.Name = ""
 					require.Equal(t, qless.QueueCounts{}, counts)
-					held, err := repairs.HeldBy(t.Context(), e.Client, "w1")
-					require.NoError(t, err)
-					require.Empty(t, held)
+					require.Empty(t, must(repairs.HeldBy(t.Context(), e.Client, "w1"))(t))
 					if place.state == qless.StateDepends {
 						require.NoError(t, e.Pop("p").Complete(t.Context()))
 					}
@@ -124,8 +121,7 @@ func TestAJobIsTriedAgainUntilItWasEndedSoOften(t *testing.T) {
 					goesOn = place.state
 				}
 				for n := 1; n <= 2; n++ {
-					state, err := repairs.End(t.Context(), e.Client, "j", repairs.Ending{TryAgain: 3, Result: 1})
-					require.NoError(t, err)
+					state := must(repairs.End(t.Context(), e.Client, "j", repairs.Ending{TryAgain: 3, Result: 1}))(t)
 					require.Equal(t, goesOn, state)
 					job := e.Read("j")
 					require.Equal(t, goesOn, job.State)
@@ -136,13 +132,10 @@ func TestAJobIsTriedAgainUntilItWasEndedSoOften(t *testing.T) {
 						require.Equal(t, "j", e.Pop("q").JID)
 					}
 				}
-				state, err := repairs.End(t.Context(), e.Client, "j", repairs.Ending{TryAgain: 3, Result: 2})
-				require.NoError(t, err)
+				state := must(repairs.End(t.Context(), e.Client, "j", repairs.Ending{TryAgain: 3, Result: 2}))(t)
 				require.Equal(t, qless.StateComplete, state)
 				require.Equal(t, 3, inside.Ends(e.Read("j")))
-				result, err := e.Result(t.Context(), "j")
-				require.NoError(t, err)
-				require.Equal(t, "2", string(result.Data))
+				require.Equal(t, "2", string(must(e.Result(t.Context(), "j"))(t).Data))
 				e.Put("q", qless.JID("j"))
 				require.Zero(t, inside.Ends(e.Read("j")), "another life begins")
 			})
@@ -174,8 +167,7 @@ func TestAnEndCountsItsCallsOnlyIfItMayTryAgain(t *testing.T) {
 		require.Zero(t, inside.Ends(e.Read("j")))
 		require.Empty(t, e.stored("j"))
 		e.Put("q", qless.JID("gone"), qless.KeepFor(0))
-		state, err := repairs.End(t.Context(), e.Client, "gone", repairs.Ending{TryAgain: 1})
-		require.NoError(t, err)
+		state := must(repairs.End(t.Context(), e.Client, "gone", repairs.Ending{TryAgain: 1}))(t)
 		require.Equal(t, qless.StateComplete, state)
 		requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "gone")))
 	})

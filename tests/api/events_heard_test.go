@@ -21,8 +21,7 @@ func (e *env) publishes(n int) int {
 		jobs[i] = qless.JobSpec{Klass: "K"}
 	}
 	commands := e.Server.Commands(e.T, func() {
-		jids, err := e.Queue("q").PutMany(e.T.Context(), jobs)
-		require.NoError(e.T, err)
+		jids := must(e.Queue("q").PutMany(e.T.Context(), jobs))(e.T)
 		require.Len(e.T, e.run("reserve", "w1", n, "10", "0", "q"), 5+n)
 		e.run("finish", append([]any{"w1", "completed", "q", n}, anys(jids)...)...)
 	})
@@ -34,8 +33,7 @@ func TestManyEventsAreSentOnlyIfAClientListens(t *testing.T) {
 	ctx := t.Context()
 	log, relays := e.Namespace()+"log", e.Namespace()+"x:listen"
 	confirmed := func(sub *redis.PubSub) *redis.PubSub {
-		_, err := sub.Receive(ctx)
-		require.NoError(t, err)
+		require.NoError(t, errOf(sub.Receive(ctx)))
 		return sub
 	}
 	e.publishes(1) // makes the queue known
@@ -64,9 +62,7 @@ func TestManyEventsAreSentOnlyIfAClientListens(t *testing.T) {
 	there := confirmed(replica.Subscribe(ctx, log))
 	defer func() { require.NoError(t, there.Close()) }()
 	require.Equal(t, 10, e.publishes(5))
-	message, err := there.ReceiveMessage(ctx)
-	require.NoError(t, err)
-	require.Contains(t, message.Payload, "put")
+	require.Contains(t, must(there.ReceiveMessage(ctx))(t).Payload, "put")
 	require.NoError(t, replica.ReplicaOf(ctx, "no", "one").Err())
 }
 

@@ -49,9 +49,7 @@ var quietChanges = []struct {
 	}, {
 		what: "a retry without retries",
 		set:  func(e *env) { e.Put("q", qless.JID("j"), qless.Retries(0)) },
-		run: func(ctx context.Context, e *env) error {
-			return errOf(e.Pop("q").Retry(ctx, 0, "", ""))
-		},
+		run:  func(ctx context.Context, e *env) error { return errOf(e.Pop("q").Retry(ctx, 0, "", "")) },
 		want: []events.Event{{
 			Kind: events.Failed, JID: "j", Queue: "q", Worker: "w1", Group: "failed-retries-q",
 			Message: `Job exhausted retries in queue "q"`,
@@ -141,9 +139,8 @@ func TestEventsOfJobsThatFinishOutOfRetries(t *testing.T) {
 		e.Put("q", qless.JID("j"), qless.Retries(0))
 		e.Pop("q")
 		heard := listen(t, e.Client)
-		reply, err := e.Run(t.Context(), "finish", "j", "w1",
-			"retry", "j", "q", "", "4", "group", "K:error", "message", "it broke")
-		require.NoError(t, err)
+		reply := must(e.Run(t.Context(), "finish", "j", "w1",
+			"retry", "j", "q", "", "4", "group", "K:error", "message", "it broke"))(t)
 		require.Equal(t, []any{"-1"}, reply)
 		requireEvents(t, heard, events.Event{
 			Kind: events.Failed, JID: "j", Queue: "q", Worker: "w1", Group: "K:error", Message: "it broke",
@@ -167,8 +164,7 @@ func TestTheDropInAnnouncesThemOnlyToListeners(t *testing.T) {
 	}
 	all := e.Redis.PSubscribe(t.Context(), "*")
 	defer all.Close()
-	_, err := all.Receive(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, errOf(all.Receive(t.Context())))
 	messages := all.Channel()
 	run()
 	require.NoError(t, e.Redis.Publish(t.Context(), "the end", "").Err())
@@ -195,10 +191,8 @@ func TestADenialWithinAScriptIsAnErrorOfTheServer(t *testing.T) {
 	rdb := redis.NewClient(options)
 	defer rdb.Close()
 	blind := e.NewClient(rdb, qless.ClientConfig{})
-	_, err := blind.Do(t.Context(), "fail", "j", job.Worker, "g", "m")
-	requireCode(t, qless.ErrServer, err)
-	reply, err := blind.Do(t.Context(), "renew", job.Worker, "j")
-	require.NoError(t, err)
+	requireCode(t, qless.ErrServer, errOf(blind.Do(t.Context(), "fail", "j", job.Worker, "g", "m")))
+	reply := must(blind.Do(t.Context(), "renew", job.Worker, "j"))(t)
 	require.Contains(t, reply.([]any)[0], "!server ")
 }
 

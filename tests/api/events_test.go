@@ -23,9 +23,7 @@ const hangs = 20 * time.Second
 // listen subscribes a client until the test ends.
 func listen(t *testing.T, client *qless.Client) <-chan events.Event {
 	t.Helper()
-	heard, err := events.Listen(t.Context(), client)
-	require.NoError(t, err)
-	return heard
+	return must(events.Listen(t.Context(), client))(t)
 }
 
 // next waits for an event, and returns its public fields.
@@ -98,8 +96,7 @@ func TestEventsOfAnyJob(t *testing.T) {
 		events.Event{Kind: events.LockLost, JID: "b", Worker: "w1"},
 		events.Event{Kind: events.Failed, JID: "b", Worker: "w1", Group: "g", Message: "m\n"})
 
-	_, err := repairs.UnfailInto(ctx, e.Client, "q", "g", 1)
-	require.NoError(t, err)
+	require.NoError(t, errOf(repairs.UnfailInto(ctx, e.Client, "q", "g", 1)))
 	e.Pop("q")
 	e.Clock.Advance(2 * time.Minute)
 	require.Empty(t, e.Pops("q", 1))
@@ -180,8 +177,7 @@ func TestASubscriptionOutlivesItsServer(t *testing.T) {
 	var log bytes.Buffer
 	client := e.NewClient(e.Redis, qless.ClientConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	ctx, cancel := context.WithCancel(t.Context())
-	heard, err := events.Listen(ctx, client)
-	require.NoError(t, err)
+	heard := must(events.Listen(ctx, client))(t)
 	e.Server.Restart()
 	require.Equal(t, events.Gap, next(t, heard).Kind)
 	e.Put("q", qless.JID("a"))
@@ -194,8 +190,7 @@ func TestASubscriptionOutlivesItsServer(t *testing.T) {
 func TestASubscriptionEndsWithoutAReader(t *testing.T) {
 	e := newEnv(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	heard, err := events.Listen(ctx, e.Client)
-	require.NoError(t, err)
+	heard := must(events.Listen(ctx, e.Client))(t)
 	for range 1000 {
 		e.Put("q")
 	}
@@ -206,11 +201,10 @@ func TestASubscriptionEndsWithoutAReader(t *testing.T) {
 func TestTheContextEndsASubscription(t *testing.T) {
 	e := newEnv(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	heard, err := events.Listen(ctx, e.Client)
-	require.NoError(t, err)
+	heard := must(events.Listen(ctx, e.Client))(t)
 	cancel()
 	requireEnd(t, heard)
-	_, err = events.Listen(ctx, e.Client)
+	_, err := events.Listen(ctx, e.Client)
 	requireCode(t, qless.ErrUnavailable, err)
 	require.ErrorIs(t, err, context.Canceled)
 }
@@ -223,23 +217,19 @@ func TestSubscriptionsThatCanNotBegin(t *testing.T) {
 	defer rdb.Close()
 	client := e.NewClient(rdb, qless.ClientConfig{})
 	e.Server.Kill()
-	_, err := events.Listen(t.Context(), client)
-	requireCode(t, qless.ErrUnavailable, err)
+	requireCode(t, qless.ErrUnavailable, errOf(events.Listen(t.Context(), client)))
 }
 
 func TestSubscriptionsLeaveNoGoroutines(t *testing.T) {
 	server := testkit.Start(t)
 	rdb := redis.NewClient(testkit.Options(server.Addr()))
-	client, err := qless.New(rdb, nil)
-	require.NoError(t, err)
+	client := must(qless.New(rdb, nil))(t)
 	require.NoError(t, rdb.Ping(t.Context()).Err())
 	before := goleak.IgnoreCurrent()
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
-		one, err := events.Listen(ctx, client)
-		require.NoError(t, err)
-		two, err := events.Listen(ctx, client)
-		require.NoError(t, err)
+		one := must(events.Listen(ctx, client))(t)
+		two := must(events.Listen(ctx, client))(t)
 		cancel()
 		requireEnd(t, two)
 		requireEnd(t, one)

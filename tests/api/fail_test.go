@@ -30,9 +30,7 @@ func TestFailKeepsAJobInItsGroup(t *testing.T) {
 	last := read.History[len(read.History)-1]
 	require.Equal(t, qless.HistoryEntry{When: noon.Local(), What: "failed", Worker: "w1", Group: "io error"}, last)
 
-	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, map[string]int{"io error": 1}, groups)
+	require.Equal(t, map[string]int{"io error": 1}, must(e.inspect().FailureGroups(t.Context()))(t))
 	require.Empty(t, e.Pops("q", 1))
 	require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
 }
@@ -43,51 +41,39 @@ func TestFailedInGivesTheLatestFailuresFirst(t *testing.T) {
 		e.Put("q", qless.JID(fmt.Sprint(i)))
 		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 	}
-	page, err := inspect.New(e.Client).Failed("g").JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	page := must(e.inspect().Failed("g").JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, 30, page.Total)
 	require.Len(t, page.Items, 25)
 	require.Equal(t, "29", page.Items[0])
-	page, err = inspect.New(e.Client).Failed("g").JIDs(t.Context(), inspect.Range{Offset: 28, Limit: 25})
-	require.NoError(t, err)
+	page = must(e.inspect().Failed("g").JIDs(t.Context(), inspect.Range{Offset: 28, Limit: 25}))(t)
 	require.Equal(t, inspect.Page[string]{Total: 30, Items: []string{"1", "0"}}, page)
-	page, err = inspect.New(e.Client).Failed("unknown").JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	page = must(e.inspect().Failed("unknown").JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, inspect.Page[string]{Items: []string{}}, page)
 }
 
 func TestNoFailureGroups(t *testing.T) {
 	e := newEnv(t)
-	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, map[string]int{}, groups)
+	require.Equal(t, map[string]int{}, must(e.inspect().FailureGroups(t.Context()))(t))
 }
 
 func TestUnfailMovesTheOldestFailures(t *testing.T) {
 	e := newEnv(t)
 	for i := range 5 {
 		e.Put("q", qless.JID(fmt.Sprint(i)), qless.Retries(2))
-		job := e.Pop("q")
-		require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
+		require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", "")))
 		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 	}
-	moved, err := repairs.UnfailInto(t.Context(), e.Client, "other", "g", 2)
-	require.NoError(t, err)
+	moved := must(repairs.UnfailInto(t.Context(), e.Client, "other", "g", 2))(t)
 	require.Equal(t, 2, moved)
-	page, err := inspect.New(e.Client).Failed("g").JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	page := must(e.inspect().Failed("g").JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, []string{"4", "3", "2"}, page.Items)
 	require.ElementsMatch(t, []string{"0", "1"}, jids(e.Pops("other", 5)))
 	require.Equal(t, 2, e.Read("0").Remaining)
 
-	moved, err = repairs.UnfailInto(t.Context(), e.Client, "q", "g", 25)
-	require.NoError(t, err)
+	moved = must(repairs.UnfailInto(t.Context(), e.Client, "q", "g", 25))(t)
 	require.Equal(t, 3, moved)
-	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, groups)
-	moved, err = repairs.UnfailInto(t.Context(), e.Client, "q", "g", 25)
-	require.NoError(t, err)
+	require.Empty(t, must(e.inspect().FailureGroups(t.Context()))(t))
+	moved = must(repairs.UnfailInto(t.Context(), e.Client, "q", "g", 25))(t)
 	require.Zero(t, moved)
 }
 
@@ -96,9 +82,7 @@ func TestRetryCostsARetry(t *testing.T) {
 	jid := e.Put("q", qless.Retries(2), qless.Priority(1))
 	job := e.Pop("q")
 	require.NoError(t, job.SetData("saved"))
-	remaining, err := job.Retry(t.Context(), 0, "", "")
-	require.NoError(t, err)
-	require.Equal(t, 1, remaining)
+	require.Equal(t, 1, must(job.Retry(t.Context(), 0, "", ""))(t))
 
 	read := e.Read(jid)
 	require.Equal(t, qless.StateWaiting, read.State)
@@ -111,8 +95,7 @@ func TestRetryCostsARetry(t *testing.T) {
 func TestRetryAfterADelay(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q")
-	job := e.Pop("q")
-	require.NoError(t, errOf(job.Retry(t.Context(), time.Minute, "", "")))
+	require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), time.Minute, "", "")))
 	require.Equal(t, qless.StateScheduled, e.Read(jid).State)
 	require.Empty(t, e.Pops("q", 1))
 	e.Clock.Advance(time.Minute)
@@ -122,8 +105,7 @@ func TestRetryAfterADelay(t *testing.T) {
 func TestRetryRecordsWhy(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q")
-	job := e.Pop("q")
-	require.NoError(t, errOf(job.Retry(t.Context(), 0, "busy", "try later")))
+	require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "busy", "try later")))
 	require.Equal(t, &qless.Failure{Group: "busy", Message: "try later", When: noon.Local(), Worker: "w1"},
 		e.Read(jid).Failure)
 	require.NoError(t, e.Pop("q").Complete(t.Context()))
@@ -147,9 +129,7 @@ func TestTheLastRetryFailsTheJob(t *testing.T) {
 			jid := e.Put("q", qless.Retries(0))
 			job := e.Pop("q")
 			require.NoError(t, job.SetData("saved"))
-			remaining, err := job.Retry(t.Context(), c.delay, c.reason[0], c.reason[1])
-			require.NoError(t, err)
-			require.Equal(t, -1, remaining)
+			require.Equal(t, -1, must(job.Retry(t.Context(), c.delay, c.reason[0], c.reason[1]))(t))
 
 			read := e.Read(jid)
 			require.Equal(t, qless.StateFailed, read.State)
@@ -158,8 +138,7 @@ func TestTheLastRetryFailsTheJob(t *testing.T) {
 			require.Equal(t, c.message, read.Failure.Message)
 			require.Equal(t, c.worker, read.Failure.Worker)
 			require.WithinDuration(t, noon, read.Failure.When, time.Second)
-			page, err := inspect.New(e.Client).Failed(c.group).JIDs(t.Context(), inspect.Range{})
-			require.NoError(t, err)
+			page := must(e.inspect().Failed(c.group).JIDs(t.Context(), inspect.Range{}))(t)
 			require.Equal(t, []string{jid}, page.Items)
 			require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
 		})

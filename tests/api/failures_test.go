@@ -21,11 +21,7 @@ func TestFailuresByKlass(t *testing.T) {
 		sum := func(limit int) inspect.FailureSummary {
 			t.Helper()
 			var got inspect.FailureSummary
-			e.Unchanged(func() {
-				var err error
-				got, err = inspect.New(e.Client).Failures(t.Context(), "g", limit)
-				require.NoError(t, err)
-			})
+			e.Unchanged(func() { got = must(e.inspect().Failures(t.Context(), "g", limit))(t) })
 			for i := range got.Klasses {
 				k := &got.Klasses[i]
 				k.First, k.Last = k.First.UTC(), k.Last.UTC()
@@ -48,8 +44,8 @@ func TestFailuresByKlass(t *testing.T) {
 		}
 		mail.Count, mail.First = 1, mail.Last
 		require.Equal(t, inspect.FailureSummary{Klasses: []inspect.KlassFailures{mail}, Examined: 1, Total: 3}, sum(1))
-		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failures(t.Context(), "", 0)))
-		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failures(t.Context(), "g", -2)))
+		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failures(t.Context(), "", 0)))
+		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failures(t.Context(), "g", -2)))
 	})
 }
 
@@ -61,8 +57,7 @@ func TestManyFailuresAreCountedInSteps(t *testing.T) {
 			fmt.Sprintf(`{"group":"g","message":"m%d","when":%d}`, i, i+1)).Err())
 		require.NoError(t, e.Redis.LPush(t.Context(), "ql:f:g", jid).Err())
 	}
-	got, err := inspect.New(e.Client).Failures(t.Context(), "g", -1)
-	require.NoError(t, err)
+	got := must(e.inspect().Failures(t.Context(), "g", -1))(t)
 	require.Equal(t, 2345, got.Examined)
 	require.Len(t, got.Klasses, 2)
 	require.Equal(t, inspect.KlassFailures{

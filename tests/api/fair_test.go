@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/tests/repairs"
 )
@@ -84,8 +83,7 @@ func TestJobsOfOneCallTakeTurns(t *testing.T) {
 		for _, tenant := range []string{"a", "a", "a", "b", "b", "c"} {
 			jobs = append(jobs, qless.JobSpec{Klass: tenant, Options: []qless.PutOption{qless.Fair(tenant)}})
 		}
-		_, err := e.Queue("q").PutMany(t.Context(), jobs)
-		require.NoError(t, err)
+		require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), jobs)))
 		var klasses []string
 		for range jobs {
 			klasses = append(klasses, e.Pop("q").Klass)
@@ -199,7 +197,7 @@ func TestFairJobsThatGoBackTakeTheirTurn(t *testing.T) {
 		"promoted": {
 			func(e *env, jid string) { e.Put("q", qless.JID(jid), qless.Fair("a"), qless.Delay(time.Hour)) },
 			func(e *env, jid string) {
-				require.NoError(e.T, errOf(inspect.New(e.Client).JIDs(e.Read(jid).JID).Promote(e.T.Context())))
+				require.NoError(e.T, errOf(e.inspect().JIDs(e.Read(jid).JID).Promote(e.T.Context())))
 			},
 		},
 		"of the next queue": {
@@ -240,7 +238,7 @@ func TestFairJobsThatAreUnfailedTogether(t *testing.T) {
 			require.NoError(e.T, errOf(repairs.Unfail(e.T.Context(), e.Client, "g", 9)))
 		},
 		"in bulk": func(e *env) {
-			require.NoError(e.T, errOf(inspect.New(e.Client).JIDs("a0", "a1", "a2").Unfail(e.T.Context())))
+			require.NoError(e.T, errOf(e.inspect().JIDs("a0", "a1", "a2").Unfail(e.T.Context())))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -331,7 +329,7 @@ func TestTheTurnsOfAQueueEndWithItsLastJob(t *testing.T) {
 		"put elsewhere":   func(e *env) error { e.Put("other", qless.JID("j")); return nil },
 		"put for later":   func(e *env) error { e.Put("q", qless.JID("j"), qless.Delay(time.Minute)); return nil },
 		"moved":           func(e *env) error { return e.Read("j").Move(e.T.Context(), "other") },
-		"moved in bulk":   func(e *env) error { return errOf(inspect.New(e.Client).JIDs("j").Move(e.T.Context(), "other")) },
+		"moved in bulk":   func(e *env) error { return errOf(e.inspect().JIDs("j").Move(e.T.Context(), "other")) },
 		"rescheduled":     func(e *env) error { return e.Read("j").Reschedule(e.T.Context(), time.Minute) },
 		"replaced":        func(e *env) error { e.Put("q", qless.Unique("k").Replace()); return nil },
 		"of new priority": func(e *env) error { return e.Read("j").SetPriority(e.T.Context(), 7) },

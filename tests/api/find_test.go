@@ -17,12 +17,12 @@ import (
 
 // inQueue selects the jobs of a list of the queue q.
 func (e *env) inQueue(list inspect.List) inspect.Selection {
-	return inspect.New(e.Client).Queue("q", list)
+	return e.inspect().Queue("q", list)
 }
 
 // selections returns a selection of each list.
 func selections(e *env) map[string]inspect.Selection {
-	in := inspect.New(e.Client)
+	in := e.inspect()
 	all := map[string]inspect.Selection{
 		"completed": in.Completed(), "failed": in.Failed("g"), "tagged": in.Tagged("t"), "tracked": in.Tracked(),
 	}
@@ -49,8 +49,7 @@ func walk(t *testing.T, s inspect.Selection, between func(found inspect.Found)) 
 	all := []string{}
 	for after, steps := inspect.Cursor(""), 0; ; steps++ {
 		require.Less(t, steps, 10_000)
-		found, err := s.Find(t.Context(), after)
-		require.NoError(t, err)
+		found := must(s.Find(t.Context(), after))(t)
 		all = append(all, jidsOf(found.Items)...)
 		if found.Next == "" {
 			return all
@@ -204,7 +203,7 @@ func TestFindFailedMissesNothingThatStays(t *testing.T) {
 			all = append(all, e.fail("q", "g", qless.JID(fmt.Sprintf("j%02d", i))))
 		}
 		n := 0
-		got := walk(t, inspect.New(e.Client).Failed("g").AtMost(4), func(inspect.Found) {
+		got := walk(t, e.inspect().Failed("g").AtMost(4), func(inspect.Found) {
 			e.fail("q", "g", qless.JID(fmt.Sprint("new", n)))
 			require.NoError(t, e.Cancel(t.Context(), all[n]), "an old one")
 			require.NoError(t, e.Cancel(t.Context(), all[len(all)-1-n]), "a late one")

@@ -29,14 +29,10 @@ func TestAForgottenJobLeavesNothing(t *testing.T) {
 				require.NoError(t, repairs.Forget(t.Context(), e.Client, "j"))
 				requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "j")))
 				requireCode(t, qless.ErrNotFound, repairs.Forget(t.Context(), e.Client, "j"))
-				keys, err := e.Redis.Keys(t.Context(), "*").Result()
-				require.NoError(t, err)
-				for _, key := range keys {
+				for _, key := range must(e.Redis.Keys(t.Context(), "*").Result())(t) {
 					require.NotRegexp(t, `^ql:(j:|completed|f:|failures|tracked|t:|tags|x:until|failed-jobs-list)`, key)
 				}
-				groups, err := inspect.New(e.Client).FailureGroups(t.Context())
-				require.NoError(t, err)
-				require.Empty(t, groups)
+				require.Empty(t, must(e.inspect().FailureGroups(t.Context()))(t))
 			})
 		})
 	}
@@ -49,13 +45,11 @@ func TestForgettingAFailureGroup(t *testing.T) {
 			require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 		}
 		e.Put("q", qless.JID("child"), qless.DependsOn{"b"})
-		done, err := inspect.New(e.Client).Failed("g").Forget(t.Context())
-		require.NoError(t, err)
+		done := must(e.inspect().Failed("g").Forget(t.Context()))(t)
 		require.Equal(t, 2, done.Changed)
 		require.Equal(t, 1, done.Unchanged)
 		requireCode(t, qless.ErrHasDependents, done.Reasons["b"])
-		done, err = inspect.New(e.Client).Failed("g").Where(inspect.Filter{JID: "a"}).Forget(t.Context())
-		require.NoError(t, err)
+		done = must(e.inspect().Failed("g").Where(inspect.Filter{JID: "a"}).Forget(t.Context()))(t)
 		require.Zero(t, done)
 	})
 }

@@ -38,8 +38,7 @@ func FuzzPut(f *testing.F) {
 			require.Zero(t, e.Redis.DBSize(t.Context()).Val())
 			return
 		}
-		job, err := e.Job(t.Context(), jid)
-		require.NoError(t, err)
+		job := must(e.Job(t.Context(), jid))(t)
 		require.Equal(t, jid, job.JID)
 		require.Equal(t, queue, job.Queue)
 		require.Equal(t, klass, job.Klass)
@@ -53,8 +52,7 @@ func FuzzPut(f *testing.F) {
 			require.Equal(t, qless.StateScheduled, job.State)
 			return
 		}
-		popped, err := e.Queue(queue).Pop(t.Context(), 1)
-		require.NoError(t, err)
+		popped := must(e.Queue(queue).Pop(t.Context(), 1))(t)
 		require.Len(t, popped, 1)
 		require.NoError(t, popped[0].Complete(t.Context()))
 		require.Equal(t, data, string(popped[0].Data))

@@ -33,8 +33,7 @@ func TestTheCommandRetryOfOtherClientsMovesTheJob(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q1", qless.JID("j"))
 	e.Pop("q1")
-	_, err := e.Run(t.Context(), "retry", "j", "j", "q2", "w1")
-	require.NoError(t, err)
+	require.NoError(t, errOf(e.Run(t.Context(), "retry", "j", "j", "q2", "w1")))
 	require.Equal(t, "j", e.Pop("q2").JID)
 }
 
@@ -44,13 +43,11 @@ func TestAnOutcomeNamesTheRunThatItIsOf(t *testing.T) {
 		e.Put("q", qless.JID(jid))
 	}
 	require.Len(t, e.Pops("q", 4), 4)
-	since, err := e.Redis.HGet(t.Context(), "ql:j:a", "time").Result()
-	require.NoError(t, err)
+	since := must(e.Redis.HGet(t.Context(), "ql:j:a", "time").Result())(t)
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "a", "b", "c", "d"))
 	require.Len(t, e.Pops("q", 4), 4)
 	finish := func(args ...any) string {
-		reply, err := e.Run(t.Context(), "finish", "", append([]any{"w1"}, args...)...)
-		require.NoError(t, err)
+		reply := must(e.Run(t.Context(), "finish", "", append([]any{"w1"}, args...)...))(t)
 		return reply.([]any)[0].(string)
 	}
 	const lost = " another worker: w1, at "
@@ -60,8 +57,7 @@ func TestAnOutcomeNamesTheRunThatItIsOf(t *testing.T) {
 		require.Contains(t, finish("retry", "c", "q", "", "2", "since", since), lost)
 		require.Contains(t, finish("release", "d", "q", "", "2", "since", since), lost)
 	})
-	since, err = e.Redis.HGet(t.Context(), "ql:j:a", "time").Result()
-	require.NoError(t, err)
+	since = must(e.Redis.HGet(t.Context(), "ql:j:a", "time").Result())(t)
 	require.Equal(t, "complete", finish("complete", "a", "q", "", "2", "since", since))
 }
 
@@ -71,12 +67,10 @@ func TestAJobThatIsGoneIsNotWatchedAnyLonger(t *testing.T) {
 	job := e.Read("j")
 	require.NoError(t, job.Track(t.Context()))
 	require.NoError(t, job.Cancel(t.Context()))
-	tracked, err := inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	tracked := must(e.inspect().Tracked().JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, []string{"j"}, tracked.Items)
 	require.NoError(t, job.Untrack(t.Context()))
-	tracked, err = inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	tracked = must(e.inspect().Tracked().JIDs(t.Context(), inspect.Range{}))(t)
 	require.Empty(t, tracked.Items)
 	requireCode(t, qless.ErrNotFound, job.Untrack(t.Context()))
 }
@@ -95,15 +89,12 @@ func TestWorkerReportsTheJobsThatItHolds(t *testing.T) {
 	}
 	require.Len(t, e.Pops("q", 3), 3)
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "theirs"))
-	_, err := e.As("w2").Queue("q").Pop(t.Context(), 1)
-	require.NoError(t, err)
+	require.NoError(t, errOf(e.As("w2").Queue("q").Pop(t.Context(), 1)))
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "nobody's"))
-	jobs, err := repairs.HeldBy(t.Context(), e.Client, "w1")
-	require.NoError(t, err)
+	jobs := must(repairs.HeldBy(t.Context(), e.Client, "w1"))(t)
 	require.Equal(t, []string{"held"}, jobs)
 	e.Clock.Advance(time.Hour)
-	jobs, err = repairs.HeldBy(t.Context(), e.Client, "w1")
-	require.NoError(t, err)
+	jobs = must(repairs.HeldBy(t.Context(), e.Client, "w1"))(t)
 	require.Equal(t, []string{"held"}, jobs, "its lock has ended")
 }
 
@@ -113,16 +104,11 @@ func TestAQueueThatGetsJobsByUnfailIsKnown(t *testing.T) {
 	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 	pubsub := e.Redis.Subscribe(t.Context(), "ql:x:queues")
 	t.Cleanup(func() { _ = pubsub.Close() })
-	_, err := pubsub.Receive(t.Context())
-	require.NoError(t, err)
-	count, err := repairs.UnfailInto(t.Context(), e.Client, "repair", "g", 5)
-	require.NoError(t, err)
-	require.Equal(t, 1, count)
+	require.NoError(t, errOf(pubsub.Receive(t.Context())))
+	require.Equal(t, 1, must(repairs.UnfailInto(t.Context(), e.Client, "repair", "g", 5))(t))
 	require.Equal(t, "repair", testkit.Soon(t, "word of the queue", pubsub.Channel()).Payload)
 	listed := func() (names []string) {
-		queues, err := e.Queues(t.Context())
-		require.NoError(t, err)
-		for _, queue := range queues {
+		for _, queue := range must(e.Queues(t.Context()))(t) {
 			names = append(names, queue.Name)
 		}
 		return names

@@ -29,12 +29,8 @@ func TestHeadersTravelWithAJob(t *testing.T) {
 			return job
 		}
 		see(e.Read("j"), "a job that is read")
-		many, err := e.Jobs(t.Context(), "j")
-		require.NoError(t, err)
-		see(many[0], "jobs that are read")
-		peeked, err := e.Queue("q").Peek(t.Context(), 1)
-		require.NoError(t, err)
-		see(peeked[0], "a peek")
+		see(must(e.Jobs(t.Context(), "j"))(t)[0], "jobs that are read")
+		see(must(e.Queue("q").Peek(t.Context(), 1))(t)[0], "a peek")
 
 		require.NoError(t, errOf(see(e.Pop("q"), "a pop").Retry(t.Context(), 0, "", "")))
 		require.NoError(t, see(e.Pop("q"), "a retry").Next(t.Context(), "q2"))
@@ -115,9 +111,7 @@ func TestHeadersOfTheContext(t *testing.T) {
 		given = headers{"a": "1", "b": "2"}
 		ctx := context.WithValue(t.Context(), requestKey{}, "r")
 		put := func(options ...qless.PutOption) headers {
-			jid, err := c.Queue("q").Put(ctx, "K", nil, options...)
-			require.NoError(t, err)
-			return e.Read(jid).Headers
+			return e.Read(must(c.Queue("q").Put(ctx, "K", nil, options...))(t)).Headers
 		}
 		require.Equal(t, given, put())
 		require.Equal(t, headers{"a": "3", "b": "2", "c": "4"}, put(qless.Headers{"a": "3"}, qless.Headers{"c": "4"}))
@@ -125,31 +119,26 @@ func TestHeadersOfTheContext(t *testing.T) {
 		require.Nil(t, put(qless.Headers(nil)))
 		require.Equal(t, headers{"c": "4"}, put(qless.Headers(nil), qless.Headers{"c": "4"}))
 
-		many, err := c.Queue("q").PutMany(ctx, []qless.JobSpec{
+		many := must(c.Queue("q").PutMany(ctx, []qless.JobSpec{
 			{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.Headers{"a": "3"}}},
-		})
-		require.NoError(t, err)
+		}))(t)
 		require.Equal(t, qless.Headers(given), e.Read(many[0]).Headers)
 		require.Equal(t, qless.Headers{"a": "3", "b": "2"}, e.Read(many[1]).Headers)
 
-		jid, err := c.Queue("other").Put(t.Context(), "K", nil)
-		require.NoError(t, err)
+		jid := must(c.Queue("other").Put(t.Context(), "K", nil))(t)
 		require.Nil(t, e.Read(jid).Headers, "another context")
 
 		before := asked
-		jobs, err := c.Queue("other").Pop(ctx, 1)
-		require.NoError(t, err)
+		jobs := must(c.Queue("other").Pop(ctx, 1))(t)
 		require.NoError(t, jobs[0].Next(ctx, "other"))
 		require.NoError(t, jobs[0].Move(ctx, "other"))
-		_, err = c.Queue("q").Recur(ctx, "K", nil, time.Hour)
-		require.NoError(t, err)
+		require.NoError(t, errOf(c.Queue("q").Recur(ctx, "K", nil, time.Hour)))
 		require.Equal(t, before, asked)
 		require.Nil(t, e.Read(jid).Headers)
 
 		given = headers{"a": strings.Repeat("x", 9000)}
-		_, err = c.Queue("q").Put(ctx, "K", nil)
-		requireCode(t, qless.ErrInvalid, err)
-		_, err = c.Queue("q").PutMany(ctx, []qless.JobSpec{{Klass: "K"}})
+		requireCode(t, qless.ErrInvalid, errOf(c.Queue("q").Put(ctx, "K", nil)))
+		_, err := c.Queue("q").PutMany(ctx, []qless.JobSpec{{Klass: "K"}})
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "jobs[0]: ")
 	})
 }
@@ -158,21 +147,14 @@ func TestHeadersInShards(t *testing.T) {
 	e := newEnv(t)
 	shard := func(name string) *qless.Client {
 		return e.NewClient(e.Redis, qless.ClientConfig{
-			Headers: func(context.Context) map[string]string {
-				return headers{"shard": name}
-			},
+			Headers:   func(context.Context) map[string]string { return headers{"shard": name} },
 			Namespace: name,
 		})
 	}
-	sharded, err := shards.New(shards.ByJID, shard("a:"), shard("b:"))
-	require.NoError(t, err)
-	jid, err := sharded.Queue("q").Put(t.Context(), "K", nil)
-	require.NoError(t, err)
-	many, err := sharded.Queue("q").PutMany(t.Context(), someJobs(10))
-	require.NoError(t, err)
-	for _, jid := range append(many, jid) {
-		job, err := sharded.Job(t.Context(), jid)
-		require.NoError(t, err)
+	sharded := must(shards.New(shards.ByJID, shard("a:"), shard("b:")))(t)
+	jid := must(sharded.Queue("q").Put(t.Context(), "K", nil))(t)
+	for _, jid := range append(must(sharded.Queue("q").PutMany(t.Context(), someJobs(10)))(t), jid) {
+		job := must(sharded.Job(t.Context(), jid))(t)
 		require.Equal(t, sharded.Client("q", jid).Namespace(), job.Headers["shard"])
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/internal/testkit/memory"
 	"github.com/qless/qless-go/tests/testbed"
@@ -35,6 +38,15 @@ var (
 // errOf returns the error of a call that also returns a value.
 func errOf[T any](_ T, err error) error { return err }
 
+// must returns the value of a call that may not fail.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
 // An env is the environment of a test, with methods of this package.
 type env struct{ *testbed.Env }
 
@@ -55,6 +67,9 @@ func newEnvWith(t testing.TB, config qless.ClientConfig) *env {
 	e.Client = e.NewClient(e.Redis, config)
 	return e
 }
+
+// inspect returns the inspector of the env's client.
+func (e *env) inspect() *inspect.Inspector { return inspect.New(e.Client) }
 
 // onEach runs a test on a real server, and on miniredis, where the env has no server.
 func onEach(t *testing.T, test func(t *testing.T, e *env)) {

@@ -17,7 +17,7 @@ import (
 // record records the figures of this minute.
 func (e *env) record() {
 	e.T.Helper()
-	require.NoError(e.T, inspect.New(e.Client).RecordHistory(e.T.Context()))
+	require.NoError(e.T, e.inspect().RecordHistory(e.T.Context()))
 }
 
 // recordFor records the figures of some minutes from now on.
@@ -32,8 +32,7 @@ func (e *env) recordFor(minutes int) {
 // history returns the histories that a query selects.
 func (e *env) history(query inspect.HistoryQuery) []inspect.History {
 	e.T.Helper()
-	histories, err := inspect.New(e.Client).History(e.T.Context(), query)
-	require.NoError(e.T, err)
+	histories := must(e.inspect().History(e.T.Context(), query))(e.T)
 	require.Len(e.T, histories, 1+len(query.Queues))
 	return histories
 }
@@ -78,13 +77,10 @@ func TestFiguresOfQueuesAreRecordedByMinute(t *testing.T) {
 		q := e.Client.Queue("q")
 		e.recordFor(1)
 		for range 3 {
-			_, err := q.Put(t.Context(), "K", nil)
-			require.NoError(t, err)
+			require.NoError(t, errOf(q.Put(t.Context(), "K", nil)))
 		}
-		_, err := q.Put(t.Context(), "K", nil, qless.Delay(90*time.Second))
-		require.NoError(t, err)
-		_, err = q.Pop(t.Context(), 1)
-		require.NoError(t, err)
+		require.NoError(t, errOf(q.Put(t.Context(), "K", nil, qless.Delay(90*time.Second))))
+		require.NoError(t, errOf(q.Pop(t.Context(), 1)))
 		e.registerFor("w", `["q"]`)
 		e.recordFor(2)
 		e.failIn("other", "a", "b")
@@ -190,8 +186,7 @@ func TestAHistoryOfAPeriod(t *testing.T) {
 	for _, wrong := range []inspect.HistoryQuery{
 		{From: noon, To: noon.Add(-1)}, {Last: -1}, {Queues: []string{""}},
 	} {
-		_, err := inspect.New(e.Client).History(t.Context(), wrong)
-		require.ErrorIs(t, err, qless.ErrInvalid)
+		require.ErrorIs(t, errOf(e.inspect().History(t.Context(), wrong)), qless.ErrInvalid)
 	}
 }
 
@@ -268,8 +263,7 @@ func TestAThousandQueuesHaveHistories(t *testing.T) {
 		pipe.ZAdd(t.Context(), "ql:queues", redis.Z{Score: float64(i), Member: queue})
 		pipe.ZAdd(t.Context(), "ql:q:"+queue+"-work", redis.Z{Score: 0, Member: "j"})
 	}
-	_, err := pipe.Exec(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, errOf(pipe.Exec(t.Context())))
 	scripts := e.scriptsOf(e.record)
 	require.Len(t, scripts, 10)
 	for _, script := range scripts {

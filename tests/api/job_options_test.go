@@ -26,9 +26,7 @@ func (e *env) stored(jid string) string {
 // run runs a script, which must not fail.
 func (e *env) run(command string, args ...any) any {
 	e.T.Helper()
-	reply, err := e.Run(e.T.Context(), command, "", args...)
-	require.NoError(e.T, err)
-	return reply
+	return must(e.Run(e.T.Context(), command, "", args...))(e.T)
 }
 
 // putStored runs the command put for the job j in the queue q, with pairs of options.
@@ -40,14 +38,11 @@ func (e *env) putStored(pairs ...any) {
 func TestAJobWithoutOptionsHasNoFieldOfOurs(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		jid := e.Put("q", qless.Priority(1), qless.Tags{"t"}, qless.Headers(nil))
-		job := e.Pop("q")
-		require.NoError(t, job.Next(t.Context(), "q2", qless.Headers(nil)))
+		require.NoError(t, e.Pop("q").Next(t.Context(), "q2", qless.Headers(nil)))
 		require.NoError(t, e.Pop("q2").Complete(t.Context()))
 		e.Put("q", qless.JID(jid))
 		e.Pop("q")
-		fields, err := e.Redis.HKeys(t.Context(), "ql:j:"+jid).Result()
-		require.NoError(t, err)
-		for _, field := range fields {
+		for _, field := range must(e.Redis.HKeys(t.Context(), "ql:j:"+jid).Result())(t) {
 			require.NotContains(t, field, ":")
 		}
 		for _, read := range []string{"get", "multiget"} {
@@ -62,17 +57,11 @@ func TestAPutWithoutOptionsKeepsTheOptionsOfAJob(t *testing.T) {
 		e.putStored("o", options)
 		require.Equal(t, options, e.stored("j"))
 		for what, change := range map[string]func(){
-			"a put": func() { e.Put("q", qless.JID("j")) },
-			"a move": func() {
-				require.NoError(t, e.Read("j").Move(t.Context(), "q"))
-			},
-			"a move from a worker": func() {
-				require.NoError(t, e.Pop("q").Move(t.Context(), "q"))
-			},
-			"a retry": func() { require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", ""))) },
-			"a release": func() {
-				require.NoError(t, e.Pop("q").Release(t.Context(), 0))
-			},
+			"a put":                func() { e.Put("q", qless.JID("j")) },
+			"a move":               func() { require.NoError(t, e.Read("j").Move(t.Context(), "q")) },
+			"a move from a worker": func() { require.NoError(t, e.Pop("q").Move(t.Context(), "q")) },
+			"a retry":              func() { require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", ""))) },
+			"a release":            func() { require.NoError(t, e.Pop("q").Release(t.Context(), 0)) },
 			"a next queue": func() {
 				require.NoError(t, e.Pop("q").Next(t.Context(), "q", qless.Priority(3)))
 			},
@@ -199,9 +188,8 @@ func TestOptionsInReplies(t *testing.T) {
 			require.Equal(t, 1, strings.Count(e.run(name, args...).(string), member), name)
 			e.putStored() // a pop has removed them
 			e.Put("q", qless.JID("plain"))
-			reply, err := scripts.RunDropIn(t.Context(), e.Redis,
-				append([]any{name, scripts.Time(e.Clock.Now())}, args...)...)
-			require.NoError(t, err)
+			reply := must(scripts.RunDropIn(t.Context(), e.Redis,
+				append([]any{name, scripts.Time(e.Clock.Now())}, args...)...))(t)
 			require.Equal(t, 1, strings.Count(reply.(string), member), name)
 		}
 		require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:j", "x:o", "h|{").Err())
@@ -279,9 +267,7 @@ func TestDamagedOptionsDamageNoOtherJob(t *testing.T) {
 	}
 	damage("two", `fg|{"f":{"do":"run","of":["bad"]},"g":{"w":-Infinity}}`)
 	require.Equal(t, qless.Headers{"k": "v"}, e.Read("bad").Headers)
-	jobs, err := e.Queue("q").Peek(ctx, 5)
-	require.NoError(t, err)
-	require.Len(t, jobs, 2)
+	require.Len(t, must(e.Queue("q").Peek(ctx, 5))(t), 2)
 	popped := e.Pops("q", 5)
 	require.Len(t, popped, 2)
 	require.NoError(t, popped[0].Fail(ctx, "g", "m"))
@@ -298,9 +284,7 @@ func TestJIDsThatAreNotUTF8(t *testing.T) {
 	ctx := t.Context()
 	const jid = "caf\xe9"
 	e.run("put", "w", "q", jid, "K", `{"n":1}`, "0")
-	jobs, err := e.Queue("q").Peek(ctx, 5)
-	require.NoError(t, err)
-	require.Equal(t, jid, jobs[0].JID)
+	require.Equal(t, jid, must(e.Queue("q").Peek(ctx, 5))(t)[0].JID)
 	job := e.Pop("q")
 	require.Equal(t, jid, job.JID)
 	require.NoError(t, errOf(job.Heartbeat(ctx)))

@@ -243,9 +243,7 @@ func TestAJobThatMovesOnMayChange(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q", qless.Priority(1), qless.Retries(2), qless.Tags{"a", "b"})
 	tagged := func(tag string) int {
-		found, err := inspect.New(e.Client).Tagged(tag).JIDs(t.Context(), inspect.Range{})
-		require.NoError(t, err)
-		return found.Total
+		return must(e.inspect().Tagged(tag).JIDs(t.Context(), inspect.Range{}))(t).Total
 	}
 	require.NoError(t, e.Pop("q").Next(t.Context(), "next",
 		qless.Priority(7), qless.Retries(9), qless.Tags{"b", "c"}, qless.Delay(time.Minute)))
@@ -280,12 +278,8 @@ func TestUnfailPutsAJobBackIntoItsQueue(t *testing.T) {
 	require.Equal(t, "q", read.Queue)
 	require.Equal(t, 2, read.Remaining)
 	require.Equal(t, "m", read.Failure.Message, "until it is complete")
-	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, groups)
-	stats, err := e.Queue("q").Stats(t.Context(), noon)
-	require.NoError(t, err)
-	require.Zero(t, stats.Failed)
+	require.Empty(t, must(e.inspect().FailureGroups(t.Context()))(t))
+	require.Zero(t, must(e.Queue("q").Stats(t.Context(), noon))(t).Failed)
 	requireCode(t, qless.ErrNotFailed, job.Unfail(t.Context()))
 	require.Equal(t, jid, e.Pop("q").JID)
 }
@@ -296,16 +290,13 @@ func TestUnfailOfAGroupPutsEachJobBackIntoItsQueue(t *testing.T) {
 		e.Put(queue, qless.Retries(1))
 		require.NoError(t, e.Pop(queue).Fail(t.Context(), "g", "m"))
 	}
-	moved, err := repairs.Unfail(t.Context(), e.Client, "g", 3)
-	require.NoError(t, err)
+	moved := must(repairs.Unfail(t.Context(), e.Client, "g", 3))(t)
 	require.Equal(t, 3, moved)
 	require.Equal(t, []int{2, 1, 0}, []int{e.Counts("a").Waiting, e.Counts("b").Waiting, e.Counts("c").Waiting})
-	moved, err = repairs.Unfail(t.Context(), e.Client, "g", 3)
-	require.NoError(t, err)
+	moved = must(repairs.Unfail(t.Context(), e.Client, "g", 3))(t)
 	require.Equal(t, 1, moved)
 	require.Equal(t, 1, e.Pop("c").Remaining)
-	moved, err = repairs.Unfail(t.Context(), e.Client, "g", 3)
-	require.NoError(t, err)
+	moved = must(repairs.Unfail(t.Context(), e.Client, "g", 3))(t)
 	require.Zero(t, moved)
 }
 
@@ -334,8 +325,7 @@ func TestDataIsStoredAsJSON(t *testing.T) {
 		{nil, "{}"}, {raw("[ 1 ]"), "[ 1 ]"}, {[]byte(`{"a": 1}`), `{"a": 1}`}, {[]byte(nil), "{}"}, {raw("null"), "null"},
 		{"text", `"text"`}, {`{"a":1}`, `"{\"a\":1}"`}, {struct{ B []byte }{[]byte("x")}, `{"B":"eA=="}`},
 	} {
-		_, err := e.Queue("q").Put(t.Context(), "K", c.data)
-		require.NoError(t, err)
+		require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", c.data)))
 		require.Equal(t, c.stored, string(e.Pop("q").Data))
 	}
 	_, err := e.Queue("q").Put(t.Context(), "K", []byte("plain text"))
@@ -362,8 +352,7 @@ func TestAJobWithoutALockNamesNoWorker(t *testing.T) {
 		job := e.Pop("q")
 		require.NotEmpty(t, e.Read("j").Worker)
 		require.NotZero(t, e.Read("j").Expires)
-		_, err := job.Retry(t.Context(), time.Minute, "", "")
-		require.NoError(t, err)
+		require.NoError(t, errOf(job.Retry(t.Context(), time.Minute, "", "")))
 		require.Equal(t, qless.StateScheduled, e.Read("j").State)
 		require.Empty(t, e.Read("j").Worker)
 		require.Zero(t, e.Read("j").Expires)

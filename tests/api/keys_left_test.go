@@ -52,8 +52,7 @@ func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 		}
 		require.NoError(t, errOf(e.Run(ctx, "schedule.last", "", "nightly", worker, "digest")))
 		require.EqualValues(t, 1, e.addRates(worker, 1, 0, "q", "K", "1,0,0||"))
-		popped, err := c.Queue(fmt.Sprint("q", i)).Pop(ctx, 1+i%4)
-		require.NoError(t, err)
+		popped := must(c.Queue(fmt.Sprint("q", i)).Pop(ctx, 1+i%4))(t)
 		if i%2 == 0 && len(popped) > 0 {
 			require.NoError(t, popped[0].Complete(ctx))
 			all = append(all[:0], difference(all, popped[0].JID)...)
@@ -65,11 +64,11 @@ func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 			require.NoError(t, ends[i%4](c, jid))
 		}
 		require.NoError(t, errOf(e.Run(ctx, "queue.forget", "", fmt.Sprint("q", i))))
-		require.NoError(t, inspect.New(e.Client).ForgetWorkers(ctx, worker))
+		require.NoError(t, e.inspect().ForgetWorkers(ctx, worker))
 	}
 	e.Put("last", qless.JID("last"))
 	require.NoError(t, e.Pop("last").Complete(ctx))
-	require.NoError(t, inspect.New(e.Client).ForgetWorkers(ctx, "w1"))
+	require.NoError(t, e.inspect().ForgetWorkers(ctx, "w1"))
 	for _, key := range e.Redis.Keys(ctx, "ql:*").Val() {
 		if e.Redis.TTL(ctx, key).Val() == -1 { // -2 if it has just expired
 			require.True(t, staying[strings.TrimPrefix(key, "ql:")], "%s stays for ever", key)

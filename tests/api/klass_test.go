@@ -69,9 +69,7 @@ func TestAJobThatIsPutAgainGetsTheDefaults(t *testing.T) {
 		qless.Headers{"a": "1"})
 	put := func(options ...qless.PutOption) *qless.Job {
 		t.Helper()
-		jid, err := klass.Put(t.Context(), q, nil, append(options, j)...)
-		require.NoError(t, err)
-		return e.Read(jid)
+		return e.Read(must(klass.Put(t.Context(), q, nil, append(options, j)...))(t))
 	}
 	job := put()
 	require.Equal(t, 4, job.Priority)
@@ -88,15 +86,13 @@ func TestJobsOfAKlassRecur(t *testing.T) {
 	e := newEnv(t)
 	q := e.Queue("q")
 	klass := qless.NewKlass[[]int]("K", qless.Retries(2), qless.Tags{"t"})
-	jid, err := klass.Recur(t.Context(), q, []int{1}, time.Hour, qless.Priority(3))
-	require.NoError(t, err)
-	job, err := e.RecurringJob(t.Context(), jid)
-	require.NoError(t, err)
+	jid := must(klass.Recur(t.Context(), q, []int{1}, time.Hour, qless.Priority(3)))(t)
+	job := must(e.RecurringJob(t.Context(), jid))(t)
 	require.Equal(t, []any{"K", "[1]", 2, 3, qless.Tags{"t"}, time.Hour},
 		[]any{job.Klass, string(job.Data), job.Retries, job.Priority, job.Tags, job.Interval})
 
 	limited := qless.NewKlass[any]("K", qless.Limits{"l"})
-	_, err = limited.Recur(t.Context(), q, nil, time.Hour)
+	_, err := limited.Recur(t.Context(), q, nil, time.Hour)
 	requireCode(t, qless.ErrInvalid, err)
 	require.ErrorContains(t, err, "recurring jobs have no qless.Limits, a default of K")
 }
@@ -147,16 +143,11 @@ func TestDataOfAKlass(t *testing.T) {
 	numbers := qless.NewKlass[[]int]("Numbers")
 	put := func(data any) *qless.Job {
 		t.Helper()
-		jid, err := e.Queue("q").Put(t.Context(), "Numbers", data)
-		require.NoError(t, err)
-		return e.Read(jid)
+		return e.Read(must(e.Queue("q").Put(t.Context(), "Numbers", data))(t))
 	}
-	data, err := numbers.Data(put([]int{1, 2}))
-	require.NoError(t, err)
-	require.Equal(t, []int{1, 2}, data)
-	_, err = numbers.Data(put("text"))
-	requireCode(t, qless.ErrInvalid, err)
-	_, err = qless.NewKlass[[]int]("Others").Data(put([]int{1}))
+	require.Equal(t, []int{1, 2}, must(numbers.Data(put([]int{1, 2})))(t))
+	requireCode(t, qless.ErrInvalid, errOf(numbers.Data(put("text"))))
+	_, err := qless.NewKlass[[]int]("Others").Data(put([]int{1}))
 	require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, `"Numbers", not "Others"`)
 }
 
@@ -167,9 +158,8 @@ func TestAKlassInEveryCall(t *testing.T) {
 	defer client.Close()
 	ctx, q := t.Context(), client.Queue("q")
 	length := qless.NewFunction[string, int]("Length", qless.Tags{"short"}, qless.Retries(0))
-	group, err := qless.NewWorkerGroup([]*qless.Client{client},
-		qless.WorkerConfig{Queues: []string{"q"}, Logger: testkit.Quiet()})
-	require.NoError(t, err)
+	group := must(qless.NewWorkerGroup([]*qless.Client{client},
+		qless.WorkerConfig{Queues: []string{"q"}, Logger: testkit.Quiet()}))(t)
 	length.Handle(group, func(_ context.Context, job *qless.Job, text string) (int, error) {
 		if text == "" || len(job.Tags) != 1 || job.Tags[0] != "short" {
 			return 0, fmt.Errorf("%q has the tags %v", text, job.Tags)
@@ -179,31 +169,22 @@ func TestAKlassInEveryCall(t *testing.T) {
 	require.NoError(t, group.Start(ctx))
 	defer group.Stop(context.WithoutCancel(ctx))
 
-	n, err := length.Call(ctx, q, "four")
-	require.NoError(t, err)
+	n := must(length.Call(ctx, q, "four"))(t)
 	require.Equal(t, 4, n)
-	_, err = length.Call(ctx, q, "")
-	requireCode(t, qless.ErrFailed, err)
-	sharded, err := shards.New(shards.ByJID, client)
-	require.NoError(t, err)
-	n, err = length.Call(ctx, sharded.Queue("q"), "fives")
-	require.NoError(t, err)
+	requireCode(t, qless.ErrFailed, errOf(length.Call(ctx, q, "")))
+	n = must(length.Call(ctx, must(shards.New(shards.ByJID, client))(t).Queue("q"), "fives"))(t)
 	require.Equal(t, 5, n)
 
 	jids := []string{"put", "many", "callback", "member"}
-	put, err := length.Put(ctx, q, "a", qless.JID(jids[0]))
-	require.NoError(t, err)
+	put := must(length.Put(ctx, q, "a", qless.JID(jids[0])))(t)
 	require.Equal(t, jids[0], put)
-	_, err = q.PutMany(ctx, []qless.JobSpec{length.Spec("ab", qless.JID(jids[1]))})
-	require.NoError(t, err)
-	batch, err := client.NewBatch(ctx, "q", length.Spec("abc", qless.JID(jids[2])))
-	require.NoError(t, err)
-	_, err = batch.Add(ctx, "q", []qless.JobSpec{length.Spec("abcd", qless.JID(jids[3]))})
+	require.NoError(t, errOf(q.PutMany(ctx, []qless.JobSpec{length.Spec("ab", qless.JID(jids[1]))})))
+	batch := must(client.NewBatch(ctx, "q", length.Spec("abc", qless.JID(jids[2]))))(t)
+	_, err := batch.Add(ctx, "q", []qless.JobSpec{length.Spec("abcd", qless.JID(jids[3]))})
 	require.NoError(t, err)
 	require.NoError(t, batch.Commit(ctx))
 	for i, jid := range jids {
-		n, err := length.Wait(ctx, client, jid)
-		require.NoError(t, err)
+		n := must(length.Wait(ctx, client, jid))(t)
 		require.Equal(t, i+1, n, jid)
 	}
 }

@@ -35,8 +35,7 @@ func (e *env) putMany(queue string) []string {
 	_, err := e.Queue(queue).Recur(e.T.Context(), "K", nil, time.Second, qless.JID(queue))
 	require.NoError(e.T, err)
 	e.Clock.Advance((many - 1) * time.Second)
-	_, err = e.Run(e.T.Context(), "peek", "", queue, many)
-	require.NoError(e.T, err)
+	require.NoError(e.T, errOf(e.Run(e.T.Context(), "peek", "", queue, many)))
 	require.Equal(e.T, many, e.Counts(queue).Waiting)
 	require.NoError(e.T, e.recurring(queue).Cancel(e.T.Context()))
 	all := make([]string, many)
@@ -49,8 +48,7 @@ func (e *env) putMany(queue string) []string {
 // runMany pops many jobs without reading them.
 func (e *env) runMany(queue string) {
 	e.T.Helper()
-	_, err := e.Run(e.T.Context(), "pop", "", queue, "w1", many)
-	require.NoError(e.T, err)
+	require.NoError(e.T, errOf(e.Run(e.T.Context(), "pop", "", queue, "w1", many)))
 	require.Equal(e.T, qless.QueueCounts{Name: queue, Running: many}, e.Counts(queue))
 }
 
@@ -63,8 +61,7 @@ func (e *env) finishAll(queue, action string, jids []string, args ...any) {
 			line = append(line, action, jid, queue, "", len(args))
 			line = append(line, args...)
 		}
-		reply, err := e.Run(e.T.Context(), "finish", "", line...)
-		require.NoError(e.T, err)
+		reply := must(e.Run(e.T.Context(), "finish", "", line...))(e.T)
 		require.NotContains(e.T, fmt.Sprint(reply), "!")
 	}
 }
@@ -77,8 +74,7 @@ func TestAMegabyteOfData(t *testing.T) {
 	e := newLargeEnv(t)
 	data := `{"text": "` + strings.Repeat("é\\n", 1<<18) + `"}`
 	require.Greater(t, len(data), 1<<20)
-	jid, err := e.Queue("q").Put(t.Context(), "K", raw(data))
-	require.NoError(t, err)
+	jid := must(e.Queue("q").Put(t.Context(), "K", raw(data)))(t)
 	job := e.Pop("q")
 	require.True(t, data == string(job.Data))
 	require.NoError(t, errOf(job.Heartbeat(t.Context())))
@@ -142,11 +138,9 @@ func TestManyJobsAtOnce(t *testing.T) {
 	require.Equal(t, all, jids(e.Pops("q", many)))
 	require.Equal(t, many, e.Counts("q").Running)
 	require.Equal(t, many, e.stats("q", e.Clock.Now()).Wait.Count)
-	read, err := e.Jobs(t.Context(), all...)
-	require.NoError(t, err)
+	read := must(e.Jobs(t.Context(), all...))(t)
 	require.Equal(t, all, jids(read))
-	running, err := inspect.New(e.Client).Queue("q", inspect.Running).JIDs(t.Context(), inspect.Range{Limit: many})
-	require.NoError(t, err)
+	running := must(e.inspect().Queue("q", inspect.Running).JIDs(t.Context(), inspect.Range{Limit: many}))(t)
 	require.Len(t, running.Items, many)
 
 	e.Clock.Advance(2 * time.Minute)
@@ -164,17 +158,12 @@ func TestManyJobsAtOnce(t *testing.T) {
 	e.runMany("q")
 
 	e.finishAll("q", "fail", all, "group", "g", "message", "m")
-	page, err := inspect.New(e.Client).Failed("g").JIDs(t.Context(), inspect.Range{Limit: many})
-	require.NoError(t, err)
+	page := must(e.inspect().Failed("g").JIDs(t.Context(), inspect.Range{Limit: many}))(t)
 	require.Len(t, page.Items, many)
-	moved, err := repairs.UnfailInto(t.Context(), e.Client, "other", "g", many)
-	require.NoError(t, err)
-	require.Equal(t, many, moved)
+	require.Equal(t, many, must(repairs.UnfailInto(t.Context(), e.Client, "other", "g", many))(t))
 	require.Equal(t, many, e.Counts("other").Waiting)
 
-	done, err := inspect.New(e.Client).JIDs(all...).Cancel(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, many, done.Changed)
+	require.Equal(t, many, must(e.inspect().JIDs(all...).Cancel(t.Context()))(t).Changed)
 	require.Zero(t, e.Counts("other").Waiting)
 	for key := range e.Dump() {
 		require.NotContains(t, key, "ql:j:")
@@ -186,21 +175,15 @@ func TestManyQueuesAndWorkers(t *testing.T) {
 	const few = 1500
 	for i := range few {
 		name := fmt.Sprintf("%04d", i)
-		_, err := e.Run(t.Context(), "put", "", name, name, name, "K", "{}", "0")
-		require.NoError(t, err)
-		_, err = e.Run(t.Context(), "pop", "", name, name, "1")
-		require.NoError(t, err)
+		require.NoError(t, errOf(e.Run(t.Context(), "put", "", name, name, name, "K", "{}", "0")))
+		require.NoError(t, errOf(e.Run(t.Context(), "pop", "", name, name, "1")))
 	}
-	queues, err := e.Queues(t.Context())
-	require.NoError(t, err)
-	require.Len(t, queues, few)
-	workers, err := inspect.New(e.Client).Workers(t.Context())
-	require.NoError(t, err)
+	require.Len(t, must(e.Queues(t.Context()))(t), few)
+	workers := must(e.inspect().Workers(t.Context()))(t)
 	require.Len(t, workers, few)
 	e.Clock.Advance(48 * time.Hour)
 	for range 2 {
-		workers, err = inspect.New(e.Client).Workers(t.Context())
-		require.NoError(t, err)
+		workers = must(e.inspect().Workers(t.Context()))(t)
 	}
 	require.Empty(t, workers, "they are forgotten by the thousand")
 }
@@ -218,8 +201,7 @@ func TestTheJobsOfAFullLimitHoldUpNoOther(t *testing.T) {
 		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Limits{"shop/blocked"}}}
 	}
 	for range blocked / len(jobs) {
-		_, err := e.Queue("q").PutMany(t.Context(), jobs)
-		require.NoError(t, err)
+		require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), jobs)))
 		e.Clock.Advance(time.Millisecond)
 	}
 	e.putLimited("q", "behind", "shop/free")
@@ -229,14 +211,10 @@ func TestTheJobsOfAFullLimitHoldUpNoOther(t *testing.T) {
 	}})
 	for taken := []*qless.Job(nil); len(taken) == 0; {
 		require.LessOrEqual(t, calls, blocked/200+1)
-		var err error
-		taken, err = client.Queue("q").Pop(t.Context(), 1)
-		require.NoError(t, err)
+		taken = must(client.Queue("q").Pop(t.Context(), 1))(t)
 	}
 	require.Greater(t, calls, blocked/200-1)
 	e.putLimited("q", "later", "shop/other")
 	require.Equal(t, []string{"later"}, jids(e.Pops("q", 1)), "the others are out of the way")
-	info, err := inspect.New(e.Client).Limit(t.Context(), "shop/blocked")
-	require.NoError(t, err)
-	require.Equal(t, blocked, info.Parked)
+	require.Equal(t, blocked, must(e.inspect().Limit(t.Context(), "shop/blocked"))(t).Parked)
 }

@@ -15,11 +15,7 @@ import (
 func (e *env) latency() inspect.Latency {
 	e.T.Helper()
 	var l inspect.Latency
-	e.Unchanged(func() {
-		var err error
-		l, err = inspect.New(e.Client).Latency(e.T.Context(), "q")
-		require.NoError(e.T, err)
-	})
+	e.Unchanged(func() { l = must(e.inspect().Latency(e.T.Context(), "q"))(e.T) })
 	l.Oldest = l.Oldest.Round(time.Second)
 	for i := range l.ByPriority {
 		l.ByPriority[i].Oldest = l.ByPriority[i].Oldest.Round(time.Second)

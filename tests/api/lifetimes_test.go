@@ -24,9 +24,7 @@ import (
 // sweep sweeps once.
 func (e *env) sweep() int {
 	e.T.Helper()
-	n, err := e.Sweep(e.T.Context())
-	require.NoError(e.T, err)
-	return n
+	return must(e.Sweep(e.T.Context()))(e.T)
 }
 
 // gone requires that nothing is left of a job.
@@ -42,9 +40,7 @@ func (e *env) gone(jid string) {
 // untils returns the jids of jobs in the set of lifetimes.
 func (e *env) untils() []string {
 	e.T.Helper()
-	jids, err := e.Redis.ZRange(e.T.Context(), "ql:x:until", 0, -1).Result()
-	require.NoError(e.T, err)
-	return jids
+	return must(e.Redis.ZRange(e.T.Context(), "ql:x:until", 0, -1).Result())(e.T)
 }
 
 // foreignPut puts an existing job as another client's script does, which does not know options.
@@ -83,9 +79,7 @@ func TestAJobIsNotHandedOutAfterItsStartBy(t *testing.T) {
 			return taken
 		},
 		"pop of the drop-in": func(e *env) []string {
-			reply, err := e.dropInReply("pop|q|w1|2")
-			require.NoError(e.T, err)
-			require.Equal(e.T, "{}", reply)
+			require.Equal(e.T, "{}", must(e.dropInReply("pop|q|w1|2"))(e.T))
 			return nil
 		},
 		"popByJid": func(e *env) []string {
@@ -195,8 +189,7 @@ func TestAJobIsGoneWhenItsTTLIsOverWhateverItsState(t *testing.T) {
 
 				heard := e.Redis.PSubscribe(t.Context(), "ql:*")
 				defer func() { require.NoError(t, heard.Close()) }()
-				_, err := heard.Receive(t.Context())
-				require.NoError(t, err)
+				require.NoError(t, errOf(heard.Receive(t.Context())))
 				require.Equal(t, 1, e.sweep())
 				require.NoError(t, e.Redis.Publish(t.Context(), "ql:end", "").Err())
 				require.Equal(t, canceling(state), until(t, heard, "ql:end"))
@@ -311,9 +304,7 @@ func TestACompleteJobIsKeptForItsTime(t *testing.T) {
 		e.Clock.Advance(time.Second)
 		require.Equal(t, 1, e.sweep())
 		e.gone("j")
-		page, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{})
-		require.NoError(t, err)
-		require.Empty(t, page.Items)
+		require.Empty(t, must(e.inspect().Completed().JIDs(t.Context(), inspect.Range{}))(t).Items)
 		require.Zero(t, e.stats("q", noon).Expired)
 	})
 }
@@ -347,7 +338,7 @@ func TestAJobIsForgottenAsSoonAsItIsComplete(t *testing.T) {
 			e.Put("q", qless.JID("plain"))
 			e.Pop("q")
 			e.run("finish", "w1", "complete", "plain", "q", "", "0", "complete", job.JID, "q", "", "0")
-			page, err := inspect.New(e.Client).Completed().JIDs(e.T.Context(), inspect.Range{})
+			page, err := e.inspect().Completed().JIDs(e.T.Context(), inspect.Range{})
 			require.Equal(e.T, []string{"plain"}, page.Items)
 			return err
 		},
@@ -374,9 +365,7 @@ func TestAJobIsForgottenAsSoonAsItIsComplete(t *testing.T) {
 				e.gone("j")
 				require.Equal(t, "after", e.Pop("next").JID)
 				require.NotZero(t, e.stats("q", noon).Run.Count)
-				free, err := e.Holder(t.Context(), "key")
-				require.NoError(t, err)
-				require.Empty(t, free)
+				require.Empty(t, must(e.Holder(t.Context(), "key"))(t))
 			})
 		})
 	}
@@ -600,9 +589,7 @@ func TestExpiredJobsDoNotHideLiveOnes(t *testing.T) {
 		onEach(t, func(t *testing.T, e *env) {
 			e.Put("q", qless.JID("a"))
 			e.bury("q", 500)
-			jobs, err := e.Queue("q").Peek(t.Context(), 1)
-			require.NoError(t, err)
-			require.Equal(t, []string{"a"}, jids(jobs))
+			require.Equal(t, []string{"a"}, jids(must(e.Queue("q").Peek(t.Context(), 1))(t)))
 		})
 	})
 }
@@ -708,9 +695,7 @@ func TestAJobWhoseLifeIsOverBlocksNoOther(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
 				set(e, qless.JID("j"), qless.TTL(time.Hour), qless.Unique("key"))
 				e.Clock.Advance(time.Hour)
-				holder, err := e.Holder(t.Context(), "key")
-				require.NoError(t, err)
-				require.Empty(t, holder)
+				require.Empty(t, must(e.Holder(t.Context(), "key"))(t))
 				e.Put("unique", qless.Unique("key"))
 				e.Put("q2", qless.JID("j"), qless.IfAbsent)
 				require.Zero(t, e.Read("j").Until)
@@ -797,10 +782,8 @@ func TestCanceledJobsAreNotRemembered(t *testing.T) {
 
 func TestUnfailTakesStartByAndTTLAway(t *testing.T) {
 	for what, unfail := range map[string]func(e *env) error{
-		"job": func(e *env) error { return e.Read("j").Unfail(e.T.Context()) },
-		"group": func(e *env) error {
-			return errOf(repairs.Unfail(e.T.Context(), e.Client, "g", 5))
-		},
+		"job":   func(e *env) error { return e.Read("j").Unfail(e.T.Context()) },
+		"group": func(e *env) error { return errOf(repairs.Unfail(e.T.Context(), e.Client, "g", 5)) },
 		"queue": func(e *env) error {
 			return errOf(repairs.UnfailInto(e.T.Context(), e.Client, "q", "g", 5))
 		},
@@ -865,8 +848,7 @@ func TestAJobIsDueAtItsTime(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("j"), qless.At(noon.Add(time.Hour)))
 		require.Equal(t, qless.StateScheduled, e.Read("j").State)
-		due, err := e.Redis.ZScore(t.Context(), "ql:q:q-scheduled", "j").Result()
-		require.NoError(t, err)
+		due := must(e.Redis.ZScore(t.Context(), "ql:q:q-scheduled", "j").Result())(t)
 		require.InDelta(t, float64(noon.Add(time.Hour).Unix()), due, 1e-6)
 		e.Clock.Advance(time.Hour - time.Millisecond)
 		require.Empty(t, e.Pops("q", 1))
@@ -892,9 +874,7 @@ func TestTheServerKnowsWhenTheTimeOfAJobHasCome(t *testing.T) {
 	e := newEnv(t)
 	client := e.NewLiveClient(e.Redis, qless.ClientConfig{})
 	put := func(at time.Time) qless.State {
-		jid, err := client.Queue("q").Put(t.Context(), "K", nil, qless.At(at))
-		require.NoError(t, err)
-		return e.Read(jid).State
+		return e.Read(must(client.Queue("q").Put(t.Context(), "K", nil, qless.At(at)))(t)).State
 	}
 	require.Equal(t, qless.StateWaiting, put(time.Now().Add(-time.Minute)))
 	require.Equal(t, qless.StateScheduled, put(time.Now().Add(time.Minute)))
@@ -910,9 +890,7 @@ func TestShardsAreSweptByTheirClients(t *testing.T) {
 	e.Clock.Advance(time.Minute)
 	swept := 0
 	for _, client := range sharded.Clients() {
-		n, err := inspect.New(client).Sweep(t.Context())
-		require.NoError(t, err)
-		swept += n
+		swept += must(inspect.New(client).Sweep(t.Context()))(t)
 	}
 	require.Equal(t, 20, swept)
 }
@@ -1030,8 +1008,6 @@ func TestExpiredJobThatIsPutAgainHasItsKeyAgain(t *testing.T) {
 		e.Put("q2", qless.JID("other"), qless.Unique("key"))
 		require.NoError(t, e.Pop("q2").Complete(t.Context()))
 		e.Put("q", qless.JID("j"))
-		holder, err := e.Holder(t.Context(), "key")
-		require.NoError(t, err)
-		require.Equal(t, "j", holder)
+		require.Equal(t, "j", must(e.Holder(t.Context(), "key"))(t))
 	})
 }

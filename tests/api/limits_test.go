@@ -51,9 +51,7 @@ func (e *env) park(queue, jid string) {
 // info reads a limit.
 func (e *env) info(name string) inspect.LimitInfo {
 	e.T.Helper()
-	info, err := inspect.New(e.Client).Limit(e.T.Context(), name)
-	require.NoError(e.T, err)
-	return info
+	return must(e.inspect().Limit(e.T.Context(), name))(e.T)
 }
 
 // popped pops up to count jobs, and returns their jids.
@@ -65,9 +63,7 @@ func (e *env) popped(queue string, count int) string {
 // fields reads a job's hash.
 func (e *env) fields(jid string) map[string]string {
 	e.T.Helper()
-	fields, err := e.Redis.HGetAll(e.T.Context(), "ql:j:"+jid).Result()
-	require.NoError(e.T, err)
-	return fields
+	return must(e.Redis.HGetAll(e.T.Context(), "ql:j:"+jid).Result())(e.T)
 }
 
 func TestAtMostConcurrencyJobsOfALimitRun(t *testing.T) {
@@ -99,8 +95,7 @@ func TestAParkedJobIsScheduledAndKeepsItsPlace(t *testing.T) {
 		e.putLimited("q", "low", "api")
 		e.Clock.Advance(time.Second)
 		e.Put("q", qless.JID("high"), qless.Priority(1), qless.Limits{"api"})
-		score, err := e.Redis.ZScore(t.Context(), "ql:q:q-work", "low").Result()
-		require.NoError(t, err)
+		score := must(e.Redis.ZScore(t.Context(), "ql:q:q-work", "low").Result())(t)
 		before := e.Read("low")
 		require.Empty(t, e.popped("q", 10))
 
@@ -117,9 +112,7 @@ func TestAParkedJobIsScheduledAndKeepsItsPlace(t *testing.T) {
 		require.NoError(t, e.Read("first").Complete(t.Context()))
 		require.Equal(t, "high", e.popped("q", 10), "it has the higher priority")
 		require.NoError(t, e.Read("high").Complete(t.Context()))
-		again, err := e.Redis.ZScore(t.Context(), "ql:q:q-work", "low").Result()
-		require.NoError(t, err)
-		require.Equal(t, score, again)
+		require.Equal(t, score, must(e.Redis.ZScore(t.Context(), "ql:q:q-work", "low").Result())(t))
 		require.Empty(t, e.Read("low").Parked)
 		require.Equal(t, qless.StateWaiting, e.Read("low").State)
 		require.NotContains(t, e.fields("low"), "x:parked")
@@ -253,8 +246,7 @@ func TestTheNextStartIsDueWhenTheRateAllowsIt(t *testing.T) {
 		e.Clock.Advance(10 * time.Second)
 		require.Equal(t, "b", e.popped("q", 10))
 		require.WithinDuration(t, noon.Add(time.Minute), e.info("api").Next, time.Millisecond)
-		scheduled, err := e.Redis.ZRangeWithScores(t.Context(), "ql:q:q-scheduled", 0, 0).Result()
-		require.NoError(t, err)
+		scheduled := must(e.Redis.ZRangeWithScores(t.Context(), "ql:q:q-scheduled", 0, 0).Result())(t)
 		require.Equal(t, "c", scheduled[0].Member)
 		require.InDelta(t, float64(noon.Add(time.Minute).Unix()), scheduled[0].Score, 0.001)
 
@@ -288,9 +280,7 @@ func TestStartsCountAgain(t *testing.T) {
 				if name == "lost lock" {
 					require.Empty(t, job.Worker)
 				}
-				locks, err := e.Redis.ZCard(t.Context(), "ql:q:q-locks").Result()
-				require.NoError(t, err)
-				require.Zero(t, locks)
+				require.Zero(t, must(e.Redis.ZCard(t.Context(), "ql:q:q-locks").Result())(t))
 				require.NoError(t, e.Limit("api").Unset(t.Context()))
 				require.Equal(t, "a", e.popped("q", 10))
 			})
@@ -420,15 +410,13 @@ func TestKeysHaveTheDefinitionOfTheirFamily(t *testing.T) {
 		require.False(t, e.info("shop/a").Own)
 		require.True(t, e.info("shop/big").Own)
 		require.Zero(t, e.info("none/x").Config)
-		page, err := inspect.New(e.Client).Limits(t.Context(), inspect.Range{})
-		require.NoError(t, err)
+		page := must(e.inspect().Limits(t.Context(), inspect.Range{}))(t)
 		require.Equal(t, inspect.Page[inspect.LimitOverview]{Total: 2, Items: []inspect.LimitOverview{
 			{Name: "shop", Config: qless.LimitConfig{Concurrency: 1}},
 			{Name: "shop/big", Config: qless.LimitConfig{Concurrency: 2}, Used: 2, Parked: 1},
 		}}, page)
 		require.NoError(t, e.Limit("shop/big").Unset(t.Context()))
-		page, err = inspect.New(e.Client).Limits(t.Context(), inspect.Range{Offset: 1})
-		require.NoError(t, err)
+		page = must(e.inspect().Limits(t.Context(), inspect.Range{Offset: 1}))(t)
 		require.Empty(t, page.Items)
 		require.Equal(t, 1, page.Total)
 	})
@@ -602,8 +590,7 @@ func TestABlockedKeyHoldsUpNoOther(t *testing.T) {
 	for i := range jobs {
 		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Limits{"shop/a"}}}
 	}
-	_, err := e.Queue("q").PutMany(t.Context(), jobs)
-	require.NoError(t, err)
+	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), jobs)))
 	require.Len(t, e.Pops("q", 1), 1)
 	e.Clock.Advance(time.Second)
 	e.putLimited("q", "other", "shop/b")
@@ -649,8 +636,7 @@ func TestAReserveAsksAgainAtOnceAfterParkingMany(t *testing.T) {
 	}
 	for _, order := range []string{"ordered", "round-robin"} {
 		reserve := func() []any {
-			reply, err := e.Run(t.Context(), "reserve", "", "w2", 16, 300, 2, "order", order, "q")
-			require.NoError(t, err)
+			reply := must(e.Run(t.Context(), "reserve", "", "w2", 16, 300, 2, "order", order, "q"))(t)
 			return reply.([]any)
 		}
 		calls := 1
@@ -671,8 +657,7 @@ func TestAWorkerTakesNoLimitedJobsAhead(t *testing.T) {
 				e.Put("q", qless.JID("plain"))
 				e.Clock.Advance(time.Second)
 				e.putLimited("q", "a b c d", "api")
-				reply, err := e.Run(t.Context(), "reserve", "", "w2", 3, 300, 4, "order", order, "ahead", 10, "q", "other")
-				require.NoError(t, err)
+				reply := must(e.Run(t.Context(), "reserve", "", "w2", 3, 300, 4, "order", order, "ahead", 10, "q", "other"))(t)
 				require.Len(t, reply, 5+3)
 				require.Len(t, e.info("api").Running, 2)
 				require.Equal(t, 2, e.Counts("q").Waiting)
@@ -726,19 +711,14 @@ func TestPopByJidObeysLimits(t *testing.T) {
 		e.slots("api", 1)
 		e.putLimited("q", "a b", "api")
 		pop := func(jid string) string {
-			reply, err := e.Run(t.Context(), "popByJid", jid, "q", jid, "w1")
-			require.NoError(t, err)
-			return reply.(string)
+			return must(e.Run(t.Context(), "popByJid", jid, "q", jid, "w1"))(t).(string)
 		}
 		require.Contains(t, pop("b"), `"jid":"b"`)
-		score, err := e.Redis.ZScore(t.Context(), "ql:q:q-work", "a").Result()
-		require.NoError(t, err)
+		score := must(e.Redis.ZScore(t.Context(), "ql:q:q-work", "a").Result())(t)
 		require.Equal(t, "[{}]", pop("a"))
 		require.Equal(t, "api", e.Read("a").Parked)
 		require.NoError(t, e.Read("b").Complete(t.Context()))
-		again, err := e.Redis.ZScore(t.Context(), "ql:q:q-work", "a").Result()
-		require.NoError(t, err)
-		require.Equal(t, score, again)
+		require.Equal(t, score, must(e.Redis.ZScore(t.Context(), "ql:q:q-work", "a").Result())(t))
 		require.Contains(t, pop("a"), `"jid":"a"`)
 	})
 }
@@ -748,8 +728,7 @@ func TestAQueueStartsNoMoreThanItsMaxRate(t *testing.T) {
 		queue := e.Queue("q")
 		e.Set("heartbeat", 3600)
 		require.NoError(t, queue.SetMaxRate(t.Context(), 3, time.Minute))
-		settings, err := queue.Settings(t.Context())
-		require.NoError(t, err)
+		settings := must(queue.Settings(t.Context()))(t)
 		require.Equal(t, qless.QueueSettings{Heartbeat: time.Hour, MaxRate: 3, Per: time.Minute}, settings)
 		for i := range 9 {
 			e.Put("q", qless.JID(fmt.Sprint("j", i)))
@@ -761,10 +740,8 @@ func TestAQueueStartsNoMoreThanItsMaxRate(t *testing.T) {
 		require.Equal(t, 6, e.Counts("q").Waiting)
 
 		reserve := func() (wait float64, count int) {
-			reply, err := e.Run(t.Context(), "reserve", "", "w2", 16, 300, 2, "ahead", 4, "q")
-			require.NoError(t, err)
-			wait, err = strconv.ParseFloat(reply.([]any)[1].(string), 64)
-			require.NoError(t, err)
+			reply := must(e.Run(t.Context(), "reserve", "", "w2", 16, 300, 2, "ahead", 4, "q"))(t)
+			wait = must(strconv.ParseFloat(reply.([]any)[1].(string), 64))(t)
 			return wait, max(len(reply.([]any))-5, 0)
 		}
 		wait, count := reserve()
@@ -779,8 +756,7 @@ func TestAQueueStartsNoMoreThanItsMaxRate(t *testing.T) {
 		require.Equal(t, 1, count)
 
 		require.NoError(t, queue.SetMaxRate(t.Context(), 0, 0))
-		settings, err = queue.Settings(t.Context())
-		require.NoError(t, err)
+		settings = must(queue.Settings(t.Context()))(t)
 		require.Equal(t, qless.QueueSettings{Heartbeat: time.Hour}, settings)
 		_, count = reserve()
 		require.Equal(t, 3, count)
@@ -792,9 +768,7 @@ func TestAQueueReportsWhenItsMaxRateAllowsTheNextStart(t *testing.T) {
 		queue := e.Queue("q")
 		next := func() time.Time {
 			t.Helper()
-			settings, err := queue.Settings(t.Context())
-			require.NoError(t, err)
-			return settings.NextStart
+			return must(queue.Settings(t.Context()))(t).NextStart
 		}
 		require.Zero(t, next(), "without a max-rate")
 		require.NoError(t, queue.SetMaxRate(t.Context(), 2, time.Minute))
@@ -822,8 +796,7 @@ func TestMaxRatesThatMakeNoSense(t *testing.T) {
 	requireCode(t, qless.ErrInvalid, e.Queue("q").SetMaxRate(t.Context(), 1, 0))
 	e.Put("q")
 	require.NoError(t, errOf(e.Do(t.Context(), "config.set", "q-max-rate", "nonsense")))
-	settings, err := e.Queue("q").Settings(t.Context())
-	require.NoError(t, err)
+	settings := must(e.Queue("q").Settings(t.Context()))(t)
 	require.Equal(t, qless.QueueSettings{Heartbeat: time.Minute}, settings)
 	require.Len(t, e.Pops("q", 10), 1, "an invalid setting is not a limit")
 }
@@ -854,7 +827,7 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 		}
 		requireCode(t, qless.ErrInvalid, e.Limit("a").Hold(t.Context(), -1))
 		requireCode(t, qless.ErrInvalid, e.Limit("a").Hold(t.Context(), math.MaxInt64))
-		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Limits(t.Context(), inspect.Range{Offset: -1})))
+		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Limits(t.Context(), inspect.Range{Offset: -1})))
 		for _, stored := range []string{`c|{"c":[]}`, `c|{}`, `c|{"c":["a","a"]}`, `c|{"c":["a b"]}`, `c|{"c":[1]}`, `c|{"c":"a"}`} {
 			_, err := e.Run(t.Context(), "put", "j", "", "q", "j", "K", "{}", 0, "o", stored)
 			requireCode(t, qless.ErrInvalid, err)
@@ -920,7 +893,7 @@ func TestAnUnpausedQueueStartsWhatHasRoom(t *testing.T) {
 func TestThePriorityOfAParkedJobCanBeChanged(t *testing.T) {
 	for name, set := range map[string]func(e *env) error{
 		"one":     func(e *env) error { return e.Read("z").SetPriority(e.T.Context(), 10) },
-		"in bulk": func(e *env) error { return errOf(inspect.New(e.Client).JIDs("z").SetPriority(e.T.Context(), 10)) },
+		"in bulk": func(e *env) error { return errOf(e.inspect().JIDs("z").SetPriority(e.T.Context(), 10)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {

@@ -29,8 +29,7 @@ func (e *env) fail(queue, group string, options ...qless.PutOption) string {
 // lists reads the jids of a whole list of a queue.
 func (e *env) lists(list inspect.List, queue string) []string {
 	e.T.Helper()
-	page, err := inspect.New(e.Client).Queue(queue, list).List(e.T.Context(), inspect.Range{Limit: -1})
-	require.NoError(e.T, err)
+	page := must(e.inspect().Queue(queue, list).List(e.T.Context(), inspect.Range{Limit: -1}))(e.T)
 	return jidsOf(page.Items)
 }
 
@@ -59,16 +58,16 @@ func rounded(s inspect.Row) inspect.Row {
 func summaryLists(e *env) map[string]func(context.Context, inspect.Range) (inspect.Page[inspect.Row], error) {
 	all := map[string]func(context.Context, inspect.Range) (inspect.Page[inspect.Row], error){
 		"completed": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
-			return inspect.New(e.Client).Completed().List(ctx, r)
+			return e.inspect().Completed().List(ctx, r)
 		},
 		"failed": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
-			return inspect.New(e.Client).Failed("g").List(ctx, r)
+			return e.inspect().Failed("g").List(ctx, r)
 		},
 		"tagged": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
-			return inspect.New(e.Client).Tagged("t").List(ctx, r)
+			return e.inspect().Tagged("t").List(ctx, r)
 		},
 		"tracked": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
-			return inspect.New(e.Client).Tracked().List(ctx, r)
+			return e.inspect().Tracked().List(ctx, r)
 		},
 	}
 	for _, list := range []inspect.List{
@@ -76,7 +75,7 @@ func summaryLists(e *env) map[string]func(context.Context, inspect.Range) (inspe
 		inspect.Depends, inspect.Recurring,
 	} {
 		all[string(list)] = func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
-			return inspect.New(e.Client).Queue("q", list).List(ctx, r)
+			return e.inspect().Queue("q", list).List(ctx, r)
 		}
 	}
 	return all
@@ -92,10 +91,8 @@ func TestListsWithSummariesHaveTheOrderOfThoseWithJIDs(t *testing.T) {
 						{}, {Limit: 1}, {Offset: 3, Limit: 2}, {Offset: 25}, {Limit: -1}, {Offset: length},
 						{Offset: math.MaxInt32, Limit: -1},
 					} {
-						want, err := listings(e)[name].read(t.Context(), r)
-						require.NoError(t, err)
-						got, err := summaryLists(e)[name](t.Context(), r)
-						require.NoError(t, err)
+						want := must(listings(e)[name].read(t.Context(), r))(t)
+						got := must(summaryLists(e)[name](t.Context(), r))(t)
 						require.Equal(t, want, inspect.Page[string]{Items: jidsOf(got.Items), Total: got.Total}, "%+v", r)
 					}
 				})
@@ -114,14 +111,12 @@ func TestWhatAListShowsOfAJob(t *testing.T) {
 		shown := 0 // bytes of data shown
 		only := func(list inspect.List) inspect.Row {
 			t.Helper()
-			page, err := inspect.New(e.Client).Queue("q", list).WithData(shown).List(ctx, inspect.Range{})
-			require.NoError(t, err)
+			page := must(e.inspect().Queue("q", list).WithData(shown).List(ctx, inspect.Range{}))(t)
 			require.Len(t, page.Items, 1)
 			return rounded(page.Items[0])
 		}
-		jid, err := queue.Put(ctx, "K", map[string]string{"text": "äöü"}, qless.JID("j"),
-			qless.Tags{"red", "blue"}, qless.Priority(3), qless.Retries(1))
-		require.NoError(t, err)
+		jid := must(queue.Put(ctx, "K", map[string]string{"text": "äöü"}, qless.JID("j"),
+			qless.Tags{"red", "blue"}, qless.Priority(3), qless.Retries(1)))(t)
 		want := inspect.Row{
 			JID: jid, Klass: "K", Queue: "q", State: qless.StateWaiting, Priority: 3, Retries: 1,
 			Remaining: 1, Tags: []string{"red", "blue"}, Since: noon, DataSize: len(`{"text":"äöü"}`),
@@ -153,8 +148,7 @@ func TestWhatAListShowsOfAJob(t *testing.T) {
 		e.Clock.Advance(time.Hour)
 		require.True(t, only(inspect.Scheduled).IsDue)
 		require.NoError(t, e.Pop("q").Fail(ctx, "g2", strings.Repeat("ä", 200)))
-		failed, err := inspect.New(e.Client).Failed("g2").List(ctx, inspect.Range{})
-		require.NoError(t, err)
+		failed := must(e.inspect().Failed("g2").List(ctx, inspect.Range{}))(t)
 		require.Equal(t, 1, failed.Total)
 		require.Equal(t, strings.Repeat("ä", 128), failed.Items[0].Failure.Message)
 		require.Equal(t, noon.Add(61*time.Second+time.Hour), failed.Items[0].Since.UTC())
@@ -178,13 +172,11 @@ func TestWhatAListShowsOfAJob(t *testing.T) {
 func TestEveryListShowsWhenAScheduledJobIsDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("j"), qless.Tags{"t"}, qless.Delay(time.Minute))
-		page, err := inspect.New(e.Client).Tagged("t").List(t.Context(), inspect.Range{})
-		require.NoError(t, err)
+		page := must(e.inspect().Tagged("t").List(t.Context(), inspect.Range{}))(t)
 		require.Equal(t, noon.Add(time.Minute), rounded(page.Items[0]).Due)
 		require.False(t, page.Items[0].IsDue)
 		e.Clock.Advance(time.Minute)
-		page, err = inspect.New(e.Client).Tagged("t").List(t.Context(), inspect.Range{})
-		require.NoError(t, err)
+		page = must(e.inspect().Tagged("t").List(t.Context(), inspect.Range{}))(t)
 		require.True(t, page.Items[0].IsDue)
 	})
 }
@@ -192,8 +184,7 @@ func TestEveryListShowsWhenAScheduledJobIsDue(t *testing.T) {
 func TestAParkedJobReportsItsLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.park("q", "j")
-		page, err := inspect.New(e.Client).Queue("q", inspect.Scheduled).List(t.Context(), inspect.Range{})
-		require.NoError(t, err)
+		page := must(e.inspect().Queue("q", inspect.Scheduled).List(t.Context(), inspect.Range{}))(t)
 		require.Equal(t, "api", page.Items[0].Parked)
 	})
 }
@@ -207,8 +198,7 @@ func TestAJobWithoutARecordIsListed(t *testing.T) {
 		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-work", zmember(-1, "odd")).Err())
 		require.NoError(t, e.Redis.Set(t.Context(), "ql:j:text", "a text", 0).Err())
 		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-work", zmember(-2, "text")).Err())
-		page, err := inspect.New(e.Client).Queue("q", inspect.Waiting).WithData(1).List(t.Context(), inspect.Range{})
-		require.NoError(t, err)
+		page := must(e.inspect().Queue("q", inspect.Waiting).WithData(1).List(t.Context(), inspect.Range{}))(t)
 		require.Equal(t, []string{"gone", "there", "odd", "text"}, jidsOf(page.Items))
 		require.Equal(t, inspect.Row{JID: "gone"}, page.Items[0])
 		require.Equal(t, inspect.Row{JID: "odd", Klass: "K"}, page.Items[2])
@@ -224,8 +214,7 @@ func TestALongListIsReadInSteps(t *testing.T) {
 	}
 	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-depends", members...).Err())
 	for _, shown := range []int{0, 10} {
-		page, err := inspect.New(e.Client).Queue("q", inspect.Depends).WithData(shown).List(t.Context(), inspect.Range{Limit: -1})
-		require.NoError(t, err)
+		page := must(e.inspect().Queue("q", inspect.Depends).WithData(shown).List(t.Context(), inspect.Range{Limit: -1}))(t)
 		require.Equal(t, 1201, page.Total)
 		require.Len(t, page.Items, 1201)
 		require.True(t, slices.IsSorted(jidsOf(page.Items)))
@@ -237,8 +226,7 @@ func TestALongListIsReadInSteps(t *testing.T) {
 func TestDataThatIsEncodedIsShownDecoded(t *testing.T) {
 	e := newEnvWith(t, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
 	require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", "secret", qless.JID("j"))))
-	page, err := inspect.New(e.Client).Queue("q", inspect.Waiting).WithData(4).List(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	page := must(e.inspect().Queue("q", inspect.Waiting).WithData(4).List(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, `"sec`, page.Items[0].Data)
 }
 
@@ -247,8 +235,7 @@ func TestVeryLargeDataIsNotShown(t *testing.T) {
 	for jid, size := range map[string]int{"large": 256<<10 + 1, "small": 256 << 10} {
 		require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", strings.Repeat("x", size-2), qless.JID(jid))))
 	}
-	page, err := inspect.New(e.Client).Queue("q", inspect.Waiting).WithData(3).List(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	page := must(e.inspect().Queue("q", inspect.Waiting).WithData(3).List(t.Context(), inspect.Range{}))(t)
 	for _, item := range page.Items {
 		require.Equal(t, map[string]string{"large": "", "small": `"xx`}[item.JID], item.Data)
 	}
@@ -258,10 +245,10 @@ func TestListsThatThereAreNot(t *testing.T) {
 	e := newEnv(t)
 	ctx, r := t.Context(), inspect.Range{}
 	for _, list := range []inspect.List{"complete", "failed", "tagged", "tracked", "recur", "", "nonsense"} {
-		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Queue("q", list).List(ctx, r)))
-		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Queue("q", list).Find(ctx, "")))
+		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Queue("q", list).List(ctx, r)))
+		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Queue("q", list).Find(ctx, "")))
 	}
-	in := inspect.New(e.Client)
+	in := e.inspect()
 	for _, err := range []error{
 		errOf(in.Queue("", inspect.Waiting).List(ctx, r)), errOf(in.Failed("").List(ctx, r)),
 		errOf(in.Tagged("\xff").List(ctx, r)), errOf(in.Tracked().WithData(-1).List(ctx, r)),

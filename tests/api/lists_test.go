@@ -40,7 +40,7 @@ func listings(e *env) map[string]listing {
 	ctx := e.T.Context()
 	of := func(list inspect.List) func(context.Context, inspect.Range) (inspect.Page[string], error) {
 		return func(ctx context.Context, r inspect.Range) (inspect.Page[string], error) {
-			return inspect.New(e.Client).Queue("q", list).JIDs(ctx, r)
+			return e.inspect().Queue("q", list).JIDs(ctx, r)
 		}
 	}
 	taken := func(do func(*qless.Job)) []string {
@@ -70,24 +70,19 @@ func listings(e *env) map[string]listing {
 		}},
 		"depends": {of(inspect.Depends), func(*env) []string {
 			e.Put("other", qless.JID("parent"))
-			return made(func(jid string) {
-				e.Put("q", qless.JID(jid), qless.DependsOn{"parent"})
-			})
+			return made(func(jid string) { e.Put("q", qless.JID(jid), qless.DependsOn{"parent"}) })
 		}},
 		"recurring": {of(inspect.Recurring), func(*env) []string {
 			return made(func(jid string) {
-				_, err := e.Queue("q").Recur(ctx, "K", nil, time.Hour, qless.JID(jid))
-				require.NoError(e.T, err)
+				require.NoError(e.T, errOf(e.Queue("q").Recur(ctx, "K", nil, time.Hour, qless.JID(jid))))
 			})
 		}},
-		"completed": {inspect.New(e.Client).Completed().JIDs, func(*env) []string {
-			return reversed(taken(func(job *qless.Job) {
-				require.NoError(e.T, job.Complete(ctx))
-			}))
+		"completed": {e.inspect().Completed().JIDs, func(*env) []string {
+			return reversed(taken(func(job *qless.Job) { require.NoError(e.T, job.Complete(ctx)) }))
 		}},
 		"failed": {
 			func(ctx context.Context, r inspect.Range) (inspect.Page[string], error) {
-				return inspect.New(e.Client).Failed("g").JIDs(ctx, r)
+				return e.inspect().Failed("g").JIDs(ctx, r)
 			},
 			func(*env) []string {
 				return reversed(taken(func(job *qless.Job) {
@@ -97,19 +92,19 @@ func listings(e *env) map[string]listing {
 		},
 		"tagged": {
 			func(ctx context.Context, r inspect.Range) (inspect.Page[string], error) {
-				return inspect.New(e.Client).Tagged("t").JIDs(ctx, r)
+				return e.inspect().Tagged("t").JIDs(ctx, r)
 			},
 			func(*env) []string {
 				return made(func(jid string) { e.Put("q", qless.JID(jid), qless.Tags{"t"}) })
 			},
 		},
-		"tags": {inspect.New(e.Client).Tags, func(*env) []string {
+		"tags": {e.inspect().Tags, func(*env) []string {
 			return reversed(made(func(tag string) {
 				e.Put("q", qless.Tags{tag, "of one job: " + tag})
 				e.Put("q", qless.Tags{tag})
 			}))
 		}},
-		"tracked": {inspect.New(e.Client).Tracked().JIDs, func(*env) []string {
+		"tracked": {e.inspect().Tracked().JIDs, func(*env) []string {
 			return made(func(jid string) {
 				e.Put("q", qless.JID(jid))
 				require.NoError(e.T, e.Read(jid).Track(ctx))
@@ -125,9 +120,7 @@ func TestAllListsHaveOneShape(t *testing.T) {
 			list := listings(e)[name]
 			read := func(r inspect.Range) inspect.Page[string] {
 				t.Helper()
-				page, err := list.read(t.Context(), r)
-				require.NoError(t, err)
-				return page
+				return must(list.read(t.Context(), r))(t)
 			}
 			require.Equal(t, inspect.Page[string]{Items: []string{}}, read(inspect.Range{}), "empty")
 			all := list.fill(e)
@@ -152,8 +145,7 @@ func TestAllListsHaveOneShape(t *testing.T) {
 			for _, r := range []inspect.Range{
 				{Offset: -1}, {Offset: math.MaxInt32 + 1}, {Limit: -2}, {Limit: 100_001},
 			} {
-				_, err := list.read(t.Context(), r)
-				requireCode(t, qless.ErrInvalid, err)
+				requireCode(t, qless.ErrInvalid, errOf(list.read(t.Context(), r)))
 			}
 		})
 	}
@@ -167,7 +159,7 @@ func offlineEnv(t *testing.T) *env {
 func TestListsThatAQueueDoesNotHave(t *testing.T) {
 	e := newEnv(t)
 	for _, list := range []inspect.List{"complete", "failed", "recur", "", "nonsense"} {
-		_, err := inspect.New(e.Client).Queue("q", list).JIDs(t.Context(), inspect.Range{})
+		_, err := e.inspect().Queue("q", list).JIDs(t.Context(), inspect.Range{})
 		requireCode(t, qless.ErrInvalid, err)
 	}
 }
@@ -179,8 +171,7 @@ func TestJobsThatAreDueAreListedWhereTheyAre(t *testing.T) {
 	e.Put("q", qless.JID("later"), qless.Delay(time.Hour))
 	e.Clock.Advance(time.Minute)
 	e.Unchanged(func() {
-		scheduled, err := e.inQueue(inspect.Scheduled).JIDs(t.Context(), inspect.Range{})
-		require.NoError(t, err)
+		scheduled := must(e.inQueue(inspect.Scheduled).JIDs(t.Context(), inspect.Range{}))(t)
 		require.Equal(t, inspect.Page[string]{Items: []string{"soon", "later"}, Total: 2}, scheduled)
 	})
 }
@@ -192,12 +183,9 @@ func TestTrackedJobsThatAreGoneAreListed(t *testing.T) {
 		require.NoError(t, e.Read(jid).Track(t.Context()))
 	}
 	require.NoError(t, e.Cancel(t.Context(), "a"))
-	tracked, err := inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	tracked := must(e.inspect().Tracked().JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, inspect.Page[string]{Items: []string{"a", "b"}, Total: 2}, tracked)
-	jobs, err := e.Jobs(t.Context(), tracked.Items...)
-	require.NoError(t, err)
-	require.Equal(t, []string{"b"}, jids(jobs))
+	require.Equal(t, []string{"b"}, jids(must(e.Jobs(t.Context(), tracked.Items...))(t)))
 }
 
 // Clients in other languages do not ask for a total, and get lists in the old form.
@@ -215,8 +203,6 @@ func TestListsWithoutTheNewArgumentsAreUnchanged(t *testing.T) {
 		"track":              `{"jobs":[],"expired":[]}`,
 	} {
 		command, args := arguments(line)
-		reply, err := e.Run(t.Context(), command, "", args...)
-		require.NoError(t, err)
-		require.Equal(t, want, reply, line)
+		require.Equal(t, want, must(e.Run(t.Context(), command, "", args...))(t), line)
 	}
 }

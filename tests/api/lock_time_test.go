@@ -22,8 +22,7 @@ func (e *env) expiresIn(jid string, d time.Duration) {
 	end := e.Clock.Now().Add(d)
 	require.WithinDuration(e.T, end, job.Expires, 100*time.Microsecond)
 	for _, key := range []string{"ql:q:" + job.Queue + "-locks", "ql:w:" + job.Worker + ":jobs"} {
-		score, err := e.Redis.ZScore(e.T.Context(), key, jid).Result()
-		require.NoError(e.T, err)
+		score := must(e.Redis.ZScore(e.T.Context(), key, jid).Result())(e.T)
 		require.InDelta(e.T, float64(end.UnixMicro())/1e6, score, 1e-4, key)
 	}
 }
@@ -76,8 +75,7 @@ func TestReserveAndRenewKnowTheLockTimeOfEachJob(t *testing.T) {
 func number(t *testing.T, part any) float64 {
 	t.Helper()
 	var n float64
-	_, err := fmt.Sscan(part.(string), &n)
-	require.NoError(t, err)
+	require.NoError(t, errOf(fmt.Sscan(part.(string), &n)))
 	return n
 }
 
@@ -144,17 +142,12 @@ func TestALockTimeHasNoGracePeriod(t *testing.T) {
 				e.Clock.Advance(1900 * time.Millisecond)
 				require.Empty(t, e.Pops("q", 1))
 				e.Clock.Advance(200 * time.Millisecond)
-				jobs, err := e.As("w2").Queue("q").Pop(t.Context(), 1)
-				require.NoError(t, err)
+				jobs := must(e.As("w2").Queue("q").Pop(t.Context(), 1))(t)
 				require.Equal(t, []string{"j"}, jids(jobs))
 				require.Equal(t, 2, jobs[0].Remaining)
 				require.Equal(t, []string{"put", "popped", "timed-out", "popped"}, whats(e.Read("j").History))
-				message, err := lost.ReceiveMessage(t.Context())
-				require.NoError(t, err)
-				require.Contains(t, message.Payload, "lock_lost")
-				stats, err := e.Queue("q").Stats(t.Context(), e.Clock.Now())
-				require.NoError(t, err)
-				require.Equal(t, 1, stats.Retries)
+				require.Contains(t, must(lost.ReceiveMessage(t.Context()))(t).Payload, "lock_lost")
+				require.Equal(t, 1, must(e.Queue("q").Stats(t.Context(), e.Clock.Now()))(t).Retries)
 				requireCode(t, qless.ErrLockLost, job.Complete(t.Context()))
 				require.NoError(t, jobs[0].Complete(t.Context()))
 				require.False(t, e.Redis.HExists(t.Context(), "ql:j:j", "grace").Val())
@@ -323,8 +316,7 @@ func TestLostJobsPutLastKeepTheOrderOfTheirLoss(t *testing.T) {
 			e.Clock.Advance(time.Millisecond)
 		}
 		e.Clock.Advance(time.Minute)
-		_, err := e.Sweep(t.Context(), "q")
-		require.NoError(t, err)
+		require.NoError(t, errOf(e.Sweep(t.Context(), "q")))
 		require.Equal(t, want, jids(e.Pops("q", 9)))
 	})
 }

@@ -18,8 +18,7 @@ func TestHeartbeatRenewsALock(t *testing.T) {
 	job := e.Pop("q")
 	e.Clock.Advance(50 * time.Second)
 	require.NoError(t, job.SetData("half done"))
-	expires, err := job.Heartbeat(t.Context())
-	require.NoError(t, err)
+	expires := must(job.Heartbeat(t.Context()))(t)
 	require.WithinDuration(t, noon.Add(110*time.Second), expires, time.Second)
 
 	e.Clock.Advance(50 * time.Second)
@@ -27,8 +26,7 @@ func TestHeartbeatRenewsALock(t *testing.T) {
 	read := e.Read(jid)
 	require.Equal(t, `"half done"`, string(read.Data))
 	require.WithinDuration(t, noon.Add(110*time.Second), read.Expires, time.Millisecond)
-	running, err := inspect.New(e.Client).Queue("q", inspect.Running).JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	running := must(e.inspect().Queue("q", inspect.Running).JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, []string{jid}, running.Items)
 	require.NoError(t, job.Complete(t.Context()))
 }
@@ -41,20 +39,17 @@ func TestALostLockIsHandedOutAfterTheGracePeriod(t *testing.T) {
 
 	e.Clock.Advance(61 * time.Second)
 	require.Equal(t, 1, e.Counts("q").Stalled)
-	jobs, err := w2.Pop(t.Context(), 1)
-	require.NoError(t, err)
+	jobs := must(w2.Pop(t.Context(), 1))(t)
 	require.Empty(t, jobs, "the worker is warned first")
 	require.Equal(t, 3, e.Read(jid).Remaining)
 	require.Equal(t, []string{"put", "popped", "timed-out"}, whats(e.Read(jid).History))
 
 	e.Clock.Advance(9 * time.Second)
-	jobs, err = w2.Pop(t.Context(), 1)
-	require.NoError(t, err)
+	jobs = must(w2.Pop(t.Context(), 1))(t)
 	require.Empty(t, jobs, "the grace period lasts 10 s")
 
 	e.Clock.Advance(2 * time.Second)
-	jobs, err = w2.Pop(t.Context(), 1)
-	require.NoError(t, err)
+	jobs = must(w2.Pop(t.Context(), 1))(t)
 	require.Len(t, jobs, 1)
 	require.Equal(t, jid, jobs[0].JID)
 	require.Equal(t, 2, jobs[0].Remaining)
@@ -127,8 +122,7 @@ func TestAJobLostTooOftenFails(t *testing.T) {
 	require.Empty(t, job.Worker)
 	require.Equal(t, "failed-retries-q", job.Failure.Group)
 	require.Equal(t, `Job exhausted retries in queue "q"`, job.Failure.Message)
-	page, err := inspect.New(e.Client).Failed("failed-retries-q").JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	page := must(e.inspect().Failed("failed-retries-q").JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, []string{jid}, page.Items)
 	require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
 }
@@ -171,21 +165,16 @@ func TestWorkersReportWhatTheyHold(t *testing.T) {
 	e.Pop("q")
 	e.Pop("slow")
 	e.Clock.Advance(time.Second)
-	_, err := e.As("w2").Queue("q").Pop(t.Context(), 1)
-	require.NoError(t, err)
+	require.NoError(t, errOf(e.As("w2").Queue("q").Pop(t.Context(), 1)))
 
-	workers, err := inspect.New(e.Client).Workers(t.Context())
-	require.NoError(t, err)
+	workers := must(e.inspect().Workers(t.Context()))(t)
 	require.Equal(t, []inspect.WorkerStatus{{Name: "w2"}, {Name: "w1", Jobs: 2}}, workers)
 	e.Clock.Advance(2 * time.Minute)
-	workers, err = inspect.New(e.Client).Workers(t.Context())
-	require.NoError(t, err)
+	workers = must(e.inspect().Workers(t.Context()))(t)
 	require.Equal(t, []inspect.WorkerStatus{{Name: "w2"}, {Name: "w1", Jobs: 1, Stalled: 1}}, workers)
-	held, err := repairs.HeldBy(t.Context(), e.Client, "w1")
-	require.NoError(t, err)
+	held := must(repairs.HeldBy(t.Context(), e.Client, "w1"))(t)
 	require.Equal(t, []string{short, long}, held)
-	held, err = repairs.HeldBy(t.Context(), e.Client, "unknown")
-	require.NoError(t, err)
+	held = must(repairs.HeldBy(t.Context(), e.Client, "unknown"))(t)
 	require.Empty(t, held)
 }
 
@@ -193,16 +182,13 @@ func TestDeregisterTakesWorkersOffTheList(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q")
 	job := e.Pop("q")
-	require.NoError(t, inspect.New(e.Client).ForgetWorkers(t.Context(), "w1", "unknown"))
-	workers, err := inspect.New(e.Client).Workers(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, e.inspect().ForgetWorkers(t.Context(), "w1", "unknown"))
+	workers := must(e.inspect().Workers(t.Context()))(t)
 	require.Empty(t, workers)
-	held, err := repairs.HeldBy(t.Context(), e.Client, "w1")
-	require.NoError(t, err)
+	held := must(repairs.HeldBy(t.Context(), e.Client, "w1"))(t)
 	require.Equal(t, []string{jid}, held, "the lock stays")
 	require.NoError(t, errOf(job.Heartbeat(t.Context())))
-	workers, err = inspect.New(e.Client).Workers(t.Context())
-	require.NoError(t, err)
+	workers = must(e.inspect().Workers(t.Context()))(t)
 	require.Len(t, workers, 1, "a heartbeat registers the worker again")
 }
 
@@ -210,19 +196,16 @@ func TestSilentWorkersAreForgotten(t *testing.T) {
 	e := newEnv(t)
 	e.Pops("q", 1)
 	e.Clock.Advance(23 * time.Hour)
-	workers, err := inspect.New(e.Client).Workers(t.Context())
-	require.NoError(t, err)
+	workers := must(e.inspect().Workers(t.Context()))(t)
 	require.Len(t, workers, 1)
 	e.Clock.Advance(2 * time.Hour)
-	workers, err = inspect.New(e.Client).Workers(t.Context())
-	require.NoError(t, err)
+	workers = must(e.inspect().Workers(t.Context()))(t)
 	require.Empty(t, workers)
 
 	e.Set("max-worker-age", time.Minute)
 	e.Pops("q", 1)
 	e.Clock.Advance(61 * time.Second)
-	workers, err = inspect.New(e.Client).Workers(t.Context())
-	require.NoError(t, err)
+	workers = must(e.inspect().Workers(t.Context()))(t)
 	require.Empty(t, workers)
 }
 
@@ -231,8 +214,7 @@ func TestSilentWorkersAreForgotten(t *testing.T) {
 func TestARunThatIsLostTouchesNoLaterOne(t *testing.T) {
 	for name, call := range map[string]func(ctx context.Context, job *qless.Job) error{
 		"heartbeat": func(ctx context.Context, job *qless.Job) error {
-			_, err := job.Heartbeat(ctx)
-			return err
+			return errOf(job.Heartbeat(ctx))
 		},
 		"complete": func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
 		"complete with a result": func(ctx context.Context, job *qless.Job) error {
@@ -251,8 +233,7 @@ func TestARunThatIsLostTouchesNoLaterOne(t *testing.T) {
 		},
 		"release": func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, 0) },
 		"retry": func(ctx context.Context, job *qless.Job) error {
-			_, err := job.Retry(ctx, 0, "", "")
-			return err
+			return errOf(job.Retry(ctx, 0, "", ""))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -263,9 +244,7 @@ func TestARunThatIsLostTouchesNoLaterOne(t *testing.T) {
 			e.Clock.Advance(time.Second)
 			second := e.Pop("q")
 			require.Equal(t, first.JID, second.JID)
-			e.Unchanged(func() {
-				requireCode(t, qless.ErrLockLost, call(t.Context(), first))
-			})
+			e.Unchanged(func() { requireCode(t, qless.ErrLockLost, call(t.Context(), first)) })
 			require.NoError(t, call(t.Context(), second))
 		})
 	}

@@ -22,8 +22,7 @@ func heard(t *testing.T, rdb *redis.Client, channel string) func() string {
 	t.Helper()
 	subscription := rdb.Subscribe(t.Context(), channel)
 	t.Cleanup(func() { _ = subscription.Close() })
-	_, err := subscription.Receive(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, errOf(subscription.Receive(t.Context())))
 	messages := subscription.Channel()
 	return func() string { return testkit.Soon(t, "a message on "+channel, messages).Payload }
 }
@@ -56,8 +55,7 @@ func TestTheDropInMarksAMessageOnlyIfItWakesAWorker(t *testing.T) {
 	isUnmarked(`{"jid":"j","to":"q2","event":"advanced","queue":"q"}`)
 
 	becomeIdle := func() {
-		_, err := e.Run(t.Context(), "reserve", "", "w1", 1, 10, 0, "idle")
-		require.NoError(t, err)
+		require.NoError(t, errOf(e.Run(t.Context(), "reserve", "", "w1", 1, 10, 0, "idle")))
 	}
 	becomeIdle()
 	require.NoError(t, e.dropIn("put|w|idle|k|K|{}|0"))
@@ -83,8 +81,7 @@ func TestMessagesOfOtherScriptsAreNotTakenForOurs(t *testing.T) {
 			orders("jid = 'j'", "event = 'advanced'", "queue = 'q'", "to = 'q2'")...,
 		) {
 			script := fmt.Sprintf("return cjson.encode({%s})", strings.Join(fields, ", "))
-			text, err := rdb.Eval(t.Context(), script, nil).Text()
-			require.NoError(t, err)
+			text := must(rdb.Eval(t.Context(), script, nil).Text())(t)
 			require.False(t, strings.HasPrefix(text, waking), "%s: %s: %s", name, script, text)
 		}
 	}
@@ -111,8 +108,7 @@ func TestDropInPublishesNewQueuesOnlyToListeners(t *testing.T) {
 	e := newEnv(t)
 	all := e.Redis.PSubscribe(t.Context(), "*")
 	defer all.Close()
-	_, err := all.Receive(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, errOf(all.Receive(t.Context())))
 	messages := all.Channel()
 	next := func() string { return testkit.Soon(t, "a message", messages).Channel }
 
@@ -141,11 +137,9 @@ func TestOnlyTheDropInHasObjectsForEmptyLists(t *testing.T) {
 		"workers|none":   `{"jobs":[],"stalled":[]}`,
 	} {
 		command, args := arguments(line)
-		reply, err := e.Run(t.Context(), command, "", args...)
-		require.NoError(t, err)
+		reply := must(e.Run(t.Context(), command, "", args...))(t)
 		require.Contains(t, reply, want, line)
-		reply, err = e.dropInReply(line)
-		require.NoError(t, err)
+		reply = must(e.dropInReply(line))(t)
 		require.Contains(t, reply, strings.ReplaceAll(want, "[]", "{}"), line)
 		require.NotContains(t, reply, "[]", line)
 	}

@@ -44,8 +44,7 @@ func TestAMisdeedInACallIsAnError(t *testing.T) {
 			},
 			"ClientConfig.OldCodecs": func() error {
 				c := e.NewClient(e.Redis, qless.ClientConfig{OldCodecs: []qless.Codec{oldCodec{misdeed}}})
-				job, err := c.Job(ctx, "old")
-				require.NoError(t, err)
+				job := must(c.Job(ctx, "old"))(t)
 				var data int
 				return job.Unmarshal(&data)
 			},
@@ -69,8 +68,7 @@ func TestAMisdeedInACallIsAnError(t *testing.T) {
 			},
 		}
 		for function, call := range calls {
-			err := call()
-			require.ErrorContains(t, err, "a function ", "%s: %s", function, name)
+			require.ErrorContains(t, call(), "a function ", "%s: %s", function, name)
 		}
 		reader := doctor.StatusReader{
 			Client: e.Client,
@@ -79,8 +77,7 @@ func TestAMisdeedInACallIsAnError(t *testing.T) {
 				return doctor.QueueRates{}, nil
 			},
 		}
-		_, err := reader.Read(ctx)
-		require.ErrorContains(t, err, "a function ", "Rates: %s", name)
+		require.ErrorContains(t, errOf(reader.Read(ctx)), "a function ", "Rates: %s", name)
 	}
 }
 

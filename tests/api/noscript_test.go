@@ -27,7 +27,7 @@ func everything(t *testing.T, e *env, before func()) {
 		return err
 	}
 	put := func(options ...qless.PutOption) func() error {
-		return func() error { _, err := q.Put(ctx, "K", nil, options...); return err }
+		return func() error { return errOf(q.Put(ctx, "K", nil, options...)) }
 	}
 	for i, call := range []func() error{
 		put(qless.JID("a"), qless.Tags{"t"}), put(qless.JID("b"), qless.DependsOn{"a"}), pop,
@@ -43,36 +43,33 @@ func everything(t *testing.T, e *env, before func()) {
 		func() error { return job.Fail(ctx, "g", "m") },
 		func() error { return job.Unfail(ctx) }, pop,
 		func() error { return job.Fail(ctx, "g", "m") },
-		func() error { _, err := repairs.Unfail(ctx, e.Client, "g", 1); return err }, pop,
+		func() error { return errOf(repairs.Unfail(ctx, e.Client, "g", 1)) }, pop,
 		func() error { return repairs.TimeOut(ctx, e.Client, job.JID) }, pop,
 		func() error { return job.Fail(ctx, "g", "m") },
-		func() error {
-			_, err := repairs.UnfailInto(ctx, e.Client, q.Name(), "g", 1)
-			return err
-		}, pop,
+		func() error { return errOf(repairs.UnfailInto(ctx, e.Client, q.Name(), "g", 1)) }, pop,
 		func() error { return job.Move(ctx, "q") },
-		func() error { _, err := q.Peek(ctx, 1); return err }, pop,
-		func() error { job, err := e.Job(ctx, "b"); require.NoError(t, err); return job.Depend(ctx, "a") },
-		func() error { job, err := e.Job(ctx, "b"); require.NoError(t, err); return job.UndependAll(ctx) },
+		func() error { return errOf(q.Peek(ctx, 1)) }, pop,
+		func() error { return must(e.Job(ctx, "b"))(t).Depend(ctx, "a") },
+		func() error { return must(e.Job(ctx, "b"))(t).UndependAll(ctx) },
 		func() error { return job.Complete(ctx) },
 		func() error { return e.Cancel(ctx, "b") },
-		func() error { _, err := e.Jobs(ctx, "a", "b"); return err },
-		func() error { _, err := inspect.New(e.Client).Completed().JIDs(ctx, inspect.Range{}); return err },
-		func() error { _, err := inspect.New(e.Client).FailureGroups(ctx); return err },
-		func() error { _, err := inspect.New(e.Client).Tracked().JIDs(ctx, inspect.Range{}); return err },
-		func() error { _, err := inspect.New(e.Client).Tags(ctx, inspect.Range{}); return err },
-		func() error { _, err := q.Counts(ctx); return err },
-		func() error { _, err := q.Settings(ctx); return err },
-		func() error { _, err := q.Stats(ctx, noon); return err },
-		func() error { _, err := inspect.New(e.Client).Workers(ctx); return err },
-		func() error { return inspect.New(e.Client).ForgetWorkers(ctx, "w1") },
+		func() error { return errOf(e.Jobs(ctx, "a", "b")) },
+		func() error { return errOf(e.inspect().Completed().JIDs(ctx, inspect.Range{})) },
+		func() error { return errOf(e.inspect().FailureGroups(ctx)) },
+		func() error { return errOf(e.inspect().Tracked().JIDs(ctx, inspect.Range{})) },
+		func() error { return errOf(e.inspect().Tags(ctx, inspect.Range{})) },
+		func() error { return errOf(q.Counts(ctx)) },
+		func() error { return errOf(q.Settings(ctx)) },
+		func() error { return errOf(q.Stats(ctx, noon)) },
+		func() error { return errOf(e.inspect().Workers(ctx)) },
+		func() error { return e.inspect().ForgetWorkers(ctx, "w1") },
 		func() error { return q.Pause(ctx) },
 		func() error { return q.Resume(ctx) },
 		func() error { return e.ForgetQueue(ctx, "q") },
 		func() error { return e.Config().Set(ctx, "heartbeat", 5) },
-		func() error { _, err := e.Config().All(ctx); return err },
+		func() error { return errOf(e.Config().All(ctx)) },
 		func() error { return e.Config().Unset(ctx, "heartbeat") },
-		func() error { _, err := q.Recur(ctx, "K", nil, time.Hour, qless.JID("r")); return err },
+		func() error { return errOf(q.Recur(ctx, "K", nil, time.Hour, qless.JID("r"))) },
 		func() (err error) { recurring, err = e.RecurringJob(ctx, "r"); return err },
 		func() error { recurring.Klass = "K2"; return recurring.Update(ctx) },
 		func() error { return recurring.Cancel(ctx) },
@@ -101,6 +98,5 @@ func TestErrorsOfAScriptThatWasForgotten(t *testing.T) {
 	require.NoError(t, e.Redis.ScriptFlush(t.Context()).Err())
 	requireCode(t, qless.ErrNotFound, repairs.TimeOut(t.Context(), e.Client, "unknown"))
 	require.NoError(t, e.Redis.ScriptFlush(t.Context()).Err())
-	_, err := e.Job(t.Context(), "unknown")
-	requireCode(t, qless.ErrNotFound, err)
+	requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "unknown")))
 }

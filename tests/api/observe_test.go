@@ -51,7 +51,7 @@ func TestTheObserverSeesEachCall(t *testing.T) {
 		do   func() error
 		want qless.Command
 	}{
-		{func() error { _, err := q.Put(ctx, "K", nil, qless.JID("a")); return err },
+		{func() error { return errOf(q.Put(ctx, "K", nil, qless.JID("a"))) },
 			qless.Command{Name: "put", Queue: "q", Klass: "K", JID: "a", Count: 1}},
 		{func() error {
 			_, err := q.PutMany(ctx, []qless.JobSpec{
@@ -65,37 +65,30 @@ func TestTheObserverSeesEachCall(t *testing.T) {
 			})
 			return err
 		}, qless.Command{Name: "put.many", Queue: "q", Klass: "K", JID: "b", Count: 1}},
-		{func() error { _, err := q.Peek(ctx, 2); return err },
+		{func() error { return errOf(q.Peek(ctx, 2)) },
 			qless.Command{Name: "peek", Queue: "q", Count: 2}},
-		{func() error { _, err := q.Pop(ctx, 10); return err },
+		{func() error { return errOf(q.Pop(ctx, 10)) },
 			qless.Command{Name: "pop", Queue: "q", Count: 5}},
-		{func() error { _, err := q.Pop(ctx, 10); return err },
+		{func() error { return errOf(q.Pop(ctx, 10)) },
 			qless.Command{Name: "pop", Queue: "q"}},
-		{func() error { _, err := e.Job(ctx, "a"); return err },
+		{func() error { return errOf(e.Job(ctx, "a")) },
 			qless.Command{Name: "get", JID: "a", Count: 1}},
-		{func() error { _, err := e.Jobs(ctx, "a", "b", "c"); return err },
+		{func() error { return errOf(e.Jobs(ctx, "a", "b", "c")) },
 			qless.Command{Name: "multiget", Count: 2}},
 		{func() error {
-			_, err := inspect.New(e.Client).Queue(q.Name(), inspect.Waiting).JIDs(ctx, inspect.Range{})
-			return err
+			return errOf(e.inspect().Queue(q.Name(), inspect.Waiting).JIDs(ctx, inspect.Range{}))
 		},
 			qless.Command{Name: "list", Queue: "q"}},
-		{func() error { _, err := inspect.New(e.Client).Completed().JIDs(ctx, inspect.Range{}); return err },
+		{func() error { return errOf(e.inspect().Completed().JIDs(ctx, inspect.Range{})) },
 			qless.Command{Name: "list"}},
-		{func() error { _, err := e.Queues(ctx); return err }, qless.Command{Name: "queues"}},
+		{func() error { return errOf(e.Queues(ctx)) }, qless.Command{Name: "queues"}},
 		{func() error { return e.Cancel(ctx, "x") }, qless.Command{Name: "cancel", JID: "x", Count: 1}},
 		{func() error { return e.Cancel(ctx, "x", "y") }, qless.Command{Name: "cancel.all"}},
-		{func() error {
-			_, err := repairs.UnfailInto(ctx, e.Client, q.Name(), "g", 5)
-			return err
-		},
+		{func() error { return errOf(repairs.UnfailInto(ctx, e.Client, q.Name(), "g", 5)) },
 			qless.Command{Name: "unfail", Queue: "q"}},
-		{func() error { _, err := q.Settings(ctx); return err }, qless.Command{Name: "queue.settings", Queue: "q"}},
-		{func() error { _, err := e.Config().All(ctx); return err }, qless.Command{Name: "config.get"}},
-		{func() error {
-			_, err := events.Listen(ctx, e.Client)
-			return err
-		}, qless.Command{Name: "subscribe"}},
+		{func() error { return errOf(q.Settings(ctx)) }, qless.Command{Name: "queue.settings", Queue: "q"}},
+		{func() error { return errOf(e.Config().All(ctx)) }, qless.Command{Name: "config.get"}},
+		{func() error { return errOf(events.Listen(ctx, e.Client)) }, qless.Command{Name: "subscribe"}},
 		{func() error {
 			popped := e.Read("a")
 			seen.take()
@@ -119,15 +112,12 @@ func TestTheObserverSeesQueuesAndCounts(t *testing.T) {
 	ctx, q := t.Context(), e.Queue("q")
 	put := func(jids ...string) {
 		for _, jid := range jids {
-			_, err := q.Put(ctx, "K", nil, qless.JID(jid))
-			require.NoError(t, err)
+			require.NoError(t, errOf(q.Put(ctx, "K", nil, qless.JID(jid))))
 		}
 	}
 	fail := func(jids ...string) {
 		put(jids...)
-		jobs, err := q.Pop(ctx, 100)
-		require.NoError(t, err)
-		for _, job := range jobs {
+		for _, job := range must(q.Pop(ctx, 100))(t) {
 			require.NoError(t, job.Fail(ctx, "g", ""))
 		}
 	}
@@ -144,56 +134,49 @@ func TestTheObserverSeesQueuesAndCounts(t *testing.T) {
 		{"Receive of several queues", func() error {
 			put("c")
 			seen.take()
-			_, err := lease.New(e.Client).Take(ctx, lease.Request{Queues: []string{"p", "q"}, NoWait: true})
-			return err
+			return errOf(lease.New(e.Client).Take(ctx, lease.Request{Queues: []string{"p", "q"}, NoWait: true}))
 		}, qless.Command{Name: "reserve", Count: 1}},
-		{"End", func() error { _, err := repairs.End(ctx, e.Client, "a", repairs.Ending{}); return err },
+		{"End", func() error { return errOf(repairs.End(ctx, e.Client, "a", repairs.Ending{})) },
 			qless.Command{Name: "end", JID: "a", Count: 1}},
 		{"Forget", func() error { return repairs.Forget(ctx, e.Client, "a") },
 			qless.Command{Name: "forget", JID: "a", Count: 1}},
-		{"Sweep", func() error { _, err := e.Sweep(ctx, "q"); return err },
+		{"Sweep", func() error { return errOf(e.Sweep(ctx, "q")) },
 			qless.Command{Name: "sweep", Queue: "q"}},
-		{"Sweep of all queues", func() error { _, err := e.Sweep(ctx, "*"); return err },
+		{"Sweep of all queues", func() error { return errOf(e.Sweep(ctx, "*")) },
 			qless.Command{Name: "sweep"}},
-		{"Latency", func() error { _, err := inspect.New(e.Client).Latency(ctx, q.Name()); return err },
+		{"Latency", func() error { return errOf(e.inspect().Latency(ctx, q.Name())) },
 			qless.Command{Name: "latency", Queue: "q"}},
 		{"List", func() error {
 			put("d", "e")
 			seen.take()
-			_, err := inspect.New(e.Client).Queue(q.Name(), inspect.Waiting).List(ctx, inspect.Range{})
-			return err
+			return errOf(e.inspect().Queue(q.Name(), inspect.Waiting).List(ctx, inspect.Range{}))
 		}, qless.Command{Name: "list", Queue: "q", Count: 2}},
 		{"Find", func() error {
-			_, err := inspect.New(e.Client).Queue(q.Name(), inspect.Waiting).Where(inspect.Filter{JID: "d"}).Find(ctx, "")
-			return err
+			return errOf(e.inspect().Queue(q.Name(), inspect.Waiting).Where(inspect.Filter{JID: "d"}).Find(ctx, ""))
 		}, qless.Command{Name: "find", Queue: "q", Count: 1}},
 		{"Cancel", func() error {
-			_, err := inspect.New(e.Client).Queue(q.Name(), inspect.Waiting).Cancel(ctx)
-			return err
+			return errOf(e.inspect().Queue(q.Name(), inspect.Waiting).Cancel(ctx))
 		}, qless.Command{Name: "repair", Queue: "q", Count: 2}},
 		{"Tag", func() error {
 			put("f", "g")
 			seen.take()
-			_, err := inspect.New(e.Client).JIDs("f", "g", "missing").Tag(ctx, "t")
-			return err
+			return errOf(e.inspect().JIDs("f", "g", "missing").Tag(ctx, "t"))
 		}, qless.Command{Name: "repair", Count: 2}},
-		{"List of a tag", func() error { _, err := inspect.New(e.Client).Tagged("t").List(ctx, inspect.Range{}); return err },
+		{"List of a tag", func() error { return errOf(e.inspect().Tagged("t").List(ctx, inspect.Range{})) },
 			qless.Command{Name: "list", Count: 2}},
-		{"Move", func() error { _, err := inspect.New(e.Client).JIDs("f", "g").Move(ctx, "other"); return err },
+		{"Move", func() error { return errOf(e.inspect().JIDs("f", "g").Move(ctx, "other")) },
 			qless.Command{Name: "repair", Count: 2}},
 		{"Unfail of a group", func() error {
 			fail("h", "i")
 			seen.take()
-			_, err := inspect.New(e.Client).Failed("g").AtMost(1).Unfail(ctx)
-			return err
+			return errOf(e.inspect().Failed("g").AtMost(1).Unfail(ctx))
 		}, qless.Command{Name: "repair", Count: 1}},
-		{"Unfail of jobs", func() error { _, err := inspect.New(e.Client).JIDs("h", "i").Unfail(ctx); return err },
+		{"Unfail of jobs", func() error { return errOf(e.inspect().JIDs("h", "i").Unfail(ctx)) },
 			qless.Command{Name: "repair", Count: 1}},
 		{"Cancel of a group", func() error {
 			fail("j")
 			seen.take()
-			_, err := inspect.New(e.Client).Failed("g").AtMost(10).Cancel(ctx)
-			return err
+			return errOf(e.inspect().Failed("g").AtMost(10).Cancel(ctx))
 		}, qless.Command{Name: "repair", Count: 3}},
 		{"Limit.Set", func() error {
 			return e.Limit("smtp").Set(ctx, qless.LimitConfig{Concurrency: 1})
@@ -248,30 +231,24 @@ func TestAPutObserverBeginsAndEndsEachPut(t *testing.T) {
 		return calls[0]
 	}
 
-	_, err := q.Put(ctx, "K", nil, qless.JID("a"))
-	require.NoError(t, err)
+	require.NoError(t, errOf(q.Put(ctx, "K", nil, qless.JID("a"))))
 	require.Equal(t, qless.Command{Name: "put", Queue: "q", Klass: "K", JID: "a", Count: 1}, take())
 	require.Equal(t, "put q 1", span("a"))
 
-	jids, err := q.PutMany(ctx, []qless.JobSpec{{Klass: "K"}, {Klass: "L"}})
-	require.NoError(t, err)
+	jids := must(q.PutMany(ctx, []qless.JobSpec{{Klass: "K"}, {Klass: "L"}}))(t)
 	require.Equal(t, qless.Command{Name: "put.many", Queue: "q", Count: 2}, take())
 	require.Equal(t, "put.many q 2", span(jids[0]))
 	require.Equal(t, "put.many q 2", span(jids[1]))
 
-	_, err = q.Put(ctx, "K", nil, qless.JID("a"), qless.IfAbsent)
-	requireCode(t, qless.ErrExists, err)
+	requireCode(t, qless.ErrExists, errOf(q.Put(ctx, "K", nil, qless.JID("a"), qless.IfAbsent)))
 	requireCode(t, qless.ErrExists, take().Err)
 
-	batch, err := e.NewBatch(ctx, "q", qless.JobSpec{Klass: "Done"})
-	require.NoError(t, err)
+	batch := must(e.NewBatch(ctx, "q", qless.JobSpec{Klass: "Done"}))(t)
 	require.Equal(t, batch.ID, take().JID)
-	_, err = batch.Add(ctx, "r", []qless.JobSpec{{Klass: "K"}})
-	require.NoError(t, err)
+	require.NoError(t, errOf(batch.Add(ctx, "r", []qless.JobSpec{{Klass: "K"}})))
 	require.Equal(t, "r", take().Queue)
 
-	_, err = q.Put(ctx, "", nil)
-	require.Error(t, err)
+	require.Error(t, errOf(q.Put(ctx, "", nil)))
 	require.Empty(t, w.take(), "it was refused before")
 }
 
@@ -282,8 +259,7 @@ func TestAPutObserverSeesPutsThatGoTogether(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID(strconv.Itoa(i)))
-			assert.NoError(t, err)
+			assert.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID(strconv.Itoa(i)))))
 		})
 	}
 	all.Wait()
@@ -304,8 +280,7 @@ func TestAPutObserverMayWatchOnlyTheBegin(t *testing.T) {
 			return context.WithValue(ctx, key{}, "begun"), nil
 		},
 	})
-	_, err := e.Queue("q").Put(t.Context(), "K", nil)
-	require.NoError(t, err)
+	require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil)))
 	require.Equal(t, "begun", seen)
 }
 
@@ -315,16 +290,13 @@ func TestAPutObserverSeesThePutOfEachShard(t *testing.T) {
 	a := newEnvWith(t, config)
 	config.Namespace = "b:"
 	b := a.NewClient(a.Redis, config)
-	sharded, err := shards.New(shards.ByJID, a.Client, b)
-	require.NoError(t, err)
-	jids, err := sharded.Queue("q").PutMany(t.Context(), slices.Repeat([]qless.JobSpec{{Klass: "K"}}, 50))
-	require.NoError(t, err)
+	sharded := must(shards.New(shards.ByJID, a.Client, b))(t)
+	jids := must(sharded.Queue("q").PutMany(t.Context(), slices.Repeat([]qless.JobSpec{{Klass: "K"}}, 50)))(t)
 	calls := w.take()
 	require.Len(t, calls, 2)
 	require.Equal(t, 50, calls[0].Count+calls[1].Count)
 	for _, jid := range jids {
-		job, err := sharded.Client("q", jid).Job(t.Context(), jid)
-		require.NoError(t, err)
+		job := must(sharded.Client("q", jid).Job(t.Context(), jid))(t)
 		require.Contains(t, job.Headers["span"], "put.many q ")
 	}
 }
@@ -351,13 +323,12 @@ func TestAnObserverThatDoesNotReturnIsLogged(t *testing.T) {
 	a := newEnvWith(t, config)
 	config.Namespace = "b:"
 	b := a.NewClient(a.Redis, config)
-	sharded, err := shards.New(shards.ByJID, a.Client, b)
-	require.NoError(t, err)
+	sharded := must(shards.New(shards.ByJID, a.Client, b))(t)
 	jobs := slices.Repeat([]qless.JobSpec{{Klass: "K"}}, 50)
 	puts := map[string]func() error{
-		"Put":     func() error { _, err := a.Queue("q").Put(t.Context(), "K", nil); return err },
-		"PutMany": func() error { _, err := a.Queue("q").PutMany(t.Context(), jobs); return err },
-		"shards":  func() error { _, err := sharded.Queue("q").PutMany(t.Context(), jobs); return err },
+		"Put":     func() error { return errOf(a.Queue("q").Put(t.Context(), "K", nil)) },
+		"PutMany": func() error { return errOf(a.Queue("q").PutMany(t.Context(), jobs)) },
+		"shards":  func() error { return errOf(sharded.Queue("q").PutMany(t.Context(), jobs)) },
 	}
 	for name, put := range puts {
 		for _, broken = range []string{"begin", "end", "call"} {
@@ -386,7 +357,6 @@ func TestTheObserverSeesErrors(t *testing.T) {
 	requireCode(t, qless.ErrNotFound, calls[0].Err)
 	require.Equal(t, "nobody", calls[0].JID)
 
-	_, err := e.Queue("").Counts(t.Context())
-	require.Error(t, err)
+	require.Error(t, errOf(e.Queue("").Counts(t.Context())))
 	require.Empty(t, seen.take(), "nothing was sent")
 }

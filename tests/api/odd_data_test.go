@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -34,23 +33,21 @@ func TestOddData(t *testing.T) {
 	e := newEnv(t)
 	for name, change := range map[string]func(ctx context.Context, job *qless.Job) error{
 		"complete":  func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
-		"heartbeat": func(ctx context.Context, job *qless.Job) error { _, err := job.Heartbeat(ctx); return err },
-		"retry":     func(ctx context.Context, job *qless.Job) error { _, err := job.Retry(ctx, 0, "", ""); return err },
+		"heartbeat": func(ctx context.Context, job *qless.Job) error { return errOf(job.Heartbeat(ctx)) },
+		"retry":     func(ctx context.Context, job *qless.Job) error { return errOf(job.Retry(ctx, 0, "", "")) },
 		"release":   func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, 0) },
 		"fail":      func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") },
 		"next":      func(ctx context.Context, job *qless.Job) error { return job.Next(ctx, "r") },
 		"move":      func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "r") },
 		"timeout":   func(ctx context.Context, job *qless.Job) error { return repairs.TimeOut(ctx, e.Client, job.JID) },
 		"many": func(ctx context.Context, job *qless.Job) error {
-			_, err := inspect.New(e.Client).JIDs(job.JID).Move(ctx, "r")
-			return err
+			return errOf(e.inspect().JIDs(job.JID).Move(ctx, "r"))
 		},
 		"again": func(ctx context.Context, job *qless.Job) error {
 			if err := e.Cancel(ctx, job.JID); err != nil {
 				return err
 			}
-			_, err := e.Queue("r").PutMany(ctx, []qless.JobSpec{job.Spec()})
-			return err
+			return errOf(e.Queue("r").PutMany(ctx, []qless.JobSpec{job.Spec()}))
 		},
 		"edited": func(ctx context.Context, job *qless.Job) error {
 			if err := job.SetData(map[string]int{"a": 1}); err != nil {
@@ -98,10 +95,7 @@ func TestOddDataAsJSON(t *testing.T) {
 		_, err = e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.JID("ticks"))
 		require.NoError(t, err)
 		require.NoError(t, e.Redis.HSet(t.Context(), "ql:r:ticks", "data", data).Err())
-		recurring, err := e.RecurringJob(t.Context(), "ticks")
-		require.NoError(t, err)
-		_, err = json.Marshal(*recurring)
-		require.NoError(t, err)
+		require.NoError(t, errOf(json.Marshal(*must(e.RecurringJob(t.Context(), "ticks"))(t))))
 		require.NoError(t, e.Redis.FlushDB(t.Context()).Err())
 	}
 }

@@ -8,15 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
 )
 
 // failures are ways in which the only job of the queue q fails.
 var failures = map[string]func(t *testing.T, e *env){
 	"fail": func(t *testing.T, e *env) { require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m")) },
 	"finish": func(_ *testing.T, e *env) {
-		job := e.Pop("q")
-		e.run("finish", "w1", "fail", job.JID, "q", "", "4", "group", "g", "message", "m")
+		e.run("finish", "w1", "fail", e.Pop("q").JID, "q", "", "4", "group", "g", "message", "m")
 	},
 	"no retries left": func(t *testing.T, e *env) {
 		require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "g", "m")))
@@ -84,12 +82,8 @@ func TestAJobFailsWithOneItWaitsFor(t *testing.T) {
 				require.Equal(t, []string{"waits"}, e.Read("grandchild").Dependents)
 				require.Equal(t, "after", e.Pop("next").JID)
 				require.Equal(t, qless.StateDepends, e.Read("waits").State)
-				groups, err := inspect.New(e.Client).FailureGroups(t.Context())
-				require.NoError(t, err)
-				require.Equal(t, 2, groups["failed-dependency"])
-				free, err := e.Holder(t.Context(), "child")
-				require.NoError(t, err)
-				require.Empty(t, free)
+				require.Equal(t, 2, must(e.inspect().FailureGroups(t.Context()))(t)["failed-dependency"])
+				require.Empty(t, must(e.Holder(t.Context(), "child"))(t))
 
 				require.NoError(t, e.Pop("other").Complete(t.Context()))
 				require.Equal(t, qless.StateFailed, e.Read("child").State, "it waits for nothing")

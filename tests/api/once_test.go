@@ -29,9 +29,7 @@ func TestAJobIsPutOnceEvenIfItIsGone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 3, n)
 	require.Equal(t, []inside.Found{{At: 0, JID: "a", State: "put"}}, left)
-	job, err := e.Client.Job(ctx, "c")
-	require.NoError(t, err)
-	require.Equal(t, []string{"d"}, job.Dependencies)
+	require.Equal(t, []string{"d"}, must(e.Client.Job(ctx, "c"))(t).Dependencies)
 }
 
 // A wait begins before the job exists, or for one that an outbox has given up.
@@ -45,12 +43,9 @@ func TestWaitForAJobThatIsPutLater(t *testing.T) {
 		ended <- err
 	}()
 	queue := e.Client.Queue("q")
-	_, err := queue.Put(ctx, "K", nil, qless.JID("later"))
-	require.NoError(t, err)
-	jobs, err := queue.Pop(ctx, 1)
-	require.NoError(t, err)
-	require.NoError(t, jobs[0].Complete(ctx))
+	require.NoError(t, errOf(queue.Put(ctx, "K", nil, qless.JID("later"))))
+	require.NoError(t, must(queue.Pop(ctx, 1))(t)[0].Complete(ctx))
 	require.NoError(t, testkit.Soon(t, "the wait ends", ended))
-	_, err = e.Client.Wait(ctx, "never", qless.AwaitPut(30*time.Millisecond))
+	_, err := e.Client.Wait(ctx, "never", qless.AwaitPut(30*time.Millisecond))
 	require.ErrorIs(t, err, qless.ErrNotFound)
 }

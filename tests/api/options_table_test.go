@@ -42,9 +42,7 @@ func sampleOf(t *testing.T, row *jobopts.Row) string {
 	if row.Words != nil {
 		text = row.Words[len(row.Words)-1]
 	}
-	raw, err := row.JSON(nil, text)
-	require.NoError(t, err)
-	return string(raw)
+	return string(must(row.JSON(nil, text))(t))
 }
 
 // besides has the options that other options require.
@@ -73,13 +71,10 @@ func TestEachOptionHasARow(t *testing.T) {
 // putOptions returns the exported types of package qless that are put options.
 func putOptions(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob(root + "/*.go")
-	require.NoError(t, err)
+	files := must(filepath.Glob(root + "/*.go"))(t)
 	var names []string
 	for _, path := range files {
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		require.NoError(t, err)
-		for _, declared := range file.Decls {
+		for _, declared := range must(parser.ParseFile(token.NewFileSet(), path, nil, 0))(t).Decls {
 			method, ok := declared.(*ast.FuncDecl)
 			if !ok || method.Recv == nil || method.Name.Name != "applyPut" {
 				continue
@@ -124,8 +119,7 @@ func TestEachOptionIsKept(t *testing.T) {
 			}
 			var spec qless.JobSpec
 			require.NoError(t, json.Unmarshal([]byte(text), &spec))
-			jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec})
-			require.NoError(t, err)
+			jids := must(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec}))(t)
 			job, stored := e.Read(jids[0]), e.stored(jids[0])
 			_, values, _ := strings.Cut(stored, "|")
 			require.Contains(t, stored, row.Letter)
@@ -199,8 +193,7 @@ func (e *env) requireSameFromJSON(jid string, options []qless.PutOption) {
 	spec := qless.JobSpec{
 		Klass: "K", Data: json.RawMessage(`{"b":  "<&>"}`), Options: append(options, qless.JID(jid)),
 	}
-	text, err := spec.MarshalJSON()
-	require.NoError(e.T, err)
+	text := must(spec.MarshalJSON())(e.T)
 	require.Contains(e.T, string(text), `"data":{"b":  "<&>"}`, "byte by byte, as a unique key is made of it")
 	var read qless.JobSpec
 	require.NoError(e.T, json.Unmarshal(text, &read))
@@ -209,8 +202,7 @@ func (e *env) requireSameFromJSON(jid string, options []qless.PutOption) {
 		e.Put("q", qless.JID(jid), qless.Tags{"t"}, qless.Headers{"k": "v"}, qless.OnLostLast,
 			qless.StartBy(time.Hour), qless.TTL(time.Hour), qless.KeepFor(time.Hour),
 			qless.MaxRunTime(time.Hour))
-		_, err := e.Queue("q").PutMany(e.T.Context(), []qless.JobSpec{spec})
-		require.NoError(e.T, err)
+		require.NoError(e.T, errOf(e.Queue("q").PutMany(e.T.Context(), []qless.JobSpec{spec})))
 		put[i] = e.Read(jid)
 		require.NoError(e.T, e.Cancel(e.T.Context(), jid))
 		put[i].History = nil
@@ -231,13 +223,11 @@ func TestAReceiptIsWrittenAsJSON(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			jid := e.Put("q", append(options, qless.JID(name))...)
 			before := e.Read(jid)
-			text, err := json.Marshal(before.Spec())
-			require.NoError(t, err)
+			text := must(json.Marshal(before.Spec()))(t)
 			require.NoError(t, e.Cancel(t.Context(), jid))
 			var read qless.JobSpec
 			require.NoError(t, json.Unmarshal(text, &read))
-			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{read})
-			require.NoError(t, err)
+			require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{read})))
 			after := e.Read(jid)
 			before.History, after.History = nil, nil
 			require.Equal(t, shown(t, before), shown(t, after))
@@ -260,14 +250,12 @@ func TestAnInvalidJobSpecIsNotWritten(t *testing.T) {
 	e := newEnv(t)
 	_, err := e.NewBatch(t.Context(), "q", qless.NewKlass[any]("Done").Spec(nil, qless.JID("batch")))
 	require.NoError(t, err)
-	_, err = json.Marshal(e.Read("batch").Spec())
-	require.ErrorContains(t, err, "batch can't be JSON")
+	require.ErrorContains(t, errOf(json.Marshal(e.Read("batch").Spec())), "batch can't be JSON")
 }
 
 // The script has names for the letters of the options that it reads.
 func TestTheLettersOfTheScript(t *testing.T) {
-	text, err := os.ReadFile(root + "/lua/lib/letters.lua")
-	require.NoError(t, err)
+	text := must(os.ReadFile(root + "/lua/lib/letters.lua"))(t)
 	var letters, ends []string
 	for _, row := range jobopts.Table {
 		if row.Letter == "" {
@@ -288,15 +276,12 @@ func TestTheLettersOfTheScript(t *testing.T) {
 }
 
 func TestTheOptionsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile(root + "/docs/extensions.md")
-	require.NoError(t, err)
-	lines := strings.Split(string(text), "\n")
+	lines := strings.Split(string(must(os.ReadFile(root+"/docs/extensions.md"))(t)), "\n")
 	for _, row := range jobopts.Table {
 		require.True(t, row.Key == "" || slices.Contains(lines, row.Line()),
 			"docs/extensions.md lacks the line\n%s", row.Line())
 	}
-	overview, err := os.ReadFile(root + "/doc.go")
-	require.NoError(t, err)
+	overview := must(os.ReadFile(root + "/doc.go"))(t)
 	for _, option := range putOptions(t) {
 		require.Contains(t, string(overview), "["+strings.TrimSuffix(option, "Option")+"]")
 	}

@@ -19,8 +19,7 @@ func TestPutManyJobsArePoppedInOrderAtAnyPriority(t *testing.T) {
 			for i := range jobs {
 				jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Priority(priority)}}
 			}
-			put, err := e.Queue("q").PutMany(t.Context(), jobs)
-			require.NoError(t, err)
+			put := must(e.Queue("q").PutMany(t.Context(), jobs))(t)
 			require.Equal(t, put, jids(e.Pops("q", 500)))
 		})
 	}
@@ -40,8 +39,7 @@ func TestTheDelayOfAnEarlierPutEndsWithTheNextQueue(t *testing.T) {
 	e.Put("p", qless.JID("parent"), qless.Priority(-1))
 	e.Put("p", qless.JID("j"), qless.DependsOn{"parent"}, qless.Delay(24*time.Hour))
 	require.NoError(t, e.Read("j").UndependAll(t.Context()))
-	job := e.Pop("p")
-	require.NoError(t, job.Next(t.Context(), "q", qless.DependsOn{"parent"}))
+	require.NoError(t, e.Pop("p").Next(t.Context(), "q", qless.DependsOn{"parent"}))
 	require.NoError(t, e.Pop("p").Complete(t.Context()))
 	require.Equal(t, "j", e.Pop("q").JID)
 }
@@ -56,9 +54,7 @@ func TestADelayThatIsSetAgainCountsAgain(t *testing.T) {
 	require.Empty(t, e.Pops("q", 1))
 	e.Clock.Advance(time.Minute)
 	require.Equal(t, "j", e.Pop("q").JID)
-	fields, err := e.Redis.HKeys(t.Context(), "ql:j:j").Result()
-	require.NoError(t, err)
-	require.NotContains(t, fields, "x:undelayed")
+	require.NotContains(t, must(e.Redis.HKeys(t.Context(), "ql:j:j").Result())(t), "x:undelayed")
 }
 
 // The grace period in which a job is timed out is that of its worker, not of the next one.
@@ -87,13 +83,11 @@ func TestTheNextHolderOfATimedOutJobHasAGracePeriod(t *testing.T) {
 func TestAHeartbeatThatIsNoNumberCountsAsNotSet(t *testing.T) {
 	for value, want := range map[string]time.Duration{"soon": time.Minute, "0": 0, "-5": -5 * time.Second} {
 		e := newEnv(t)
-		_, err := e.Run(t.Context(), "config.set", "", "q-heartbeat", value)
-		require.NoError(t, err)
+		require.NoError(t, errOf(e.Run(t.Context(), "config.set", "", "q-heartbeat", value)))
 		e.Put("q", qless.JID("j"))
 		job := e.Pop("q")
 		require.WithinDuration(t, noon.Add(want), job.Expires, time.Second, value)
-		until, err := job.Heartbeat(t.Context())
-		require.NoError(t, err)
+		until := must(job.Heartbeat(t.Context()))(t)
 		require.WithinDuration(t, noon.Add(want), until, time.Second, value)
 	}
 }

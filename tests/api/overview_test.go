@@ -16,11 +16,7 @@ import (
 func (e *env) overview(query inspect.OverviewQuery) inspect.Overview {
 	e.T.Helper()
 	var o inspect.Overview
-	e.Unchanged(func() {
-		var err error
-		o, err = inspect.New(e.Client).Overview(e.T.Context(), query)
-		require.NoError(e.T, err)
-	})
+	e.Unchanged(func() { o = must(e.inspect().Overview(e.T.Context(), query))(e.T) })
 	return o
 }
 
@@ -81,13 +77,9 @@ func TestAnOverviewAgreesWithTheOtherCalls(t *testing.T) {
 		for _, name := range []string{"q", "busy", "nowhere"} {
 			require.Equal(t, e.stats(name, e.Clock.Now()), o.Stats[name], name)
 		}
-		groups, err := inspect.New(e.Client).FailureGroups(ctx)
-		require.NoError(t, err)
-		require.Equal(t, groups, o.FailureGroups)
+		require.Equal(t, must(e.inspect().FailureGroups(ctx))(t), o.FailureGroups)
 		require.Equal(t, map[string]int{"another": 1, "group": 2}, o.FailureGroups)
-		workers, err := inspect.New(e.Client).Workers(ctx)
-		require.NoError(t, err)
-		require.Equal(t, len(workers), o.Workers)
+		require.Equal(t, len(must(e.inspect().Workers(ctx))(t)), o.Workers)
 		require.Equal(t, []inspect.LimitOverview{
 			{Name: "api", Config: qless.LimitConfig{Concurrency: 1}, Used: 1},
 			{Name: "rate", Config: qless.LimitConfig{Rate: 2, Per: time.Minute}},
@@ -98,8 +90,7 @@ func TestAnOverviewAgreesWithTheOtherCalls(t *testing.T) {
 		require.Equal(t, len(counts), o.Total)
 		require.Len(t, o.Queues, len(counts))
 		for i, want := range counts {
-			latency, err := inspect.New(e.Client).Latency(ctx, want.Name)
-			require.NoError(t, err)
+			latency := must(e.inspect().Latency(ctx, want.Name))(t)
 			require.InDelta(t, latency.Oldest.Seconds(), o.Queues[i].Oldest.Seconds(), 2e-3, want.Name)
 			require.Equal(t, want, o.Queues[i].QueueCounts)
 		}
@@ -270,7 +261,7 @@ func TestCommandsThatAnOverviewCosts(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
 	cost := func(query inspect.OverviewQuery) int {
-		return len(e.Server.Commands(t, func() { require.NoError(t, errOf(inspect.New(e.Client).Overview(ctx, query))) }))
+		return len(e.Server.Commands(t, func() { require.NoError(t, errOf(e.inspect().Overview(ctx, query))) }))
 	}
 	const none, withQueues = 7, 10
 	require.Equal(t, none, cost(inspect.OverviewQuery{}))
@@ -327,7 +318,7 @@ func TestAnOverviewIsReadInPages(t *testing.T) {
 func TestAnOverviewChecksWhatIsAsked(t *testing.T) {
 	e := newEnv(t)
 	for _, query := range []inspect.OverviewQuery{{Queues: -2}, {StatsOf: []string{""}}} {
-		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Overview(t.Context(), query)))
+		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Overview(t.Context(), query)))
 	}
 }
 
@@ -344,5 +335,5 @@ func TestAnOverviewPassesOverTheFirstQueues(t *testing.T) {
 	require.Len(t, o.Queues, 2)
 	require.Equal(t, map[string]int{"g": 1}, o.FailureGroups)
 	require.Empty(t, e.overview(inspect.OverviewQuery{From: 7}).Queues)
-	require.ErrorIs(t, errOf(inspect.New(e.Client).Overview(t.Context(), inspect.OverviewQuery{From: -1})), qless.ErrInvalid)
+	require.ErrorIs(t, errOf(e.inspect().Overview(t.Context(), inspect.OverviewQuery{From: -1})), qless.ErrInvalid)
 }

@@ -184,8 +184,7 @@ func TestSubscriptionsOfAnotherScriptAreFound(t *testing.T) {
 func TestWorkersAreListedInPart(t *testing.T) {
 	e := newEnv(t)
 	for i := range 4 {
-		_, err := e.As(fmt.Sprint("w", i)).Queue("q").Pop(t.Context(), 1)
-		require.NoError(t, err)
+		require.NoError(t, errOf(e.As(fmt.Sprint("w", i)).Queue("q").Pop(t.Context(), 1)))
 		e.Clock.Advance(time.Second)
 	}
 	names := func(line string) []string {
@@ -249,8 +248,7 @@ func TestTagsAreListedInPart(t *testing.T) {
 var takeLost = map[string]func(e *env){
 	"pop": func(e *env) { e.Pops("q", 5) },
 	"reserve": func(e *env) {
-		_, err := e.Run(e.T.Context(), "reserve", "", "w1", "5", "10", "0", "q")
-		require.NoError(e.T, err)
+		require.NoError(e.T, errOf(e.Run(e.T.Context(), "reserve", "", "w1", "5", "10", "0", "q")))
 	},
 	"round-robin": func(e *env) {
 		_, err := e.Run(e.T.Context(), "reserve", "", "w1", "5", "10", "2", "order", "round-robin", "p", "q")
@@ -340,8 +338,7 @@ func TestABackoffIsKeptByAPutWithoutOne(t *testing.T) {
 func TestABackoffIsNotForJobsThatAreRetried(t *testing.T) {
 	e := newEnv(t)
 	e.asPHP(`put||q|j|K|{}|0|backoff|{"initial_delay":10}`)
-	_, err := e.Pop("q").Retry(t.Context(), 0, "", "")
-	require.NoError(t, err)
+	require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", "")))
 	require.Equal(t, qless.StateWaiting, e.Read("j").State)
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.Pop("q").JID))
 	require.Equal(t, "j", e.Pop("q").JID)
@@ -351,9 +348,7 @@ func TestABackoffIsNotForJobsThatAreRetried(t *testing.T) {
 var failing = map[string]func(e *env, job *qless.Job){
 	"fail": func(e *env, job *qless.Job) { require.NoError(e.T, job.Fail(e.T.Context(), "g", "m")) },
 	"retry": func(e *env, job *qless.Job) {
-		left, err := job.Retry(e.T.Context(), 0, "", "")
-		require.NoError(e.T, err)
-		require.Negative(e.T, left)
+		require.Negative(e.T, must(job.Retry(e.T.Context(), 0, "", ""))(e.T))
 	},
 	"finish": func(e *env, job *qless.Job) {
 		_, err := e.Run(e.T.Context(), "finish", "", "w1", "fail", job.JID, "q", "", "4", "group", "g", "message", "m")
@@ -393,8 +388,7 @@ func TestFailedJobsAreDeletedWhenTheirTimeIsOver(t *testing.T) {
 			require.True(t, e.exists("old") || strings.HasPrefix(how, "lost"))
 			e.Clock.Advance(time.Hour)
 			ctx, cancel := context.WithCancel(t.Context())
-			before, err := events.Listen(ctx, e.Client)
-			require.NoError(t, err)
+			before := must(events.Listen(ctx, e.Client))(t)
 			cancel()
 			requireEnd(t, before)
 			one("last")
@@ -403,15 +397,12 @@ func TestFailedJobsAreDeletedWhenTheirTimeIsOver(t *testing.T) {
 			for _, jid := range []string{"young", "last"} {
 				require.Equal(t, qless.StateFailed, e.Read(jid).State)
 			}
-			groups, err := inspect.New(e.Client).FailureGroups(t.Context())
-			require.NoError(t, err)
+			groups := must(e.inspect().FailureGroups(t.Context()))(t)
 			require.Len(t, groups, 1)
 			for _, count := range groups {
 				require.Equal(t, 2, count)
 			}
-			tagged, err := inspect.New(e.Client).Tagged("t").JIDs(t.Context(), inspect.Range{})
-			require.NoError(t, err)
-			require.Equal(t, 2, tagged.Total)
+			require.Equal(t, 2, must(e.inspect().Tagged("t").JIDs(t.Context(), inspect.Range{}))(t).Total)
 			e.Set("jobs-failed-history", 0)
 			one("at once")
 			require.False(t, e.exists("at once"))
@@ -491,8 +482,6 @@ func TestAFailureDeletesNoMoreThanAHundredJobs(t *testing.T) {
 	for _, want := range []int{151, 52, 3} {
 		e.Put("q")
 		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-		groups, err := inspect.New(e.Client).FailureGroups(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, want, groups["g"])
+		require.Equal(t, want, must(e.inspect().FailureGroups(t.Context()))(t)["g"])
 	}
 }

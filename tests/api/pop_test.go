@@ -23,11 +23,8 @@ func TestHigherPriorityIsPoppedFirstThenTheOlder(t *testing.T) {
 		e.Clock.Advance(time.Millisecond) // the higher the priority, the more coarsely ages are distinguished
 	}
 	want := []string{"c10", "c10b", "d1", "a0", "b0", "e0", "low"}
-	peeked, err := e.Queue("q").Peek(t.Context(), 10)
-	require.NoError(t, err)
-	require.Equal(t, want, jids(peeked))
-	waiting, err := inspect.New(e.Client).Queue("q", inspect.Waiting).JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	require.Equal(t, want, jids(must(e.Queue("q").Peek(t.Context(), 10))(t)))
+	waiting := must(e.inspect().Queue("q", inspect.Waiting).JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, want, waiting.Items)
 	require.Equal(t, want[:3], jids(e.Pops("q", 3)))
 	require.Equal(t, want[3:], jids(e.Pops("q", 10)))
@@ -58,8 +55,7 @@ func TestPeekLocksNothing(t *testing.T) {
 	e := newEnv(t)
 	jid := e.Put("q", qless.Tags{"a"})
 	for range 2 {
-		jobs, err := e.Queue("q").Peek(t.Context(), 1)
-		require.NoError(t, err)
+		jobs := must(e.Queue("q").Peek(t.Context(), 1))(t)
 		require.Equal(t, []*qless.Job{e.Read(jid)}, jobs)
 		require.Equal(t, qless.StateWaiting, jobs[0].State)
 	}
@@ -72,20 +68,14 @@ func TestPeekShowsLostJobsFirst(t *testing.T) {
 	e.Put("q", qless.JID("a"), qless.Priority(100))
 	e.Put("q", qless.JID("later"), qless.Delay(30*time.Second))
 	e.Clock.Advance(61 * time.Second)
-	jobs, err := e.Queue("q").Peek(t.Context(), 3)
-	require.NoError(t, err)
+	jobs := must(e.Queue("q").Peek(t.Context(), 3))(t)
 	require.Equal(t, []string{"lost", "a", "later"}, jids(jobs))
-	jobs, err = e.Queue("q").Peek(t.Context(), 1)
-	require.NoError(t, err)
+	jobs = must(e.Queue("q").Peek(t.Context(), 1))(t)
 	require.Equal(t, []string{"lost"}, jids(jobs))
 }
 
 func TestPeekShowsWhatPopDoesNotGive(t *testing.T) {
-	peek := func(e *env) []string {
-		jobs, err := e.Queue("q").Peek(t.Context(), 10)
-		require.NoError(t, err)
-		return jids(jobs)
-	}
+	peek := func(e *env) []string { return jids(must(e.Queue("q").Peek(t.Context(), 10))(t)) }
 	for what, set := range map[string]func(e *env){
 		"a paused queue": func(e *env) { require.NoError(t, e.Queue("q").Pause(t.Context())) },
 		"more than max-concurrency allows": func(e *env) {
@@ -121,10 +111,8 @@ func TestHowFarApartJobsOfAPriorityKeepTheirOrder(t *testing.T) {
 	rows := regexp.MustCompile(`(?m)^//\s+(\d+)\s+([0-9.]+) (µs|ms|s)$`).FindAllStringSubmatch(readFile(t, "options.go"), -1)
 	require.Len(t, rows, 4)
 	for _, row := range rows {
-		priority, err := strconv.Atoi(row[1])
-		require.NoError(t, err)
-		documented, err := time.ParseDuration(row[2] + row[3])
-		require.NoError(t, err)
+		priority := must(strconv.Atoi(row[1]))(t)
+		documented := must(time.ParseDuration(row[2] + row[3]))(t)
 		for _, sign := range []int{1, -1} {
 			score := math.Abs(float64(sign*priority) - float64(noon.Unix())/1e10)
 			apart := (math.Nextafter(score, math.Inf(1)) - score) * 1e10
@@ -215,17 +203,13 @@ func TestPopTakesOnlyWhatIsWanted(t *testing.T) {
 
 func TestServerClockIsUsedByDefault(t *testing.T) {
 	e := newEnv(t)
-	client, err := qless.New(e.Redis, nil)
-	require.NoError(t, err)
+	client := must(qless.New(e.Redis, nil))(t)
 	before := time.Now().Truncate(time.Second)
-	jid, err := client.Queue("q").Put(t.Context(), "K", nil, qless.Delay(time.Hour))
-	require.NoError(t, err)
+	jid := must(client.Queue("q").Put(t.Context(), "K", nil, qless.Delay(time.Hour)))(t)
 	put := e.Read(jid).History[0].When
 	require.False(t, put.Before(before))
 	require.False(t, put.After(time.Now()))
-	jobs, err := client.Queue("q").Pop(t.Context(), 1)
-	require.NoError(t, err)
-	require.Empty(t, jobs)
+	require.Empty(t, must(client.Queue("q").Pop(t.Context(), 1))(t))
 }
 
 func TestHistoryKeepsTheFirstAndTheNewestEntries(t *testing.T) {

@@ -38,9 +38,7 @@ func TestTheLastProgressOfAJobCounts(t *testing.T) {
 		require.Equal(t, got.Progress, job.Progress)
 		e.sets(job, 1<<53, 1<<53, strings.Repeat("n", 1024))
 		require.Equal(t, 1<<53, e.Read(jid).Progress.Total)
-		jobs, err := e.Jobs(t.Context(), jid)
-		require.NoError(t, err)
-		require.Equal(t, 1<<53, jobs[0].Progress.Done)
+		require.Equal(t, 1<<53, must(e.Jobs(t.Context(), jid))(t)[0].Progress.Done)
 	})
 }
 
@@ -223,9 +221,8 @@ func TestProgressOfSeveralJobs(t *testing.T) {
 		e.Put("q", qless.JID(jid))
 	}
 	e.Pops("q", 2)
-	reply, err := e.Run(t.Context(), "progress", "",
-		"w1", "a", "", "1", "2", "n", "c", "", "1", "2", "", "b", "1", "1", "2", "", "b", "", "2", "2", "")
-	require.NoError(t, err)
+	reply := must(e.Run(t.Context(), "progress", "",
+		"w1", "a", "", "1", "2", "n", "c", "", "1", "2", "", "b", "1", "1", "2", "", "b", "", "2", "2", ""))(t)
 	answers := reply.([]any)
 	require.Equal(t, []any{"", "!not_running 1 33 c is not currently running: waiting"}, answers[:2])
 	require.Contains(t, answers[2], " b has been handed out to another worker: w1, at ")

@@ -18,14 +18,13 @@ import (
 
 func TestPutManyPutsAsPutDoes(t *testing.T) {
 	e := newEnv(t)
-	got, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+	got := must(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 		{Klass: "K", Data: raw(`{ "n": 1 }`), Options: []qless.PutOption{qless.JID("a"), qless.Tags{"t"}, qless.Retries(1)}},
 		{Klass: "L", Options: []qless.PutOption{qless.Delay(time.Minute), qless.JID("b")}},
 		{Klass: "M", Options: []qless.PutOption{qless.DependsOn{"a", "b"}, qless.JID("c")}},
 		{Klass: "N", Options: []qless.PutOption{qless.Priority(5), qless.JID("d")}},
 		{Klass: "O"},
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.Equal(t, []string{"a", "b", "c", "d", got[4]}, got)
 	require.Len(t, got[4], 32)
 
@@ -48,16 +47,12 @@ func TestManyJobsKeepTheirOrder(t *testing.T) {
 	for i := range jobs {
 		jobs[i].Klass = "K"
 	}
-	put, err := q.PutMany(t.Context(), jobs)
-	require.NoError(t, err)
-	last, err := q.Put(t.Context(), "K", nil)
-	require.NoError(t, err)
-	popped, err := q.Pop(t.Context(), 3000)
-	require.NoError(t, err)
+	put := must(q.PutMany(t.Context(), jobs))(t)
+	last := must(q.Put(t.Context(), "K", nil))(t)
+	popped := must(q.Pop(t.Context(), 3000))(t)
 	require.Equal(t, append(put, last), jids(popped))
 
-	put, err = q.PutMany(t.Context(), nil)
-	require.NoError(t, err)
+	put = must(q.PutMany(t.Context(), nil))(t)
 	require.Empty(t, put)
 }
 
@@ -75,8 +70,7 @@ func TestPutManyIsAllOrNothing(t *testing.T) {
 			requireCode(t, qless.ErrInvalid, err)
 			require.Empty(t, jids)
 		}
-		_, err := e.Queue("").PutMany(t.Context(), []qless.JobSpec{good})
-		requireCode(t, qless.ErrInvalid, err)
+		requireCode(t, qless.ErrInvalid, errOf(e.Queue("").PutMany(t.Context(), []qless.JobSpec{good})))
 	})
 }
 
@@ -212,8 +206,7 @@ func TestABatchedPutEndsWithItsContext(t *testing.T) {
 		requireCode(t, qless.ErrUnavailable, err)
 		require.ErrorIs(t, err, context.Canceled)
 	}
-	_, err = client.Queue("q").Put(t.Context(), "K", nil)
-	require.NoError(t, err)
+	require.NoError(t, errOf(client.Queue("q").Put(t.Context(), "K", nil)))
 }
 
 // invalidJobs tries each way to put many jobs, and requires that the error is about one of them and
@@ -260,8 +253,7 @@ func TestPutManyRefusesADependencyOnALaterJob(t *testing.T) {
 	}
 	jobs := named(2000)
 	jobs[1500].Options = append(jobs[1500].Options, qless.DependsOn{"3", "1200"})
-	_, err := e.Queue("q").PutMany(t.Context(), jobs)
-	require.NoError(t, err)
+	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), jobs)))
 	require.ElementsMatch(t, []string{"3", "1200"}, e.Read("1500").Dependencies)
 }
 
@@ -291,8 +283,7 @@ func TestJobsOfABatchWaitForThoseBeforeThem(t *testing.T) {
 		return []any{queue, jid, "K", "{}", "0", "2", "depends", depends}
 	}
 	line := slices.Concat([]any{"w1", "1"}, put("a", "1", `["2"]`), put("b", "2", `["1", "3"]`), put("a", "3", `["1", "2"]`))
-	_, err := e.Run(t.Context(), "put.many", "", line...)
-	require.NoError(t, err)
+	require.NoError(t, errOf(e.Run(t.Context(), "put.many", "", line...)))
 	require.Equal(t, qless.StateWaiting, e.Read("1").State)
 	require.Equal(t, []string{"1"}, e.Read("2").Dependencies)
 	require.Equal(t, []string{"1", "2"}, sorted(e.Read("3").Dependencies))

@@ -13,9 +13,8 @@ import (
 
 func TestPutJobReadsBack(t *testing.T) {
 	e := newEnv(t)
-	jid, err := e.Queue("q").Put(t.Context(), "Mail::Welcome", map[string]any{"to": "ann"},
-		qless.JID("j"), qless.Priority(-3), qless.Retries(7), qless.Tags{"b", "a"})
-	require.NoError(t, err)
+	jid := must(e.Queue("q").Put(t.Context(), "Mail::Welcome", map[string]any{"to": "ann"},
+		qless.JID("j"), qless.Priority(-3), qless.Retries(7), qless.Tags{"b", "a"}))(t)
 	require.Equal(t, "j", jid)
 
 	job := e.Read("j")
@@ -95,16 +94,14 @@ func TestDataIsMarshalledOnce(t *testing.T) {
 		{welcome{To: "ann"}, `{"to":"ann","times":null}`},
 		{&welcome{To: "<é>", Times: []int{1}}, `{"to":"\u003cé\u003e","times":[1]}`},
 	} {
-		jid, err := e.Queue("q").Put(t.Context(), "K", c.data)
-		require.NoError(t, err)
+		jid := must(e.Queue("q").Put(t.Context(), "K", c.data))(t)
 		require.Equal(t, c.want, string(e.Read(jid).Data))
 	}
 }
 
 func TestUnmarshalAndSetData(t *testing.T) {
 	e := newEnv(t)
-	_, err := e.Queue("q").Put(t.Context(), "K", raw(`{"n":12345678901234567890}`))
-	require.NoError(t, err)
+	require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", raw(`{"n":12345678901234567890}`))))
 	job := e.Pop("q")
 
 	var data struct{ N json.Number }
@@ -112,7 +109,7 @@ func TestUnmarshalAndSetData(t *testing.T) {
 	require.Equal(t, "12345678901234567890", data.N.String())
 
 	var wrong struct{ N string }
-	err = job.Unmarshal(&wrong)
+	err := job.Unmarshal(&wrong)
 	require.Equal(t, job.JID, requireCode(t, qless.ErrInvalid, err).JID)
 	var typeError *json.UnmarshalTypeError
 	require.ErrorAs(t, err, &typeError)
@@ -126,8 +123,7 @@ func TestUnmarshalAndSetData(t *testing.T) {
 func TestPutOfAnExistingJobMovesIt(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q1", qless.JID("j"), qless.Priority(4), qless.Retries(2), qless.Tags{"a", "b"})
-	_, err := e.Queue("q2").Put(t.Context(), "K2", raw(`[1]`), qless.JID("j"))
-	require.NoError(t, err)
+	require.NoError(t, errOf(e.Queue("q2").Put(t.Context(), "K2", raw(`[1]`), qless.JID("j"))))
 
 	job := e.Read("j")
 	require.Equal(t, "q2", job.Queue)
@@ -147,8 +143,7 @@ func TestPutReplacesTags(t *testing.T) {
 	e.Put("q", qless.JID("j"), qless.Tags{"b", "c"})
 	require.Equal(t, qless.Tags{"b", "c"}, e.Read("j").Tags)
 	for tag, total := range map[string]int{"a": 0, "b": 1, "c": 1} {
-		page, err := inspect.New(e.Client).Tagged(tag).JIDs(t.Context(), inspect.Range{})
-		require.NoError(t, err)
+		page := must(e.inspect().Tagged(tag).JIDs(t.Context(), inspect.Range{}))(t)
 		require.Equal(t, total, page.Total, tag)
 	}
 	e.Put("q", qless.JID("j"), qless.Tags{})
@@ -163,8 +158,7 @@ func TestPutTakesARunningJobFromItsWorker(t *testing.T) {
 	require.Equal(t, qless.StateWaiting, e.Read("j").State)
 
 	requireCode(t, qless.ErrNotRunning, job.Complete(t.Context()))
-	again, err := e.As("w2").Queue("q").Pop(t.Context(), 1)
-	require.NoError(t, err)
+	again := must(e.As("w2").Queue("q").Pop(t.Context(), 1))(t)
 	require.Len(t, again, 1)
 	requireCode(t, qless.ErrLockLost, job.Complete(t.Context()))
 	require.NoError(t, again[0].Complete(t.Context()))
@@ -180,12 +174,8 @@ func TestPutRunsACompletedOrFailedJobAgain(t *testing.T) {
 	e.Put("q", qless.JID("done"))
 	e.Put("q", qless.JID("bad"))
 	require.Equal(t, []string{"done", "bad"}, jids(e.Pops("q", 5)))
-	completed, err := inspect.New(e.Client).Completed().JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
-	require.Empty(t, completed.Items)
-	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, groups)
+	require.Empty(t, must(e.inspect().Completed().JIDs(t.Context(), inspect.Range{}))(t).Items)
+	require.Empty(t, must(e.inspect().FailureGroups(t.Context()))(t))
 }
 
 func TestDelayKeepsAJobScheduled(t *testing.T) {
@@ -195,8 +185,7 @@ func TestDelayKeepsAJobScheduled(t *testing.T) {
 
 	e.Clock.Advance(90 * time.Second)
 	require.Empty(t, e.Pops("q", 5))
-	scheduled, err := inspect.New(e.Client).Queue("q", inspect.Scheduled).JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	scheduled := must(e.inspect().Queue("q", inspect.Scheduled).JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, []string{jid}, scheduled.Items)
 
 	e.Clock.Advance(500 * time.Millisecond)
@@ -222,8 +211,7 @@ func TestMoveOfAnyJob(t *testing.T) {
 
 	requireCode(t, qless.ErrInvalid, job.Move(t.Context(), "q2", qless.JID("other")))
 	require.NoError(t, job.Cancel(t.Context()))
-	err := job.Move(t.Context(), "q2")
-	require.Equal(t, jid, requireCode(t, qless.ErrNotFound, err).JID)
+	require.Equal(t, jid, requireCode(t, qless.ErrNotFound, job.Move(t.Context(), "q2")).JID)
 }
 
 // A handler that runs again puts its follow-up again, which moves the waiting one.

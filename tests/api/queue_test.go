@@ -35,12 +35,10 @@ func TestCountsByState(t *testing.T) {
 	e.fillQueue("q")
 	want := qless.QueueCounts{Name: "q", Waiting: 2, Running: 1, Stalled: 2, Scheduled: 2, Depends: 2, Recurring: 1}
 	require.Equal(t, want, e.Counts("q"))
-	length, err := e.Do(t.Context(), "length", "q")
-	require.NoError(t, err)
+	length := must(e.Do(t.Context(), "length", "q"))(t)
 	require.EqualValues(t, 7, length, "locked, waiting and scheduled")
 	require.Equal(t, qless.QueueCounts{Name: "unknown"}, e.Counts("unknown"))
-	length, err = e.Do(t.Context(), "length", "unknown")
-	require.NoError(t, err)
+	length = must(e.Do(t.Context(), "length", "unknown"))(t)
 	require.Zero(t, length)
 }
 
@@ -56,10 +54,10 @@ func TestListsOfAQueue(t *testing.T) {
 		inspect.Depends:   {"depends 1", "depends 2"},
 		inspect.Recurring: {"recurring"},
 	} {
-		got, err := inspect.New(e.Client).Queue(q.Name(), list).JIDs(t.Context(), inspect.Range{})
+		got, err := e.inspect().Queue(q.Name(), list).JIDs(t.Context(), inspect.Range{})
 		require.NoError(t, err)
 		require.Equal(t, want, got.Items, list)
-		got, err = inspect.New(e.Client).Queue(q.Name(), list).JIDs(t.Context(), inspect.Range{Offset: len(want)})
+		got, err = e.inspect().Queue(q.Name(), list).JIDs(t.Context(), inspect.Range{Offset: len(want)})
 		require.NoError(t, err)
 		require.Empty(t, got.Items, list)
 	}
@@ -67,18 +65,15 @@ func TestListsOfAQueue(t *testing.T) {
 
 func TestQueuesAreListedInTheOrderInWhichTheyWereSeen(t *testing.T) {
 	e := newEnv(t)
-	queues, err := e.Queues(t.Context())
-	require.NoError(t, err)
+	queues := must(e.Queues(t.Context()))(t)
 	require.Empty(t, queues)
 	e.Put("b")
 	e.Put("a")
 	e.Put("b")
-	_, err = e.Queue("r").Recur(t.Context(), "K", nil, time.Hour)
-	require.NoError(t, err)
+	require.NoError(t, errOf(e.Queue("r").Recur(t.Context(), "K", nil, time.Hour)))
 	require.NoError(t, e.Pop("a").Next(t.Context(), "next"))
 
-	queues, err = e.Queues(t.Context())
-	require.NoError(t, err)
+	queues = must(e.Queues(t.Context()))(t)
 	require.Equal(t, []qless.QueueCounts{
 		{Name: "b", Waiting: 2}, {Name: "a"}, {Name: "r", Recurring: 1}, {Name: "next", Waiting: 1},
 	}, queues)
@@ -110,9 +105,7 @@ func TestForgetRefusesAQueueWithJobs(t *testing.T) {
 					require.Equal(t, "Queue q has 1 job", requireCode(t, qless.ErrInvalid, err).Message)
 				})
 				e.asPHP("queue.forget|q") // other clients forget the queue, and keep its jobs
-				queues, err := e.Queues(t.Context())
-				require.NoError(t, err)
-				for _, queue := range queues {
+				for _, queue := range must(e.Queues(t.Context()))(t) {
 					require.NotEqual(t, "q", queue.Name)
 				}
 			})
@@ -126,12 +119,10 @@ func TestForgetRemovesAnEmptyQueue(t *testing.T) {
 	require.NoError(t, e.Pop("q").Complete(t.Context()))
 	require.NoError(t, e.ForgetQueue(t.Context(), "q"))
 	require.NoError(t, e.ForgetQueue(t.Context(), "q"))
-	queues, err := e.Queues(t.Context())
-	require.NoError(t, err)
+	queues := must(e.Queues(t.Context()))(t)
 	require.Empty(t, queues)
 	e.Put("q")
-	queues, err = e.Queues(t.Context())
-	require.NoError(t, err)
+	queues = must(e.Queues(t.Context()))(t)
 	require.Len(t, queues, 1)
 }
 

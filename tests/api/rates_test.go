@@ -21,9 +21,7 @@ func (e *env) addRates(run string, number int, age time.Duration, counts ...stri
 	for _, count := range counts {
 		args = append(args, count)
 	}
-	reply, err := e.Run(e.T.Context(), "rates.add", "", args...)
-	require.NoError(e.T, err)
-	return reply.(int64)
+	return must(e.Run(e.T.Context(), "rates.add", "", args...))(e.T).(int64)
 }
 
 // tally returns a short text for a point or a group.
@@ -36,8 +34,7 @@ func (e *env) rates(query inspect.RateQuery, minutes int) []string {
 	e.T.Helper()
 	query.To = e.Clock.Now().Add(time.Millisecond)
 	query.From = query.To.Truncate(time.Minute).Add(-time.Duration(minutes-1) * time.Minute)
-	points, err := inspect.New(e.Client).Rates(e.T.Context(), query)
-	require.NoError(e.T, err)
+	points := must(e.inspect().Rates(e.T.Context(), query))(e.T)
 	require.Len(e.T, points, minutes)
 	var all []string
 	for _, p := range points {
@@ -135,8 +132,7 @@ func TestAMinuteHasRatesOfFiveHundredQueuesAndKlasses(t *testing.T) {
 	require.EqualValues(t, 501, e.Redis.HLen(t.Context(), key).Val())
 	require.Equal(t, "300,300,300|3:300|4:300", e.Redis.HGet(t.Context(), key, "0::").Val())
 	require.Equal(t, []string{"901 901 901 901/901"}, e.rates(inspect.RateQuery{}, 1), "nothing is lost")
-	groups, err := inspect.New(e.Client).RatesByQueue(t.Context(), inspect.RateQuery{From: noon, To: noon.Add(time.Minute)})
-	require.NoError(t, err)
+	groups := must(e.inspect().RatesByQueue(t.Context(), inspect.RateQuery{From: noon, To: noon.Add(time.Minute)}))(t)
 	require.Len(t, groups, 11)
 	require.Empty(t, groups[0].Name)
 	require.Equal(t, 300, groups[0].Completed)
@@ -157,11 +153,11 @@ func TestRatesByKlassAndByQueue(t *testing.T) {
 	}
 	klasses := func(query inspect.RateQuery) map[string]string {
 		query.From, query.To = from, to
-		return named(inspect.New(e.Client).RatesByKlass(t.Context(), query))
+		return named(e.inspect().RatesByKlass(t.Context(), query))
 	}
 	queues := func(query inspect.RateQuery) map[string]string {
 		query.From, query.To = from, to
-		return named(inspect.New(e.Client).RatesByQueue(t.Context(), query))
+		return named(e.inspect().RatesByQueue(t.Context(), query))
 	}
 	require.Equal(t, map[string]string{"K": "3 0 0 2/3", "L": "0 1 0 0/1"}, klasses(inspect.RateQuery{}))
 	require.Equal(t, map[string]string{"K": "1 0 0 0/1"}, klasses(inspect.RateQuery{Queue: "p"}))
@@ -175,8 +171,7 @@ func TestRatesInSteps(t *testing.T) {
 	for i := range 300 { // one per minute, for five hours
 		e.addRates("a", i+1, time.Duration(i)*time.Minute, "q", "K", "1,0,0||21:1")
 	}
-	points, err := inspect.New(e.Client).Rates(t.Context(), inspect.RateQuery{From: noon.Add(-4 * time.Hour), To: noon.Add(time.Second), Step: time.Hour})
-	require.NoError(t, err)
+	points := must(e.inspect().Rates(t.Context(), inspect.RateQuery{From: noon.Add(-4 * time.Hour), To: noon.Add(time.Second), Step: time.Hour}))(t)
 	require.Len(t, points, 5)
 	for i, p := range points {
 		require.True(t, p.Time.Equal(noon.Add(time.Duration(i-4)*time.Hour)), p.Time)
@@ -215,11 +210,11 @@ func TestRatesThatCannotBeAskedFor(t *testing.T) {
 		{inspect.RateQuery{Klass: "\xff"}, noon, noon.Add(time.Hour), time.Minute, "the klass"},
 	} {
 		c.filter.From, c.filter.To, c.filter.Step = c.from, c.to, c.step
-		_, err := inspect.New(e.Client).Rates(t.Context(), c.filter)
+		_, err := e.inspect().Rates(t.Context(), c.filter)
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, c.message)
 	}
-	require.ErrorIs(t, errOf(inspect.New(e.Client).RatesByKlass(t.Context(), inspect.RateQuery{From: noon, To: noon})), qless.ErrInvalid)
-	require.ErrorIs(t, errOf(inspect.New(e.Client).RatesByQueue(t.Context(), inspect.RateQuery{From: noon, To: noon})), qless.ErrInvalid)
+	require.ErrorIs(t, errOf(e.inspect().RatesByKlass(t.Context(), inspect.RateQuery{From: noon, To: noon})), qless.ErrInvalid)
+	require.ErrorIs(t, errOf(e.inspect().RatesByQueue(t.Context(), inspect.RateQuery{From: noon, To: noon})), qless.ErrInvalid)
 }
 
 func TestDamagedRatesCostOnlyThemselves(t *testing.T) {
@@ -248,8 +243,7 @@ func TestRatesOfSeveralNamespacesAddUp(t *testing.T) {
 	}
 	var sum inspect.Rates
 	for _, client := range clients {
-		points, err := inspect.New(client).Rates(t.Context(), inspect.RateQuery{From: noon, To: noon.Add(time.Minute)})
-		require.NoError(t, err)
+		points := must(inspect.New(client).Rates(t.Context(), inspect.RateQuery{From: noon, To: noon.Add(time.Minute)}))(t)
 		require.Len(t, points, 1)
 		sum.Add(points[0].Rates)
 	}

@@ -149,8 +149,7 @@ func TestTheCallsSucceedAsTheyAre(t *testing.T) {
 		words, _ := split(call)
 		e.stage()
 		command, args := arguments(strings.Join(words, "|"))
-		_, err := e.Run(t.Context(), command, "", args...)
-		require.NoError(t, err, call)
+		require.NoError(t, errOf(e.Run(t.Context(), command, "", args...)), call)
 		e.stage()
 		require.NoError(t, e.dropIn(strings.Join(words, "|")), call)
 	}

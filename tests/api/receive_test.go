@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/lease"
 )
@@ -45,9 +44,7 @@ func (e *env) receives(ctx context.Context, config lease.Request) chan delivery 
 func (e *env) received(config lease.Request) []*qless.Job {
 	e.T.Helper()
 	config.NoWait = true
-	jobs, err := lease.New(e.Client).Take(e.T.Context(), config)
-	require.NoError(e.T, err)
-	return jobs
+	return must(lease.New(e.Client).Take(e.T.Context(), config))(e.T)
 }
 
 func TestAReceiveReturnsTheJobsThatThereAre(t *testing.T) {
@@ -128,8 +125,7 @@ func TestTheLocksOfAReceive(t *testing.T) {
 				require.Equal(t, "w1", stored.Worker)
 				require.WithinDuration(t, e.Clock.Now().Add(c.want), stored.Expires, time.Millisecond/2)
 				require.WithinDuration(t, time.Now().Add(c.want), jobs[0].Expires, patience)
-				workers, err := inspect.New(e.Client).Workers(t.Context())
-				require.NoError(t, err)
+				workers := must(e.inspect().Workers(t.Context()))(t)
 				require.Len(t, workers, 1, "the name under which it waits is not a worker's")
 				e.Clock.Advance(c.want + time.Minute)
 				again := e.received(lease.Request{Queues: []string{"q"}})
@@ -320,12 +316,10 @@ func TestTheObserverSeesEachReceive(t *testing.T) {
 	defer func() { _ = e.Close() }()
 	ctx := t.Context()
 	receive := func(count int, queues ...string) error {
-		_, err := lease.New(e.Client).Take(ctx, lease.Request{Queues: queues, Count: count, NoWait: true})
-		return err
+		return errOf(lease.New(e.Client).Take(ctx, lease.Request{Queues: queues, Count: count, NoWait: true}))
 	}
 	put := func(queue, klass, jid string) {
-		_, err := e.Queue(queue).Put(ctx, klass, nil, qless.JID(jid))
-		require.NoError(t, err)
+		require.NoError(t, errOf(e.Queue(queue).Put(ctx, klass, nil, qless.JID(jid))))
 	}
 	put("q", "K", "a")
 	require.NoError(t, receive(1, "q", "r"))
@@ -369,13 +363,11 @@ func TestCallsThatReceiveTogetherHaveTheirOwnContexts(t *testing.T) {
 	for i := range calls {
 		all.Go(func() {
 			ctx := context.WithValue(t.Context(), key{}, i)
-			_, err := lease.New(e.Client).Take(ctx, lease.Request{Queues: []string{"q"}})
-			assert.NoError(t, err)
+			assert.NoError(t, errOf(lease.New(e.Client).Take(ctx, lease.Request{Queues: []string{"q"}})))
 		})
 	}
 	for range calls {
-		_, err := e.Queue("q").Put(t.Context(), "K", nil)
-		require.NoError(t, err)
+		require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil)))
 	}
 	all.Wait()
 	require.Equal(t, map[any]int{0: 1, 1: 1, 2: 1, 3: 1, 4: 1}, got)

@@ -14,16 +14,13 @@ import (
 // recur creates a recurring job called r.
 func (e *env) recur(every time.Duration, options ...qless.RecurOption) *qless.RecurringJob {
 	e.T.Helper()
-	jid, err := e.Queue("q").Recur(e.T.Context(), "K", raw(`{ "n": 1 }`), every, append(options, qless.JID("r"))...)
-	require.NoError(e.T, err)
+	jid := must(e.Queue("q").Recur(e.T.Context(), "K", raw(`{ "n": 1 }`), every, append(options, qless.JID("r"))...))(e.T)
 	return e.recurring(jid)
 }
 
 func (e *env) recurring(jid string) *qless.RecurringJob {
 	e.T.Helper()
-	job, err := e.RecurringJob(e.T.Context(), jid)
-	require.NoError(e.T, err)
-	return job
+	return must(e.RecurringJob(e.T.Context(), jid))(e.T)
 }
 
 // updates reads a recurring job, and returns a function that changes a copy and writes the changes.
@@ -54,8 +51,7 @@ func TestRecurReadsBack(t *testing.T) {
 
 func TestRecurDefaults(t *testing.T) {
 	e := newEnv(t)
-	jid, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Hour)
-	require.NoError(t, err)
+	jid := must(e.Queue("q").Recur(t.Context(), "K", nil, time.Hour))(t)
 	require.Regexp(t, "^[0-9a-f]{32}$", jid)
 	job := e.recurring(jid)
 	require.Equal(t, "{}", string(job.Data))
@@ -82,8 +78,7 @@ func TestRecurringJobPutsJobsAtItsInterval(t *testing.T) {
 	e.Clock.Advance(time.Minute)
 	require.Equal(t, "r-2", e.Pop("q").JID)
 	require.Equal(t, 2, e.recurring("r").Count)
-	tagged, err := inspect.New(e.Client).Tagged("a").JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	tagged := must(e.inspect().Tagged("a").JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, []string{"r-1", "r-2"}, tagged.Items)
 }
 
@@ -115,8 +110,7 @@ func TestMissedJobsAreAllPut(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Minute)
 	e.Clock.Advance(3 * time.Minute)
-	peeked, err := e.Queue("q").Peek(t.Context(), 10)
-	require.NoError(t, err)
+	peeked := must(e.Queue("q").Peek(t.Context(), 10))(t)
 	require.Equal(t, []string{"r-1", "r-2", "r-3", "r-4"}, jids(peeked))
 	for i, job := range e.Pops("q", 10) {
 		require.Equal(t, fmt.Sprintf("r-%d", i+1), job.JID)
@@ -188,9 +182,7 @@ func TestEachFieldOfARecurringJobCanBeChanged(t *testing.T) {
 	require.Equal(t, "K2", child.Klass)
 	require.Equal(t, `[ 12345678901234567890 ]`, string(child.Data))
 	require.Equal(t, qless.Tags{"a", "c"}, child.Tags)
-	queues, err := e.Queues(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "other", queues[1].Name)
+	require.Equal(t, "other", must(e.Queues(t.Context()))(t)[1].Name)
 }
 
 func TestCancelEndsARecurringJob(t *testing.T) {

@@ -21,8 +21,7 @@ func (e *env) register(worker string, age int, info string) {
 // infos returns the information about the listed workers, by name.
 func (e *env) infos() map[string]*inspect.WorkerInfo {
 	e.T.Helper()
-	workers, err := inspect.New(e.Client).Workers(e.T.Context())
-	require.NoError(e.T, err)
+	workers := must(e.inspect().Workers(e.T.Context()))(e.T)
 	all := map[string]*inspect.WorkerInfo{}
 	for _, w := range workers {
 		all[w.Name] = w.Info
@@ -38,8 +37,7 @@ func TestWorkersAreListedWithTheirInformation(t *testing.T) {
 		e.Clock.Advance(time.Second)
 		e.register("idle", 60, `{"queues":["a","b-*"],"klasses":["K"],"slots":7,"language":"rust",`+
 			`"version":"v3","host":"h","pid":12,"paused":true,"more":[1]}`)
-		workers, err := inspect.New(e.Client).Workers(t.Context())
-		require.NoError(t, err)
+		workers := must(e.inspect().Workers(t.Context()))(t)
 		require.Equal(t, []string{"idle", "w1"}, []string{workers[0].Name, workers[1].Name}, "the latest first")
 		require.Equal(t, inspect.WorkerStatus{Name: "w1", Jobs: 1}, workers[1])
 		now := noon.Add(time.Second)
@@ -64,14 +62,12 @@ func TestAWorkerThatNoLongerRegistersHasGone(t *testing.T) {
 		require.InDelta(t, 86400, ttl.Seconds(), 5)
 		heard := e.Redis.Subscribe(t.Context(), "ql:x:wake:w")
 		defer heard.Close()
-		_, err := heard.Receive(t.Context())
-		require.NoError(t, err)
+		require.NoError(t, errOf(heard.Receive(t.Context())))
 		e.Clock.Advance(149 * time.Second)
 		require.NotNil(t, e.infos()["w"])
 		e.Clock.Advance(2 * time.Second)
 		require.Equal(t, map[string]*inspect.WorkerInfo{"w": nil}, e.infos(), "it is still listed")
-		workers, err := inspect.New(e.Client).Workers(t.Context())
-		require.NoError(t, err)
+		workers := must(e.inspect().Workers(t.Context()))(t)
 		require.Equal(t, []string{"q"}, workers[0].Gone.Queues)
 		require.WithinDuration(t, e.Clock.Now().Add(-151*time.Second), workers[0].Gone.Seen, time.Millisecond)
 		e.register("w", 151, `{"queues":["q"]}`)
@@ -86,9 +82,7 @@ func TestAWorkerThatNoLongerRegistersHasGone(t *testing.T) {
 func TestAWorkerThatIsNotSubscribedHasGoneSoon(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		gone := func() (names []string) {
-			workers, err := inspect.New(e.Client).Workers(t.Context())
-			require.NoError(t, err)
-			for _, w := range workers {
+			for _, w := range must(e.inspect().Workers(t.Context()))(t) {
 				if w.Gone != nil {
 					names = append(names, w.Name)
 				}
@@ -129,7 +123,7 @@ func TestARegistrationLastsWhileTheWorkerIsListed(t *testing.T) {
 func TestAWorkerThatLeavesIsUnregistered(t *testing.T) {
 	for name, leave := range map[string]func(e *env) error{
 		"depart":     func(e *env) error { return errOf(e.Run(e.T.Context(), "depart", "", "w", "", "0")) },
-		"deregister": func(e *env) error { return inspect.New(e.Client).ForgetWorkers(e.T.Context(), "v", "w") },
+		"deregister": func(e *env) error { return e.inspect().ForgetWorkers(e.T.Context(), "v", "w") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
@@ -166,17 +160,14 @@ func TestOldClientsGetTheListOfWorkersUnchanged(t *testing.T) {
 	e := newEnv(t)
 	e.register("w", 0, `{"queues":["q"]}`)
 	for _, args := range [][]any{nil, {""}, {"", "0", "-1"}, {"", "", "", ""}} {
-		reply, err := e.Run(t.Context(), "workers", "", args...)
-		require.NoError(t, err)
+		reply := must(e.Run(t.Context(), "workers", "", args...))(t)
 		require.JSONEq(t, `[{"name":"w","jobs":0,"stalled":0}]`, reply.(string))
 	}
 }
 
 func TestCommandsThatAListOfWorkersCosts(t *testing.T) {
 	e := newEnv(t)
-	cost := func() int {
-		return len(e.Server.Commands(t, func() { require.NotEmpty(t, e.infos()) }))
-	}
+	cost := func() int { return len(e.Server.Commands(t, func() { require.NotEmpty(t, e.infos()) })) }
 	e.register("first", 0, `{}`)
 	one := cost()
 	for i := range 1000 {

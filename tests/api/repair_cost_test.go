@@ -25,20 +25,20 @@ func TestCommandsThatLookingCosts(t *testing.T) {
 		run  func() error
 	}{
 		"list": {2 + 2*jobs, func() error {
-			return errOf(inspect.New(e.Client).Queue("q", inspect.Waiting).List(ctx, inspect.Range{}))
+			return errOf(e.inspect().Queue("q", inspect.Waiting).List(ctx, inspect.Range{}))
 		}},
 		"list with data": {2 + 4*jobs, func() error {
-			return errOf(inspect.New(e.Client).Queue("q", inspect.Waiting).WithData(5).List(ctx, inspect.Range{}))
+			return errOf(e.inspect().Queue("q", inspect.Waiting).WithData(5).List(ctx, inspect.Range{}))
 		}},
-		"list of failed ones": {2 + 2*jobs, func() error { return errOf(inspect.New(e.Client).Failed("g").List(ctx, inspect.Range{})) }},
+		"list of failed ones": {2 + 2*jobs, func() error { return errOf(e.inspect().Failed("g").List(ctx, inspect.Range{})) }},
 		"find nothing": {2 + jobs, func() error {
-			return errOf(inspect.New(e.Client).Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "L"}).Find(ctx, ""))
+			return errOf(e.inspect().Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "L"}).Find(ctx, ""))
 		}},
 		"find all": {2 + 3*jobs, func() error {
-			return errOf(inspect.New(e.Client).Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "K"}).Find(ctx, ""))
+			return errOf(e.inspect().Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "K"}).Find(ctx, ""))
 		}},
-		"latency":  {3 + 4, func() error { return errOf(inspect.New(e.Client).Latency(ctx, "q")) }},
-		"failures": {2 + jobs, func() error { return errOf(inspect.New(e.Client).Failures(ctx, "g", 0)) }},
+		"latency":  {3 + 4, func() error { return errOf(e.inspect().Latency(ctx, "q")) }},
+		"failures": {2 + jobs, func() error { return errOf(e.inspect().Failures(ctx, "g", 0)) }},
 	} {
 		var err error
 		// The script's own EVALSHA is counted, too.
@@ -59,7 +59,7 @@ func TestCommandsThatRepairingCosts(t *testing.T) {
 		commands := len(e.Server.Commands(t, func() { r, err = run() }))
 		require.NoError(t, err)
 		require.Equal(t, count, r.Changed)
-		require.NoError(t, errOf(inspect.New(e.Client).Queue("q", inspect.Waiting).Cancel(t.Context())))
+		require.NoError(t, errOf(e.inspect().Queue("q", inspect.Waiting).Cancel(t.Context())))
 		e.Clock.Advance(time.Second)
 		return commands
 	}
@@ -67,8 +67,8 @@ func TestCommandsThatRepairingCosts(t *testing.T) {
 		each int
 		run  func() (inspect.Repair, error)
 	}{
-		"unfail": {9, func() (inspect.Repair, error) { return inspect.New(e.Client).Failed("g").Unfail(t.Context()) }},
-		"cancel": {17, func() (inspect.Repair, error) { return inspect.New(e.Client).Failed("g").Cancel(t.Context()) }},
+		"unfail": {9, func() (inspect.Repair, error) { return e.inspect().Failed("g").Unfail(t.Context()) }},
+		"cancel": {17, func() (inspect.Repair, error) { return e.inspect().Failed("g").Cancel(t.Context()) }},
 	} {
 		cost(1, c.run)
 		got := cost(9, c.run) - cost(8, c.run)

@@ -22,7 +22,7 @@ import (
 
 func TestMoveWithinAListMeetsEachJobOnce(t *testing.T) {
 	e := newEnv(t)
-	in, ctx := inspect.New(e.Client), t.Context()
+	in, ctx := e.inspect(), t.Context()
 	for i := range 900 {
 		e.Put("q", qless.JID(fmt.Sprintf("j%03d", i)), qless.Priority(i%4))
 	}
@@ -57,7 +57,7 @@ func TestALoopThatReordersAListMissesNone(t *testing.T) {
 		e.Put("q", qless.JID(fmt.Sprintf("j%04d", i)), qless.Priority(i%2*10))
 	}
 	met := map[string]int{}
-	r, err := inspect.New(e.Client).Queue("q", inspect.Waiting).Apply(t.Context(),
+	r, err := e.inspect().Queue("q", inspect.Waiting).Apply(t.Context(),
 		func(ctx context.Context, job *qless.Job) error {
 			met[job.JID]++
 			return job.SetPriority(ctx, 5)
@@ -250,9 +250,7 @@ var changes = map[string]change{
 func TestRepairsReportWhatTheyChange(t *testing.T) {
 	seed := rand.Uint64()
 	if given := os.Getenv("REPAIR_SEED"); given != "" {
-		var err error
-		seed, err = strconv.ParseUint(given, 10, 64)
-		require.NoError(t, err)
+		seed = must(strconv.ParseUint(given, 10, 64))(t)
 	}
 	t.Logf("REPAIR_SEED=%d", seed)
 	for i, name := range slices.Sorted(maps.Keys(changes)) {
@@ -287,7 +285,7 @@ func (s *scene) repairs(c change, selection inspect.Selection) {
 	listed := wanted
 	start, soFar := before, inspect.Repair{}
 	changed, disturbed := map[string]bool{}, map[string]bool{}
-	r, err := c.run(s.T.Context(), selection.OnStep(func(r inspect.Repair) error {
+	r := must(c.run(s.T.Context(), selection.OnStep(func(r inspect.Repair) error {
 		after := s.existing()
 		shown, hidden := s.differ(before, after), 0
 		for _, jid := range shown {
@@ -315,8 +313,7 @@ func (s *scene) repairs(c change, selection inspect.Selection) {
 			disturbed[jid] = true
 		}
 		return nil
-	}))
-	require.NoError(s.T, err)
+	})))(s.T)
 	require.Equal(s.T, soFar.Changed, r.Changed)
 	require.LessOrEqual(s.T, r.Changed, min(atMost, len(wanted)))
 	require.Len(s.T, r.Reasons, r.Unchanged)
@@ -364,8 +361,7 @@ type sight struct {
 // disturb lets another client put a job, and change one in some way, if that is possible.
 func (s *scene) disturb() {
 	ctx, q := s.T.Context(), s.Queue("q")
-	jid, err := q.Put(ctx, "K1", 1, qless.Priority(s.random.IntN(9)-4), qless.Tags{"old"})
-	require.NoError(s.T, err)
+	jid := must(q.Put(ctx, "K1", 1, qless.Priority(s.random.IntN(9)-4), qless.Tags{"old"}))(s.T)
 	s.all = append(s.all, jid)
 	job, err := s.Job(ctx, s.all[s.random.IntN(len(s.all))])
 	if err == nil {
@@ -424,11 +420,10 @@ func (s *scene) existing() map[string]sight {
 
 func TestRecurringJobsAreNotRepaired(t *testing.T) {
 	e := newEnv(t)
-	_, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"))
-	require.NoError(t, err)
+	require.NoError(t, errOf(e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"))))
 	e.Unchanged(func() {
 		for name, c := range changes {
-			_, err := c.run(t.Context(), inspect.New(e.Client).Queue("q", inspect.Recurring))
+			_, err := c.run(t.Context(), e.inspect().Queue("q", inspect.Recurring))
 			require.ErrorIs(t, err, qless.ErrInvalid, name)
 		}
 	})

@@ -49,31 +49,29 @@ func TestRetryPutsJobsBackWhereTheyFailed(t *testing.T) {
 			e.fail(fmt.Sprint("q", i%2), "g", qless.JID(fmt.Sprint("j", i)), qless.Retries(2))
 			e.Clock.Advance(time.Second)
 		}
-		r, err := inspect.New(e.Client).Failed("g").AtMost(3).Unfail(t.Context())
+		r, err := e.inspect().Failed("g").AtMost(3).Unfail(t.Context())
 		does(t, r, err, 3, left{})
 		require.ElementsMatch(t, []string{"j0", "j2"}, e.waiting("q0"))
 		require.Equal(t, []string{"j1"}, e.waiting("q1"))
 		require.Equal(t, 2, e.Read("j0").Remaining)
-		r, err = inspect.New(e.Client).Failed("g").Unfail(t.Context(), qless.Retries(7), qless.TTL(time.Hour))
+		r, err = e.inspect().Failed("g").Unfail(t.Context(), qless.Retries(7), qless.TTL(time.Hour))
 		does(t, r, err, 2, left{})
 		require.Equal(t, 7, e.Read("j3").Remaining)
 		require.Equal(t, 7, e.Read("j3").Retries)
 		require.WithinDuration(t, e.Clock.Now().Add(time.Hour), e.Read("j4").Until, time.Second)
-		groups, err := inspect.New(e.Client).FailureGroups(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, groups)
+		require.Empty(t, must(e.inspect().FailureGroups(t.Context()))(t))
 		e.Clock.Advance(2 * time.Hour)
 		require.Equal(t, []string{"j1"}, jids(e.Pops("q1", 9)), "j3 has lived for too long")
-		r, err = inspect.New(e.Client).Failed("g").Unfail(t.Context())
+		r, err = e.inspect().Failed("g").Unfail(t.Context())
 		does(t, r, err, 0, left{})
 		for _, count := range []int{0, -2} {
-			requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failed("g").AtMost(count).Unfail(t.Context())))
-			requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failed("g").AtMost(count).Cancel(t.Context())))
+			requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failed("g").AtMost(count).Unfail(t.Context())))
+			requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failed("g").AtMost(count).Cancel(t.Context())))
 		}
-		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failed("").AtMost(1).Unfail(t.Context())))
-		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failed("g").AtMost(1).Unfail(t.Context(), qless.Retries(-1))))
-		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failed("g").AtMost(1).Unfail(t.Context(), qless.TTL(0))))
-		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).Failed("g").AtMost(1).Unfail(t.Context(), nil)))
+		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failed("").AtMost(1).Unfail(t.Context())))
+		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failed("g").AtMost(1).Unfail(t.Context(), qless.Retries(-1))))
+		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failed("g").AtMost(1).Unfail(t.Context(), qless.TTL(0))))
+		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failed("g").AtMost(1).Unfail(t.Context(), nil)))
 	})
 }
 
@@ -81,8 +79,7 @@ func TestRetryKeepsTheOrderOfTheFailures(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		want := []string{"b", "d", "a", "c"}
 		e.failIn("q", want...)
-		_, err := inspect.New(e.Client).Failed("g").Unfail(t.Context())
-		require.NoError(t, err)
+		require.NoError(t, errOf(e.inspect().Failed("g").Unfail(t.Context())))
 		require.Equal(t, want, jids(e.Pops("q", 9)))
 	})
 }
@@ -96,7 +93,7 @@ func TestOptionsOfAnUnfail(t *testing.T) {
 			return errOf(repairs.Unfail(e.T.Context(), e.Client, "g", 1, options...))
 		},
 		"many jobs": func(e *env, options ...qless.UnfailOption) error {
-			return errOf(inspect.New(e.Client).JIDs("j").Unfail(e.T.Context(), options...))
+			return errOf(e.inspect().JIDs("j").Unfail(e.T.Context(), options...))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,9 +107,7 @@ func TestOptionsOfAnUnfail(t *testing.T) {
 				require.Zero(t, job.Remaining)
 				require.Equal(t, qless.Headers{"a": "b"}, job.Headers)
 				require.WithinDuration(t, e.Clock.Now().Add(time.Minute), job.Until, time.Second)
-				holder, err := e.Holder(t.Context(), "k")
-				require.NoError(t, err)
-				require.Equal(t, "j", holder)
+				require.Equal(t, "j", must(e.Holder(t.Context(), "k"))(t))
 				e.Clock.Advance(2 * time.Minute)
 				require.Empty(t, e.Pops("q", 1))
 
@@ -137,8 +132,8 @@ func TestWhatIsInAFailureGroupByMistakeLeavesIt(t *testing.T) {
 			require.Zero(t, e.Redis.Exists(t.Context(), "ql:f:g").Val())
 			require.Equal(t, qless.StateWaiting, e.Read("waiting").State)
 		}
-		do(func() (inspect.Repair, error) { return inspect.New(e.Client).Failed("g").Unfail(t.Context()) }, 1)
-		do(func() (inspect.Repair, error) { return inspect.New(e.Client).Failed("g").Cancel(t.Context()) }, 1)
+		do(func() (inspect.Repair, error) { return e.inspect().Failed("g").Unfail(t.Context()) }, 1)
+		do(func() (inspect.Repair, error) { return e.inspect().Failed("g").Cancel(t.Context()) }, 1)
 	})
 }
 
@@ -148,15 +143,13 @@ func TestCancelFailedDeletesTheOldestFirst(t *testing.T) {
 			e.fail("q", "g", qless.JID(fmt.Sprint("j", i)), qless.Tags{"t"})
 		}
 		e.Put("q", qless.JID("child"), qless.DependsOn{"j1"})
-		r, err := inspect.New(e.Client).Failed("g").AtMost(3).Cancel(t.Context())
+		r, err := e.inspect().Failed("g").AtMost(3).Cancel(t.Context())
 		does(t, r, err, 3, left{"j1": qless.ErrHasDependents})
-		failed, err := inspect.New(e.Client).Failed("g").JIDs(t.Context(), inspect.Range{})
-		require.NoError(t, err)
+		failed := must(e.inspect().Failed("g").JIDs(t.Context(), inspect.Range{}))(t)
 		require.Equal(t, []string{"j5", "j4", "j1"}, failed.Items)
-		r, err = inspect.New(e.Client).Failed("g").Cancel(t.Context())
+		r, err = e.inspect().Failed("g").Cancel(t.Context())
 		does(t, r, err, 2, left{"j1": qless.ErrHasDependents})
-		tagged, err := inspect.New(e.Client).Tagged("t").JIDs(t.Context(), inspect.Range{})
-		require.NoError(t, err)
+		tagged := must(e.inspect().Tagged("t").JIDs(t.Context(), inspect.Range{}))(t)
 		require.Equal(t, []string{"j1"}, tagged.Items)
 	})
 }
@@ -172,8 +165,7 @@ func (e *env) failMany(count int) {
 		pipe.LPush(e.T.Context(), "ql:f:g", jid)
 	}
 	pipe.SAdd(e.T.Context(), "ql:failures", "g")
-	_, err := pipe.Exec(e.T.Context())
-	require.NoError(e.T, err)
+	require.NoError(e.T, errOf(pipe.Exec(e.T.Context())))
 }
 
 func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
@@ -188,7 +180,7 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 			return inspect.New(c).Failed("g").Cancel(e.T.Context())
 		}, `["j0100"`},
 		"cancel of a list": {func(e *env, c *qless.Client) (inspect.Repair, error) {
-			require.NoError(e.T, errOf(inspect.New(e.Client).Failed("g").Unfail(e.T.Context())))
+			require.NoError(e.T, errOf(e.inspect().Failed("g").Unfail(e.T.Context())))
 			return inspect.New(c).Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "K"}).Cancel(e.T.Context())
 		}, `["j0050"`},
 	} {
@@ -208,11 +200,9 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 				requireCode(t, qless.ErrUnavailable, err)
 				require.Equal(t, 100, r.Changed)
 				remain := func() int {
-					n, err := e.Redis.LLen(t.Context(), "ql:f:g").Result()
-					require.NoError(t, err)
+					n := must(e.Redis.LLen(t.Context(), "ql:f:g").Result())(t)
 					if name == "cancel of a list" {
-						n, err = e.Redis.ZCard(t.Context(), "ql:q:q-work").Result()
-						require.NoError(t, err)
+						n = must(e.Redis.ZCard(t.Context(), "ql:q:q-work").Result())(t)
 					}
 					return int(n)
 				}
@@ -243,7 +233,7 @@ func TestQueueCancelMeansOneListAndAFilter(t *testing.T) {
 		e.Put("q", qless.JID("child"), qless.DependsOn{"wait0"})
 		e.Put("q", qless.JID("grandchild"), qless.DependsOn{"child"})
 
-		in := inspect.New(e.Client)
+		in := e.inspect()
 		requireCode(t, qless.ErrInvalid, errOf(in.Queue("q", inspect.Waiting).Where(inspect.Filter{}).Cancel(ctx)))
 		requireCode(t, qless.ErrInvalid, errOf(in.Queue("q", inspect.Recurring).Cancel(ctx)))
 		requireCode(t, qless.ErrInvalid, errOf(in.Queue("q", "failed").Cancel(ctx)))
@@ -274,7 +264,7 @@ func TestPromoteLetsScheduledJobsBePoppedNow(t *testing.T) {
 		e.Put("q", qless.JID("later"), qless.Delay(time.Hour), qless.Priority(3))
 		e.Put("q", qless.JID("now"))
 		e.Put("q2", qless.JID("elsewhere"), qless.Delay(time.Hour))
-		r, err := inspect.New(e.Client).JIDs("later", "now", "running", "failed", "child", "none", "elsewhere", "later").Promote(t.Context())
+		r, err := e.inspect().JIDs("later", "now", "running", "failed", "child", "none", "elsewhere", "later").Promote(t.Context())
 		does(t, r, err, 3, left{
 			"running": qless.ErrRunning, "failed": qless.ErrNotScheduled, "child": qless.ErrNotScheduled,
 			"none": qless.ErrNotFound,
@@ -283,17 +273,16 @@ func TestPromoteLetsScheduledJobsBePoppedNow(t *testing.T) {
 		require.Equal(t, qless.StateWaiting, e.Read("later").State)
 		require.Equal(t, []string{"later", "now"}, jids(e.Pops("q", 9)))
 		require.Equal(t, []string{"elsewhere"}, e.waiting("q2"))
-		requireCode(t, qless.ErrInvalid, errOf(inspect.New(e.Client).JIDs().Promote(t.Context())))
+		requireCode(t, qless.ErrInvalid, errOf(e.inspect().JIDs().Promote(t.Context())))
 	})
 }
 
 func TestPromoteOfAParkedJobMakesItDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.park("q", "j")
-		r, err := inspect.New(e.Client).JIDs("j").Promote(t.Context())
+		r, err := e.inspect().JIDs("j").Promote(t.Context())
 		does(t, r, err, 1, left{})
-		page, err := inspect.New(e.Client).Queue("q", inspect.Scheduled).List(t.Context(), inspect.Range{})
-		require.NoError(t, err)
+		page := must(e.inspect().Queue("q", inspect.Scheduled).List(t.Context(), inspect.Range{}))(t)
 		require.Len(t, page.Items, 1)
 		require.True(t, page.Items[0].IsDue)
 		require.Equal(t, "api", page.Items[0].Parked)
@@ -307,9 +296,7 @@ func TestAParkedJobThatIsRescheduledWaitsForItsTimeOnly(t *testing.T) {
 		e.park("q", "j")
 		require.NoError(t, e.Read("j").Reschedule(t.Context(), time.Hour))
 		require.Empty(t, e.Read("j").Parked)
-		info, err := inspect.New(e.Client).Limit(t.Context(), "api")
-		require.NoError(t, err)
-		require.Zero(t, info.Parked)
+		require.Zero(t, must(e.inspect().Limit(t.Context(), "api"))(t).Parked)
 		require.NoError(t, e.Limit("api").Unset(t.Context()))
 		require.Equal(t, qless.StateScheduled, e.Read("j").State)
 	})
@@ -370,7 +357,7 @@ func TestRescheduleChangesOnlyWhenAJobIsDue(t *testing.T) {
 // scheduled reads the scheduled jobs of a queue.
 func (e *env) scheduled(queue string) []inspect.Row {
 	e.T.Helper()
-	page, err := inspect.New(e.Client).Queue(queue, inspect.Scheduled).List(e.T.Context(), inspect.Range{})
+	page, err := e.inspect().Queue(queue, inspect.Scheduled).List(e.T.Context(), inspect.Range{})
 	require.NoError(e.T, err)
 	return page.Items
 }
@@ -382,7 +369,7 @@ func TestBulkDoesTheSameWithManyJobs(t *testing.T) {
 		for _, jid := range names {
 			require.NoError(t, errOf(e.Queue("q").Put(ctx, "K", jid, qless.JID(jid), qless.Tags{"old"})))
 		}
-		bulk := inspect.New(e.Client).JIDs("a", "b", "none", "a")
+		bulk := e.inspect().JIDs("a", "b", "none", "a")
 		gone := left{"none": qless.ErrNotFound}
 		both := func(r inspect.Repair, err error) {
 			t.Helper()
@@ -395,8 +382,7 @@ func TestBulkDoesTheSameWithManyJobs(t *testing.T) {
 		require.Equal(t, qless.Tags{"old", "new"}, e.Read("a").Tags)
 		both(bulk.Untag(ctx, "old"))
 		require.Equal(t, qless.Tags{"new"}, e.Read("b").Tags)
-		tagged, err := inspect.New(e.Client).Tagged("old").JIDs(ctx, inspect.Range{})
-		require.NoError(t, err)
+		tagged := must(e.inspect().Tagged("old").JIDs(ctx, inspect.Range{}))(t)
 		require.Equal(t, []string{"c"}, tagged.Items)
 		both(bulk.Track(ctx))
 		require.True(t, e.Read("b").Tracked)
@@ -414,21 +400,21 @@ func TestBulkDoesTheSameWithManyJobs(t *testing.T) {
 		r, err = bulk.Move(ctx, "q", qless.IfNotRunning)
 		does(t, r, err, 0, left{"none": qless.ErrNotFound, "a": qless.ErrExists, "b": qless.ErrExists})
 		e.Put("q", qless.JID("child"), qless.DependsOn{"a"})
-		r, err = inspect.New(e.Client).JIDs("a", "b", "c").Cancel(ctx)
+		r, err = e.inspect().JIDs("a", "b", "c").Cancel(ctx)
 		does(t, r, err, 2, left{"a": qless.ErrHasDependents})
-		r, err = inspect.New(e.Client).JIDs("child", "a", "none").Cancel(ctx)
+		r, err = e.inspect().JIDs("child", "a", "none").Cancel(ctx)
 		does(t, r, err, 2, gone)
 		e.fail("q", "g", qless.JID("f"))
-		r, err = inspect.New(e.Client).JIDs("f").Unfail(ctx)
+		r, err = e.inspect().JIDs("f").Unfail(ctx)
 		does(t, r, err, 1, left{})
 		done := e.Pop("q")
 		require.Equal(t, "f", done.JID)
 		require.NoError(t, done.Complete(ctx))
-		r, err = inspect.New(e.Client).JIDs("f").Cancel(ctx)
+		r, err = e.inspect().JIDs("f").Cancel(ctx)
 		does(t, r, err, 0, left{"f": qless.ErrFinished})
 
 		for _, err := range []error{
-			errOf(inspect.New(e.Client).JIDs().Cancel(ctx)), errOf(inspect.New(e.Client).JIDs("").Cancel(ctx)), errOf(bulk.Tag(ctx)),
+			errOf(e.inspect().JIDs().Cancel(ctx)), errOf(e.inspect().JIDs("").Cancel(ctx)), errOf(bulk.Tag(ctx)),
 			errOf(bulk.Move(ctx, "q", qless.JID("x"))), errOf(bulk.Move(ctx, "q", qless.Unique("x"))),
 			errOf(bulk.Move(ctx, "q", qless.IfAbsent)), errOf(bulk.Move(ctx, "q", qless.DependsOn{"x"})),
 			errOf(bulk.Move(ctx, "")), errOf(bulk.Move(ctx, "q", nil)), errOf(bulk.Unfail(ctx, nil)),

@@ -22,16 +22,14 @@ func again() qless.UniqueOption { return qless.Unique("k").Replace() }
 // trigger puts a job with data that replaces the holder of the key k.
 func (e *env) trigger(data any, options ...qless.PutOption) string {
 	e.T.Helper()
-	jid, err := e.Queue("q").Put(e.T.Context(), "K", data, append([]qless.PutOption{again()}, options...)...)
-	require.NoError(e.T, err)
+	jid := must(e.Queue("q").Put(e.T.Context(), "K", data, append([]qless.PutOption{again()}, options...)...))(e.T)
 	return jid
 }
 
 // due returns the due time of a scheduled job, after noon.
 func (e *env) due(queue, jid string) time.Duration {
 	e.T.Helper()
-	score, err := e.Redis.ZScore(e.T.Context(), "ql:q:"+queue+"-scheduled", jid).Result()
-	require.NoError(e.T, err)
+	score := must(e.Redis.ZScore(e.T.Context(), "ql:q:"+queue+"-scheduled", jid).Result())(e.T)
 	return time.Duration((score - float64(noon.Unix())) * float64(time.Second)).Round(time.Millisecond)
 }
 
@@ -77,9 +75,8 @@ func TestAPutThatReplacesChangesAJobThatWaits(t *testing.T) {
 					qless.Retries(1), qless.Headers{"a": "old"}, qless.LockTime(time.Second))
 				bring(t, e)
 				before := e.Read("j")
-				jid, err := e.Queue("new").Put(t.Context(), "New", "new", again(), qless.Priority(7),
-					qless.Tags{"both", "new"}, qless.Retries(9), qless.Headers{"b": "new"}, qless.Delay(time.Minute))
-				require.NoError(t, err)
+				jid := must(e.Queue("new").Put(t.Context(), "New", "new", again(), qless.Priority(7),
+					qless.Tags{"both", "new"}, qless.Retries(9), qless.Headers{"b": "new"}, qless.Delay(time.Minute)))(t)
 				require.Equal(t, "j", jid)
 				job := e.Read("j")
 				require.Equal(t, "New", job.Klass)
@@ -92,13 +89,10 @@ func TestAPutThatReplacesChangesAJobThatWaits(t *testing.T) {
 				require.Zero(t, job.Options.LockTime)
 				require.Equal(t, before.Dependencies, job.Dependencies)
 				require.Equal(t, append(whats(before.History), "put"), whats(job.History))
-				tagged, err := inspect.New(e.Client).Tagged("old").JIDs(t.Context(), inspect.Range{})
-				require.NoError(t, err)
-				require.Zero(t, tagged.Total)
+				require.Zero(t, must(e.inspect().Tagged("old").JIDs(t.Context(), inspect.Range{}))(t).Total)
 				e.held("j", qless.Unique("k"))
 				if len(job.Dependencies) > 0 {
-					job, err := e.Queue("x").Pop(t.Context(), 1)
-					require.NoError(t, err)
+					job := must(e.Queue("x").Pop(t.Context(), 1))(t)
 					require.NoError(t, job[0].Fail(t.Context(), "g", "m"))
 				}
 				require.Equal(t, qless.StateScheduled, e.Read("j").State)
@@ -342,9 +336,7 @@ func TestAFollowingJobWaitsForTheRealEnd(t *testing.T) {
 // alone requires that of the jobs with the key k, one waits for the other.
 func (e *env) alone() {
 	e.T.Helper()
-	holder, err := e.Holder(e.T.Context(), "k")
-	require.NoError(e.T, err)
-	require.Equal(e.T, qless.StateDepends, e.Read(holder).State)
+	require.Equal(e.T, qless.StateDepends, e.Read(must(e.Holder(e.T.Context(), "k"))(e.T)).State)
 }
 
 // Only the waiting job can be canceled by itself, and then the other has the key again.
@@ -416,7 +408,7 @@ func TestReplacingAmongManyPuts(t *testing.T) {
 		waiting := e.Put("q", key("waiting"), qless.Tags{"old"})
 		running := e.Put("q2", key("running"))
 		e.Pop("q2")
-		jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+		jids := must(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 			spec(0, qless.JID("plain")),
 			spec(1, key("waiting"), qless.Tags{"one"}),
 			spec(2, key("new"), qless.Delay(time.Minute)),
@@ -427,8 +419,7 @@ func TestReplacingAmongManyPuts(t *testing.T) {
 			spec(7, qless.JID("given"), qless.Unique("given"), qless.Headers{"a": "1"}),
 			spec(8, key("given").KeepDue()),
 			spec(9, key("new").KeepDue(), qless.Delay(time.Hour)),
-		})
-		require.NoError(t, err)
+		}))(t)
 		require.Equal(t, []string{"plain", waiting, jids[2], jids[3], waiting, jids[2], jids[3], "given", "given", jids[2]}, jids)
 		for jid, want := range map[string]string{
 			waiting: "4 waiting [two] []",
@@ -462,12 +453,11 @@ func TestReplacingAmongManyPuts(t *testing.T) {
 // A job that another put of the same call depends on is replaced as well.
 func TestReplacingAJobOfTheSameCallThatOthersWaitFor(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+		jids := must(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 			{Klass: "K", Options: []qless.PutOption{qless.JID("parent"), qless.Unique("k"), qless.DependsOn{e.Put("x")}}},
 			{Klass: "K", Options: []qless.PutOption{qless.JID("child"), qless.DependsOn{"parent"}, qless.OnFailureRun}},
 			{Klass: "K", Data: 2, Options: []qless.PutOption{again()}},
-		})
-		require.NoError(t, err)
+		}))(t)
 		require.Equal(t, []string{"parent", "child", "parent"}, jids)
 		require.Empty(t, e.Pops("q", 5))
 		require.NoError(t, e.Pop("x").Complete(t.Context()))
@@ -493,12 +483,11 @@ func TestReplacingAJobOfTheSameCallThatWasThere(t *testing.T) {
 				require.NoError(t, e.Pop("q").Complete(t.Context()))
 				e.Put("q", qless.JID("second"), qless.DependsOn{"j"}, qless.OnFailureFail)
 				require.Equal(t, qless.StateFailed, e.Read("second").State)
-				ids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+				ids := must(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 					{Klass: "K", Options: option},
 					{Klass: "K", Options: []qless.PutOption{qless.JID("third"), qless.DependsOn{"j"}, qless.OnFailureRun}},
 					{Klass: "K", Data: 2, Options: []qless.PutOption{again()}},
-				})
-				require.NoError(t, err)
+				}))(t)
 				require.Equal(t, []string{"j", "third", "j"}, ids)
 				e.holder("j")
 				job := e.Pop("q")
@@ -555,12 +544,10 @@ func TestReplacingInShards(t *testing.T) {
 	e := newEnv(t)
 	queue := e.sharded(shards.ByJID, 3).Queue("q")
 	for i := range 10 {
-		first, err := queue.Put(t.Context(), "K", nil, qless.Unique("k", i).Replace())
-		require.NoError(t, err)
-		jids, err := queue.PutMany(t.Context(), []qless.JobSpec{
+		first := must(queue.Put(t.Context(), "K", nil, qless.Unique("k", i).Replace()))(t)
+		jids := must(queue.PutMany(t.Context(), []qless.JobSpec{
 			{Klass: "K", Options: []qless.PutOption{qless.Unique("k", i).Replace()}},
-		})
-		require.NoError(t, err)
+		}))(t)
 		require.Equal(t, []string{first}, jids)
 	}
 }
@@ -658,8 +645,7 @@ func TestPutsThatReplaceAreSentAgain(t *testing.T) {
 					}
 					require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 					c.cut(proxy, scripts.Sent(command))
-					found, err := put(client)
-					require.NoError(t, err)
+					found := must(put(client))(t)
 					require.Equal(t, 2, seen(proxy, command))
 					if jid != "" {
 						require.Equal(t, jid, found)
@@ -755,9 +741,7 @@ func (m *replacing) end(t *testing.T, job *qless.Job, how int) {
 	case 1:
 		require.NoError(t, job.Fail(ctx, "g", "m"))
 	case 2:
-		var err error
-		remaining, err = job.Retry(ctx, 0, "", "")
-		require.NoError(t, err)
+		remaining = must(job.Retry(ctx, 0, "", ""))(t)
 	case 3:
 		require.NoError(t, job.Release(ctx, 0))
 		remaining = 0
@@ -856,7 +840,7 @@ func TestTheKeyOfAFollowerThatEnds(t *testing.T) {
 	}{
 		"canceled": {func(t *testing.T, e *env, jid string) { require.NoError(t, e.Cancel(t.Context(), jid)) }, nil},
 		"bulk": {func(t *testing.T, e *env, jid string) {
-			require.NoError(t, errOf(inspect.New(e.Client).JIDs(jid).Cancel(t.Context())))
+			require.NoError(t, errOf(e.inspect().JIDs(jid).Cancel(t.Context())))
 		}, nil},
 		"withdrawn": {func(t *testing.T, e *env, jid string) {
 			require.NoError(t, lease.New(e.Client).Withdraw(t.Context(), jid))

@@ -23,8 +23,7 @@ func TestPutsThatNoReplicaHas(t *testing.T) {
 	require.Equal(t, jid, requireCode(t, qless.ErrNotReplicated, err).JID)
 	require.Equal(t, qless.StateWaiting, e.Read(jid).State, "it is put nevertheless")
 
-	jids, err := c.Queue("q").PutMany(ctx, make([]qless.JobSpec, 0))
-	require.NoError(t, err)
+	jids := must(c.Queue("q").PutMany(ctx, make([]qless.JobSpec, 0)))(t)
 	require.Empty(t, jids)
 	many := make([]qless.JobSpec, 2500)
 	for i := range many {
@@ -37,8 +36,7 @@ func TestPutsThatNoReplicaHas(t *testing.T) {
 
 	jid, err = c.Queue("q").Recur(ctx, "K", nil, time.Hour)
 	requireCode(t, qless.ErrNotReplicated, err)
-	_, err = c.RecurringJob(ctx, jid)
-	require.NoError(t, err)
+	require.NoError(t, errOf(c.RecurringJob(ctx, jid)))
 
 }
 
@@ -63,8 +61,7 @@ func TestAPutThatFailsIsNoPut(t *testing.T) {
 	e := newEnv(t)
 	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
 	e.Server.Kill()
-	_, err := c.Queue("q").Put(t.Context(), "K", nil)
-	requireCode(t, qless.ErrUnavailable, err)
+	requireCode(t, qless.ErrUnavailable, errOf(c.Queue("q").Put(t.Context(), "K", nil)))
 }
 
 func TestAPutWhoseConnectionIsRefusedIsNoPut(t *testing.T) {
@@ -97,8 +94,7 @@ func TestReplicasThatCantBeWaitedFor(t *testing.T) {
 	for _, config := range []*qless.ClientConfig{
 		{Replicas: -2}, {Replicas: 1, ReplicaTimeout: time.Microsecond}, {Replicas: 1, ReplicaTimeout: -time.Second},
 	} {
-		_, err := qless.New(rdb, config)
-		requireCode(t, qless.ErrInvalid, err)
+		requireCode(t, qless.ErrInvalid, errOf(qless.New(rdb, config)))
 	}
 	ring := redis.NewRing(&redis.RingOptions{})
 	defer func() { _ = ring.Close() }()
@@ -114,8 +110,7 @@ func TestARefusalThatTooFewReplicasConfirm(t *testing.T) {
 	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
 	q := c.Queue("q")
 	options := []qless.PutOption{qless.JID("a"), qless.IfAbsent}
-	_, err := q.Put(ctx, "K", nil, options...)
-	requireCode(t, qless.ErrNotReplicated, err)
+	requireCode(t, qless.ErrNotReplicated, errOf(q.Put(ctx, "K", nil, options...)))
 	refused := func(err error, jid string) {
 		t.Helper()
 		require.Equal(t, jid, requireCode(t, qless.ErrExists, err).JID)
@@ -129,10 +124,8 @@ func TestARefusalThatTooFewReplicasConfirm(t *testing.T) {
 	require.Equal(t, []int{0}, requireCode(t, qless.ErrExists, err).Indices)
 	_, err = q.Put(ctx, "K", nil, qless.JID("b"), qless.Unique("key"))
 	requireCode(t, qless.ErrNotReplicated, err)
-	_, err = q.Put(ctx, "K", nil, qless.Unique("key"))
-	refused(err, "b")
-	sharded, err := shards.New(shards.ByJID, c)
-	require.NoError(t, err)
+	refused(errOf(q.Put(ctx, "K", nil, qless.Unique("key"))), "b")
+	sharded := must(shards.New(shards.ByJID, c))(t)
 	_, err = sharded.Queue("q").PutMany(ctx, []qless.JobSpec{{Klass: "K", Options: options}, {Klass: "K"}})
 	refused(err, "a")
 
@@ -152,8 +145,7 @@ func TestABatchThatTooFewReplicasHave(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
 	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
-	sharded, err := shards.New(shards.ByJID, c)
-	require.NoError(t, err)
+	sharded := must(shards.New(shards.ByJID, c))(t)
 	for _, open := range []func() (*qless.Batch, error){
 		func() (*qless.Batch, error) {
 			return c.NewBatch(ctx, "q", qless.NewKlass[any]("K").Spec(nil, qless.Unique("key")))

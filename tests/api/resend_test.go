@@ -41,12 +41,10 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 	for where, c := range cuts {
 		for command, call := range map[string]func(ctx context.Context, client *qless.Client, running *qless.Job) error{
 			"pop": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
-				_, err := client.Queue("q").Pop(ctx, 2)
-				return err
+				return errOf(client.Queue("q").Pop(ctx, 2))
 			},
 			"put": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
-				_, err := client.Queue("q").Put(ctx, "K", nil, qless.JID("new"))
-				return err
+				return errOf(client.Queue("q").Put(ctx, "K", nil, qless.JID("new")))
 			},
 			"complete": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Complete(ctx) },
 			"retry": func(ctx context.Context, _ *qless.Client, running *qless.Job) error {
@@ -65,12 +63,10 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 			},
 			"requeue": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Move(ctx, "q") },
 			"unfail": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
-				_, err := repairs.UnfailInto(ctx, client, "q", "g", 1)
-				return err
+				return errOf(repairs.UnfailInto(ctx, client, "q", "g", 1))
 			},
 			"recur": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
-				_, err := client.Queue("q").Recur(ctx, "K", nil, time.Hour)
-				return err
+				return errOf(client.Queue("q").Recur(ctx, "K", nil, time.Hour))
 			},
 		} {
 			t.Run(command+", "+where, func(t *testing.T) {
@@ -78,15 +74,13 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 				for _, jid := range []string{"running", "a", "b", "c", "d", "e"} {
 					e.Put("q", qless.JID(jid))
 				}
-				jobs, err := client.Queue("q").Pop(t.Context(), 1)
-				require.NoError(t, err)
+				jobs := must(client.Queue("q").Pop(t.Context(), 1))(t)
 				running := *jobs[0]
 				require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 
 				before, popped := e.Dump(), seen(proxy, command)
 				c.cut(proxy, scripts.Sent(command))
-				err = call(t.Context(), client, &running)
-				requireCode(t, qless.ErrUnavailable, err)
+				requireCode(t, qless.ErrUnavailable, call(t.Context(), client, &running))
 				require.Equal(t, popped+1, seen(proxy, command))
 				require.Equal(t, *jobs[0], running, "the outcome is unknown")
 				if c.ran && command != "unfail" {
@@ -106,12 +100,10 @@ func TestCommandsThatAreSentAgain(t *testing.T) {
 	for where, c := range cuts {
 		for command, call := range map[string]func(ctx context.Context, client *qless.Client, running *qless.Job) error{
 			"get": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
-				_, err := client.Job(ctx, "running")
-				return err
+				return errOf(client.Job(ctx, "running"))
 			},
 			"peek": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
-				_, err := client.Queue("q").Peek(ctx, 1)
-				return err
+				return errOf(client.Queue("q").Peek(ctx, 1))
 			},
 			"config.set": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
 				return client.Config().Set(ctx, "heartbeat", 5)
@@ -121,16 +113,14 @@ func TestCommandsThatAreSentAgain(t *testing.T) {
 			},
 			"tag": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Tag(ctx, "a") },
 			"queues": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
-				_, err := client.Queues(ctx)
-				return err
+				return errOf(client.Queues(ctx))
 			},
 		} {
 			t.Run(command+", "+where, func(t *testing.T) {
 				e, proxy, client := proxied(t)
 				e.Put("q", qless.JID("running"))
 				e.Put("q")
-				jobs, err := client.Queue("q").Pop(t.Context(), 1)
-				require.NoError(t, err)
+				jobs := must(client.Queue("q").Pop(t.Context(), 1))(t)
 				require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 				c.cut(proxy, scripts.Sent(command))
 				require.NoError(t, call(t.Context(), client, jobs[0]))
@@ -273,12 +263,10 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	requireCode(t, qless.ErrUnavailable, err)
 	require.ErrorIs(t, err, context.Canceled)
 
-	client, err := qless.Dial(t.Context(), "redis://"+e.Server.Addr()+"?read_timeout=-1", nil)
-	require.NoError(t, err)
+	client := must(qless.Dial(t.Context(), "redis://"+e.Server.Addr()+"?read_timeout=-1", nil))(t)
 	defer client.Close()
 	e.Server.Suspend()
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = client.Queue("q").Pop(ctx, 1)
-	requireCode(t, qless.ErrUnavailable, err)
+	requireCode(t, qless.ErrUnavailable, errOf(client.Queue("q").Pop(ctx, 1)))
 }

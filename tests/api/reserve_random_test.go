@@ -24,9 +24,7 @@ const reserveSteps = 150
 func TestAReserveLeavesNoJobThatMayStart(t *testing.T) {
 	seed := rand.Uint64()
 	if given := os.Getenv("RESERVE_SEED"); given != "" {
-		var err error
-		seed, err = strconv.ParseUint(given, 10, 64)
-		require.NoError(t, err)
+		seed = must(strconv.ParseUint(given, 10, 64))(t)
 	}
 	t.Logf("RESERVE_SEED=%d", seed)
 	for i, order := range []string{"ordered", "round-robin", "shuffled", "weighted"} {
@@ -61,9 +59,7 @@ func TestAFullQueueLeavesTheRoomOfALimit(t *testing.T) {
 	e.Put("q", qless.JID("low"), qless.Limits{"api"})
 	e.run("reserve", "w3", "1", "10", "0", "q")
 
-	job, err := e.As("w1").Job(t.Context(), holder)
-	require.NoError(t, err)
-	require.NoError(t, job.Complete(t.Context()))
+	require.NoError(t, must(e.As("w1").Job(t.Context(), holder))(t).Complete(t.Context()))
 	require.Len(t, e.Pops("q", 1), 1)
 }
 
@@ -193,12 +189,9 @@ func (r *reserving) reserve(count, ahead int) {
 		for _, queue := range reservedQueues {
 			args = append(args, queue)
 		}
-		reply, err := r.Do(r.T.Context(), "reserve", args...)
-		require.NoError(r.T, err)
-		items := reply.([]any)
+		items := must(r.Do(r.T.Context(), "reserve", args...))(r.T).([]any)
 		r.note("reserve %v -> %q", args, items)
-		wait, err := strconv.ParseFloat(items[1].(string), 64)
-		require.NoError(r.T, err)
+		wait := must(strconv.ParseFloat(items[1].(string), 64))(r.T)
 		count -= max(0, len(items)-5)
 		switch {
 		case count <= 0:
@@ -239,9 +232,7 @@ func (r *reserving) promised() map[string]bool {
 	found := map[string]bool{}
 	for _, queue := range []string{"b", "c"} {
 		for _, jid := range r.Redis.ZRange(r.T.Context(), "ql:q:"+queue+"-work", 0, -1).Val() {
-			job, err := r.Job(r.T.Context(), jid)
-			require.NoError(r.T, err)
-			for _, limit := range job.Options.Limits {
+			for _, limit := range must(r.Job(r.T.Context(), jid))(r.T).Options.Limits {
 				found[limit] = true
 			}
 		}

@@ -16,9 +16,7 @@ import (
 // result returns the result of a job that has ended.
 func (e *env) result(jid string) qless.Result {
 	e.T.Helper()
-	result, err := e.Result(e.T.Context(), jid)
-	require.NoError(e.T, err)
-	return result
+	return must(e.Result(e.T.Context(), jid))(e.T)
 }
 
 // popWith pops the next job of q and sets its result.

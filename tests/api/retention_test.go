@@ -38,9 +38,7 @@ func (e *env) foreignFail(jid, queue, group string) {
 // failed returns the jids of a failure group, newest first.
 func (e *env) failed(group string) []string {
 	e.T.Helper()
-	page, err := inspect.New(e.Client).Failed(group).JIDs(e.T.Context(), inspect.Range{Limit: -1})
-	require.NoError(e.T, err)
-	return page.Items
+	return must(e.inspect().Failed(group).JIDs(e.T.Context(), inspect.Range{Limit: -1}))(e.T).Items
 }
 
 func numbered(prefix string, n int) []string {
@@ -80,9 +78,7 @@ func TestEachFailureGroupKeepsSoManyJobs(t *testing.T) {
 		e.Set("jobs-failed-history-count", 0)
 		e.fails("g", "none")
 		require.Empty(t, e.failed("g"))
-		groups, err := inspect.New(e.Client).FailureGroups(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, map[string]int{"other": 3}, groups)
+		require.Equal(t, map[string]int{"other": 3}, must(e.inspect().FailureGroups(t.Context()))(t))
 	})
 }
 
@@ -177,9 +173,7 @@ func TestASweepClearsAllGroups(t *testing.T) {
 		e.Set("jobs-failed-history", time.Hour)
 		e.Clock.Advance(2 * time.Hour)
 		require.Equal(t, 15, e.sweep())
-		groups, err := inspect.New(e.Client).FailureGroups(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, groups)
+		require.Empty(t, must(e.inspect().FailureGroups(t.Context()))(t))
 		require.Zero(t, e.sweep())
 	})
 }
@@ -225,7 +219,5 @@ func TestSweepsReachWhatAFailureLeft(t *testing.T) {
 		e.sweep()
 	}
 	require.Zero(t, e.Counts("next").Depends)
-	groups, err := inspect.New(e.Client).FailureGroups(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 1400, groups["failed-dependency"])
+	require.Equal(t, 1400, must(e.inspect().FailureGroups(t.Context()))(t)["failed-dependency"])
 }

@@ -480,8 +480,7 @@ func (e *env) stage() {
 	e.Put("q", qless.JID("running"), qless.Tags{"a"})
 	e.Pop("q")
 	e.Put("q", qless.JID("theirs"))
-	_, err := e.As("w2").Queue("q").Pop(ctx, 1)
-	require.NoError(e.T, err)
+	require.NoError(e.T, errOf(e.As("w2").Queue("q").Pop(ctx, 1)))
 	e.Put("q", qless.JID("nowhere"))
 	e.Pop("q")
 	require.NoError(e.T, e.Redis.HDel(ctx, "ql:j:nowhere", "queue").Err())
@@ -494,7 +493,7 @@ func (e *env) stage() {
 	e.batch(qless.JID("batch"))
 	e.Put("after", qless.JID("after batch"), qless.DependsOn{"batch"})
 	e.Put("later", qless.JID("mortal"), qless.TTL(time.Hour))
-	_, err = e.Queue("q").Recur(ctx, "K", nil, time.Hour, qless.JID("r"), qless.Offset(time.Hour))
+	_, err := e.Queue("q").Recur(ctx, "K", nil, time.Hour, qless.JID("r"), qless.Offset(time.Hour))
 	require.NoError(e.T, err)
 }
 
@@ -510,8 +509,7 @@ func arguments(line string) (command string, args []any) {
 // dropIn runs a line like clients in other languages.
 func (e *env) dropIn(line string) error {
 	e.T.Helper()
-	_, err := e.dropInReply(line)
-	return err
+	return errOf(e.dropInReply(line))
 }
 
 // dropInReply does the same, and returns the reply.
@@ -589,9 +587,7 @@ func sources(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, folder := range []string{"lua/commands/*.lua", "lua/lib/*.lua"} {
-		files, err := fs.Glob(os.DirFS(scripts.Root), folder)
-		require.NoError(t, err)
-		for _, file := range files {
+		for _, file := range must(fs.Glob(os.DirFS(scripts.Root), folder))(t) {
 			all[file] = readFile(t, file)
 		}
 	}

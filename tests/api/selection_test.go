@@ -32,14 +32,10 @@ func TestFiltersAddUp(t *testing.T) {
 		}
 		both := e.inQueue(inspect.Waiting).Where(inspect.Filter{Tag: "eventrue"}).Where(inspect.Filter{Tag: "thirdtrue"})
 		require.Equal(t, []string{"j0"}, rowsOf(t, both))
-		count, err := both.Count(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 1, count)
-		named := inspect.New(e.Client).JIDs("j4", "gone", "j1", "j0", "j4").Where(inspect.Filter{Tag: "eventrue"})
+		require.Equal(t, 1, must(both.Count(t.Context()))(t))
+		named := e.inspect().JIDs("j4", "gone", "j1", "j0", "j4").Where(inspect.Filter{Tag: "eventrue"})
 		require.Equal(t, []string{"j4", "j0"}, rowsOf(t, named))
-		done, err := named.Untag(t.Context(), "eventrue")
-		require.NoError(t, err)
-		require.Equal(t, inspect.Repair{Changed: 2}, done)
+		require.Equal(t, inspect.Repair{Changed: 2}, must(named.Untag(t.Context(), "eventrue"))(t))
 		require.Empty(t, rowsOf(t, named))
 	})
 }
@@ -55,15 +51,11 @@ func TestASelectionIsAValue(t *testing.T) {
 	require.Equal(t, []string{"j2"}, rowsOf(t, two))
 	require.Len(t, rowsOf(t, all), 4)
 	require.Len(t, rowsOf(t, all.AtMost(3).AtMost(5)), 3)
-	for _, s := range []inspect.Selection{all.AtMost(2), inspect.New(e.Client).JIDs("j0", "j1", "j2").AtMost(2)} {
-		count, err := s.Count(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 2, count)
-		page, err := s.JIDs(t.Context(), inspect.Range{Offset: 1})
-		require.NoError(t, err)
+	for _, s := range []inspect.Selection{all.AtMost(2), e.inspect().JIDs("j0", "j1", "j2").AtMost(2)} {
+		require.Equal(t, 2, must(s.Count(t.Context()))(t))
+		page := must(s.JIDs(t.Context(), inspect.Range{Offset: 1}))(t)
 		require.Equal(t, inspect.Page[string]{Items: []string{"j1"}, Total: 2}, page)
-		rows, err := s.List(t.Context(), inspect.Range{Offset: 1})
-		require.NoError(t, err)
+		rows := must(s.List(t.Context(), inspect.Range{Offset: 1}))(t)
 		require.Equal(t, []string{"j1"}, jidsOf(rows.Items))
 	}
 }
@@ -80,14 +72,12 @@ func TestCancelTakesDependenciesLast(t *testing.T) {
 		e.Put("q", append(options, qless.JID(fmt.Sprintf("j%03d", i)), qless.Tags{"chain"})...)
 	}
 	e.Put("other", qless.JID("outside"), qless.DependsOn{"j100"})
-	done, err := inspect.New(e.Client).Tagged("chain").Cancel(t.Context())
-	require.NoError(t, err)
+	done := must(e.inspect().Tagged("chain").Cancel(t.Context()))(t)
 	require.Equal(t, length-101, done.Changed)
 	require.Equal(t, 101, done.Unchanged)
 	require.ErrorIs(t, done.Reasons["j100"], qless.ErrHasDependents)
 	require.NoError(t, e.Cancel(t.Context(), "outside"))
-	done, err = inspect.New(e.Client).Tagged("chain").AtMost(100).Cancel(t.Context())
-	require.NoError(t, err)
+	done = must(e.inspect().Tagged("chain").AtMost(100).Cancel(t.Context()))(t)
 	require.Equal(t, 100, done.Changed)
 }
 
@@ -102,8 +92,7 @@ func TestJobsThatMoveWithinTheirListAreChangedOnce(t *testing.T) {
 		moved++
 	}
 	require.Equal(t, 1000, moved)
-	done, err := e.inQueue(inspect.Waiting).Move(t.Context(), "q", qless.Priority(-2))
-	require.NoError(t, err)
+	done := must(e.inQueue(inspect.Waiting).Move(t.Context(), "q", qless.Priority(-2)))(t)
 	require.Equal(t, inspect.Repair{Changed: 1000}, done)
 }
 
@@ -134,18 +123,17 @@ func TestApplyLeavesJobsThatCannotBeChanged(t *testing.T) {
 		}
 		require.Equal(t, "a", e.Pop("q").JID)
 		var steps []int
-		s := inspect.New(e.Client).JIDs("a", "b", "gone", "c").OnStep(func(soFar inspect.Repair) error {
+		s := e.inspect().JIDs("a", "b", "gone", "c").OnStep(func(soFar inspect.Repair) error {
 			steps = append(steps, soFar.Changed+soFar.Unchanged)
 			return nil
 		})
 		later := func(ctx context.Context, job *qless.Job) error { return job.Reschedule(ctx, time.Hour) }
-		done, err := s.Apply(t.Context(), later)
-		require.NoError(t, err)
+		done := must(s.Apply(t.Context(), later))(t)
 		require.Equal(t, 2, done.Changed)
 		require.ErrorIs(t, done.Reasons["a"], qless.ErrRunning)
 		require.Equal(t, []int{1, 2, 3}, steps)
 		broken := errors.New("broken")
-		_, err = s.Apply(t.Context(), func(context.Context, *qless.Job) error { return broken })
+		_, err := s.Apply(t.Context(), func(context.Context, *qless.Job) error { return broken })
 		require.ErrorIs(t, err, broken)
 	})
 }
@@ -156,15 +144,14 @@ func TestTimeoutOfASelection(t *testing.T) {
 			e.Put("q", qless.JID(jid))
 		}
 		e.Pops("q", 2)
-		done, err := inspect.New(e.Client).JIDs("a", "b", "c", "gone").Timeout(t.Context())
-		require.NoError(t, err)
+		done := must(e.inspect().JIDs("a", "b", "c", "gone").Timeout(t.Context()))(t)
 		require.Equal(t, 2, done.Changed)
 		require.ErrorIs(t, done.Reasons["c"], qless.ErrNotRunning)
 		require.ErrorIs(t, done.Reasons["gone"], qless.ErrNotFound)
 		require.Equal(t, qless.StateTimedOut, e.Read("a").State)
-		held := rowsOf(t, inspect.New(e.Client).HeldBy("w1"))
+		held := rowsOf(t, e.inspect().HeldBy("w1"))
 		require.Empty(t, held)
 		require.ElementsMatch(t, []string{"a", "b"}, jids(e.Pops("q", 2)))
-		require.Equal(t, []string{"a", "b"}, slices.Sorted(slices.Values(rowsOf(t, inspect.New(e.Client).HeldBy("w1")))))
+		require.Equal(t, []string{"a", "b"}, slices.Sorted(slices.Values(rowsOf(t, e.inspect().HeldBy("w1")))))
 	})
 }

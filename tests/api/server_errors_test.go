@@ -34,10 +34,8 @@ func TestAKeyOfAnotherTypeIsTheServersError(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, e.Redis.Set(t.Context(), "ql:j:j", "not a hash", 0).Err())
 	e.Unchanged(func() {
-		_, err := e.Job(t.Context(), "j")
-		require.Equal(t, "j", requireCode(t, qless.ErrServer, err).JID)
-		_, err = e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"))
-		requireCode(t, qless.ErrServer, err)
+		require.Equal(t, "j", requireCode(t, qless.ErrServer, errOf(e.Job(t.Context(), "j"))).JID)
+		requireCode(t, qless.ErrServer, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"))))
 	})
 }
 

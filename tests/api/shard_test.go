@@ -23,9 +23,7 @@ func (e *env) sharded(key shards.By, n int) *shards.Shards {
 	for i := range n {
 		clients = append(clients, e.NewClient(e.Redis, qless.ClientConfig{Namespace: fmt.Sprintf("s%d:", i)}))
 	}
-	sharded, err := shards.New(key, clients...)
-	require.NoError(e.T, err)
-	return sharded
+	return must(shards.New(key, clients...))(e.T)
 }
 
 func TestShardsSpreadJobsEvenly(t *testing.T) {
@@ -66,8 +64,7 @@ func TestPlacesStayWhereTheyAre(t *testing.T) {
 	e := newEnv(t)
 	sharded := e.sharded(shards.ByJID, 3)
 	clients := sharded.Clients()
-	other, err := shards.New(shards.ByJID, clients[2], clients[0], clients[1])
-	require.NoError(t, err)
+	other := must(shards.New(shards.ByJID, clients[2], clients[0], clients[1]))(t)
 	places := ""
 	for i := range 20 {
 		jid := fmt.Sprint("job-", i)
@@ -83,14 +80,11 @@ func TestPlacesStayWhereTheyAre(t *testing.T) {
 func TestShardsThatCantBe(t *testing.T) {
 	e := newEnv(t)
 	a := e.NewClient(e.Redis, qless.ClientConfig{Namespace: "a:"})
-	_, err := shards.New(shards.ByJID)
+	requireCode(t, qless.ErrInvalid, errOf(shards.New(shards.ByJID)))
+	_, err := shards.New(shards.ByJID, a, e.NewClient(e.Redis, qless.ClientConfig{Namespace: "a:"}))
 	requireCode(t, qless.ErrInvalid, err)
-	_, err = shards.New(shards.ByJID, a, e.NewClient(e.Redis, qless.ClientConfig{Namespace: "a:"}))
-	requireCode(t, qless.ErrInvalid, err)
-	_, err = shards.New("klass", a)
-	require.EqualError(t, err, `qless: shard: the key "klass" is unknown`)
-	_, err = shards.New(shards.ByJID, a, nil)
-	require.EqualError(t, err, "qless: shard: clients[1] is nil")
+	require.EqualError(t, errOf(shards.New("klass", a)), `qless: shard: the key "klass" is unknown`)
+	require.EqualError(t, errOf(shards.New(shards.ByJID, a, nil)), "qless: shard: clients[1] is nil")
 	sharded, err := shards.New("", a)
 	require.NoError(t, err, "by jid")
 	require.Same(t, a, sharded.Client("q", "j"))
@@ -106,49 +100,36 @@ func TestAShardedQueueIsOneQueue(t *testing.T) {
 		queue := sharded.Queue("q")
 		wanted := map[string]bool{}
 		for range 20 {
-			jid, err := queue.Put(ctx, "K", nil)
-			require.NoError(t, err)
-			wanted[jid] = true
+			wanted[must(queue.Put(ctx, "K", nil))(t)] = true
 		}
 		var many []qless.JobSpec
 		for i := range 40 {
 			many = append(many, qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint("m", i))}})
 		}
-		jids, err := queue.PutMany(ctx, many)
-		require.NoError(t, err)
-		for i, jid := range jids {
+		for i, jid := range must(queue.PutMany(ctx, many))(t) {
 			require.Equal(t, fmt.Sprint("m", i), jid)
 			wanted[jid] = true
 		}
-		counts, err := queue.Counts(ctx)
-		require.NoError(t, err)
+		counts := must(queue.Counts(ctx))(t)
 		require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 60}, counts)
 
-		jobs, err := queue.Pop(ctx, 50)
-		require.NoError(t, err)
-		counts, err = queue.Counts(ctx)
-		require.NoError(t, err)
+		jobs := must(queue.Pop(ctx, 50))(t)
+		counts = must(queue.Counts(ctx))(t)
 		require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 10, Running: 50}, counts)
-		all, err := sharded.Queues(ctx)
-		require.NoError(t, err)
-		require.Equal(t, []qless.QueueCounts{counts}, all)
+		require.Equal(t, []qless.QueueCounts{counts}, must(sharded.Queues(ctx))(t))
 
-		rest, err := queue.Pop(ctx, 50)
-		require.NoError(t, err)
+		rest := must(queue.Pop(ctx, 50))(t)
 		homes := map[string]bool{}
 		for _, job := range append(jobs, rest...) {
 			require.True(t, wanted[job.JID])
 			delete(wanted, job.JID)
 			homes[sharded.Client("q", job.JID).Namespace()] = true
-			found, err := sharded.Job(ctx, job.JID)
-			require.NoError(t, err)
-			require.Equal(t, qless.StateRunning, found.State)
+			require.Equal(t, qless.StateRunning, must(sharded.Job(ctx, job.JID))(t).State)
 			require.NoError(t, job.Complete(ctx))
 		}
 		require.Empty(t, wanted)
 		require.Len(t, homes, map[shards.By]int{shards.ByJID: 3, shards.ByQueue: 1}[key])
-		_, err = sharded.Job(ctx, "nobody")
-		requireCode(t, qless.ErrNotFound, err)
+		requireCode(t, qless.ErrNotFound, errOf(sharded.Job(ctx, "nobody")))
 	}
 }
 
@@ -157,13 +138,9 @@ func TestDependenciesStayWithinAShard(t *testing.T) {
 	ctx := t.Context()
 	sharded := e.sharded(shards.ByJID, 3)
 	queue := sharded.Queue("q")
-	first, err := queue.Put(ctx, "K", nil, qless.JID("{order-7}-pick"))
-	require.NoError(t, err)
-	second, err := queue.Put(ctx, "K", nil, qless.JID("{order-7}-pack"), qless.DependsOn{first})
-	require.NoError(t, err)
-	job, err := sharded.Job(ctx, second)
-	require.NoError(t, err)
-	require.Equal(t, qless.StateDepends, job.State)
+	first := must(queue.Put(ctx, "K", nil, qless.JID("{order-7}-pick")))(t)
+	second := must(queue.Put(ctx, "K", nil, qless.JID("{order-7}-pack"), qless.DependsOn{first}))(t)
+	require.Equal(t, qless.StateDepends, must(sharded.Job(ctx, second))(t).State)
 
 	elsewhere := ""
 	for i := 0; elsewhere == ""; i++ {
@@ -171,10 +148,9 @@ func TestDependenciesStayWithinAShard(t *testing.T) {
 			elsewhere = jid
 		}
 	}
-	_, err = queue.Put(ctx, "K", nil, qless.JID(elsewhere), qless.DependsOn{first})
+	_, err := queue.Put(ctx, "K", nil, qless.JID(elsewhere), qless.DependsOn{first})
 	requireCode(t, shards.ErrWrongShard, err)
-	_, err = sharded.Job(ctx, elsewhere)
-	requireCode(t, qless.ErrNotFound, err)
+	requireCode(t, qless.ErrNotFound, errOf(sharded.Job(ctx, elsewhere)))
 
 	depending := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(elsewhere), qless.DependsOn{"{order-7}-new"}}}
 	_, err = queue.PutMany(ctx, []qless.JobSpec{
@@ -183,8 +159,7 @@ func TestDependenciesStayWithinAShard(t *testing.T) {
 	failure := requireCode(t, shards.ErrWrongShard, err)
 	require.Equal(t, elsewhere, failure.JID)
 	require.Contains(t, failure.Message, "jobs[1]: ")
-	_, err = sharded.Job(ctx, "{order-7}-new")
-	requireCode(t, qless.ErrNotFound, err)
+	requireCode(t, qless.ErrNotFound, errOf(sharded.Job(ctx, "{order-7}-new")))
 
 	_, err = queue.Put(ctx, "K", nil, qless.JID(elsewhere), qless.DependsOn{"nobody"})
 	require.NoError(t, err, "a job that does not exist is not waited for")
@@ -194,9 +169,8 @@ func TestAShardThatIsAwayFailsWhatNeedsIt(t *testing.T) {
 	e := newEnv(t)
 	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	defer func() { _ = away.Close() }()
-	sharded, err := shards.New(shards.ByJID,
-		e.NewClient(e.Redis, qless.ClientConfig{Namespace: "here:"}), e.NewClient(away, qless.ClientConfig{Namespace: "away:"}))
-	require.NoError(t, err)
+	sharded := must(shards.New(shards.ByJID,
+		e.NewClient(e.Redis, qless.ClientConfig{Namespace: "here:"}), e.NewClient(away, qless.ClientConfig{Namespace: "away:"})))(t)
 	jobs := make([]qless.JobSpec, 50)
 	for i := range jobs {
 		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
@@ -208,8 +182,7 @@ func TestAShardThatIsAwayFailsWhatNeedsIt(t *testing.T) {
 	require.Len(t, put, counts.Waiting)
 	require.NotEmpty(t, put)
 	require.Less(t, len(put), 50)
-	_, err = sharded.Queue("q").Counts(t.Context())
-	requireCode(t, qless.ErrUnavailable, err)
+	requireCode(t, qless.ErrUnavailable, errOf(sharded.Queue("q").Counts(t.Context())))
 }
 
 // A silent shard does not delay the replies of others.
@@ -220,32 +193,23 @@ func TestASilentShardDelaysNoOther(t *testing.T) {
 	options.ReadTimeout = time.Hour
 	patient := redis.NewClient(options)
 	defer func() { _ = patient.Close() }()
-	sharded, err := shards.New(shards.ByJID,
-		e.NewClient(patient, qless.ClientConfig{Namespace: "silent:"}), e.NewClient(e.Redis, qless.ClientConfig{Namespace: "living:"}))
-	require.NoError(t, err)
+	sharded := must(shards.New(shards.ByJID,
+		e.NewClient(patient, qless.ClientConfig{Namespace: "silent:"}), e.NewClient(e.Redis, qless.ClientConfig{Namespace: "living:"})))(t)
 	living := sharded.Clients()[1].Queue("q")
 	for _, jid := range []string{"done", "later", "called"} {
-		_, err := living.Put(t.Context(), "K", nil, qless.JID(jid), qless.Unique(jid))
-		require.NoError(t, err)
+		require.NoError(t, errOf(living.Put(t.Context(), "K", nil, qless.JID(jid), qless.Unique(jid))))
 	}
 	end := func(jid string) {
-		_, err := repairs.End(t.Context(), sharded.Clients()[1], jid, repairs.Ending{})
-		require.NoError(t, err)
+		require.NoError(t, errOf(repairs.End(t.Context(), sharded.Clients()[1], jid, repairs.Ending{})))
 	}
 	end("done")
 	silent.Suspend()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	job, err := sharded.Job(ctx, "done")
-	require.NoError(t, err)
-	require.Equal(t, "done", job.JID)
-	_, err = sharded.Result(ctx, "done")
-	require.NoError(t, err)
-	holder, err := sharded.Holder(ctx, "later")
-	require.NoError(t, err)
-	require.Equal(t, "later", holder)
-	_, err = sharded.WaitAll(ctx, "done")
-	require.NoError(t, err)
+	require.Equal(t, "done", must(sharded.Job(ctx, "done"))(t).JID)
+	require.NoError(t, errOf(sharded.Result(ctx, "done")))
+	require.Equal(t, "later", must(sharded.Holder(ctx, "later"))(t))
+	require.NoError(t, errOf(sharded.WaitAll(ctx, "done")))
 	waited := make(chan error, 1)
 	go func() {
 		_, err := sharded.Wait(ctx, "later")
@@ -254,7 +218,7 @@ func TestASilentShardDelaysNoOther(t *testing.T) {
 	end("later")
 	require.NoError(t, testkit.Soon(t, "the end of a job", waited))
 	silentsOwn := jidOf(sharded, sharded.Clients()[0])
-	_, err = sharded.Queue("q").Put(ctx, "K", nil, qless.JID(silentsOwn), qless.DependsOn{"called"})
+	_, err := sharded.Queue("q").Put(ctx, "K", nil, qless.JID(silentsOwn), qless.DependsOn{"called"})
 	requireCode(t, shards.ErrWrongShard, err)
 	require.NoError(t, ctx.Err())
 }

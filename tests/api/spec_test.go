@@ -55,12 +55,11 @@ func (e *env) putNeeded() {
 // putAgain cancels a job, and puts it again from its JSON.
 func (e *env) putAgain(job *qless.Job) {
 	e.T.Helper()
-	receipt, err := json.Marshal(job)
-	require.NoError(e.T, err)
+	receipt := must(json.Marshal(job))(e.T)
 	require.NoError(e.T, e.Cancel(e.T.Context(), job.JID))
 	var read qless.Job
 	require.NoError(e.T, json.Unmarshal(receipt, &read))
-	_, err = e.Queue(read.Queue).PutMany(e.T.Context(), []qless.JobSpec{read.Spec()})
+	_, err := e.Queue(read.Queue).PutMany(e.T.Context(), []qless.JobSpec{read.Spec()})
 	require.NoError(e.T, err)
 }
 
@@ -88,9 +87,7 @@ func TestACanceledJobIsPutAgainFromItsJSONAsItWas(t *testing.T) {
 
 func shown(t testing.TB, job *qless.Job) string {
 	t.Helper()
-	text, err := json.MarshalIndent(job, "", "  ")
-	require.NoError(t, err)
-	return string(text)
+	return string(must(json.MarshalIndent(job, "", "  "))(t))
 }
 
 // withoutPutTime returns stored options without the times at which their lifetimes were put.
@@ -112,8 +109,7 @@ func TestOptionsBeforeThoseOfASpecCount(t *testing.T) {
 	spec.Options = append([]qless.PutOption{
 		qless.Priority(1), qless.DependsOn{"x"}, qless.KeepFor(time.Minute), qless.Limits{"l"},
 	}, append(spec.Options, qless.JID("again"))...)
-	_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec})
-	require.NoError(t, err)
+	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec})))
 	job := e.Read("again")
 	require.Equal(t, 7, job.Priority)
 	require.Equal(t, time.Minute, *job.Options.KeepFor)
@@ -136,8 +132,7 @@ func TestAJobWhoseLifeIsOverIsNotPutAgain(t *testing.T) {
 
 			spec := job.Spec()
 			spec.Options = append(spec.Options, qless.StartBy(time.Hour), qless.TTL(time.Hour))
-			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec})
-			require.NoError(t, err)
+			require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec})))
 			require.WithinDuration(t, e.Clock.Now().Add(time.Hour), e.Read(jid).Options.TTL, time.Millisecond)
 		})
 	}
@@ -158,9 +153,8 @@ func TestEndedJobIsPutAgainWithoutItsLifetimes(t *testing.T) {
 func TestTheCallbackOfABatchIsPutAgain(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	batch, err := e.NewBatch(ctx, "q", qless.NewKlass[any]("Done").Spec(nil, qless.JID("batch")))
-	require.NoError(t, err)
-	_, err = batch.Add(ctx, "q", []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("a")}}})
+	batch := must(e.NewBatch(ctx, "q", qless.NewKlass[any]("Done").Spec(nil, qless.JID("batch"))))(t)
+	_, err := batch.Add(ctx, "q", []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("a")}}})
 	require.NoError(t, err)
 	before := e.Read("batch")
 	require.Equal(t, 1, *before.BatchSize)
@@ -182,9 +176,7 @@ func TestAJobThatIsParkedIsPutAgainWithoutATime(t *testing.T) {
 	e.Put("q", qless.JID("first"), qless.Limits{"l"})
 	e.Put("q", qless.JID("second"), qless.Limits{"l"})
 	e.Pop("q")
-	jobs, err := e.Queue("q").Pop(t.Context(), 1)
-	require.NoError(t, err)
-	require.Empty(t, jobs)
+	require.Empty(t, must(e.Queue("q").Pop(t.Context(), 1))(t))
 	parked := e.Read("second")
 	require.Equal(t, "l", parked.Parked)
 	e.putAgain(parked)
@@ -197,7 +189,6 @@ func TestWhenAJobIsDueIsSaidToThoseWhoAsk(t *testing.T) {
 	require.Contains(t, e.run("get", "j", "x:due"), `"due":`)
 	require.NotContains(t, e.run("get", "j"), `"due":`)
 	require.WithinDuration(t, e.Clock.Now().Add(time.Hour), e.Read("j").Due, time.Millisecond)
-	reply, err := e.Redis.Eval(t.Context(), qless.DropInScript(), nil, "get", "0", "j").Result()
-	require.NoError(t, err)
+	reply := must(e.Redis.Eval(t.Context(), qless.DropInScript(), nil, "get", "0", "j").Result())(t)
 	require.NotContains(t, reply, `"due":`)
 }

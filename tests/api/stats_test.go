@@ -15,9 +15,7 @@ const day = 24 * time.Hour
 
 func (e *env) stats(queue string, at time.Time) qless.Stats {
 	e.T.Helper()
-	stats, err := e.Queue(queue).Stats(e.T.Context(), at)
-	require.NoError(e.T, err)
-	return stats
+	return must(e.Queue(queue).Stats(e.T.Context(), at))(e.T)
 }
 
 // work puts a job, and lets it wait and run for given times.
@@ -113,8 +111,7 @@ func TestFailuresAndRetriesAreCounted(t *testing.T) {
 	require.Zero(t, stats.Retries)
 
 	e.Clock.Advance(day)
-	_, err := repairs.UnfailInto(t.Context(), e.Client, "other", "g", 1)
-	require.NoError(t, err)
+	require.NoError(t, errOf(repairs.UnfailInto(t.Context(), e.Client, "other", "g", 1)))
 	require.NoError(t, e.Cancel(t.Context(), "b"))
 	stats = e.stats("q", noon)
 	require.Zero(t, stats.Failed, "on the queue and the day of the failure")
@@ -142,8 +139,7 @@ func TestStatisticsExpire(t *testing.T) {
 	e.work("q", 0, 0)
 	e.Put("q")
 	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-	keys, err := e.Redis.Keys(t.Context(), "ql:s:*").Result()
-	require.NoError(t, err)
+	keys := must(e.Redis.Keys(t.Context(), "ql:s:*").Result())(t)
 	require.Len(t, keys, 3)
 	for _, key := range keys {
 		ttl := e.Redis.TTL(t.Context(), key).Val()

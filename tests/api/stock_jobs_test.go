@@ -55,11 +55,9 @@ func TestPrioritiesOfOtherClientsAreReadInFull(t *testing.T) {
 		require.NoError(t, e.Redis.HSet(ctx, "ql:j:"+jid, "priority", stored).Err())
 
 		require.Equal(t, want, e.Read(jid).Priority, stored)
-		jobs, err := e.Jobs(ctx, jid)
-		require.NoError(t, err)
+		jobs := must(e.Jobs(ctx, jid))(t)
 		require.Equal(t, want, jobs[0].Priority, stored)
-		jobs, err = e.Queue("q").Peek(ctx, 1)
-		require.NoError(t, err)
+		jobs = must(e.Queue("q").Peek(ctx, 1))(t)
 		require.Equal(t, want, jobs[0].Priority, stored)
 		require.Equal(t, want, e.Pop("q").Priority, stored)
 	}
@@ -83,8 +81,7 @@ func TestAWorkerReadsPrioritiesOfOtherClientsInFull(t *testing.T) {
 		want[jid] = priority
 	}
 	ran := make(chan *qless.Job, len(want))
-	worker, err := qless.NewWorker(e.Client, qless.WorkerConfig{Queues: []string{"q"}})
-	require.NoError(t, err)
+	worker := must(qless.NewWorker(e.Client, qless.WorkerConfig{Queues: []string{"q"}}))(t)
 	worker.Handle("K", func(_ context.Context, job *qless.Job) error {
 		ran <- job
 		return nil

@@ -15,9 +15,7 @@ import (
 // swept sweeps, and returns the number of jobs that it changed.
 func (e *env) swept(queues ...string) int {
 	e.T.Helper()
-	n, err := e.Sweep(e.T.Context(), queues...)
-	require.NoError(e.T, err)
-	return n
+	return must(e.Sweep(e.T.Context(), queues...))(e.T)
 }
 
 func TestASweepMovesWhatIsDueInQueues(t *testing.T) {

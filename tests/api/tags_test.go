@@ -26,14 +26,12 @@ func TestTaggingTwiceIsANoOp(t *testing.T) {
 	e := newEnv(t)
 	a, b := e.Put("q", qless.Tags{"x"}), e.Put("q")
 	require.NoError(t, e.Read(a).Tag(t.Context(), "x"))
-	tags, err := inspect.New(e.Client).Tags(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	tags := must(e.inspect().Tags(t.Context(), inspect.Range{}))(t)
 	require.Empty(t, tags.Items, "only one job has it")
 	require.NoError(t, e.Read(b).Tag(t.Context(), "x"))
 	require.NoError(t, e.Read(b).Untag(t.Context(), "x"))
 	require.NoError(t, e.Read(b).Untag(t.Context(), "x"))
-	tagged, err := inspect.New(e.Client).Tagged("x").JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	tagged := must(e.inspect().Tagged("x").JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, inspect.Page[string]{Total: 1, Items: []string{a}}, tagged)
 }
 
@@ -42,16 +40,13 @@ func TestTaggedGivesTheLongestTaggedFirst(t *testing.T) {
 	for i := range 30 {
 		e.Put("q", qless.JID(fmt.Sprint(i)), qless.Tags{"x"})
 	}
-	page, err := inspect.New(e.Client).Tagged("x").JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	page := must(e.inspect().Tagged("x").JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, 30, page.Total)
 	require.Len(t, page.Items, 25)
 	require.Equal(t, "0", page.Items[0])
-	page, err = inspect.New(e.Client).Tagged("x").JIDs(t.Context(), inspect.Range{Offset: 28, Limit: 1})
-	require.NoError(t, err)
+	page = must(e.inspect().Tagged("x").JIDs(t.Context(), inspect.Range{Offset: 28, Limit: 1}))(t)
 	require.Equal(t, inspect.Page[string]{Total: 30, Items: []string{"28"}}, page)
-	page, err = inspect.New(e.Client).Tagged("unknown").JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	page = must(e.inspect().Tagged("unknown").JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, inspect.Page[string]{Items: []string{}}, page)
 }
 
@@ -62,11 +57,9 @@ func TestTagsGivesTheMostUsedFirst(t *testing.T) {
 			e.Put("q", qless.Tags{tag})
 		}
 	}
-	tags, err := inspect.New(e.Client).Tags(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	tags := must(e.inspect().Tags(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, []string{"d", "c", "b"}, tags.Items, "those of two or more jobs")
-	tags, err = inspect.New(e.Client).Tags(t.Context(), inspect.Range{Offset: 1, Limit: 1})
-	require.NoError(t, err)
+	tags = must(e.inspect().Tags(t.Context(), inspect.Range{Offset: 1, Limit: 1}))(t)
 	require.Equal(t, []string{"c"}, tags.Items)
 }
 
@@ -75,9 +68,7 @@ func TestTagsEndWithTheJob(t *testing.T) {
 	a := e.Put("q", qless.Tags{"x", "y"})
 	e.Put("q", qless.Tags{"x"})
 	require.NoError(t, e.Cancel(t.Context(), a))
-	tags, err := inspect.New(e.Client).Tags(t.Context(), inspect.Range{})
-	require.NoError(t, err)
-	require.Empty(t, tags.Items)
+	require.Empty(t, must(e.inspect().Tags(t.Context(), inspect.Range{}))(t).Items)
 	require.Equal(t, []any{"x", "1"}, e.Dump()["ql:tags"])
 }
 
@@ -94,8 +85,7 @@ func TestTagsOfAJobThatIsGone(t *testing.T) {
 func TestTrackedJobsAreListed(t *testing.T) {
 	e := newEnv(t)
 	a, b := e.Put("q"), e.Put("q")
-	tracked, err := inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	tracked := must(e.inspect().Tracked().JIDs(t.Context(), inspect.Range{}))(t)
 	require.Empty(t, tracked.Items)
 
 	job := e.Read(a)
@@ -103,18 +93,15 @@ func TestTrackedJobsAreListed(t *testing.T) {
 	require.NoError(t, job.Track(t.Context()), "twice is fine")
 	require.NoError(t, e.Read(b).Track(t.Context()))
 	require.True(t, e.Read(a).Tracked)
-	tracked, err = inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	tracked = must(e.inspect().Tracked().JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, []string{a, b}, tracked.Items)
-	popped := e.Pops("q", 2)
-	require.True(t, popped[0].Tracked)
+	require.True(t, e.Pops("q", 2)[0].Tracked)
 
 	require.NoError(t, job.Untrack(t.Context()))
 	require.NoError(t, job.Untrack(t.Context()))
 	require.False(t, e.Read(a).Tracked)
 	require.NoError(t, e.Cancel(t.Context(), b))
-	tracked, err = inspect.New(e.Client).Tracked().JIDs(t.Context(), inspect.Range{})
-	require.NoError(t, err)
+	tracked = must(e.inspect().Tracked().JIDs(t.Context(), inspect.Range{}))(t)
 	require.Equal(t, []string{b}, tracked.Items)
 
 	require.NoError(t, job.Cancel(t.Context()))

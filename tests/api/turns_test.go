@@ -43,8 +43,7 @@ func TestATurnInVainGoesToAnotherQueue(t *testing.T) {
 				pairs = append(pairs, "weights", "1 1")
 			}
 			args := append([]any{"w", 2, 60, len(pairs)}, pairs...)
-			reply, err := e.Do(t.Context(), "reserve", append(args, "b", "a")...)
-			require.NoError(t, err)
+			reply := must(e.Do(t.Context(), "reserve", append(args, "b", "a")...))(t)
 			require.Len(t, reply, 5+2, "two jobs can start")
 			require.Equal(t, 1, e.Counts("a").Waiting)
 		})

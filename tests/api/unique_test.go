@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/repairs"
 	"github.com/qless/qless-go/tests/scripts"
@@ -36,9 +35,7 @@ func (e *env) held(jid string, unique qless.UniqueOption) {
 // holder requires that a job, or none if jid is empty, holds the key k.
 func (e *env) holder(jid string) {
 	e.T.Helper()
-	found, err := e.Holder(e.T.Context(), "k")
-	require.NoError(e.T, err)
-	require.Equal(e.T, jid, found)
+	require.Equal(e.T, jid, must(e.Holder(e.T.Context(), "k"))(e.T))
 }
 
 // dropKey deletes the claim on the key k.
@@ -185,8 +182,7 @@ func TestAnotherClientsJobGivesUpItsUniqueKey(t *testing.T) {
 		e.Put("q", qless.JID("j"), qless.Unique("k"))
 		run := func(args ...any) {
 			args = append([]any{args[0], scripts.Time(e.Clock.Now())}, args[1:]...)
-			_, err := scripts.RunDropIn(t.Context(), e.Redis, args...)
-			require.NoError(t, err)
+			require.NoError(t, errOf(scripts.RunDropIn(t.Context(), e.Redis, args...)))
 		}
 		run("pop", "q", "w2", "1")
 		e.held("j", qless.Unique("k"))
@@ -201,12 +197,10 @@ func TestAJobThatIsUnfailedClaimsItsUniqueKeyAgain(t *testing.T) {
 	for what, again := range map[string]func(t *testing.T, e *env){
 		"unfail": func(t *testing.T, e *env) { require.NoError(t, e.Read("j").Unfail(t.Context())) },
 		"of a group": func(t *testing.T, e *env) {
-			_, err := repairs.Unfail(t.Context(), e.Client, "g", 1)
-			require.NoError(t, err)
+			require.NoError(t, errOf(repairs.Unfail(t.Context(), e.Client, "g", 1)))
 		},
 		"into a queue": func(t *testing.T, e *env) {
-			_, err := repairs.UnfailInto(t.Context(), e.Client, "q", "g", 1)
-			require.NoError(t, err)
+			require.NoError(t, errOf(repairs.UnfailInto(t.Context(), e.Client, "q", "g", 1)))
 		},
 		"put":  func(_ *testing.T, e *env) { e.Put("q", qless.JID("j")) },
 		"move": func(t *testing.T, e *env) { require.NoError(t, e.Read("j").Move(t.Context(), "q")) },
@@ -244,7 +238,7 @@ func TestTheOldestOfManyUnfailedJobsClaimsTheUniqueKey(t *testing.T) {
 		"into a queue": func(e *env) error {
 			return errOf(repairs.UnfailInto(e.T.Context(), e.Client, "q", "g", 3))
 		},
-		"named, oldest first": func(e *env) error { return errOf(inspect.New(e.Client).JIDs("z", "m", "a").Unfail(e.T.Context())) },
+		"named, oldest first": func(e *env) error { return errOf(e.inspect().JIDs("z", "m", "a").Unfail(e.T.Context())) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
@@ -347,9 +341,8 @@ func TestUniqueKeysThatAreRefused(t *testing.T) {
 		})
 	}
 	for _, parts := range [][]any{nil, {""}, {strings.Repeat("x", 600)}} {
-		_, err := e.Holder(t.Context(), parts...)
-		requireCode(t, qless.ErrInvalid, err)
-		_, err = e.sharded(shards.ByJID, 2).Holder(t.Context(), parts...)
+		requireCode(t, qless.ErrInvalid, errOf(e.Holder(t.Context(), parts...)))
+		_, err := e.sharded(shards.ByJID, 2).Holder(t.Context(), parts...)
 		requireCode(t, qless.ErrInvalid, err)
 	}
 	for _, text := range []string{`u|{}`, `u|{"u":1}`, `u|{"u":{"k":""}}`, `u|{"u":{"k":"k","m":"for"}}`} {
@@ -365,8 +358,7 @@ func TestAUniqueKeyHoldsInAllShards(t *testing.T) {
 	sharded := e.sharded(shards.ByJID, 3)
 	queue := sharded.Queue("q")
 	for i := range 20 {
-		jid, err := queue.Put(t.Context(), "K", nil, qless.Unique("k", i))
-		require.NoError(t, err)
+		jid := must(queue.Put(t.Context(), "K", nil, qless.Unique("k", i)))(t)
 		found, err := queue.Put(t.Context(), "K", nil, qless.Unique("k", i), qless.JID(fmt.Sprint("j", i)))
 		requireCode(t, qless.ErrExists, err)
 		require.Equal(t, jid, found)
@@ -375,13 +367,9 @@ func TestAUniqueKeyHoldsInAllShards(t *testing.T) {
 		})
 		requireCode(t, qless.ErrExists, err)
 		require.Equal(t, []string{jid}, jids)
-		holder, err := sharded.Holder(t.Context(), "k", i)
-		require.NoError(t, err)
-		require.Equal(t, jid, holder)
+		require.Equal(t, jid, must(sharded.Holder(t.Context(), "k", i))(t))
 	}
-	free, err := sharded.Holder(t.Context(), "free")
-	require.NoError(t, err)
-	require.Empty(t, free)
+	require.Empty(t, must(sharded.Holder(t.Context(), "free"))(t))
 }
 
 // A put checks its queue and the key, and costs an extra SET; an end costs a GET and a DEL.
@@ -419,8 +407,7 @@ func TestAJobOfTheSameCallMayGetItsKeyBack(t *testing.T) {
 	})
 	onEach(t, func(t *testing.T, e *env) {
 		complete(e)
-		_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{other, again})
-		require.NoError(t, err)
+		require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{other, again})))
 		e.holder("n")
 		require.NoError(t, e.Cancel(t.Context(), "n"))
 		e.holder("")

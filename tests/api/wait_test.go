@@ -121,9 +121,7 @@ func TestAWaitForAJobThatHasEndedReturnsAtOnce(t *testing.T) {
 		defer e.Close()
 		jid := e.Put("q")
 		require.NoError(t, e.popWith(7).Complete(t.Context()))
-		result, err := e.Wait(t.Context(), jid)
-		require.NoError(t, err)
-		require.Equal(t, "7", string(result.Data))
+		require.Equal(t, "7", string(must(e.Wait(t.Context(), jid))(t).Data))
 		require.Empty(t, e.stored(jid))
 		requireCode(t, qless.ErrNotFound, errOf(e.Wait(t.Context(), "unknown")))
 		for _, bad := range []string{"", "j-history", "\xff"} {
