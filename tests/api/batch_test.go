@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -85,124 +84,6 @@ func TestACallbackRunsOnceWhenAllMembersAreDone(t *testing.T) {
 	})
 }
 
-func TestABatchThatIsReadyWhenCommittedContinuesAtOnce(t *testing.T) {
-	for name, c := range map[string]struct {
-		members int
-		options []qless.PutOption
-		state   qless.State
-	}{
-		"empty":   {0, nil, qless.StateWaiting},
-		"done":    {2, nil, qless.StateWaiting},
-		"delayed": {1, []qless.PutOption{qless.Delay(time.Minute)}, qless.StateScheduled},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				b := e.batch(c.options...)
-				if c.members > 0 {
-					e.adds(b, c.members)
-					e.completes(c.members)
-				}
-				require.Zero(t, e.status(b).Pending)
-				e.commits(b)
-				require.Equal(t, c.state, e.Read(b.ID).State)
-				e.Clock.Advance(time.Minute)
-				require.Equal(t, b.ID, e.Pop("callbacks").JID)
-			})
-		})
-	}
-}
-
-func TestWhatAMemberThatFailsMeansToItsBatch(t *testing.T) {
-	for policy, c := range map[qless.OnFailure]struct {
-		state   qless.State
-		pending int
-		failed  bool
-	}{
-		qless.OnFailureWait: {qless.StateDepends, 1, false},
-		qless.OnFailureRun:  {qless.StateWaiting, 0, true},
-		qless.OnFailureFail: {qless.StateFailed, 0, true},
-		"":                  {qless.StateDepends, 1, false},
-	} {
-		t.Run(string(policy), func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				var options []qless.PutOption
-				if policy != "" {
-					options = append(options, policy)
-				}
-				b := e.batch(options...)
-				e.adds(b, 2)
-				e.commits(b)
-				e.completes(1)
-				member := e.Pop("q")
-				require.NoError(t, member.Fail(t.Context(), "g", "m"))
-				status := e.status(b)
-				require.Equal(t, c.state, status.State)
-				require.Equal(t, c.pending, status.Pending)
-				require.Equal(t, 2, status.Total)
-				if c.failed {
-					require.Equal(t, []qless.FailedDependency{{JID: member.JID, Group: "g"}}, status.Failed)
-					require.Equal(t, status.Failed, e.Read(b.ID).FailedDependencies)
-					return
-				}
-				require.Empty(t, status.Failed)
-				require.NoError(t, member.Unfail(t.Context()))
-				e.completes(1)
-				require.Equal(t, b.ID, e.Pop("callbacks").JID)
-			})
-		})
-	}
-}
-
-// A failure while the batch is open is reported when it is committed. The callback waits for the
-// commit.
-func TestAnOpenBatchOutlivesTheFailureOfAMember(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		b := e.batch(qless.OnFailureRun)
-		e.adds(b, 1)
-		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-		e.adds(b, 1)
-		require.Equal(t, 2, e.status(b).Total)
-		require.Len(t, e.status(b).Failed, 1)
-		e.completes(1)
-		require.Equal(t, qless.StateDepends, e.Read(b.ID).State)
-		e.commits(b)
-		require.Len(t, e.Pop("callbacks").FailedDependencies, 1)
-	})
-}
-
-func TestAMemberCountsOnceHoweverOftenItRuns(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		b := e.batch()
-		e.adds(b, 1, qless.JID("member"))
-		e.adds(b, 1, qless.JID("member"), qless.Priority(3))
-		require.Equal(t, 1, e.status(b).Total)
-		e.commits(b)
-		require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", "")))
-		require.NoError(t, e.Pop("q").Next(t.Context(), "q"))
-		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Pending: 1, Total: 1}, e.status(b))
-		e.completes(1)
-		require.Equal(t, qless.StateWaiting, e.status(b).State)
-	})
-}
-
-func TestMembersAddMembers(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		b := e.batch()
-		e.adds(b, 1)
-		e.commits(b)
-		member := e.Pop("q")
-		e.adds(b, 2)
-		require.NoError(t, member.Complete(t.Context()))
-		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Pending: 2, Total: 3}, e.status(b))
-		e.completes(2)
-		e.Unchanged(func() {
-			err := requireCode(t, qless.ErrNotDepending, errOf(b.Add(t.Context(), "q", specs(1))))
-			require.Equal(t, b.ID, err.JID)
-		})
-		require.Equal(t, b.ID, e.Pop("callbacks").JID)
-	})
-}
-
 func TestABatchOfManyMembers(t *testing.T) {
 	e := newEnv(t)
 	b := e.batch(qless.OnFailureRun)
@@ -234,14 +115,6 @@ func TestCancelEndsABatchAndWhatItWaitsFor(t *testing.T) {
 		} {
 			require.Equal(t, b.ID, requireCode(t, qless.ErrNotFound, err).JID)
 		}
-	})
-}
-
-func TestBatchWithANeededMemberIsNotCanceled(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		b := e.batch()
-		e.Put("q", qless.DependsOn(e.adds(b, 1)))
-		e.Unchanged(func() { requireCode(t, qless.ErrHasDependents, b.Cancel(t.Context())) })
 	})
 }
 
@@ -295,18 +168,6 @@ func TestInvalidBatches(t *testing.T) {
 			requireCode(t, qless.ErrInvalid, errOf(e.Batch(waits).Add(ctx, "q", specs(1))))
 		})
 		require.Empty(t, must(b.Add(ctx, "q", nil))(t))
-	})
-}
-
-func TestABatchWithAJIDBeginsAgain(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		b := e.batch(qless.JID("b"))
-		e.adds(b, 2)
-		again := e.batch(qless.JID("b"))
-		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true}, e.status(again))
-		e.completes(2)
-		e.commits(again)
-		require.Equal(t, "b", e.Pop("callbacks").JID)
 	})
 }
 

@@ -11,31 +11,6 @@ import (
 	"github.com/qless/qless-go/inspect"
 )
 
-func TestRemadeRecurringJobLeavesItsEarlierJobsAlone(t *testing.T) {
-	e := newEnv(t)
-	r := e.recur(time.Hour)
-	running := e.Pop("q")
-	require.Equal(t, "r-1", running.JID)
-	require.NoError(t, r.Cancel(t.Context()))
-	e.recur(time.Hour)
-
-	other := must(e.As("w2").Queue("q").Pop(t.Context(), 5))(t)
-	require.Equal(t, []string{"r-2"}, jids(other), "r-1 runs already")
-	require.NoError(t, running.Complete(t.Context()))
-}
-
-func TestANumberThatAJobHasIsSkipped(t *testing.T) {
-	e := newEnv(t)
-	e.Put("p", qless.JID("r-1"), qless.Tags{"mine"})
-	e.Put("p", qless.JID("r-3"))
-	e.recur(time.Minute)
-	e.Clock.Advance(2 * time.Minute)
-	require.Equal(t, []string{"r-2", "r-4", "r-5"}, jids(e.Pops("q", 5)))
-	require.Equal(t, qless.Tags{"mine"}, e.Read("r-1").Tags)
-	require.Equal(t, "p", e.Read("r-3").Queue)
-	require.Equal(t, 5, must(e.RecurringJob(t.Context(), "r"))(t).Count)
-}
-
 func TestManyNumbersThatAreTakenAreSkippedInLongerSteps(t *testing.T) {
 	e := newEnv(t)
 	var jobs []qless.JobSpec
@@ -75,15 +50,6 @@ func TestRecurringJobsOfAnyIntervalAreDueExactly(t *testing.T) {
 			require.InDelta(t, float64(time.Minute/every)+1, count, 1)
 		})
 	}
-}
-
-func TestTheJobsOfAFractionalIntervalAreThatFarApart(t *testing.T) {
-	e := newEnv(t)
-	e.recur(1500 * time.Millisecond)
-	e.Clock.Advance(6 * time.Second)
-	require.Len(t, e.Pops("q", 10), 5)
-	due := must(e.Redis.ZScore(t.Context(), "ql:q:q-recur", "r").Result())(t)
-	require.InDelta(t, float64(noon.Unix())+7.5, due, 0.01)
 }
 
 func TestRecurringJobMovedToItsOwnQueueMakesItKnown(t *testing.T) {

@@ -6,36 +6,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/shards"
-	"github.com/qless/qless-go/tests/repairs"
 )
-
-// states are ways to bring the job j of the queue q into each state.
-var states = map[qless.State]func(t *testing.T, e *env){
-	qless.StateWaiting:   func(_ *testing.T, e *env) { e.Put("q", qless.JID("j")) },
-	qless.StateScheduled: func(_ *testing.T, e *env) { e.Put("q", qless.JID("j"), qless.Delay(time.Hour)) },
-	qless.StateDepends: func(_ *testing.T, e *env) {
-		e.Put("q", qless.JID("j"), qless.DependsOn{e.Put("others")})
-	},
-	qless.StateRunning: func(_ *testing.T, e *env) { e.Put("q", qless.JID("j")); e.Pop("q") },
-	qless.StateTimedOut: func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"))
-		require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.Pop("q").JID))
-	},
-	qless.StateFailed: func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"))
-		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-	},
-	qless.StateComplete: func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"))
-		require.NoError(t, e.Pop("q").Complete(t.Context()))
-	},
-}
 
 // conditions are the options that refuse puts, with the states in which they refuse.
 var conditions = map[string]struct {
@@ -49,53 +25,6 @@ var conditions = map[string]struct {
 	"if not running": {qless.IfNotRunning, func(state qless.State) bool {
 		return state == qless.StateRunning
 	}},
-}
-
-func TestAPutThatIsRefusedInSomeStatesWritesNothing(t *testing.T) {
-	for name, c := range conditions {
-		for state, bring := range states {
-			t.Run(fmt.Sprintf("%s, %s", name, state), func(t *testing.T) {
-				onEach(t, func(t *testing.T, e *env) {
-					bring(t, e)
-					e.Client = e.As("w2")
-					require.Equal(t, state, e.Read("j").State)
-					put := func() (string, error) {
-						return e.Queue("q").Put(t.Context(), "New", nil, qless.JID("j"), c.option,
-							qless.Tags{"new"}, qless.Headers{"new": "1"})
-					}
-					if !c.refuses(state) {
-						require.Equal(t, "j", must(put())(t))
-						require.Equal(t, "New", e.Read("j").Klass)
-						if state != qless.StateDepends {
-							require.Equal(t, qless.StateWaiting, e.Read("j").State)
-						}
-						return
-					}
-					e.Unchanged(func() {
-						jid, err := put()
-						require.Equal(t, "j", jid)
-						own := requireCode(t, qless.ErrExists, err)
-						require.Equal(t, "j", own.JID)
-						require.Equal(t, "the job exists and is "+string(state), own.Message)
-					})
-				})
-			})
-		}
-	}
-}
-
-func TestAPutUnderAConditionPutsAJobThatIsNotThere(t *testing.T) {
-	for name, c := range conditions {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.Put("q", qless.JID("j"), c.option)
-				e.Put("q", qless.JID("d"), c.option, qless.DependsOn{"j"})
-				require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 1, Depends: 1}, e.Counts("q"))
-				require.NoError(t, e.Read("d").Cancel(t.Context()))
-				e.Put("q", qless.JID("d"), c.option)
-			})
-		})
-	}
 }
 
 func TestOfPutsAtOnceExactlyOnePutsTheJob(t *testing.T) {
@@ -221,61 +150,4 @@ func TestJobsThatExistInShards(t *testing.T) {
 	require.Equal(t, want, got)
 	require.Equal(t, even, requireCode(t, qless.ErrExists, err).Indices)
 	require.Len(t, requireCode(t, qless.ErrExists, errOf(q.PutMany(t.Context(), odd))).Indices, 10)
-}
-
-func TestAMoveThatIsRefused(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"))
-		waiting := e.Read("j")
-		running := e.Pop("q")
-		e.Unchanged(func() {
-			requireCode(t, qless.ErrExists, waiting.Move(t.Context(), "q2", qless.IfNotRunning))
-			requireCode(t, qless.ErrExists, running.Move(t.Context(), "q2", qless.IfFinished))
-			err := waiting.Move(t.Context(), "q2", qless.IfAbsent)
-			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "IfAbsent")
-		})
-		require.NoError(t, running.Complete(t.Context()))
-		require.NoError(t, waiting.Move(t.Context(), "q2", qless.IfFinished))
-		require.Equal(t, "q2", e.Read("j").Queue)
-	})
-}
-
-func TestConditionsThatDoNotGoTogether(t *testing.T) {
-	e := newEnv(t)
-	e.Unchanged(func() {
-		for message, options := range map[string][]qless.PutOption{
-			"IfAbsent and IfFinished can't be used together":     {qless.IfAbsent, qless.IfFinished},
-			"IfNotRunning and IfFinished can't be used together": {qless.IfNotRunning, qless.IfFinished, qless.IfNotRunning},
-			`the condition If("never") is unknown`:               {qless.If("never")},
-			"IfAbsent needs a JID":                               {qless.IfAbsent},
-			"IfFinished needs a JID":                             {qless.IfFinished, qless.Unique("k")},
-			"IfNotRunning needs a JID":                           {qless.IfNotRunning},
-		} {
-			_, err := e.Queue("q").Put(t.Context(), "K", nil, options...)
-			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
-			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{{Klass: "K", Options: options}})
-			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "jobs[0]: "+message)
-		}
-		_, err := e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "if", "never")
-		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, `Unknown condition "never"`)
-	})
-	e.Put("q", qless.JID("j"), qless.IfAbsent, qless.IfAbsent)
-}
-
-func TestConditionsCostNoCommand(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q")
-	cost := func(options ...qless.PutOption) int {
-		return len(e.Server.Commands(t, func() { e.Put("q", options...) }))
-	}
-	plain := cost(qless.JID("a"))
-	for name, c := range conditions {
-		require.Equal(t, plain, cost(qless.JID(name), c.option), name)
-	}
-	refused := len(e.Server.Commands(t, func() {
-		_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID("a"), qless.IfAbsent)
-		requireCode(t, qless.ErrExists, err)
-	}))
-	require.Equal(t, 6, refused,
-		"EXISTS for all keys, idle workers, tracked jobs, empty queues and the job; its state")
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -76,6 +77,53 @@ func TestCommandsThatAnOperationCostsTheServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// These are the costs of options in docs/extensions.md: the commands beyond those of a plain job.
+func TestCommandsThatAnOptionCosts(t *testing.T) {
+	e := newEnv(t)
+	e.Put("q", qless.JID("first"))
+	require.NoError(t, e.Pop("q").Complete(t.Context())) // the queue and the day are not new
+	type cost struct{ put, pop, heartbeat, complete int }
+	costOf := func(jid string, options ...qless.PutOption) cost {
+		count := func(run func()) int { return len(e.Server.Commands(t, run)) }
+		var job *qless.Job
+		return cost{
+			count(func() { e.Put("q", append(options, qless.JID(jid))...) }),
+			count(func() { job = e.Pop("q") }),
+			count(func() { require.NoError(t, errOf(job.Heartbeat(t.Context()))) }),
+			count(func() { require.NoError(t, job.Complete(t.Context())) }),
+		}
+	}
+	plain := costOf("1j")
+	for name, c := range map[string]struct {
+		option qless.PutOption
+		more   cost
+	}{
+		"At":            {qless.At(noon), cost{}},
+		"Fair":          {qless.Fair("a"), cost{put: 4, pop: 2}},
+		"Headers":       {qless.Headers{"a": "1"}, cost{}},
+		"IfAbsent":      {qless.IfAbsent, cost{}},
+		"IfFinished":    {qless.IfFinished, cost{}},
+		"IfNotRunning":  {qless.IfNotRunning, cost{}},
+		"KeepFailedFor": {qless.KeepFailedFor(time.Hour), cost{put: 1}},
+		"KeepFor":       {qless.KeepFor(time.Hour), cost{put: 1, complete: 1}},
+		"KeepFor none":  {qless.KeepFor(0), cost{put: 1}},
+		"LockTime":      {qless.LockTime(time.Minute), cost{heartbeat: -1}},
+		"MaxRunTime":    {qless.MaxRunTime(time.Hour), cost{}},
+		"OnLost":        {qless.OnLostInPlace, cost{}},
+		"StartBy":       {qless.StartBy(time.Hour), cost{put: 2}},
+		"TTL":           {qless.TTL(time.Hour), cost{put: 2}},
+		"Unique":        {qless.Unique("k"), cost{put: 3, complete: 2}},
+	} {
+		got := costOf(name+"j", c.option)
+		require.Equal(t, c.more, cost{got.put - plain.put, got.pop - plain.pop,
+			got.heartbeat - plain.heartbeat, got.complete - plain.complete}, name)
+	}
+	e.Put("q", qless.JID("there"))
+	require.Len(t, e.Server.Commands(t, func() {
+		requireCode(t, qless.ErrExists, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID("there"), qless.IfAbsent)))
+	}), 6, "EXISTS for all keys, idle workers, tracked jobs, empty queues and the job; its state")
 }
 
 // These are the costs of workers with many queues in BENCHMARKS.md.

@@ -4,111 +4,13 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/shards"
-	"github.com/qless/qless-go/tests/repairs"
 )
-
-func TestADependentWaitsForAll(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("a"))
-	e.Put("q", qless.JID("b"))
-	e.Put("q", qless.JID("c"), qless.DependsOn{"a"}, qless.DependsOn{"b"})
-
-	job := e.Read("c")
-	require.Equal(t, qless.StateDepends, job.State)
-	require.ElementsMatch(t, []string{"a", "b"}, job.Dependencies)
-	require.Equal(t, []string{"c"}, e.Read("a").Dependents)
-	require.Equal(t, 1, e.Counts("q").Depends)
-	depends := must(e.inspect().Queue("q", inspect.Depends).JIDs(t.Context(), inspect.Range{}))(t)
-	require.Equal(t, []string{"c"}, depends.Items)
-
-	first := e.Pops("q", 5)
-	require.Equal(t, []string{"a", "b"}, jids(first))
-	require.NoError(t, first[0].Complete(t.Context()))
-	require.Equal(t, []string{"b"}, e.Read("c").Dependencies)
-	require.Empty(t, e.Pops("q", 5))
-	require.NoError(t, first[1].Complete(t.Context()))
-	require.Equal(t, "c", e.Pop("q").JID)
-	require.Empty(t, e.Read("a").Dependents)
-}
-
-func TestDependenciesThatCannotBeWaitedForAreIgnored(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("done"))
-	require.NoError(t, e.Pop("q").Complete(t.Context()))
-	e.Put("q", qless.JID("j"), qless.DependsOn{"done", "unknown"})
-	require.Equal(t, "j", e.Pop("q").JID)
-	require.Empty(t, e.Read("j").Dependencies)
-}
-
-func TestDependentsWaitForTheEndOfAChain(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("a"))
-	e.Put("q", qless.JID("c"), qless.DependsOn{"a"})
-	require.NoError(t, e.Pop("q").Next(t.Context(), "next"))
-	require.Empty(t, e.Pops("q", 1), "a moves on, it is not complete")
-	require.NoError(t, e.Pop("next").Fail(t.Context(), "g", "m"))
-	require.Empty(t, e.Pops("q", 1), "a has failed")
-	require.Equal(t, 1, must(repairs.UnfailInto(t.Context(), e.Client, "next", "g", 1))(t))
-	require.NoError(t, e.Pop("next").Complete(t.Context()))
-	require.Equal(t, "c", e.Pop("q").JID)
-}
-
-func TestAReleasedDependentKeepsItsDelay(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("a"))
-	e.Put("q", qless.JID("c"), qless.DependsOn{"a"}, qless.Delay(time.Minute))
-	require.Equal(t, qless.StateDepends, e.Read("c").State)
-	require.NoError(t, e.Pop("q").Complete(t.Context()))
-	require.Equal(t, qless.StateScheduled, e.Read("c").State)
-	require.Empty(t, e.Pops("q", 1))
-	e.Clock.Advance(time.Minute)
-	require.Equal(t, "c", e.Pop("q").JID)
-}
-
-func TestDependAddsDependencies(t *testing.T) {
-	e := newEnv(t)
-	for _, jid := range []string{"a", "b"} {
-		e.Put("others", qless.JID(jid))
-	}
-	e.Put("q", qless.JID("c"), qless.DependsOn{"a"})
-	require.NoError(t, e.Read("c").Depend(t.Context(), "b", "unknown"))
-	require.ElementsMatch(t, []string{"a", "b"}, e.Read("c").Dependencies)
-	require.Equal(t, []string{"c"}, e.Read("b").Dependents)
-}
-
-func TestUndependEndsDependencies(t *testing.T) {
-	e := newEnv(t)
-	for _, jid := range []string{"a", "b", "c"} {
-		e.Put("others", qless.JID(jid))
-	}
-	e.Put("q", qless.JID("j"), qless.DependsOn{"a", "b", "c"})
-	job := e.Read("j")
-	require.NoError(t, job.Undepend(t.Context(), "a", "unknown"))
-	require.ElementsMatch(t, []string{"b", "c"}, e.Read("j").Dependencies)
-	require.Empty(t, e.Pops("q", 1))
-	require.NoError(t, job.Undepend(t.Context(), "b", "c"))
-	require.Empty(t, e.Read("c").Dependents)
-	require.Equal(t, "j", e.Pop("q").JID)
-}
-
-func TestUndependAllFreesAJob(t *testing.T) {
-	e := newEnv(t)
-	for _, jid := range []string{"a", "b"} {
-		e.Put("others", qless.JID(jid))
-	}
-	e.Put("q", qless.JID("j"), qless.DependsOn{"a", "b"}, qless.Delay(time.Hour))
-	require.NoError(t, e.Read("j").UndependAll(t.Context()))
-	require.Equal(t, "j", e.Pop("q").JID, "at once, without its delay")
-	require.Empty(t, e.Read("a").Dependents)
-}
 
 // manyDependencies is the number of jobs that the job of dependOnMany waits for: more than two
 // steps of a thousand.
@@ -185,62 +87,6 @@ func TestAJobCalledAllIsADependencyLikeAnother(t *testing.T) {
 			require.Equal(t, qless.StateDepends, e.Read("j").State)
 		})
 	}
-}
-
-func TestOnlyDependingJobsChangeTheirDependencies(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("a"))
-	e.Put("q", qless.JID("j"))
-	job := e.Read("j")
-	e.Unchanged(func() {
-		for _, err := range []error{
-			job.Depend(t.Context(), "a"), job.Undepend(t.Context(), "a"), job.UndependAll(t.Context()),
-		} {
-			require.Equal(t, "j", requireCode(t, qless.ErrNotDepending, err).JID)
-		}
-	})
-	require.NoError(t, job.Cancel(t.Context()))
-	requireCode(t, qless.ErrNotFound, job.Depend(t.Context(), "a"))
-	requireCode(t, qless.ErrNotFound, job.UndependAll(t.Context()))
-}
-
-func TestDependencyIsCanceledOnlyWithItsDependents(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("a"))
-	e.Put("q", qless.JID("b"), qless.DependsOn{"a"})
-	e.Put("q", qless.JID("c"), qless.DependsOn{"b"})
-	e.Unchanged(func() {
-		require.Equal(t, "a", requireCode(t, qless.ErrHasDependents, e.Cancel(t.Context(), "a")).JID)
-		requireCode(t, qless.ErrHasDependents, e.Cancel(t.Context(), "a", "b"))
-		requireCode(t, qless.ErrHasDependents, e.Read("b").Cancel(t.Context()))
-	})
-	require.NoError(t, e.Cancel(t.Context(), "a", "b", "c"))
-	require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
-}
-
-func TestACanceledDependentIsNotWaitedOn(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("a"))
-	e.Put("q", qless.JID("b"), qless.DependsOn{"a"})
-	require.NoError(t, e.Cancel(t.Context(), "b"))
-	require.Empty(t, e.Read("a").Dependents)
-	require.NoError(t, e.Pop("q").Complete(t.Context()))
-	require.Empty(t, e.Pops("q", 1))
-}
-
-func TestPutReplacesDependenciesWhenItNamesAny(t *testing.T) {
-	e := newEnv(t)
-	for _, jid := range []string{"a", "b"} {
-		e.Put("others", qless.JID(jid))
-	}
-	e.Put("q", qless.JID("j"), qless.DependsOn{"a"})
-	e.Put("q", qless.JID("j"))
-	require.Equal(t, []string{"a"}, e.Read("j").Dependencies, "none are named")
-	require.Equal(t, qless.StateDepends, e.Read("j").State)
-	e.Put("q2", qless.JID("j"), qless.DependsOn{"b"})
-	require.Equal(t, []string{"b"}, e.Read("j").Dependencies)
-	require.Empty(t, e.Read("a").Dependents)
-	requireCode(t, qless.ErrHasDependents, e.Cancel(t.Context(), "b"))
 }
 
 // listSuffixes are the suffixes of the keys of each job's lists.

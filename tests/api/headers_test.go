@@ -49,51 +49,6 @@ func TestHeadersTravelWithAJob(t *testing.T) {
 	})
 }
 
-func TestHeadersOfAPutReplaceThoseOfTheJob(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"), qless.Headers{"a": "1"}, qless.Headers{"b": "2"})
-		require.Equal(t, qless.Headers{"a": "1", "b": "2"}, e.Read("j").Headers)
-		e.Put("q", qless.JID("j"), qless.Headers{"a": "3"})
-		require.Equal(t, qless.Headers{"a": "3"}, e.Read("j").Headers)
-		require.NoError(t, e.Read("j").Move(t.Context(), "q", qless.Headers{"c": "4"}))
-		require.Equal(t, qless.Headers{"c": "4"}, e.Read("j").Headers)
-
-		require.NoError(t, e.Pop("q").Next(t.Context(), "q", qless.Headers{"d": "5"}))
-		require.Equal(t, qless.Headers{"d": "5"}, e.Read("j").Headers)
-		require.NoError(t, e.Pop("q").Next(t.Context(), "q", qless.Headers(nil)))
-		require.Nil(t, e.Read("j").Headers)
-		require.Empty(t, e.stored("j"))
-
-		e.Put("q", qless.JID("j"), qless.Headers{"a": "1"})
-		e.Put("q", qless.JID("j"), qless.Headers(nil))
-		require.Nil(t, e.Read("j").Headers)
-	})
-}
-
-func TestInvalidHeaders(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("running"))
-	running := e.Pop("q")
-	long := strings.Repeat("x", 8<<10-3)
-	e.Put("q", qless.JID("longest"), qless.Headers{"a": long}, qless.Headers{"b": "1"})
-	require.Len(t, e.Read("longest").Headers, 2)
-	for message, option := range map[string]qless.Headers{
-		"the key of a header is empty":               qless.Headers{"": "1"},
-		`the key of a header "\xff" is not UTF-8`:    qless.Headers{"\xff": "1"},
-		`the value of the header "a" is not UTF-8`:   qless.Headers{"a": "\xff"},
-		"the headers have 8193 bytes, which is more": qless.Headers(headers{"a": long, "b": "12"}),
-	} {
-		e.Unchanged(func() {
-			_, err := e.Queue("q").Put(t.Context(), "K", nil, option)
-			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
-			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{option}}})
-			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "jobs[1]: "+message)
-			require.Contains(t, requireCode(t, qless.ErrInvalid, running.Next(t.Context(), "q", option)).Message, message)
-			require.Contains(t, requireCode(t, qless.ErrInvalid, qless.OutcomeOf(qless.Next("q", option)).Err).Message, message)
-		})
-	}
-}
-
 // A requestKey is the key of a request's id in a context.
 type requestKey struct{}
 
@@ -166,19 +121,6 @@ func someJobs(count int) []qless.JobSpec {
 		jobs[i].Klass = "K"
 	}
 	return jobs
-}
-
-func TestHeadersCostNoCommand(t *testing.T) {
-	e := newEnv(t)
-	require.NoError(t, popOne(t, e.Queue("q")).Complete(t.Context()))
-	cost := func(options ...qless.PutOption) int {
-		return len(e.Server.Commands(t, func() {
-			e.Put("q", append(options, qless.JID("j"))...) // the next life of the same job
-			require.NoError(t, e.Pop("q").Complete(t.Context()))
-		}))
-	}
-	cost()
-	require.Equal(t, cost(), cost(qless.Headers{"a": "1"}))
 }
 
 func TestTheHeadersOfNextAreAskedFor(t *testing.T) {

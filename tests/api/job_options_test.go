@@ -51,40 +51,6 @@ func TestAJobWithoutOptionsHasNoFieldOfOurs(t *testing.T) {
 	})
 }
 
-func TestAPutWithoutOptionsKeepsTheOptionsOfAJob(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		options := `hl|{"h":{"a":"1"},"l":5}`
-		e.putStored("o", options)
-		require.Equal(t, options, e.stored("j"))
-		for what, change := range map[string]func(){
-			"a put":                func() { e.Put("q", qless.JID("j")) },
-			"a move":               func() { require.NoError(t, e.Read("j").Move(t.Context(), "q")) },
-			"a move from a worker": func() { require.NoError(t, e.Pop("q").Move(t.Context(), "q")) },
-			"a retry":              func() { require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", ""))) },
-			"a release":            func() { require.NoError(t, e.Pop("q").Release(t.Context(), 0)) },
-			"a next queue": func() {
-				require.NoError(t, e.Pop("q").Next(t.Context(), "q", qless.Priority(3)))
-			},
-			"a put of a complete job": func() {
-				require.NoError(t, e.Pop("q").Complete(t.Context()))
-				e.Put("q", qless.JID("j"))
-			},
-			"an unfail": func() {
-				require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-				require.NoError(t, e.Read("j").Unfail(t.Context()))
-			},
-			"a put by another client": func() {
-				_, err := scripts.RunDropIn(t.Context(), e.Redis,
-					"put", scripts.Time(e.Clock.Now()), "w2", "q", "j", "K", "{}", "0")
-				require.NoError(t, err)
-			},
-		} {
-			change()
-			require.Equal(t, options, e.stored("j"), what)
-		}
-	})
-}
-
 func TestOptionsThatAPutSaysReplaceTheSameOnesOfAJob(t *testing.T) {
 	for _, c := range []struct {
 		name, before string
@@ -151,29 +117,6 @@ func (e *env) letters(jid string) string {
 	return letters
 }
 
-func TestLifetimesEndWithTheLifeOfAJob(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.putStored("o", `sth|{"s":100,"t":200,"h":{"a":"1"}}`)
-		until := e.Read("j").Until
-		require.WithinDuration(t, noon.Add(100*time.Second), until, time.Millisecond)
-		e.putStored()
-		require.Equal(t, "sth", e.letters("j"), "the job is not finished")
-		require.Equal(t, until, e.Read("j").Until)
-
-		require.NoError(t, e.Pop("q").Complete(t.Context()))
-		require.Equal(t, "sth", e.letters("j"))
-		e.putStored()
-		require.Equal(t, `h|{"h":{"a":"1"}}`, e.stored("j"))
-
-		e.putStored("o", `t|{"t":3}`)
-		require.Equal(t, "ht", e.letters("j"))
-		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-		e.putStored("o", `s|{"s":4}`)
-		require.Equal(t, "hs", e.letters("j"))
-		require.WithinDuration(t, noon.Add(4*time.Second), e.Read("j").Until, time.Millisecond)
-	})
-}
-
 // member is the member of a reply for a job with one header.
 const member = `,"x":{"h":{"a":"1"}}`
 
@@ -212,20 +155,6 @@ func TestReserveReturnsOptionsOnlyOfJobsThatHaveSome(t *testing.T) {
 	})
 }
 
-func TestOptionsThatAScriptRefuses(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("running"))
-	e.Pop("q")
-	for _, text := range []string{"", "h", "|{}", "h|", "h|[]", "h|{", "1|{}", `h|{"h":}`} {
-		e.Unchanged(func() {
-			_, err := e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "o", text)
-			requireCode(t, qless.ErrInvalid, err)
-			_, err = e.Run(t.Context(), "complete", "running", "running", "w1", "q", "{}", "next", "q", "o", text)
-			requireCode(t, qless.ErrInvalid, err)
-		})
-	}
-}
-
 // The times of this test are as a script writes them. They survive being read and written again.
 func TestTimesAmongOptionsSurviveAMerge(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
@@ -235,19 +164,6 @@ func TestTimesAmongOptionsSurviveAMerge(t *testing.T) {
 		e.putStored("o", `h|{"h":{"a":"1"}}`)
 		require.Equal(t, "th", e.letters("j"))
 		require.Equal(t, until, e.Read("j").Until)
-	})
-}
-
-// Python's text for infinity is not JSON, and no script could write it again.
-func TestOptionsThatAreNotFinite(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		for _, word := range []string{"Infinity", "-Infinity", "NaN", "1e999"} {
-			e.Unchanged(func() {
-				options := `g|{"g":{"t":"x","w":` + word + `}}`
-				_, err := scripts.RunDropIn(t.Context(), e.Redis, "put", scripts.Time(noon), "w", "q", "j", "K", "{}", "0", "o", options)
-				require.Error(t, err, word)
-			})
-		}
 	})
 }
 

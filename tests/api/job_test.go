@@ -11,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
-	"github.com/qless/qless-go/tests/repairs"
 )
 
 // jobMethods calls each method that changes a job on the server, on a running job.
@@ -202,104 +200,6 @@ func TestAPoppedJobKnowsHowLongItWaited(t *testing.T) {
 	require.InDelta(t, time.Minute, e.Pop("q").Waited, float64(time.Second), "from the first pop to the second")
 }
 
-func TestReleaseUsesUpNoRetry(t *testing.T) {
-	e := newEnv(t)
-	jid := e.Put("q", qless.Retries(2))
-	e.Put("q", qless.JID("later"))
-	job := e.Pop("q")
-	require.NoError(t, job.SetData("half done"))
-	require.NoError(t, job.Release(t.Context(), 0))
-	read := e.Read(jid)
-	require.Equal(t, qless.StateWaiting, read.State)
-	require.Equal(t, 2, read.Remaining)
-	require.Equal(t, `"half done"`, string(read.Data))
-	require.Empty(t, read.Worker)
-	require.True(t, read.Expires.IsZero())
-	requireCode(t, qless.ErrNotRunning, job.Release(t.Context(), 0))
-	job = e.Pop("q")
-	require.Equal(t, jid, job.JID, "it is before others of its priority")
-
-	require.NoError(t, job.Release(t.Context(), time.Minute))
-	require.Equal(t, qless.StateScheduled, e.Read(jid).State)
-	require.Equal(t, []string{"later"}, jids(e.Pops("q", 5)))
-	e.Clock.Advance(time.Minute)
-	require.Equal(t, jid, e.Pop("q").JID)
-}
-
-// The server distinguishes two runs at one worker by the times of their pops.
-func TestAnOldHandleOfAPopCannotGiveTheJobBack(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q")
-	old := e.Pop("q")
-	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, old.JID))
-	e.Pop("q")
-	e.Unchanged(func() {
-		requireCode(t, qless.ErrLockLost, old.Release(t.Context(), 0))
-		requireCode(t, qless.ErrLockLost, errOf(old.Retry(t.Context(), 0, "", "")))
-	})
-}
-
-func TestAJobThatMovesOnMayChange(t *testing.T) {
-	e := newEnv(t)
-	jid := e.Put("q", qless.Priority(1), qless.Retries(2), qless.Tags{"a", "b"})
-	tagged := func(tag string) int {
-		return must(e.inspect().Tagged(tag).JIDs(t.Context(), inspect.Range{}))(t).Total
-	}
-	require.NoError(t, e.Pop("q").Next(t.Context(), "next",
-		qless.Priority(7), qless.Retries(9), qless.Tags{"b", "c"}, qless.Delay(time.Minute)))
-	job := e.Read(jid)
-	require.Equal(t, qless.StateScheduled, job.State)
-	require.Equal(t, []int{7, 9, 9}, []int{job.Priority, job.Retries, job.Remaining})
-	require.Equal(t, qless.Tags{"b", "c"}, job.Tags)
-	require.Equal(t, []int{0, 1, 1}, []int{tagged("a"), tagged("b"), tagged("c")})
-	require.Equal(t, []string{"put", "popped", "done", "put"}, whats(job.History))
-
-	e.Clock.Advance(time.Minute)
-	e.Put("next", qless.Priority(5))
-	require.NoError(t, e.Pop("next").Next(t.Context(), "last", qless.Tags{}))
-	job = e.Read(jid)
-	require.Equal(t, []int{7, 9, 9}, []int{job.Priority, job.Retries, job.Remaining}, "as they were")
-	require.Empty(t, job.Tags)
-	require.Zero(t, tagged("b"))
-	require.NoError(t, e.Cancel(t.Context(), jid))
-	require.NotContains(t, e.Dump(), "ql:tags")
-}
-
-func TestUnfailPutsAJobBackIntoItsQueue(t *testing.T) {
-	e := newEnv(t)
-	jid := e.Put("q", qless.Retries(2), qless.Priority(4))
-	require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", "")))
-	job := e.Pop("q")
-	e.Unchanged(func() { requireCode(t, qless.ErrNotFailed, job.Unfail(t.Context())) })
-	require.NoError(t, job.Fail(t.Context(), "g", "m"))
-	require.NoError(t, job.Unfail(t.Context()))
-	read := e.Read(jid)
-	require.Equal(t, qless.StateWaiting, read.State)
-	require.Equal(t, "q", read.Queue)
-	require.Equal(t, 2, read.Remaining)
-	require.Equal(t, "m", read.Failure.Message, "until it is complete")
-	require.Empty(t, must(e.inspect().FailureGroups(t.Context()))(t))
-	require.Zero(t, must(e.Queue("q").Stats(t.Context(), noon))(t).Failed)
-	requireCode(t, qless.ErrNotFailed, job.Unfail(t.Context()))
-	require.Equal(t, jid, e.Pop("q").JID)
-}
-
-func TestUnfailOfAGroupPutsEachJobBackIntoItsQueue(t *testing.T) {
-	e := newEnv(t)
-	for _, queue := range []string{"a", "b", "a", "c"} {
-		e.Put(queue, qless.Retries(1))
-		require.NoError(t, e.Pop(queue).Fail(t.Context(), "g", "m"))
-	}
-	moved := must(repairs.Unfail(t.Context(), e.Client, "g", 3))(t)
-	require.Equal(t, 3, moved)
-	require.Equal(t, []int{2, 1, 0}, []int{e.Counts("a").Waiting, e.Counts("b").Waiting, e.Counts("c").Waiting})
-	moved = must(repairs.Unfail(t.Context(), e.Client, "g", 3))(t)
-	require.Equal(t, 1, moved)
-	require.Equal(t, 1, e.Pop("c").Remaining)
-	moved = must(repairs.Unfail(t.Context(), e.Client, "g", 3))(t)
-	require.Zero(t, moved)
-}
-
 func TestANilOptionIsRefused(t *testing.T) {
 	e := stage(t)
 	q, job := e.Queue("q"), e.Read("running")
@@ -343,18 +243,4 @@ func TestAJobOfAServerAsJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(text), &read))
 	require.Equal(t, text, jsonOf(t, read))
 	requireCode(t, qless.ErrInvalid, read.Refresh(t.Context()))
-}
-
-// On the server, the record of a retried job keeps the worker and the end of the lock.
-func TestAJobWithoutALockNamesNoWorker(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"))
-		job := e.Pop("q")
-		require.NotEmpty(t, e.Read("j").Worker)
-		require.NotZero(t, e.Read("j").Expires)
-		require.NoError(t, errOf(job.Retry(t.Context(), time.Minute, "", "")))
-		require.Equal(t, qless.StateScheduled, e.Read("j").State)
-		require.Empty(t, e.Read("j").Worker)
-		require.Zero(t, e.Read("j").Expires)
-	})
 }

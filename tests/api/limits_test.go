@@ -14,8 +14,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
-	"github.com/qless/qless-go/lease"
-	"github.com/qless/qless-go/tests/repairs"
 )
 
 // limit defines a limit.
@@ -119,124 +117,6 @@ func TestAParkedJobIsScheduledAndKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// However a job's run ends, its slot becomes free, once.
-func TestASlotIsFreeWhenItsJobNoLongerRuns(t *testing.T) {
-	for name, end := range map[string]func(e *env, job *qless.Job) error{
-		"complete": func(e *env, job *qless.Job) error { return job.Complete(e.T.Context()) },
-		"next":     func(e *env, job *qless.Job) error { return job.Next(e.T.Context(), "other") },
-		"fail":     func(e *env, job *qless.Job) error { return job.Fail(e.T.Context(), "g", "m") },
-		"retry": func(e *env, job *qless.Job) error {
-			return errOf(job.Retry(e.T.Context(), time.Hour, "", ""))
-		},
-		"release": func(e *env, job *qless.Job) error { return job.Release(e.T.Context(), time.Hour) },
-		"timeout": func(e *env, job *qless.Job) error { return repairs.TimeOut(e.T.Context(), e.Client, job.JID) },
-		"cancel":  func(e *env, job *qless.Job) error { return job.Cancel(e.T.Context()) },
-		"move":    func(e *env, job *qless.Job) error { return job.Move(e.T.Context(), "other") },
-		"move with other limits": func(e *env, job *qless.Job) error {
-			return job.Move(e.T.Context(), "other", qless.Limits{"others"})
-		},
-		"finish": func(e *env, job *qless.Job) error {
-			return errOf(e.Run(e.T.Context(), "finish", "", "w1", "complete", job.JID, "q", "", 0))
-		},
-		"end": func(e *env, job *qless.Job) error {
-			return errOf(repairs.End(e.T.Context(), e.Client, job.JID, repairs.Ending{}))
-		},
-		"end, failed": func(e *env, job *qless.Job) error {
-			return errOf(repairs.End(e.T.Context(), e.Client, job.JID, repairs.Ending{State: qless.StateFailed, Group: "g"}))
-		},
-		"end, to try again": func(e *env, job *qless.Job) error {
-			return errOf(repairs.End(e.T.Context(), e.Client, job.JID, repairs.Ending{TryAgain: 2}))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.slots("api", 2)
-				e.slots("other", 9)
-				e.putLimited("q", "a b c d", "other", "api")
-				require.Equal(t, "a b", e.popped("q", 10))
-				require.NoError(t, end(e, e.Read("a")))
-				require.ElementsMatch(t, []string{"b"}, e.info("api").Running)
-				require.ElementsMatch(t, []string{"b"}, e.info("other").Running)
-				got := e.popped("q", 10)
-				if name == "timeout" || name == "end, to try again" { // the job is the first of the queue again
-					require.Equal(t, "a", got)
-				} else {
-					require.Equal(t, "c", got)
-				}
-				if job, err := e.Job(t.Context(), "a"); err == nil && job.State != qless.StateRunning {
-					require.NoError(t, job.Cancel(t.Context()), "not a slot for the second time")
-				}
-				require.Empty(t, e.popped("q", 10))
-				require.Len(t, e.info("api").Running, 2)
-			})
-		})
-	}
-}
-
-func TestAllLimitsOfAJobHaveRoomOrNoneIsTaken(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.slots("a", 1)
-		e.slots("b", 1)
-		e.putLimited("q", "holder", "b")
-		require.Equal(t, "holder", e.popped("q", 1))
-		e.putLimited("q", "both", "a", "b")
-		e.putLimited("q", "one two", "a")
-		require.Equal(t, "one", e.popped("q", 10), "both holds no slot of a")
-		require.Equal(t, "b", e.Read("both").Parked)
-		require.NoError(t, e.Read("holder").Complete(t.Context()))
-		require.Empty(t, e.popped("q", 10))
-		require.Equal(t, "a", e.Read("both").Parked)
-		require.NoError(t, e.Read("one").Complete(t.Context()))
-		require.Equal(t, "both", e.popped("q", 10))
-		require.Equal(t, []string{"both"}, e.info("a").Running)
-		require.Equal(t, []string{"both"}, e.info("b").Running)
-	})
-}
-
-// A job that waits for one limit does not block jobs that wait for another.
-func TestARoomThatAParkedJobCannotUseGoesToTheNext(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.slots("a", 1)
-		e.slots("b", 1)
-		e.putLimited("q", "ha", "a")
-		e.putLimited("q", "hb", "b")
-		require.Equal(t, "ha hb", e.popped("q", 10))
-		e.putLimited("q", "both", "a", "b")
-		e.putLimited("q", "next", "a")
-		require.Empty(t, e.popped("q", 10))
-		require.NoError(t, e.Read("ha").Complete(t.Context()))
-		got := e.popped("q", 10)
-		if got == "" { // the first one was tried, and went to the other limit
-			got = e.popped("q", 10)
-		}
-		require.Equal(t, "next", got)
-		require.Equal(t, "b", e.Read("both").Parked)
-	})
-}
-
-func TestAtMostRateJobsAreStartedInAnyInterval(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.limit("api", qless.LimitConfig{Rate: 3, Per: time.Minute})
-		for i := range 30 {
-			e.putLimited("q", fmt.Sprint("j", i), "api")
-		}
-		var starts []time.Time
-		for range 100 {
-			now := e.Clock.Now()
-			for _, job := range e.Pops("q", 2) {
-				starts = append(starts, now)
-				require.NoError(t, job.Complete(t.Context()))
-			}
-			e.Clock.Advance(7 * time.Second)
-		}
-		require.Len(t, starts, 30)
-		for i := 3; i < len(starts); i++ {
-			require.GreaterOrEqual(t, starts[i].Sub(starts[i-3]), time.Minute, "%d", i)
-		}
-		require.Less(t, starts[29].Sub(starts[0]), 100*7*time.Second)
-	})
-}
-
 func TestTheNextStartIsDueWhenTheRateAllowsIt(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Set("heartbeat", 3600)
@@ -256,69 +136,6 @@ func TestTheNextStartIsDueWhenTheRateAllowsIt(t *testing.T) {
 		require.Equal(t, "c", e.popped("q", 10))
 		e.Clock.Advance(10 * time.Second)
 		require.Equal(t, "d", e.popped("q", 10))
-	})
-}
-
-func TestStartsCountAgain(t *testing.T) {
-	for name, again := range map[string]func(e *env, job *qless.Job){
-		"retry":   func(e *env, job *qless.Job) { require.NoError(e.T, errOf(job.Retry(e.T.Context(), 0, "", ""))) },
-		"release": func(e *env, job *qless.Job) { require.NoError(e.T, job.Release(e.T.Context(), 0)) },
-		"lost lock": func(e *env, _ *qless.Job) {
-			e.Clock.Advance(61 * time.Second)
-			require.Empty(e.T, e.popped("q", 1))
-			e.Clock.Advance(11 * time.Second)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.limit("api", qless.LimitConfig{Rate: 1, Per: time.Hour})
-				e.putLimited("q", "a", "api")
-				again(e, e.Pop("q"))
-				require.Empty(t, e.popped("q", 10))
-				job := e.Read("a")
-				require.Equal(t, "api", job.Parked)
-				if name == "lost lock" {
-					require.Empty(t, job.Worker)
-				}
-				require.Zero(t, must(e.Redis.ZCard(t.Context(), "ql:q:q-locks").Result())(t))
-				require.NoError(t, e.Limit("api").Unset(t.Context()))
-				require.Equal(t, "a", e.popped("q", 10))
-			})
-		})
-	}
-}
-
-func TestALostJobThatIsGivenToAnotherWorkerKeepsItsSlot(t *testing.T) {
-	for name, options := range map[string][]qless.PutOption{
-		"grace": nil, "lock time": {qless.LockTime(30 * time.Second)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.slots("api", 1)
-				e.Put("q", append(options, qless.JID("a"), qless.Limits{"api"})...)
-				e.Pop("q")
-				e.putLimited("q", "b", "api")
-				e.Clock.Advance(61 * time.Second)
-				if options == nil {
-					require.Empty(t, e.popped("q", 1), "the grace period begins")
-					e.Clock.Advance(11 * time.Second)
-				}
-				require.Equal(t, "a", e.popped("q", 10))
-				require.Equal(t, []string{"a"}, e.info("api").Running)
-			})
-		})
-	}
-}
-
-func TestALostJobCountsOnceInItsLimit(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.slots("api", 2)
-		e.Put("q", qless.JID("a"), qless.Limits{"api"}, qless.LockTime(30*time.Second))
-		e.Pop("q")
-		e.Clock.Advance(31 * time.Second)
-		e.putLimited("q", "b", "api")
-		require.Equal(t, "a b", e.popped("q", 10))
-		require.ElementsMatch(t, []string{"a", "b"}, e.info("api").Running)
 	})
 }
 
@@ -508,54 +325,6 @@ func TestParkedJobsAreTreatedAsScheduledOnes(t *testing.T) {
 	}
 }
 
-// However a parked job ends or moves, nothing is left of its wait.
-func TestAParkedJobThatGoesElsewhereIsNotRemembered(t *testing.T) {
-	for name, do := range map[string]func(e *env) error{
-		"cancel": func(e *env) error { return e.Cancel(e.T.Context(), "j") },
-		"end":    func(e *env) error { return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{})) },
-		"end, failed": func(e *env) error {
-			return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{State: qless.StateFailed, Group: "g"}))
-		},
-		"end, forgotten": func(e *env) error {
-			e.Put("q", qless.JID("j"), qless.KeepFor(0))
-			require.Empty(e.T, e.Pops("q", 1))
-			return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{}))
-		},
-		"expire": func(e *env) error {
-			e.Clock.Advance(30 * time.Second)
-			return errOf(e.Sweep(e.T.Context()))
-		},
-		"expire, and fail": func(e *env) error {
-			e.Put("other", qless.DependsOn{"j"})
-			e.Clock.Advance(30 * time.Second)
-			return errOf(e.Sweep(e.T.Context()))
-		},
-		"put":          func(e *env) error { e.Put("q", qless.JID("j"), qless.Delay(time.Hour)); return nil },
-		"move":         func(e *env) error { return e.Read("j").Move(e.T.Context(), "other") },
-		"reschedule":   func(e *env) error { return e.Read("j").Reschedule(e.T.Context(), time.Second) },
-		"be withdrawn": func(e *env) error { return lease.New(e.Client).Withdraw(e.T.Context(), "j") },
-		"be replaced": func(e *env) error {
-			e.Put("q", qless.Unique("k").Replace())
-			return nil
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.slots("api", 1)
-				e.putLimited("q", "holder", "api")
-				require.Equal(t, "holder", e.popped("q", 1))
-				e.Put("q", qless.JID("j"), qless.Limits{"api"}, qless.Unique("k"), qless.TTL(30*time.Second))
-				require.Empty(t, e.popped("q", 1))
-				require.Equal(t, "api", e.Read("j").Parked)
-				require.NoError(t, do(e))
-				require.NotContains(t, e.fields("j"), "x:parked")
-				require.Zero(t, e.info("api").Parked)
-				require.Equal(t, []string{"holder"}, e.info("api").Running)
-			})
-		})
-	}
-}
-
 // Parked jobs are tried after a time, even without a notification.
 func TestParkedJobsAreTriedAfterAWhile(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
@@ -566,18 +335,6 @@ func TestParkedJobsAreTriedAfterAWhile(t *testing.T) {
 		e.Clock.Advance(62 * time.Second)
 		require.Equal(t, "b c d", e.popped("q", 10))
 		require.Zero(t, e.info("api").Parked)
-	})
-}
-
-func TestAJobThatFallsDueHasThePlaceItHad(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.limit("api", qless.LimitConfig{Rate: 1, Per: time.Minute})
-		e.putLimited("q", "a b", "api")
-		require.Equal(t, "a", e.popped("q", 10))
-		e.Clock.Advance(time.Second)
-		e.Put("q", qless.JID("later"))
-		e.Clock.Advance(time.Minute)
-		require.Equal(t, "b later", e.popped("q", 10))
 	})
 }
 
@@ -804,19 +561,13 @@ func TestMaxRatesThatMakeNoSense(t *testing.T) {
 func TestLimitsThatMakeNoSense(t *testing.T) {
 	e := newEnv(t)
 	names := []string{"", " ", "a b", "a\n", "a\x00", "\xff", "a\u00a0b", strings.Repeat("x", 201)}
-	var nine []string
-	for i := range 9 {
-		nine = append(nine, fmt.Sprint(i))
-	}
 	e.Unchanged(func() {
 		for _, name := range names {
 			limit := e.Limit(name)
 			requireCode(t, qless.ErrInvalid, limit.Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
 			requireCode(t, qless.ErrInvalid, limit.Unset(t.Context()))
 			requireCode(t, qless.ErrInvalid, limit.Hold(t.Context(), time.Second))
-		}
-		for _, limits := range append([][]string{nil, nine, {"a", "b", "a"}}, names) {
-			requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.Limits(limits))))
+			requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.Limits{name})))
 		}
 		for _, config := range []qless.LimitConfig{
 			{}, {Concurrency: -1}, {Rate: -1, Per: time.Second}, {Rate: 1}, {Per: time.Second},
@@ -828,10 +579,6 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 		requireCode(t, qless.ErrInvalid, e.Limit("a").Hold(t.Context(), -1))
 		requireCode(t, qless.ErrInvalid, e.Limit("a").Hold(t.Context(), math.MaxInt64))
 		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Limits(t.Context(), inspect.Range{Offset: -1})))
-		for _, stored := range []string{`c|{"c":[]}`, `c|{}`, `c|{"c":["a","a"]}`, `c|{"c":["a b"]}`, `c|{"c":[1]}`, `c|{"c":"a"}`} {
-			_, err := e.Run(t.Context(), "put", "j", "", "q", "j", "K", "{}", 0, "o", stored)
-			requireCode(t, qless.ErrInvalid, err)
-		}
 	})
 }
 
@@ -854,36 +601,6 @@ func TestDamagedLimitsHoldUpNoJobs(t *testing.T) {
 				require.Equal(t, "a b", e.popped("q", 10))
 				require.NoError(t, e.Read("a").Complete(t.Context()))
 				require.NoError(t, e.Read("b").Fail(t.Context(), "g", "m"))
-			})
-		})
-	}
-}
-
-// A job for which a slot became free while its queue was paused starts as soon as the queue is
-// unpaused.
-func TestAnUnpausedQueueStartsWhatHasRoom(t *testing.T) {
-	for name, makeRoom := range map[string]func(e *env, first *qless.Job) error{
-		"a slot":  func(e *env, first *qless.Job) error { return first.Complete(e.T.Context()) },
-		"a limit": func(e *env, _ *qless.Job) error { return e.Limit("api").Unset(e.T.Context()) },
-		"a rate": func(e *env, first *qless.Job) error {
-			e.limit("api", qless.LimitConfig{Rate: 1, Per: time.Minute})
-			e.Clock.Advance(2 * time.Second)
-			return first.Complete(e.T.Context())
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.slots("api", 1)
-				e.putLimited("other", "first", "api")
-				first := e.Pop("other")
-				e.putLimited("q", "best second", "api")
-				require.Empty(t, e.Pops("q", 9))
-				require.NoError(t, e.Queue("q").Pause(t.Context()))
-				require.NoError(t, makeRoom(e, first))
-				require.Equal(t, "api", e.Read("best").Parked)
-				e.Clock.Advance(time.Second)
-				require.NoError(t, e.Queue("q").Resume(t.Context()))
-				require.Contains(t, e.popped("q", 9), "best")
 			})
 		})
 	}
@@ -940,23 +657,4 @@ func TestAClockThatIsSetBackHoldsUpNoRate(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestASlotGoesToNoJobOfAPausedQueue(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.slots("api", 1)
-		e.putLimited("q", "first", "api")
-		first := e.Pop("q")
-		e.putLimited("paused", "best", "api")
-		e.putLimited("q", "second", "api")
-		require.Empty(t, e.Pops("paused", 1))
-		require.Empty(t, e.Pops("q", 1))
-		require.NoError(t, e.Queue("paused").Pause(t.Context()))
-		require.NoError(t, first.Complete(t.Context()))
-		require.Equal(t, "api", e.Read("best").Parked)
-		require.Equal(t, []string{"second"}, jids(e.Pops("q", 1)))
-		require.NoError(t, e.Queue("paused").Resume(t.Context()))
-		require.NoError(t, e.Read("second").Complete(t.Context()))
-		require.Equal(t, []string{"best"}, jids(e.Pops("paused", 1)))
-	})
 }

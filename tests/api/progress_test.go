@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/tests/repairs"
 )
 
 // sets sets the progress of a popped job.
@@ -40,39 +39,6 @@ func TestTheLastProgressOfAJobCounts(t *testing.T) {
 		require.Equal(t, 1<<53, e.Read(jid).Progress.Total)
 		require.Equal(t, 1<<53, must(e.Jobs(t.Context(), jid))(t)[0].Progress.Done)
 	})
-}
-
-func TestOnlyTheHolderOfTheLockSetsProgress(t *testing.T) {
-	for name, c := range map[string]struct {
-		lose func(e *env, job *qless.Job) error
-		code error
-	}{
-		"complete":  {func(e *env, job *qless.Job) error { return job.Complete(e.T.Context()) }, qless.ErrNotRunning},
-		"timed out": {func(e *env, job *qless.Job) error { return repairs.TimeOut(e.T.Context(), e.Client, job.JID) }, qless.ErrNotRunning},
-		"canceled":  {func(e *env, job *qless.Job) error { return job.Cancel(e.T.Context()) }, qless.ErrNotFound},
-		"another worker's": {func(e *env, job *qless.Job) error {
-			_ = repairs.TimeOut(e.T.Context(), e.Client, job.JID)
-			return errOf(e.As("w2").Queue("q").Pop(e.T.Context(), 1))
-		}, qless.ErrLockLost},
-		"the same worker's again": {func(e *env, job *qless.Job) error {
-			_ = repairs.TimeOut(e.T.Context(), e.Client, job.JID)
-			e.Clock.Advance(time.Second)
-			return errOf(e.Queue("q").Pop(e.T.Context(), 1))
-		}, qless.ErrLockLost},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.Put("q")
-				job := e.Pop("q")
-				e.sets(job, 1, 2, "")
-				require.NoError(t, c.lose(e, job))
-				e.Unchanged(func() {
-					err := requireCode(t, c.code, job.SetProgress(t.Context(), 2, 2, ""))
-					require.Equal(t, job.JID, err.JID)
-				})
-			})
-		})
-	}
 }
 
 func TestProgressStaysUntilTheJobIsPutAgain(t *testing.T) {
@@ -110,20 +76,6 @@ func TestProgressStaysUntilTheJobIsPutAgain(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestProgressSaysWhichAttemptItIsFrom(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		jid := e.Put("q")
-		e.sets(e.Pop("q"), 1, 2, "")
-		require.Equal(t, 1, e.Read(jid).Progress.Attempt)
-		require.NoError(t, errOf(e.Read(jid).Retry(t.Context(), 0, "", "")))
-		second := e.Pop("q")
-		require.Equal(t, 1, second.Progress.Attempt)
-		e.sets(second, 0, 2, "")
-		require.Equal(t, second.Attempt, e.Read(jid).Progress.Attempt)
-		require.Equal(t, 2, e.Read(jid).Progress.Attempt)
-	})
 }
 
 func TestInvalidProgress(t *testing.T) {

@@ -3,12 +3,10 @@ package api
 import (
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
 )
 
 func TestPutJobReadsBack(t *testing.T) {
@@ -118,113 +116,4 @@ func TestUnmarshalAndSetData(t *testing.T) {
 	require.Equal(t, `{"n":12345678901234567890}`, string(e.Read(job.JID).Data), "it is saved later")
 	require.NoError(t, job.Complete(t.Context()))
 	require.Equal(t, `{"n":2}`, string(e.Read(job.JID).Data))
-}
-
-func TestPutOfAnExistingJobMovesIt(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q1", qless.JID("j"), qless.Priority(4), qless.Retries(2), qless.Tags{"a", "b"})
-	require.NoError(t, errOf(e.Queue("q2").Put(t.Context(), "K2", raw(`[1]`), qless.JID("j"))))
-
-	job := e.Read("j")
-	require.Equal(t, "q2", job.Queue)
-	require.Equal(t, "K2", job.Klass)
-	require.Equal(t, "[1]", string(job.Data))
-	require.Equal(t, 4, job.Priority, "unsaid options stay")
-	require.Equal(t, 2, job.Retries)
-	require.Equal(t, qless.Tags{"a", "b"}, job.Tags)
-	require.Equal(t, []string{"put", "put"}, whats(job.History))
-	require.Empty(t, e.Pops("q1", 5))
-	require.Equal(t, "j", e.Pop("q2").JID)
-}
-
-func TestPutReplacesTags(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("j"), qless.Tags{"a", "b"})
-	e.Put("q", qless.JID("j"), qless.Tags{"b", "c"})
-	require.Equal(t, qless.Tags{"b", "c"}, e.Read("j").Tags)
-	for tag, total := range map[string]int{"a": 0, "b": 1, "c": 1} {
-		page := must(e.inspect().Tagged(tag).JIDs(t.Context(), inspect.Range{}))(t)
-		require.Equal(t, total, page.Total, tag)
-	}
-	e.Put("q", qless.JID("j"), qless.Tags{})
-	require.Empty(t, e.Read("j").Tags)
-}
-
-func TestPutTakesARunningJobFromItsWorker(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("j"))
-	job := e.Pop("q")
-	e.Put("q", qless.JID("j"))
-	require.Equal(t, qless.StateWaiting, e.Read("j").State)
-
-	requireCode(t, qless.ErrNotRunning, job.Complete(t.Context()))
-	again := must(e.As("w2").Queue("q").Pop(t.Context(), 1))(t)
-	require.Len(t, again, 1)
-	requireCode(t, qless.ErrLockLost, job.Complete(t.Context()))
-	require.NoError(t, again[0].Complete(t.Context()))
-}
-
-func TestPutRunsACompletedOrFailedJobAgain(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("done"))
-	require.NoError(t, e.Pop("q").Complete(t.Context()))
-	e.Put("q", qless.JID("bad"))
-	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-
-	e.Put("q", qless.JID("done"))
-	e.Put("q", qless.JID("bad"))
-	require.Equal(t, []string{"done", "bad"}, jids(e.Pops("q", 5)))
-	require.Empty(t, must(e.inspect().Completed().JIDs(t.Context(), inspect.Range{}))(t).Items)
-	require.Empty(t, must(e.inspect().FailureGroups(t.Context()))(t))
-}
-
-func TestDelayKeepsAJobScheduled(t *testing.T) {
-	e := newEnv(t)
-	jid := e.Put("q", qless.Delay(90*time.Second+500*time.Millisecond))
-	require.Equal(t, qless.StateScheduled, e.Read(jid).State)
-
-	e.Clock.Advance(90 * time.Second)
-	require.Empty(t, e.Pops("q", 5))
-	scheduled := must(e.inspect().Queue("q", inspect.Scheduled).JIDs(t.Context(), inspect.Range{}))(t)
-	require.Equal(t, []string{jid}, scheduled.Items)
-
-	e.Clock.Advance(500 * time.Millisecond)
-	require.Equal(t, jid, e.Pop("q").JID)
-}
-
-func TestMoveOfAnyJob(t *testing.T) {
-	e := newEnv(t)
-	jid := e.Put("q", qless.Tags{"a"}, qless.Retries(3))
-	job := e.Pop("q")
-	require.NoError(t, job.SetData("new"))
-	require.NoError(t, job.Move(t.Context(), "q2", qless.Priority(9), qless.Delay(time.Minute)))
-
-	moved := e.Read(jid)
-	require.Empty(t, moved.Worker)
-	require.True(t, moved.Expires.IsZero())
-	require.Equal(t, "q2", moved.Queue)
-	require.Equal(t, qless.StateScheduled, moved.State)
-	require.Equal(t, `"new"`, string(moved.Data))
-	require.Equal(t, 9, moved.Priority)
-	require.Equal(t, 3, moved.Retries)
-	require.Equal(t, qless.Tags{"a"}, moved.Tags)
-
-	requireCode(t, qless.ErrInvalid, job.Move(t.Context(), "q2", qless.JID("other")))
-	require.NoError(t, job.Cancel(t.Context()))
-	require.Equal(t, jid, requireCode(t, qless.ErrNotFound, job.Move(t.Context(), "q2")).JID)
-}
-
-// A handler that runs again puts its follow-up again, which moves the waiting one.
-func TestAFollowUpThatDependsOnItsJobBeginsOnce(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q", qless.JID("j"))
-	for range 3 {
-		job := e.Pop("q")
-		require.Equal(t, "j", job.JID)
-		e.Put("q", qless.JID(job.JID+"-mail"), qless.DependsOn{job.JID})
-		require.NoError(t, errOf(job.Retry(t.Context(), 0, "", "")))
-	}
-	require.NoError(t, e.Pop("q").Complete(t.Context()))
-	require.Equal(t, []string{"j-mail"}, jids(e.Pops("q", 10)))
-	require.Empty(t, e.Pops("q", 10))
 }

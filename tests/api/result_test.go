@@ -4,13 +4,11 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/tests/repairs"
-	"github.com/qless/qless-go/tests/scripts"
 )
 
 // result returns the result of a job that has ended.
@@ -109,72 +107,6 @@ func TestJobsWithoutAnEndHaveNoResult(t *testing.T) {
 		unfinished(jid)
 		require.NoError(t, e.Pop("q").Complete(ctx))
 		require.Nil(t, e.result(jid).Data, "results of earlier runs are dropped")
-	})
-}
-
-func TestAResultOfAnEarlierEndIsNotThatOfALaterOne(t *testing.T) {
-	complete := func(e *env) error { return e.popWith("old").Complete(e.T.Context()) }
-	fail := func(e *env) error { return e.popWith("old").Fail(e.T.Context(), "g", "m") }
-	for name, c := range map[string]struct{ end, again func(e *env) error }{
-		"put again": {complete, func(e *env) error { e.Put("q", qless.JID("j")); return nil }},
-		"moved":     {complete, func(e *env) error { return e.Read("j").Move(e.T.Context(), "q") }},
-		"put again by another client": {complete, func(e *env) error {
-			return errOf(scripts.RunDropIn(e.T.Context(), e.Redis,
-				"put", scripts.Time(e.Clock.Now()), "w2", "q", "j", "K", "{}", "0"))
-		}},
-		"unfailed": {fail, func(e *env) error { return e.Read("j").Unfail(e.T.Context()) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.Put("q", qless.JID("j"))
-				require.NoError(t, c.end(e))
-				require.Equal(t, `"old"`, string(e.result("j").Data))
-				e.Clock.Advance(time.Second)
-				require.NoError(t, c.again(e))
-				requireCode(t, qless.ErrUnfinished, errOf(e.Result(t.Context(), "j")))
-				job := e.Pop("q")
-				e.Clock.Advance(time.Second)
-				require.NoError(t, job.Complete(t.Context()))
-				require.Nil(t, e.result("j").Data)
-			})
-		})
-	}
-}
-
-func TestAResultSurvivesFurtherQueues(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		ctx := t.Context()
-		for _, c := range []struct {
-			last any
-			want string
-		}{{nil, `"first"`}, {raw(`"last"`), `"last"`}} {
-			jid := e.Put("q", qless.Headers{"a": "1"})
-			require.NoError(t, e.popWith("first").Next(ctx, "q", qless.Headers{"a": "2"}))
-			requireCode(t, qless.ErrUnfinished, errOf(e.Result(ctx, jid)))
-			e.Clock.Advance(time.Second)
-			job := e.Pop("q")
-			require.Equal(t, qless.Headers{"a": "2"}, job.Headers)
-			if c.last != nil {
-				require.NoError(t, job.SetResult(c.last))
-			}
-			require.NoError(t, job.Complete(ctx))
-			require.Equal(t, c.want, string(e.result(jid).Data))
-			require.Equal(t, `h|{"h":{"a":"2"}}`, e.stored(jid))
-
-			e.Clock.Advance(time.Second)
-			e.Put("q", qless.JID(jid))
-			e.Clock.Advance(time.Second)
-			require.NoError(t, e.Pop("q").Complete(ctx))
-			require.Nil(t, e.result(jid).Data, "it is another life")
-		}
-		jid := e.Put("q")
-		other := e.Put("other")
-		require.NoError(t, e.popWith(5).Next(ctx, "q", qless.DependsOn{other}))
-		require.NoError(t, e.Pop("other").Complete(ctx))
-		e.Clock.Advance(time.Second)
-		require.NoError(t, e.Pop("q").Fail(ctx, "g", "m"))
-		require.Equal(t, "5", string(e.result(jid).Data))
-		require.Empty(t, e.stored(jid))
 	})
 }
 

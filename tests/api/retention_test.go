@@ -49,55 +49,6 @@ func numbered(prefix string, n int) []string {
 	return all
 }
 
-func TestFailedJobsAreKeptUnlessASettingSaysOtherwise(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.fails("g", numbered("j", 15)...)
-		e.Clock.Advance(1000 * time.Hour)
-		e.fails("g", "last")
-		require.Zero(t, e.sweep())
-		require.Len(t, e.failed("g"), 16)
-	})
-}
-
-func TestEachFailureGroupKeepsSoManyJobs(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.fails("g", numbered("old", 15)...)
-		e.Set("jobs-failed-history-count", 3)
-		e.fails("other", "x", "y", "z")
-		require.Len(t, e.failed("g"), 15)
-		e.fails("g", "new")
-		require.Len(t, e.failed("g"), 6, "a failure deletes ten")
-		e.fails("g", "newer")
-		require.Equal(t, []string{"newer", "new", "old14"}, e.failed("g"))
-		require.Equal(t, []string{"z", "y", "x"}, e.failed("other"))
-		require.False(t, e.exists("old0"))
-		require.Equal(t, 6, e.stats("q", noon).Failed)
-		require.Equal(t, 20, e.stats("q", noon).Failures)
-		require.Zero(t, e.stats("q", noon).Expired)
-
-		e.Set("jobs-failed-history-count", 0)
-		e.fails("g", "none")
-		require.Empty(t, e.failed("g"))
-		require.Equal(t, map[string]int{"other": 3}, must(e.inspect().FailureGroups(t.Context()))(t))
-	})
-}
-
-func TestEveryWayToFailCounts(t *testing.T) {
-	for what, fail := range failures {
-		t.Run(what, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.Set("jobs-failed-history-count", 1)
-				for _, jid := range []string{"a", "b"} {
-					e.Put("q", qless.JID(jid), qless.Retries(0))
-					fail(t, e)
-				}
-				require.False(t, e.exists("a"))
-				require.True(t, e.exists("b"))
-			})
-		})
-	}
-}
-
 func TestFailureClearsJobsThatOtherScriptsFailed(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Set("jobs-failed-history", time.Hour)
@@ -113,27 +64,6 @@ func TestFailureClearsJobsThatOtherScriptsFailed(t *testing.T) {
 		e.fails("g", "y")
 		require.Equal(t, []string{"y", "b"}, e.failed("g"), "the other one is not old enough")
 		require.False(t, e.exists("a"))
-	})
-}
-
-func TestJobsToKeepAreSkipped(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Set("jobs-failed-history-count", 3)
-		e.Set("jobs-failed-history", time.Hour)
-		e.Put("q", qless.JID("own"), qless.KeepFailedFor(qless.Forever))
-		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-		e.fails("g", "needed")
-		e.Put("q2", qless.DependsOn{"needed"})
-		e.fails("g", "old", "older", "new")
-		require.Equal(t, []string{"new", "needed", "own"}, e.failed("g"))
-		e.Clock.Advance(10 * time.Hour)
-		e.fails("g", "newest")
-		require.Equal(t, []string{"newest", "needed", "own"}, e.failed("g"))
-		require.Zero(t, e.sweep())
-
-		e.Set("jobs-failed-history-count", 1)
-		e.fails("g", "very last")
-		require.Equal(t, []string{"needed", "own"}, e.failed("g"), "they count")
 	})
 }
 

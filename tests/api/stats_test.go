@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/tests/repairs"
 )
 
 const day = 24 * time.Hour
@@ -95,42 +94,6 @@ func TestHistogramBuckets(t *testing.T) {
 		stats := e.stats(queue, e.Clock.Now())
 		require.Equal(t, []qless.Bucket{{From: c.from, To: c.to, Count: 1}}, stats.Wait.Histogram, queue)
 	}
-}
-
-func TestFailuresAndRetriesAreCounted(t *testing.T) {
-	e := newEnv(t)
-	e.Set("grace-period", 0)
-	e.Put("q", qless.JID("a"))
-	e.Put("q", qless.JID("b"))
-	for _, job := range e.Pops("q", 2) {
-		require.NoError(t, job.Fail(t.Context(), "g", "m"))
-	}
-	stats := e.stats("q", noon)
-	require.Equal(t, 2, stats.Failed)
-	require.Equal(t, 2, stats.Failures)
-	require.Zero(t, stats.Retries)
-
-	e.Clock.Advance(day)
-	require.NoError(t, errOf(repairs.UnfailInto(t.Context(), e.Client, "other", "g", 1)))
-	require.NoError(t, e.Cancel(t.Context(), "b"))
-	stats = e.stats("q", noon)
-	require.Zero(t, stats.Failed, "on the queue and the day of the failure")
-	require.Equal(t, 2, stats.Failures)
-
-	e.Pop("other")
-	e.Clock.Advance(61 * time.Second)
-	e.Pop("other")
-	require.Equal(t, 1, e.stats("other", noon.Add(day)).Retries)
-}
-
-func TestAFailureIsUncountedWhenTheJobIsMoved(t *testing.T) {
-	e := newEnv(t)
-	e.Put("q")
-	job := e.Pop("q")
-	require.NoError(t, job.Fail(t.Context(), "g", "m"))
-	require.NoError(t, job.Move(t.Context(), "other"))
-	require.Zero(t, e.stats("q", noon).Failed)
-	require.Equal(t, 1, e.stats("q", noon).Failures)
 }
 
 func TestStatisticsExpire(t *testing.T) {

@@ -3,8 +3,6 @@ package api
 import (
 	"errors"
 	"fmt"
-	"math"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -42,113 +40,6 @@ func (e *env) holder(jid string) {
 func (e *env) dropKey() {
 	e.T.Helper()
 	require.NoError(e.T, e.Redis.Del(e.T.Context(), `ql:x:unique:["k"]`).Err())
-}
-
-func TestAUniqueKeyIsHeldUntilItsJobHasEnded(t *testing.T) {
-	ends := map[string]func(t *testing.T, e *env){
-		"complete": func(t *testing.T, e *env) { require.NoError(t, e.Pop("q").Complete(t.Context())) },
-		"finish":   func(t *testing.T, e *env) { e.Pop("q"); e.run("finish", "w1", "complete", "j", "q", "", "0") },
-		"fail":     func(t *testing.T, e *env) { require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m")) },
-		"exhausted": func(t *testing.T, e *env) {
-			for range 2 {
-				require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", "")))
-			}
-		},
-		"lost": func(t *testing.T, e *env) {
-			e.Set("grace-period", 0)
-			for range 2 {
-				e.Pop("q")
-				e.Clock.Advance(time.Hour)
-			}
-			require.Empty(t, e.Pops("q", 1))
-		},
-		"canceled": func(t *testing.T, e *env) { require.NoError(t, e.Cancel(t.Context(), "j")) },
-	}
-	for name, end := range ends {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.Put("q", qless.JID("j"), qless.Unique("k"), qless.Retries(1))
-				e.held("j", qless.Unique("k"))
-				end(t, e)
-				e.holder("")
-				require.Zero(t, e.Redis.Exists(t.Context(), `ql:x:unique:["k"]`).Val())
-				other := e.Put("q", qless.Unique("k"))
-				e.holder(other)
-				e.held(other, qless.Unique("k"))
-			})
-		})
-	}
-}
-
-func TestAUniqueKeyStaysWithItsJobThroughItsLife(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		key := qless.Unique("k")
-		e.Put("q", qless.JID("j"), key, qless.Delay(time.Minute))
-		for _, step := range []struct {
-			what string
-			do   func()
-		}{
-			{"scheduled", func() {}},
-			{"waiting", func() { e.Clock.Advance(time.Minute) }},
-			{"running", func() { e.Pop("q") }},
-			{"timed out", func() { require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.Read("j").JID)) }},
-			{"retried", func() { require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "", ""))) }},
-			{"released", func() { require.NoError(t, e.Pop("q").Release(t.Context(), 0)) }},
-			{"in another queue", func() { require.NoError(t, e.Pop("q").Next(t.Context(), "q2")) }},
-			{"moved", func() { require.NoError(t, e.Read("j").Move(t.Context(), "q")) }},
-			{"put again with its key", func() { e.Put("q", qless.JID("j"), key) }},
-			{"put again without", func() { e.Put("q", qless.JID("j")) }},
-			{"waiting for another", func() { e.Put("q", qless.JID("j"), qless.DependsOn{e.Put("x")}) }},
-		} {
-			step.do()
-			e.holder("j")
-			e.held("j", key)
-			t.Log(step.what)
-		}
-	})
-}
-
-func TestAUniqueKeyUntilStartedIsFreeWhileItsJobRuns(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		key := qless.Unique("k").UntilStarted()
-		e.Put("q", qless.JID("first"), key)
-		e.held("first", key)
-		e.held("first", qless.Unique("k"))
-		first := e.Pop("q")
-		e.holder("")
-		require.NoError(t, errOf(first.Retry(t.Context(), 0, "", "")))
-		e.held("first", key)
-
-		first = e.Pop("q")
-		e.Put("q", qless.JID("second"), key)
-		e.held("second", key)
-		require.NoError(t, first.Complete(t.Context()))
-		e.held("second", key)
-		require.NoError(t, e.Pop("q").Complete(t.Context()))
-		e.holder("")
-	})
-}
-
-func TestTimedUniqueKeyIsHeldWhateverItsJobDoes(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		key := qless.Unique("k").For(time.Minute)
-		e.Put("q", qless.JID("j"), key)
-		e.held("j", key)
-		e.Clock.Advance(time.Second)
-		require.NoError(t, e.Pop("q").Complete(t.Context()))
-		e.held("j", key)
-		e.Put("q", qless.JID("j"), qless.IfFinished)
-		e.held("j", qless.Unique("k"))
-		e.Clock.Advance(time.Minute - time.Second)
-		e.holder("")
-		e.Put("q", qless.JID("k"), key)
-		require.NoError(t, e.Cancel(t.Context(), "k"))
-		e.holder("")
-		e.Put("q", qless.JID("gone"), key)
-		require.Equal(t, time.Minute, e.Redis.PTTL(t.Context(), `ql:x:unique:["k"]`).Val().Round(time.Minute))
-		require.NoError(t, e.Redis.Del(t.Context(), "ql:j:gone").Err())
-		e.held("gone", key)
-	})
 }
 
 // Leftovers of another script hold no key.
@@ -192,42 +83,6 @@ func TestAnotherClientsJobGivesUpItsUniqueKey(t *testing.T) {
 	})
 }
 
-// A job that begins a new life gets its key back, unless another has taken it.
-func TestAJobThatIsUnfailedClaimsItsUniqueKeyAgain(t *testing.T) {
-	for what, again := range map[string]func(t *testing.T, e *env){
-		"unfail": func(t *testing.T, e *env) { require.NoError(t, e.Read("j").Unfail(t.Context())) },
-		"of a group": func(t *testing.T, e *env) {
-			require.NoError(t, errOf(repairs.Unfail(t.Context(), e.Client, "g", 1)))
-		},
-		"into a queue": func(t *testing.T, e *env) {
-			require.NoError(t, errOf(repairs.UnfailInto(t.Context(), e.Client, "q", "g", 1)))
-		},
-		"put":  func(_ *testing.T, e *env) { e.Put("q", qless.JID("j")) },
-		"move": func(t *testing.T, e *env) { require.NoError(t, e.Read("j").Move(t.Context(), "q")) },
-	} {
-		t.Run(what, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				for _, taken := range []bool{false, true} {
-					e.Put("q", qless.JID("j"), qless.Unique("k"))
-					require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
-					holder := "j"
-					if taken {
-						holder = e.Put("others", qless.Unique("k"))
-					}
-					again(t, e)
-					e.holder(holder)
-					require.NoError(t, e.Pop("q").Complete(t.Context()), "it runs in any case")
-					if taken {
-						e.holder(holder)
-					} else {
-						e.holder("")
-					}
-				}
-			})
-		})
-	}
-}
-
 // Of failed jobs that had the same key one after another, the oldest failure gets it back, however
 // many are unfailed in one call.
 func TestTheOldestOfManyUnfailedJobsClaimsTheUniqueKey(t *testing.T) {
@@ -252,21 +107,6 @@ func TestTheOldestOfManyUnfailedJobsClaimsTheUniqueKey(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAJobThatGetsAnotherUniqueKeyGivesUpTheFirst(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		e.Put("q", qless.JID("j"), qless.Unique("k"))
-		e.Put("q", qless.JID("j"), qless.Unique("other"))
-		e.holder("")
-		require.Zero(t, e.Redis.Exists(t.Context(), `ql:x:unique:["k"]`).Val())
-		e.held("j", qless.Unique("other"))
-
-		e.Put("q", qless.JID("second"), qless.Unique("k"))
-		e.Unchanged(func() {
-			requireCode(t, qless.ErrExists, e.Read("j").Move(t.Context(), "q", qless.Unique("k")))
-		})
-	})
 }
 
 func TestUniqueKeysAmongManyPuts(t *testing.T) {
@@ -324,35 +164,6 @@ func TestOfManyPutsAtOnceOneClaimsTheUniqueKey(t *testing.T) {
 	}
 }
 
-func TestUniqueKeysThatAreRefused(t *testing.T) {
-	e := newEnv(t)
-	for words, unique := range map[string]qless.UniqueOption{
-		"part 0 of the unique key is empty":      qless.Unique(""),
-		"part 1 of the unique key is empty":      qless.Unique("a", nil),
-		"which is more than 512":                 qless.Unique(strings.Repeat("x", 600)),
-		"can't be JSON":                          qless.Unique(math.NaN()),
-		"UntilStarted and For":                   qless.Unique("k").UntilStarted().For(time.Hour),
-		"Unique.For needs at least 1ms, not 0s":  qless.Unique("k").For(0),
-		"Unique.For needs at least 1ms, not -1s": qless.Unique().For(-time.Second),
-	} {
-		e.Unchanged(func() {
-			_, err := e.Queue("q").Put(t.Context(), "K", nil, unique)
-			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, words)
-		})
-	}
-	for _, parts := range [][]any{nil, {""}, {strings.Repeat("x", 600)}} {
-		requireCode(t, qless.ErrInvalid, errOf(e.Holder(t.Context(), parts...)))
-		_, err := e.sharded(shards.ByJID, 2).Holder(t.Context(), parts...)
-		requireCode(t, qless.ErrInvalid, err)
-	}
-	for _, text := range []string{`u|{}`, `u|{"u":1}`, `u|{"u":{"k":""}}`, `u|{"u":{"k":"k","m":"for"}}`} {
-		e.Unchanged(func() {
-			_, err := e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "o", text, "checked", "1")
-			requireCode(t, qless.ErrInvalid, err)
-		})
-	}
-}
-
 func TestAUniqueKeyHoldsInAllShards(t *testing.T) {
 	e := newEnv(t)
 	sharded := e.sharded(shards.ByJID, 3)
@@ -370,23 +181,6 @@ func TestAUniqueKeyHoldsInAllShards(t *testing.T) {
 		require.Equal(t, jid, must(sharded.Holder(t.Context(), "k", i))(t))
 	}
 	require.Empty(t, must(sharded.Holder(t.Context(), "free"))(t))
-}
-
-// A put checks its queue and the key, and costs an extra SET; an end costs a GET and a DEL.
-func TestCommandsThatAUniqueKeyCosts(t *testing.T) {
-	e := newEnv(t)
-	q := e.Queue("q")
-	require.NoError(t, popOne(t, q).Complete(t.Context()))
-	count := func(run func()) int { return len(e.Server.Commands(t, run)) }
-	key := qless.Unique("k")
-	put := func(options ...qless.PutOption) func() { return func() { e.Put("q", options...) } }
-	plain := count(put(qless.JID("a")))
-	require.Equal(t, plain+3, count(put(qless.JID("b"), key)))
-	a, b := e.Pop("q"), e.Pop("q")
-	complete := func(job *qless.Job) func() {
-		return func() { require.NoError(t, job.Complete(t.Context())) }
-	}
-	require.Equal(t, count(complete(a))+2, count(complete(b)))
 }
 
 // A job that is put again without the option gets its key back, just as if the jobs of the call had
