@@ -31,14 +31,6 @@ func (e *env) adds(b *qless.Batch, count int, options ...qless.PutOption) []stri
 	return jids
 }
 
-func specs(count int, options ...qless.PutOption) []qless.JobSpec {
-	jobs := make([]qless.JobSpec, count)
-	for i := range jobs {
-		jobs[i] = qless.JobSpec{Klass: "K", Options: options}
-	}
-	return jobs
-}
-
 func (e *env) status(b *qless.Batch) qless.BatchStatus {
 	e.T.Helper()
 	return must(b.Status(e.T.Context()))(e.T)
@@ -124,9 +116,9 @@ func TestWhatIsRefusedDoesNotBecomeAMember(t *testing.T) {
 		e.Put("q", qless.JID("holder"), qless.Unique("k"))
 		b := e.batch()
 		jids, err := b.Add(t.Context(), "q", []qless.JobSpec{
-			{Klass: "K", Options: []qless.PutOption{qless.JID("there"), qless.IfAbsent}},
+			spec(qless.JID("there"), qless.IfAbsent),
 			{Klass: "K"},
-			{Klass: "K", Options: []qless.PutOption{qless.Unique("k")}},
+			spec(qless.Unique("k")),
 		})
 		require.Equal(t, []int{0, 2}, requireCode(t, qless.ErrExists, err).Indices)
 		require.Equal(t, "there", jids[0])
@@ -352,7 +344,7 @@ func TestWhatABatchCosts(t *testing.T) {
 	e.batch(qless.JID("old"))
 	require.Equal(t, plain+4, commands(func() { e.batch(qless.JID("new")) }))
 	many := func(count int, options ...qless.PutOption) int {
-		return commands(func() { require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), specs(count, options...)))) })
+		return commands(func() { e.puts("q", specs(count, options...)...) })
 	}
 	members := func(b *qless.Batch, count int) int { return commands(func() { e.adds(b, count) }) }
 	each := (many(100) - many(50)) / 50
@@ -370,7 +362,7 @@ func TestACallbackThatIsReplaced(t *testing.T) {
 		b := e.batch(qless.Unique("k"))
 		member := e.adds(b, 1)[0]
 		require.Equal(t, b.ID, e.Put("callbacks", again(), qless.Tags{"new"}))
-		jids := must(e.Queue("callbacks").PutMany(t.Context(), specs(2, again(), qless.Tags{"new"})))(t)
+		jids := e.puts("callbacks", specs(2, again(), qless.Tags{"new"})...)
 		require.Equal(t, []string{b.ID, b.ID}, jids)
 		e.adds(b, 1)
 		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true, Pending: 2, Total: 2}, e.status(b))

@@ -20,10 +20,7 @@ import (
 // fill puts jobs of klass K into a queue, and returns their jids.
 func (e *env) fill(queue string, count int, options ...qless.PutOption) []string {
 	e.T.Helper()
-	specs := make([]qless.JobSpec, count)
-	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K", Options: options}
-	}
+	specs := specs(count, options...)
 	return e.putInOrder(queue, specs)
 }
 
@@ -31,7 +28,7 @@ func (e *env) fill(queue string, count int, options ...qless.PutOption) []string
 func (e *env) putInOrder(queue string, specs []qless.JobSpec) (all []string) {
 	e.T.Helper()
 	for some := range slices.Chunk(specs, 200) {
-		all = append(all, must(e.Queue(queue).PutMany(e.T.Context(), some))(e.T)...)
+		all = append(all, e.puts(queue, some...)...)
 		e.Clock.Advance(time.Millisecond)
 	}
 	return all

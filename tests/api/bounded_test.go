@@ -228,11 +228,7 @@ func TestALongListOfJidsIsReadInSteps(t *testing.T) {
 
 func TestAListOfScheduledJobsMovesAThousandThatAreDue(t *testing.T) {
 	e := newEnv(t)
-	specs := make([]qless.JobSpec, 1500)
-	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Delay(time.Minute)}}
-	}
-	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), specs)))
+	e.puts("q", specs(1500, qless.Delay(time.Minute))...)
 	later := []string{e.Put("q", qless.Delay(time.Hour)), e.Put("q", qless.Delay(2*time.Hour))}
 	e.Clock.Advance(2 * time.Minute)
 	e.requireShort(1000*3+20, func() {
@@ -250,9 +246,9 @@ func (e *env) base(dependents int) (job *qless.Job, others []string) {
 	e.T.Helper()
 	base, specs := e.Put("base", qless.JID("base")), make([]qless.JobSpec, dependents)
 	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn{base}}}
+		specs[i] = spec(qless.DependsOn{base})
 	}
-	others = must(e.Queue("q").PutMany(e.T.Context(), specs))(e.T)
+	others = e.puts("q", specs...)
 	return e.Pop("base"), others
 }
 
@@ -370,11 +366,7 @@ func TestASweepAnnouncesFewFailuresAtATime(t *testing.T) {
 	e, ctx := newEnv(t), t.Context()
 	for i := range jobs {
 		base := e.Put("base", qless.JID(fmt.Sprintf("g-%06d", i)))
-		specs := make([]qless.JobSpec, dependents)
-		for k := range specs {
-			specs[k] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn{base}, qless.OnFailureRun}}
-		}
-		require.NoError(t, errOf(e.Queue("q").PutMany(ctx, specs)))
+		e.puts("q", specs(dependents, qless.DependsOn{base}, qless.OnFailureRun)...)
 	}
 	require.NoError(t, e.Redis.Del(ctx, "ql:q:base-work").Err())
 	e.failGroup(jobs, "g")
@@ -393,14 +385,12 @@ func (e *env) failing(dependents int) *qless.Job {
 		specs, next := make([]qless.JobSpec, dependents), make([]qless.JobSpec, dependents)
 		for i := range specs {
 			jid := fmt.Sprint(policy, i)
-			specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{
-				qless.JID(jid), qless.DependsOn{base}, policy}}
-			next[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{
-				qless.DependsOn{jid}, qless.OnFailureFail}}
+			specs[i] = spec(qless.JID(jid), qless.DependsOn{base}, policy)
+			next[i] = spec(qless.DependsOn{jid}, qless.OnFailureFail)
 		}
-		require.NoError(e.T, errOf(e.Queue(string(policy)).PutMany(e.T.Context(), specs)))
+		e.puts(string(policy), specs...)
 		if policy == qless.OnFailureFail {
-			require.NoError(e.T, errOf(e.Queue("next").PutMany(e.T.Context(), next)))
+			e.puts("next", next...)
 		}
 	}
 	return e.Pop("base")
@@ -684,9 +674,9 @@ func TestCountsMoveFewOfTheJobsThatAreDue(t *testing.T) {
 	for q := range 3 {
 		var specs []qless.JobSpec
 		for range 800 {
-			specs = append(specs, qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Delay(time.Minute)}})
+			specs = append(specs, spec(qless.Delay(time.Minute)))
 		}
-		require.NoError(t, errOf(e.Queue(fmt.Sprint("q", q)).PutMany(t.Context(), specs)))
+		e.puts(fmt.Sprint("q", q), specs...)
 		e.Put(fmt.Sprint("q", q), qless.Delay(time.Hour))
 	}
 	e.Clock.Advance(time.Minute)
@@ -797,11 +787,7 @@ func TestLargeDataIsReadInSteps(t *testing.T) {
 
 func TestAPopOfManyGoesInSteps(t *testing.T) {
 	e := newEnv(t)
-	specs := make([]qless.JobSpec, 1200)
-	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K"}
-	}
-	want := must(e.Queue("q").PutMany(t.Context(), specs))(t)
+	want := e.puts("q", specs(1200)...)
 	e.requireShort(250*6+60, func() { require.Len(t, e.Pops("q", 2000), len(want)) })
 	e.requireShort(250*5+20, func() {
 		jobs := must(e.Jobs(t.Context(), want...))(t)
@@ -835,7 +821,7 @@ func TestAPutOfManyGoesInSteps(t *testing.T) {
 				specs[i] = qless.JobSpec{Klass: "K", Data: strings.Repeat("x", c.data), Options: c.options}
 			}
 			var jids []string
-			ran := e.scriptsOf(func() { jids = must(e.Queue("q").PutMany(t.Context(), specs))(t) })
+			ran := e.scriptsOf(func() { jids = e.puts("q", specs...) })
 			require.Len(t, ran, c.scripts)
 			for _, script := range ran {
 				require.LessOrEqual(t, len(script), 500*8)
@@ -851,11 +837,7 @@ func TestAPutOfManyGoesInSteps(t *testing.T) {
 // A pop that fails in the middle returns the jobs that it has popped.
 func TestAPopThatBreaksReturnsWhatItHas(t *testing.T) {
 	e := newEnv(t)
-	specs := make([]qless.JobSpec, 700)
-	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K"}
-	}
-	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), specs)))
+	e.puts("q", specs(700)...)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Command) { cancel() }})
@@ -1196,7 +1178,7 @@ func TestDataThatIsNotLargeIsReadInSteps(t *testing.T) {
 	for i := range specs {
 		specs[i] = qless.JobSpec{Klass: "K", Data: data}
 	}
-	all := must(e.Queue("q").PutMany(t.Context(), specs))(t)
+	all := e.puts("q", specs...)
 	var jobs []*qless.Job
 	e.requireShort(260<<10/size*5, func() { jobs = must(e.Jobs(t.Context(), all...))(t) })
 	require.Equal(t, all, jids(jobs))

@@ -28,13 +28,10 @@ const (
 // putAll puts jobs, and returns their jids.
 func (e *env) putAll(count int, options ...qless.PutOption) []string {
 	e.T.Helper()
-	specs := make([]qless.JobSpec, count)
-	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K", Options: options}
-	}
+	specs := specs(count, options...)
 	var all []string
 	for part := range slices.Chunk(specs, 1000) {
-		all = append(all, must(e.Queue("q").PutMany(e.T.Context(), part))(e.T)...)
+		all = append(all, e.puts("q", part...)...)
 	}
 	return all
 }
@@ -49,7 +46,7 @@ func (e *env) putChain(count int) []string {
 			specs[i].Options = append(specs[i].Options, qless.DependsOn{fmt.Sprintf("link%04d", i-1)})
 		}
 	}
-	return must(e.Queue("q").PutMany(e.T.Context(), specs))(e.T)
+	return e.puts("q", specs...)
 }
 
 func TestACancelOfHundredsGoesInSteps(t *testing.T) {
@@ -203,7 +200,7 @@ func TestABatchOfThousandsIsCanceledInSteps(t *testing.T) {
 	e := newEnv(t)
 	batch := must(e.NewBatch(t.Context(), "q", qless.JobSpec{Klass: "K"}))(t)
 	for range 12 {
-		require.NoError(t, errOf(batch.Add(t.Context(), "q", make1000())))
+		require.NoError(t, errOf(batch.Add(t.Context(), "q", specs(1000))))
 	}
 	require.NoError(t, batch.Commit(t.Context()))
 	e.requirePages(batch, 12_000)
@@ -237,15 +234,6 @@ func (e *env) requirePages(batch *qless.Batch, members int) {
 	}) {
 		require.LessOrEqual(e.T, membersRead(e.T, script, members), 4000)
 	}
-}
-
-// make1000 returns specs for 1000 jobs.
-func make1000() []qless.JobSpec {
-	specs := make([]qless.JobSpec, 1000)
-	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K"}
-	}
-	return specs
 }
 
 // singleCancelers are the ways to cancel a single job that waits for others in Go.

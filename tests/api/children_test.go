@@ -16,9 +16,9 @@ func TestManyNumbersThatAreTakenAreSkippedInLongerSteps(t *testing.T) {
 	var jobs []qless.JobSpec
 	for i := range 1000 {
 		jid := fmt.Sprintf("r-%d", i+1)
-		jobs = append(jobs, qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(jid)}})
+		jobs = append(jobs, spec(qless.JID(jid)))
 	}
-	require.NoError(t, errOf(e.Queue("p").PutMany(t.Context(), jobs)))
+	e.puts("p", jobs...)
 	e.recur(time.Hour)
 	commands := e.Server.Commands(t, func() { require.Len(t, e.Pops("q", 5), 1) })
 	require.Less(t, len(commands), 1000, "not every number is looked at")

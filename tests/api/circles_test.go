@@ -30,8 +30,8 @@ func TestACircleOfDependenciesIsRefused(t *testing.T) {
 			_, err := e.Queue("x").Put(t.Context(), "K", nil, qless.JID("a"), qless.DependsOn{"c"}, qless.Delay(time.Minute))
 			return err
 		},
-		"put together, existing":  together(spec("other", "d"), spec("a", "other")),
-		"put together, a new one": together(spec("new", "d"), spec("new too", "new"), spec("a", "new too")),
+		"put together, existing":  together(waiter("other", "d"), waiter("a", "other")),
+		"put together, a new one": together(waiter("new", "d"), waiter("new too", "new"), waiter("a", "new too")),
 		"moved": func(t *testing.T, e *env) error {
 			return e.Read("a").Move(t.Context(), "x", qless.DependsOn{"c"})
 		},
@@ -44,7 +44,7 @@ func TestACircleOfDependenciesIsRefused(t *testing.T) {
 		"member of a batch": func(t *testing.T, e *env) error {
 			b := e.batch()
 			after := e.Put("q", qless.JID("after"), qless.DependsOn{b.ID})
-			_, err := b.Add(t.Context(), "q", []qless.JobSpec{spec("new", after), spec("newer", "new")})
+			_, err := b.Add(t.Context(), "q", []qless.JobSpec{waiter("new", after), waiter("newer", "new")})
 			return err
 		},
 	} {
@@ -67,9 +67,9 @@ func TestACircleOfDependenciesIsRefused(t *testing.T) {
 	}
 }
 
-// spec is a job that depends on others.
-func spec(jid string, on ...string) qless.JobSpec {
-	return qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(jid), qless.DependsOn(on)}}
+// waiter is a job that depends on others.
+func waiter(jid string, on ...string) qless.JobSpec {
+	return spec(qless.JID(jid), qless.DependsOn(on))
 }
 
 // Dependencies that end in the same call are no part of a circle.
@@ -79,7 +79,7 @@ func TestDependenciesThatTurnAroundAreNoCircle(t *testing.T) {
 			e.Put("q", qless.JID(jid))
 		}
 		e.Put("q", qless.JID("b"), qless.DependsOn{"a"})
-		_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec("b", "c"), spec("a", "b")})
+		_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{waiter("b", "c"), waiter("a", "b")})
 		require.NoError(t, err)
 		require.Equal(t, []string{"c"}, e.Read("b").Dependencies)
 		require.Equal(t, []string{"b"}, e.Read("a").Dependencies)

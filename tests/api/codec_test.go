@@ -195,7 +195,7 @@ func TestACodecThatFailsPutsNothing(t *testing.T) {
 		_, err := c.Queue("q").Put(t.Context(), "K", nil)
 		require.ErrorIs(t, err, codec.fails)
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "the data can't be encoded: no key")
-		_, err = c.Queue("q").PutMany(t.Context(), someJobs(2))
+		_, err = c.Queue("q").PutMany(t.Context(), specs(2))
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "jobs[0]: ")
 	})
 	codec.fails = nil

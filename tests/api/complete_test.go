@@ -85,7 +85,7 @@ func TestManyJobsAreCompletedByTheirJIDs(t *testing.T) {
 	for i := range specs {
 		specs[i] = qless.JobSpec{Klass: "K", Data: raw(`{"a": 1}`)}
 	}
-	jids := must(e.Queue("q").PutMany(ctx, specs))(t)
+	jids := e.puts("q", specs...)
 	require.NoError(t, errOf(e.Queue("q").Pop(ctx, n)))
 	for _, err := range lease.New(e.Client).Complete(ctx, "q", jids...) {
 		require.NoError(t, err)

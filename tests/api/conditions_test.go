@@ -105,7 +105,7 @@ func TestJobsThatExistInAPutManyOfSeveralScripts(t *testing.T) {
 	for _, jid := range []string{"j0", "j1500", "j2400"} {
 		e.Put("q", qless.JID(jid))
 	}
-	jobs := someJobs(2500)
+	jobs := specs(2500)
 	want := make([]string, len(jobs))
 	for i := range jobs {
 		want[i] = fmt.Sprint("j", i)
@@ -128,7 +128,7 @@ func TestJobsThatExistInShards(t *testing.T) {
 	sharded := must(shards.New(shards.ByJID,
 		e.NewClient(e.Redis, qless.ClientConfig{Namespace: "a:"}), e.NewClient(e.Redis, qless.ClientConfig{Namespace: "b:"})))(t)
 	q := sharded.Queue("q")
-	jobs := someJobs(20)
+	jobs := specs(20)
 	var want []string
 	for i := range jobs {
 		want = append(want, fmt.Sprint("j", i))

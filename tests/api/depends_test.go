@@ -114,7 +114,7 @@ func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 			},
 			"PutMany": func() (string, error) {
 				_, err := e.Queue("q").PutMany(ctx, []qless.JobSpec{
-					{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.JID("j"), depends}},
+					{Klass: "K"}, spec(qless.JID("j"), depends),
 				})
 				return "j", err
 			},
@@ -124,7 +124,7 @@ func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 			},
 			"PutMany into shards": func() (string, error) {
 				_, err := sharded.Queue("q").PutMany(ctx, []qless.JobSpec{
-					{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.JID("j"), depends}},
+					{Klass: "K"}, spec(qless.JID("j"), depends),
 				})
 				return "j", err
 			},
@@ -163,9 +163,9 @@ func TestDependenciesThatMustExist(t *testing.T) {
 		require.Equal(t, []string{before}, e.Read("last").Dependencies, "it is as it was")
 
 		specs := []qless.JobSpec{
-			{Klass: "K", Options: []qless.PutOption{qless.JID("first")}},
-			{Klass: "K", Options: []qless.PutOption{qless.JID("second"), qless.DependsOn{"first"}.MustExist()}},
-			{Klass: "K", Options: []qless.PutOption{qless.JID("third"), qless.DependsOn{"thrid"}.MustExist()}},
+			spec(qless.JID("first")),
+			spec(qless.JID("second"), qless.DependsOn{"first"}.MustExist()),
+			spec(qless.JID("third"), qless.DependsOn{"thrid"}.MustExist()),
 		}
 		_, err2 := q.PutMany(t.Context(), specs)
 		requireCode(t, qless.ErrNotFound, err2)

@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -16,12 +15,9 @@ import (
 // messages.
 func (e *env) publishes(n int) int {
 	e.T.Helper()
-	jobs := make([]qless.JobSpec, n)
-	for i := range jobs {
-		jobs[i] = qless.JobSpec{Klass: "K"}
-	}
+	jobs := specs(n)
 	commands := e.Server.Commands(e.T, func() {
-		jids := must(e.Queue("q").PutMany(e.T.Context(), jobs))(e.T)
+		jids := e.puts("q", jobs...)
 		require.Len(e.T, e.run("reserve", "w1", n, "10", "0", "q"), 5+n)
 		e.run("finish", append([]any{"w1", "completed", "q", n}, anys(jids)...)...)
 	})

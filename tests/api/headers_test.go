@@ -75,7 +75,7 @@ func TestHeadersOfTheContext(t *testing.T) {
 		require.Equal(t, headers{"c": "4"}, put(qless.Headers(nil), qless.Headers{"c": "4"}))
 
 		many := must(c.Queue("q").PutMany(ctx, []qless.JobSpec{
-			{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.Headers{"a": "3"}}},
+			{Klass: "K"}, spec(qless.Headers{"a": "3"}),
 		}))(t)
 		require.Equal(t, qless.Headers(given), e.Read(many[0]).Headers)
 		require.Equal(t, qless.Headers{"a": "3", "b": "2"}, e.Read(many[1]).Headers)
@@ -108,19 +108,10 @@ func TestHeadersInShards(t *testing.T) {
 	}
 	sharded := must(shards.New(shards.ByJID, shard("a:"), shard("b:")))(t)
 	jid := must(sharded.Queue("q").Put(t.Context(), "K", nil))(t)
-	for _, jid := range append(must(sharded.Queue("q").PutMany(t.Context(), someJobs(10)))(t), jid) {
+	for _, jid := range append(must(sharded.Queue("q").PutMany(t.Context(), specs(10)))(t), jid) {
 		job := must(sharded.Job(t.Context(), jid))(t)
 		require.Equal(t, sharded.Client("q", jid).Namespace(), job.Headers["shard"])
 	}
-}
-
-// someJobs returns some jobs to put.
-func someJobs(count int) []qless.JobSpec {
-	jobs := make([]qless.JobSpec, count)
-	for i := range jobs {
-		jobs[i].Klass = "K"
-	}
-	return jobs
 }
 
 func TestTheHeadersOfNextAreAskedFor(t *testing.T) {

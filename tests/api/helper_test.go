@@ -71,6 +71,22 @@ func newEnvWith(t testing.TB, config qless.ClientConfig) *env {
 // inspect returns the inspector of the env's client.
 func (e *env) inspect() *inspect.Inspector { return inspect.New(e.Client) }
 
+// spec returns a job of klass K to put.
+func spec(options ...qless.PutOption) qless.JobSpec {
+	return qless.JobSpec{Klass: "K", Options: options}
+}
+
+// specs returns count of them.
+func specs(count int, options ...qless.PutOption) []qless.JobSpec {
+	return slices.Repeat([]qless.JobSpec{spec(options...)}, count)
+}
+
+// puts puts jobs with one call, and returns their jids.
+func (e *env) puts(queue string, jobs ...qless.JobSpec) []string {
+	e.T.Helper()
+	return must(e.Queue(queue).PutMany(e.T.Context(), jobs))(e.T)
+}
+
 // onEach runs a test on a real server, and on miniredis, where the env has no server.
 func onEach(t *testing.T, test func(t *testing.T, e *env)) {
 	t.Run("a server", func(t *testing.T) { test(t, newEnv(t)) })

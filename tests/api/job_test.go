@@ -206,7 +206,7 @@ func TestANilOptionIsRefused(t *testing.T) {
 	e.Unchanged(func() {
 		for call, err := range map[string]error{
 			"Put":     errOf(q.Put(t.Context(), "K", nil, qless.Delay(1), nil)),
-			"PutMany": errOf(q.PutMany(t.Context(), []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{nil}}})),
+			"PutMany": errOf(q.PutMany(t.Context(), []qless.JobSpec{spec(nil)})),
 			"Recur":   errOf(q.Recur(t.Context(), "K", nil, time.Hour, nil)),
 			"Move":    job.Move(t.Context(), "q", nil),
 			"Next":    job.Next(t.Context(), "q", nil),

@@ -196,12 +196,9 @@ func TestTheJobsOfAFullLimitHoldUpNoOther(t *testing.T) {
 	e.slots("shop", 1)
 	e.putLimited("q", "holder", "shop/blocked")
 	e.Pop("q")
-	jobs := make([]qless.JobSpec, 1000)
-	for i := range jobs {
-		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Limits{"shop/blocked"}}}
-	}
+	jobs := specs(1000, qless.Limits{"shop/blocked"})
 	for range blocked / len(jobs) {
-		require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), jobs)))
+		e.puts("q", jobs...)
 		e.Clock.Advance(time.Millisecond)
 	}
 	e.putLimited("q", "behind", "shop/free")

@@ -304,7 +304,7 @@ func TestPutsOfJobsThatMayBeForgottenAreSentOnce(t *testing.T) {
 			require.Equal(t, 1, seen(proxy, "put"))
 			proxy.CutBeforeReply(scripts.Sent("put.many"))
 			requireCode(t, qless.ErrUnavailable, errOf(client.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-				{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{option}},
+				{Klass: "K"}, spec(option),
 			})))
 			require.Equal(t, 1, seen(proxy, "put.many"))
 		})
@@ -374,7 +374,7 @@ func (e *env) bury(queue string, n int) {
 			qless.StartBy(time.Minute), qless.Priority(1),
 		)
 	}
-	require.NoError(e.T, errOf(e.Queue(queue).PutMany(e.T.Context(), specs)))
+	e.puts(queue, specs...)
 	e.Clock.Advance(time.Hour)
 }
 
@@ -524,4 +524,18 @@ func TestLifetimesOfASchedulesJobs(t *testing.T) {
 	var own *qless.Error
 	require.True(t, errors.As(err, &own))
 	require.Contains(t, own.Message, "TTL(1s) is over before the Delay of 1m0s")
+}
+
+func TestAnExpiredJobThatFailsHasNoGracePeriodLeft(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.Put("q", qless.JID("j"), qless.TTL(2*time.Minute))
+		e.Put("q2", qless.JID("child"), qless.DependsOn{"j"})
+		e.Pop("q")
+		e.Clock.Advance(time.Minute)
+		require.Empty(t, e.Pops("q", 1))
+		e.Clock.Advance(time.Minute)
+		require.Equal(t, 1, e.sweep())
+		require.Equal(t, qless.StateFailed, e.Read("j").State)
+		require.False(t, e.Redis.HExists(t.Context(), "ql:j:j", "grace").Val())
+	})
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/lease"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 // limit defines a limit.
@@ -325,6 +327,54 @@ func TestParkedJobsAreTreatedAsScheduledOnes(t *testing.T) {
 	}
 }
 
+// However a parked job ends or moves, nothing is left of its wait.
+func TestAParkedJobThatGoesElsewhereIsNotRemembered(t *testing.T) {
+	for name, do := range map[string]func(e *env) error{
+		"cancel": func(e *env) error { return e.Cancel(e.T.Context(), "j") },
+		"end":    func(e *env) error { return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{})) },
+		"end, failed": func(e *env) error {
+			return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{State: qless.StateFailed, Group: "g"}))
+		},
+		"end, forgotten": func(e *env) error {
+			e.Put("q", qless.JID("j"), qless.KeepFor(0))
+			require.Empty(e.T, e.Pops("q", 1))
+			return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{}))
+		},
+		"expire": func(e *env) error {
+			e.Clock.Advance(30 * time.Second)
+			return errOf(e.Sweep(e.T.Context()))
+		},
+		"expire, and fail": func(e *env) error {
+			e.Put("other", qless.DependsOn{"j"})
+			e.Clock.Advance(30 * time.Second)
+			return errOf(e.Sweep(e.T.Context()))
+		},
+		"put":          func(e *env) error { e.Put("q", qless.JID("j"), qless.Delay(time.Hour)); return nil },
+		"move":         func(e *env) error { return e.Read("j").Move(e.T.Context(), "other") },
+		"reschedule":   func(e *env) error { return e.Read("j").Reschedule(e.T.Context(), time.Second) },
+		"be withdrawn": func(e *env) error { return lease.New(e.Client).Withdraw(e.T.Context(), "j") },
+		"be replaced": func(e *env) error {
+			e.Put("q", qless.Unique("k").Replace())
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.slots("api", 1)
+				e.putLimited("q", "holder", "api")
+				require.Equal(t, "holder", e.popped("q", 1))
+				e.Put("q", qless.JID("j"), qless.Limits{"api"}, qless.Unique("k"), qless.TTL(30*time.Second))
+				require.Empty(t, e.popped("q", 1))
+				require.Equal(t, "api", e.Read("j").Parked)
+				require.NoError(t, do(e))
+				require.NotContains(t, e.fields("j"), "x:parked")
+				require.Zero(t, e.info("api").Parked)
+				require.Equal(t, []string{"holder"}, e.info("api").Running)
+			})
+		})
+	}
+}
+
 // Parked jobs are tried after a time, even without a notification.
 func TestParkedJobsAreTriedAfterAWhile(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
@@ -343,11 +393,7 @@ func TestABlockedKeyHoldsUpNoOther(t *testing.T) {
 	e := newEnv(t)
 	e.slots("shop", 1)
 	const blocked = 1000
-	jobs := make([]qless.JobSpec, blocked)
-	for i := range jobs {
-		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Limits{"shop/a"}}}
-	}
-	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), jobs)))
+	e.puts("q", specs(blocked, qless.Limits{"shop/a"})...)
 	require.Len(t, e.Pops("q", 1), 1)
 	e.Clock.Advance(time.Second)
 	e.putLimited("q", "other", "shop/b")

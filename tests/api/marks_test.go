@@ -34,7 +34,7 @@ func TestMessagesOfReadyJobsShowThatTheScriptWakes(t *testing.T) {
 	require.Equal(t, `{"queue":"q","event":"put","jid":"j"}`, message())
 	require.NoError(t, e.Pop("q").Next(t.Context(), "q2"))
 	require.Equal(t, `{"queue":"q","to":"q2","event":"advanced","jid":"j"}`, message())
-	_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("k")}}})
+	_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec(qless.JID("k"))})
 	require.NoError(t, err)
 	require.Equal(t, `{"queue":"q","event":"put","jid":"k"}`, message())
 }

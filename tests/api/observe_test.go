@@ -55,13 +55,13 @@ func TestTheObserverSeesEachCall(t *testing.T) {
 			qless.Command{Name: "put", Queue: "q", Klass: "K", JID: "a", Count: 1}},
 		{func() error {
 			_, err := q.PutMany(ctx, []qless.JobSpec{
-				{Klass: "K", Options: []qless.PutOption{qless.Tags{"t"}}}, {Klass: "L"}, {Klass: "K"},
+				spec(qless.Tags{"t"}), {Klass: "L"}, {Klass: "K"},
 			})
 			return err
 		}, qless.Command{Name: "put.many", Queue: "q", Count: 3}},
 		{func() error {
 			_, err := q.PutMany(ctx, []qless.JobSpec{
-				{Klass: "K", Options: []qless.PutOption{qless.JID("b")}},
+				spec(qless.JID("b")),
 			})
 			return err
 		}, qless.Command{Name: "put.many", Queue: "q", Klass: "K", JID: "b", Count: 1}},

@@ -98,7 +98,7 @@ func TestJIDsThatAreKeysOfOtherJobs(t *testing.T) {
 		for _, jid := range []string{"a-history", "a-dependents", "b-dependencies", "c-history", "-history"} {
 			_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID(jid))
 			require.Equal(t, jid, requireCode(t, qless.ErrInvalid, err).JID)
-			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID(jid)}}})
+			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec(qless.JID(jid))})
 			requireCode(t, qless.ErrInvalid, err)
 		}
 		requireCode(t, qless.ErrServer, errOf(e.Job(t.Context(), "a-history")))

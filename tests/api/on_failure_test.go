@@ -59,10 +59,10 @@ func TestAJobRunsAlthoughOneItWaitedForHasFailed(t *testing.T) {
 
 func TestAJobOfTheSameCallIsWaitedForWithItsOptions(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-			{Klass: "K", Options: []qless.PutOption{qless.JID("bad"), qless.Headers{"a": "1"}}},
-			{Klass: "K", Options: []qless.PutOption{qless.JID("j"), qless.DependsOn{"bad"}, qless.OnFailureRun}},
-		})))
+		e.puts("q",
+			spec(qless.JID("bad"), qless.Headers{"a": "1"}),
+			spec(qless.JID("j"), qless.DependsOn{"bad"}, qless.OnFailureRun),
+		)
 		requireStored(t, `dh|{"h":{"a":"1"}}`, e.stored("bad"))
 		bad := e.Pop("q")
 		require.Equal(t, qless.Headers{"a": "1"}, bad.Headers)

@@ -119,7 +119,7 @@ func TestEachOptionIsKept(t *testing.T) {
 			}
 			var spec qless.JobSpec
 			require.NoError(t, json.Unmarshal([]byte(text), &spec))
-			jids := must(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec}))(t)
+			jids := e.puts("q", spec)
 			job, stored := e.Read(jids[0]), e.stored(jids[0])
 			_, values, _ := strings.Cut(stored, "|")
 			require.Contains(t, stored, row.Letter)
@@ -202,7 +202,7 @@ func (e *env) requireSameFromJSON(jid string, options []qless.PutOption) {
 		e.Put("q", qless.JID(jid), qless.Tags{"t"}, qless.Headers{"k": "v"}, qless.OnLostLast,
 			qless.StartBy(time.Hour), qless.TTL(time.Hour), qless.KeepFor(time.Hour),
 			qless.MaxRunTime(time.Hour))
-		require.NoError(e.T, errOf(e.Queue("q").PutMany(e.T.Context(), []qless.JobSpec{spec})))
+		e.puts("q", spec)
 		put[i] = e.Read(jid)
 		require.NoError(e.T, e.Cancel(e.T.Context(), jid))
 		put[i].History = nil
@@ -227,7 +227,7 @@ func TestAReceiptIsWrittenAsJSON(t *testing.T) {
 			require.NoError(t, e.Cancel(t.Context(), jid))
 			var read qless.JobSpec
 			require.NoError(t, json.Unmarshal(text, &read))
-			require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{read})))
+			e.puts("q", read)
 			after := e.Read(jid)
 			before.History, after.History = nil, nil
 			require.Equal(t, shown(t, before), shown(t, after))
@@ -239,9 +239,9 @@ func TestAReceiptIsWrittenAsJSON(t *testing.T) {
 func TestAnInvalidJobSpecIsNotWritten(t *testing.T) {
 	for message, spec := range map[string]qless.JobSpec{
 		"the klass is empty":     {},
-		"the delay -1s is negat": {Klass: "K", Options: []qless.PutOption{qless.Delay(-time.Second)}},
+		"the delay -1s is negat": spec(qless.Delay(-time.Second)),
 		"is not JSON":            {Klass: "K", Data: json.RawMessage("{")},
-		"options[0] is nil":      {Klass: "K", Options: []qless.PutOption{nil}},
+		"options[0] is nil":      spec(nil),
 	} {
 		_, err := json.Marshal(spec)
 		require.ErrorContains(t, err, message)

@@ -14,11 +14,7 @@ func TestPutManyJobsArePoppedInOrderAtAnyPriority(t *testing.T) {
 	for _, priority := range []int{0, 1, 10, 1000, 100_000, 1 << 30, -1, -16, -1000} {
 		t.Run(fmt.Sprint(priority), func(t *testing.T) {
 			e := newEnv(t)
-			jobs := make([]qless.JobSpec, 500)
-			for i := range jobs {
-				jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Priority(priority)}}
-			}
-			put := must(e.Queue("q").PutMany(t.Context(), jobs))(t)
+			put := e.puts("q", specs(500, qless.Priority(priority))...)
 			require.Equal(t, put, jids(e.Pops("q", 500)))
 		})
 	}

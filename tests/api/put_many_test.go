@@ -18,13 +18,13 @@ import (
 
 func TestPutManyPutsAsPutDoes(t *testing.T) {
 	e := newEnv(t)
-	got := must(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-		{Klass: "K", Data: raw(`{ "n": 1 }`), Options: []qless.PutOption{qless.JID("a"), qless.Tags{"t"}, qless.Retries(1)}},
-		{Klass: "L", Options: []qless.PutOption{qless.Delay(time.Minute), qless.JID("b")}},
-		{Klass: "M", Options: []qless.PutOption{qless.DependsOn{"a", "b"}, qless.JID("c")}},
-		{Klass: "N", Options: []qless.PutOption{qless.Priority(5), qless.JID("d")}},
-		{Klass: "O"},
-	}))(t)
+	got := e.puts("q",
+		qless.JobSpec{Klass: "K", Data: raw(`{ "n": 1 }`), Options: []qless.PutOption{qless.JID("a"), qless.Tags{"t"}, qless.Retries(1)}},
+		qless.JobSpec{Klass: "L", Options: []qless.PutOption{qless.Delay(time.Minute), qless.JID("b")}},
+		qless.JobSpec{Klass: "M", Options: []qless.PutOption{qless.DependsOn{"a", "b"}, qless.JID("c")}},
+		qless.JobSpec{Klass: "N", Options: []qless.PutOption{qless.Priority(5), qless.JID("d")}},
+		qless.JobSpec{Klass: "O"},
+	)
 	require.Equal(t, []string{"a", "b", "c", "d", got[4]}, got)
 	require.Len(t, got[4], 32)
 
@@ -43,10 +43,7 @@ func TestPutManyPutsAsPutDoes(t *testing.T) {
 func TestManyJobsKeepTheirOrder(t *testing.T) {
 	e := newEnv(t)
 	q := e.NewLiveClient(e.Redis, qless.ClientConfig{}).Queue("q")
-	jobs := make([]qless.JobSpec, 2500)
-	for i := range jobs {
-		jobs[i].Klass = "K"
-	}
+	jobs := specs(2500)
 	put := must(q.PutMany(t.Context(), jobs))(t)
 	last := must(q.Put(t.Context(), "K", nil))(t)
 	popped := must(q.Pop(t.Context(), 3000))(t)
@@ -59,12 +56,12 @@ func TestManyJobsKeepTheirOrder(t *testing.T) {
 func TestPutManyIsAllOrNothing(t *testing.T) {
 	e := newEnv(t)
 	good := qless.JobSpec{Klass: "K"}
-	j := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}
+	j := spec(qless.JID("j"))
 	e.Unchanged(func() {
 		for _, bad := range []qless.JobSpec{
 			{}, {Klass: "\xff"}, {Klass: "K", Data: raw("{")}, {Klass: "K", Data: make(chan int)}, j,
-			{Klass: "K", Options: []qless.PutOption{qless.Retries(-1)}},
-			{Klass: "K", Options: []qless.PutOption{qless.JID("x"), qless.DependsOn{"x"}}},
+			spec(qless.Retries(-1)),
+			spec(qless.JID("x"), qless.DependsOn{"x"}),
 		} {
 			jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{good, j, bad, good})
 			requireCode(t, qless.ErrInvalid, err)
@@ -79,7 +76,7 @@ func TestPutManyReportsWhichJobsWerePut(t *testing.T) {
 	require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 	jobs := make([]qless.JobSpec, 2500)
 	for i := range jobs {
-		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
+		jobs[i] = spec(qless.JID(fmt.Sprint(i)))
 	}
 	proxy.CutAfterRequest("$4\r\n1200\r\n")
 	put, err := client.Queue("q").PutMany(t.Context(), jobs)
@@ -231,7 +228,7 @@ func (e *env) invalidJobs(jobs []qless.JobSpec, jid, message string) {
 func named(n int) []qless.JobSpec {
 	jobs := make([]qless.JobSpec, n)
 	for i := range jobs {
-		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
+		jobs[i] = spec(qless.JID(fmt.Sprint(i)))
 	}
 	return jobs
 }
@@ -253,7 +250,7 @@ func TestPutManyRefusesADependencyOnALaterJob(t *testing.T) {
 	}
 	jobs := named(2000)
 	jobs[1500].Options = append(jobs[1500].Options, qless.DependsOn{"3", "1200"})
-	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), jobs)))
+	e.puts("q", jobs...)
 	require.ElementsMatch(t, []string{"3", "1200"}, e.Read("1500").Dependencies)
 }
 
@@ -266,10 +263,10 @@ func TestPutManyReportsWhichJobCannotBePut(t *testing.T) {
 		{qless.JobSpec{}, "the klass is empty"},
 		{qless.JobSpec{Klass: "K", Data: make(chan int)}, "the data can't be JSON: json: unsupported type: chan int"},
 		{qless.JobSpec{Klass: "K", Data: raw("{")}, `the data is not JSON: "{"`},
-		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Retries(-1)}}, "the retries -1 is not from 0 to 2147483647"},
-		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Delay(-1)}}, "the delay -1ns is negative"},
-		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Tags{""}}}, "the tag is empty"},
-		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn{"x"}}}, "the job depends on itself"},
+		{spec(qless.Retries(-1)), "the retries -1 is not from 0 to 2147483647"},
+		{spec(qless.Delay(-1)), "the delay -1ns is negative"},
+		{spec(qless.Tags{""}), "the tag is empty"},
+		{spec(qless.DependsOn{"x"}), "the job depends on itself"},
 	} {
 		c.bad.Options = append(c.bad.Options, qless.JID("x"))
 		e.invalidJobs(append(named(4), c.bad), "x", "jobs[4]: "+c.message)

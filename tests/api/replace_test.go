@@ -91,7 +91,7 @@ func TestReplacingAmongManyPuts(t *testing.T) {
 		waiting := e.Put("q", key("waiting"), qless.Tags{"old"})
 		running := e.Put("q2", key("running"))
 		e.Pop("q2")
-		jids := must(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+		jids := e.puts("q",
 			spec(0, qless.JID("plain")),
 			spec(1, key("waiting"), qless.Tags{"one"}),
 			spec(2, key("new"), qless.Delay(time.Minute)),
@@ -102,7 +102,7 @@ func TestReplacingAmongManyPuts(t *testing.T) {
 			spec(7, qless.JID("given"), qless.Unique("given"), qless.Headers{"a": "1"}),
 			spec(8, key("given").KeepDue()),
 			spec(9, key("new").KeepDue(), qless.Delay(time.Hour)),
-		}))(t)
+		)
 		require.Equal(t, []string{"plain", waiting, jids[2], jids[3], waiting, jids[2], jids[3], "given", "given", jids[2]}, jids)
 		for jid, want := range map[string]string{
 			waiting: "4 waiting [two] []",
@@ -136,11 +136,11 @@ func TestReplacingAmongManyPuts(t *testing.T) {
 // A job that another put of the same call depends on is replaced as well.
 func TestReplacingAJobOfTheSameCallThatOthersWaitFor(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		jids := must(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-			{Klass: "K", Options: []qless.PutOption{qless.JID("parent"), qless.Unique("k"), qless.DependsOn{e.Put("x")}}},
-			{Klass: "K", Options: []qless.PutOption{qless.JID("child"), qless.DependsOn{"parent"}, qless.OnFailureRun}},
-			{Klass: "K", Data: 2, Options: []qless.PutOption{again()}},
-		}))(t)
+		jids := e.puts("q",
+			spec(qless.JID("parent"), qless.Unique("k"), qless.DependsOn{e.Put("x")}),
+			spec(qless.JID("child"), qless.DependsOn{"parent"}, qless.OnFailureRun),
+			qless.JobSpec{Klass: "K", Data: 2, Options: []qless.PutOption{again()}},
+		)
 		require.Equal(t, []string{"parent", "child", "parent"}, jids)
 		require.Empty(t, e.Pops("q", 5))
 		require.NoError(t, e.Pop("x").Complete(t.Context()))
@@ -166,11 +166,11 @@ func TestReplacingAJobOfTheSameCallThatWasThere(t *testing.T) {
 				require.NoError(t, e.Pop("q").Complete(t.Context()))
 				e.Put("q", qless.JID("second"), qless.DependsOn{"j"}, qless.OnFailureFail)
 				require.Equal(t, qless.StateFailed, e.Read("second").State)
-				ids := must(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-					{Klass: "K", Options: option},
-					{Klass: "K", Options: []qless.PutOption{qless.JID("third"), qless.DependsOn{"j"}, qless.OnFailureRun}},
-					{Klass: "K", Data: 2, Options: []qless.PutOption{again()}},
-				}))(t)
+				ids := e.puts("q",
+					qless.JobSpec{Klass: "K", Options: option},
+					spec(qless.JID("third"), qless.DependsOn{"j"}, qless.OnFailureRun),
+					qless.JobSpec{Klass: "K", Data: 2, Options: []qless.PutOption{again()}},
+				)
 				require.Equal(t, []string{"j", "third", "j"}, ids)
 				e.holder("j")
 				job := e.Pop("q")
@@ -189,7 +189,7 @@ func TestReplacingInShards(t *testing.T) {
 	for i := range 10 {
 		first := must(queue.Put(t.Context(), "K", nil, qless.Unique("k", i).Replace()))(t)
 		jids := must(queue.PutMany(t.Context(), []qless.JobSpec{
-			{Klass: "K", Options: []qless.PutOption{qless.Unique("k", i).Replace()}},
+			spec(qless.Unique("k", i).Replace()),
 		}))(t)
 		require.Equal(t, []string{first}, jids)
 	}

@@ -25,10 +25,7 @@ func TestPutsThatNoReplicaHas(t *testing.T) {
 
 	jids := must(c.Queue("q").PutMany(ctx, make([]qless.JobSpec, 0)))(t)
 	require.Empty(t, jids)
-	many := make([]qless.JobSpec, 2500)
-	for i := range many {
-		many[i].Klass = "K"
-	}
+	many := specs(2500)
 	jids, err = c.Queue("q").PutMany(ctx, many)
 	requireCode(t, qless.ErrNotReplicated, err)
 	require.Len(t, jids, len(many))

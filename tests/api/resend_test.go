@@ -138,7 +138,7 @@ var newPuts = map[string]func(ctx context.Context, client *qless.Client) ([]stri
 	},
 	"put.many": func(ctx context.Context, client *qless.Client) ([]string, error) {
 		return client.Queue("q").PutMany(ctx, []qless.JobSpec{
-			{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.Delay(time.Hour)}},
+			{Klass: "K"}, spec(qless.Delay(time.Hour)),
 		})
 	},
 }
@@ -208,7 +208,7 @@ func TestAPutManyWithAJIDIsNotSentAgain(t *testing.T) {
 			require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
 			c.cut(proxy, scripts.Sent("put.many"))
 			_, err := client.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-				{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.JID("j"), qless.IfAbsent}},
+				{Klass: "K"}, spec(qless.JID("j"), qless.IfAbsent),
 			})
 			requireCode(t, qless.ErrUnavailable, err)
 			require.Equal(t, 1, seen(proxy, "put.many"))

@@ -67,6 +67,27 @@ func TestFailureClearsJobsThatOtherScriptsFailed(t *testing.T) {
 	})
 }
 
+func TestJobsToKeepAreSkipped(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.Set("jobs-failed-history-count", 3)
+		e.Set("jobs-failed-history", time.Hour)
+		e.Put("q", qless.JID("own"), qless.KeepFailedFor(qless.Forever))
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+		e.fails("g", "needed")
+		e.Put("q2", qless.DependsOn{"needed"})
+		e.fails("g", "old", "older", "new")
+		require.Equal(t, []string{"new", "needed", "own"}, e.failed("g"))
+		e.Clock.Advance(10 * time.Hour)
+		e.fails("g", "newest")
+		require.Equal(t, []string{"newest", "needed", "own"}, e.failed("g"))
+		require.Zero(t, e.sweep())
+
+		e.Set("jobs-failed-history-count", 1)
+		e.fails("g", "very last")
+		require.Equal(t, []string{"needed", "own"}, e.failed("g"), "they count")
+	})
+}
+
 func TestJobsLeftBehindInAGroupAreOnlyTakenOut(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.fails("g", "unfailed", "put", "gone", "last")
@@ -136,13 +157,9 @@ func TestSweepsReachWhatAFailureLeft(t *testing.T) {
 	specs := make([]qless.JobSpec, 0, 1500)
 	for i := range 700 {
 		child := fmt.Sprint("child", i)
-		specs = append(specs, qless.JobSpec{Klass: "K", Options: []qless.PutOption{
-			qless.JID(child), qless.DependsOn{"bad"}, qless.OnFailureFail,
-		}}, qless.JobSpec{Klass: "K", Options: []qless.PutOption{
-			qless.JID("grand" + child), qless.DependsOn{child}, qless.OnFailureFail,
-		}})
+		specs = append(specs, spec(qless.JID(child), qless.DependsOn{"bad"}, qless.OnFailureFail), spec(qless.JID("grand"+child), qless.DependsOn{child}, qless.OnFailureFail))
 	}
-	require.NoError(t, errOf(e.Queue("next").PutMany(t.Context(), specs)))
+	e.puts("next", specs...)
 	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
 	require.GreaterOrEqual(t, e.Counts("next").Depends, 1150)
 	for range 20 {

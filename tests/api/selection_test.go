@@ -84,7 +84,7 @@ func TestCancelTakesDependenciesLast(t *testing.T) {
 // Jobs that move to the end of the list being read are not visited again.
 func TestJobsThatMoveWithinTheirListAreChangedOnce(t *testing.T) {
 	e := newEnv(t)
-	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), make1000())))
+	e.puts("q", specs(1000)...)
 	moved := 0
 	for job, err := range e.inQueue(inspect.Waiting).Jobs(t.Context()) {
 		require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestJobsThatMoveWithinTheirListAreChangedOnce(t *testing.T) {
 
 func TestARepairIsStopped(t *testing.T) {
 	e := newEnv(t)
-	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), make1000())))
+	e.puts("q", specs(1000)...)
 	stop, steps := errors.New("enough"), 0
 	s := e.inQueue(inspect.Waiting).OnStep(func(soFar inspect.Repair) error {
 		if steps++; steps == 2 {

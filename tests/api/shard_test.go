@@ -104,7 +104,7 @@ func TestAShardedQueueIsOneQueue(t *testing.T) {
 		}
 		var many []qless.JobSpec
 		for i := range 40 {
-			many = append(many, qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint("m", i))}})
+			many = append(many, spec(qless.JID(fmt.Sprint("m", i))))
 		}
 		for i, jid := range must(queue.PutMany(ctx, many))(t) {
 			require.Equal(t, fmt.Sprint("m", i), jid)
@@ -152,9 +152,9 @@ func TestDependenciesStayWithinAShard(t *testing.T) {
 	requireCode(t, shards.ErrWrongShard, err)
 	requireCode(t, qless.ErrNotFound, errOf(sharded.Job(ctx, elsewhere)))
 
-	depending := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(elsewhere), qless.DependsOn{"{order-7}-new"}}}
+	depending := spec(qless.JID(elsewhere), qless.DependsOn{"{order-7}-new"})
 	_, err = queue.PutMany(ctx, []qless.JobSpec{
-		{Klass: "K", Options: []qless.PutOption{qless.JID("{order-7}-new")}}, depending,
+		spec(qless.JID("{order-7}-new")), depending,
 	})
 	failure := requireCode(t, shards.ErrWrongShard, err)
 	require.Equal(t, elsewhere, failure.JID)
@@ -173,7 +173,7 @@ func TestAShardThatIsAwayFailsWhatNeedsIt(t *testing.T) {
 		e.NewClient(e.Redis, qless.ClientConfig{Namespace: "here:"}), e.NewClient(away, qless.ClientConfig{Namespace: "away:"})))(t)
 	jobs := make([]qless.JobSpec, 50)
 	for i := range jobs {
-		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
+		jobs[i] = spec(qless.JID(fmt.Sprint(i)))
 	}
 	put, err := sharded.Queue("q").PutMany(t.Context(), jobs)
 	requireCode(t, qless.ErrUnavailable, err)

@@ -109,7 +109,7 @@ func TestOptionsBeforeThoseOfASpecCount(t *testing.T) {
 	spec.Options = append([]qless.PutOption{
 		qless.Priority(1), qless.DependsOn{"x"}, qless.KeepFor(time.Minute), qless.Limits{"l"},
 	}, append(spec.Options, qless.JID("again"))...)
-	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec})))
+	e.puts("q", spec)
 	job := e.Read("again")
 	require.Equal(t, 7, job.Priority)
 	require.Equal(t, time.Minute, *job.Options.KeepFor)
@@ -132,7 +132,7 @@ func TestAJobWhoseLifeIsOverIsNotPutAgain(t *testing.T) {
 
 			spec := job.Spec()
 			spec.Options = append(spec.Options, qless.StartBy(time.Hour), qless.TTL(time.Hour))
-			require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec})))
+			e.puts("q", spec)
 			require.WithinDuration(t, e.Clock.Now().Add(time.Hour), e.Read(jid).Options.TTL, time.Millisecond)
 		})
 	}
@@ -154,13 +154,13 @@ func TestTheCallbackOfABatchIsPutAgain(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
 	batch := must(e.NewBatch(ctx, "q", qless.NewKlass[any]("Done").Spec(nil, qless.JID("batch"))))(t)
-	_, err := batch.Add(ctx, "q", []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("a")}}})
+	_, err := batch.Add(ctx, "q", []qless.JobSpec{spec(qless.JID("a"))})
 	require.NoError(t, err)
 	before := e.Read("batch")
 	require.Equal(t, 1, *before.BatchSize)
 	e.putAgain(before)
 	require.ElementsMatch(t, before.Dependencies, e.Read("batch").Dependencies)
-	_, err = batch.Add(ctx, "q", []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("b")}}})
+	_, err = batch.Add(ctx, "q", []qless.JobSpec{spec(qless.JID("b"))})
 	require.NoError(t, err)
 	require.Equal(t, 2, *e.Read("batch").BatchSize)
 	require.NoError(t, batch.Commit(ctx))

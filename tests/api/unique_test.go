@@ -113,17 +113,17 @@ func TestUniqueKeysAmongManyPuts(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("there"), qless.Unique("a"))
 		jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-			{Klass: "K", Options: []qless.PutOption{qless.Unique("a")}},
-			{Klass: "K", Options: []qless.PutOption{qless.JID("b1"), qless.Unique("b"), qless.Delay(time.Minute)}},
-			{Klass: "K", Options: []qless.PutOption{qless.Unique("b")}},
-			{Klass: "K", Options: []qless.PutOption{qless.JID("plain")}},
+			spec(qless.Unique("a")),
+			spec(qless.JID("b1"), qless.Unique("b"), qless.Delay(time.Minute)),
+			spec(qless.Unique("b")),
+			spec(qless.JID("plain")),
 		})
 		own := requireCode(t, qless.ErrExists, err)
 		require.Equal(t, []int{0, 2}, own.Indices)
 		require.Equal(t, []string{"there", "b1", "b1", "plain"}, jids)
 
 		_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-			{Klass: "K", Options: []qless.PutOption{qless.Unique("b")}},
+			spec(qless.Unique("b")),
 		})
 		require.Contains(t, err.Error(), "jobs[0]: the job holds the unique key and is scheduled")
 		require.Equal(t, 2, e.Counts("q").Waiting)
@@ -174,7 +174,7 @@ func TestAUniqueKeyHoldsInAllShards(t *testing.T) {
 		requireCode(t, qless.ErrExists, err)
 		require.Equal(t, jid, found)
 		jids, err := queue.PutMany(t.Context(), []qless.JobSpec{
-			{Klass: "K", Options: []qless.PutOption{qless.Unique("k", i)}},
+			spec(qless.Unique("k", i)),
 		})
 		requireCode(t, qless.ErrExists, err)
 		require.Equal(t, []string{jid}, jids)
@@ -186,8 +186,8 @@ func TestAUniqueKeyHoldsInAllShards(t *testing.T) {
 // A job that is put again without the option gets its key back, just as if the jobs of the call had
 // been put one by one.
 func TestAJobOfTheSameCallMayGetItsKeyBack(t *testing.T) {
-	again := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}
-	other := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID("n"), qless.Unique("k")}}
+	again := spec(qless.JID("j"))
+	other := spec(qless.JID("n"), qless.Unique("k"))
 	complete := func(e *env) {
 		e.Put("q", qless.JID("j"), qless.Unique("k"))
 		require.NoError(e.T, e.Pop("q").Complete(e.T.Context()))
@@ -201,7 +201,7 @@ func TestAJobOfTheSameCallMayGetItsKeyBack(t *testing.T) {
 	})
 	onEach(t, func(t *testing.T, e *env) {
 		complete(e)
-		require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{other, again})))
+		e.puts("q", other, again)
 		e.holder("n")
 		require.NoError(t, e.Cancel(t.Context(), "n"))
 		e.holder("")
@@ -215,8 +215,8 @@ func TestRunningJobPutAgainGetsItsKeyBeforeLaterPuts(t *testing.T) {
 		e.Put("q", qless.JID("j"), qless.Unique("k").UntilStarted())
 		e.Pop("q")
 		_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-			{Klass: "K", Options: []qless.PutOption{qless.JID("j")}},
-			{Klass: "K", Options: []qless.PutOption{qless.JID("old")}},
+			spec(qless.JID("j")),
+			spec(qless.JID("old")),
 		})
 		require.NoError(t, err)
 		e.holder("j")
