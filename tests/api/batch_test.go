@@ -200,16 +200,14 @@ func TestAnAddThatIsSentTwiceLeavesWhatItFinds(t *testing.T) {
 			require.NoError(e.T, e.Pop("callbacks").Complete(e.T.Context()))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				b := e.batch()
-				args := []any{"w1", "new", "q", "m1", "K", "{}", "0", "2", "batch", b.ID,
-					"q", "m2", "K", "{}", "0", "2", "batch", b.ID}
-				require.NoError(t, errOf(e.Run(t.Context(), "put.many", "", args...)))
-				between(e, b)
-				e.Unchanged(func() { require.NoError(t, errOf(e.Run(t.Context(), "put.many", "", args...))) })
-				require.Equal(t, 2, e.status(b).Total)
-			})
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			b := e.batch()
+			args := []any{"w1", "new", "q", "m1", "K", "{}", "0", "2", "batch", b.ID,
+				"q", "m2", "K", "{}", "0", "2", "batch", b.ID}
+			require.NoError(t, errOf(e.Run(t.Context(), "put.many", "", args...)))
+			between(e, b)
+			e.Unchanged(func() { require.NoError(t, errOf(e.Run(t.Context(), "put.many", "", args...))) })
+			require.Equal(t, 2, e.status(b).Total)
 		})
 	}
 }

@@ -283,8 +283,7 @@ func TestARepliesTextIsBounded(t *testing.T) {
 		},
 	}
 	for what, run := range read {
-		t.Run(what, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, what, func(t *testing.T, e *env) {
 			specs := make([]qless.JobSpec, 250)
 			for i := range specs {
 				specs[i] = qless.JobSpec{Klass: "K", Data: strings.Repeat("x", 4000)}
@@ -320,8 +319,7 @@ func TestAPopOfLargeJobsThatAreDueIsBounded(t *testing.T) {
 			require.NoError(t, errOf(e.Queue("q").Recur(t.Context(), "K", data, 3*time.Minute)))
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, what, func(t *testing.T, e *env) {
 			prepare(e)
 			e.Clock.Advance(57 * time.Minute)
 			var jobs []*qless.Job

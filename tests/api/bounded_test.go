@@ -78,8 +78,7 @@ func TestAnUnfailOfManyGoesInSteps(t *testing.T) {
 			return repairs.Unfail(e.T.Context(), e.Client, "g", count, qless.Retries(7))
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, what, func(t *testing.T, e *env) {
 			failed := e.failGroup(1300, "g")
 			e.requireShort(500*8+20, func() { require.Equal(t, 1200, must(unfail(e, 1200))(t)) })
 			require.Equal(t, 1200, e.Counts("q").Waiting)
@@ -174,8 +173,7 @@ func TestTrackedJobsThatAreGoneDoNotBecomeMoreAndMore(t *testing.T) {
 			return errOf(e.Sweep(e.T.Context()))
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, what, func(t *testing.T, e *env) {
 			for i := range 30 {
 				jid := e.Put("q", qless.JID(fmt.Sprintf("kept%02d", i)))
 				require.NoError(t, e.Read(jid).Track(t.Context()))
@@ -268,8 +266,7 @@ var completions = map[string]func(e *env, job *qless.Job) error{
 func TestCompletingReleasesAllDependentsInSteps(t *testing.T) {
 	for what, complete := range completions {
 		for _, dependents := range []int{250, 251, 650} {
-			t.Run(fmt.Sprint(what, " ", dependents), func(t *testing.T) {
-				e := newEnv(t)
+			runEnv(t, fmt.Sprint(what, " ", dependents), func(t *testing.T, e *env) {
 				job, _ := e.base(dependents)
 				e.requireShort(250*8+40, func() { require.NoError(t, complete(e, job)) })
 				require.Equal(t, dependents, e.Counts("q").Waiting)
@@ -312,8 +309,7 @@ func TestDependentsThatAreLeftAreReleasedLater(t *testing.T) {
 				return errOf(e.Run(e.T.Context(), "worker.register", "", "w2", "1", "{}"))
 			},
 		} {
-			t.Run(what+", then "+later, func(t *testing.T) {
-				e := newEnv(t)
+			runEnv(t, what+", then "+later, func(t *testing.T, e *env) {
 				job, _ := e.base(650)
 				e.requireShort(250*8+40, func() { require.NoError(t, complete(e, job)) })
 				require.Equal(t, 250, e.Counts("q").Waiting)
@@ -460,8 +456,7 @@ func TestAFailureNotifiesFewJobsAtATime(t *testing.T) {
 				return errOf(e.Run(e.T.Context(), "worker.register", "", "w2", "1", "{}"))
 			},
 		} {
-			t.Run(what+", then "+later, func(t *testing.T) {
-				e := newEnv(t)
+			runEnv(t, what+", then "+later, func(t *testing.T, e *env) {
 				job := e.failing(300)
 				e.requireShort(notifyCost, func() { require.NoError(t, fail(e, job)) })
 				_, runs, fails := e.notified()
@@ -547,8 +542,7 @@ func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {
 		"unfail": func(s inspect.Selection) (inspect.Repair, error) { return s.Unfail(t.Context()) },
 	} {
 		for length, passed := range map[int]int{9_000: 9_050, 100_000: 100_050} { // the limit for each length
-			t.Run(fmt.Sprint(what, " ", length), func(t *testing.T) {
-				e := newEnv(t)
+			runEnv(t, fmt.Sprint(what, " ", length), func(t *testing.T, e *env) {
 				failed := e.failGroup(40, "g")
 				e.lengthen("g", length)
 				scripts := e.scriptsOf(func() {
@@ -580,8 +574,7 @@ func TestJobsAmidALongGroupLeaveItInOnePass(t *testing.T) {
 			return errOf(e.inspect().JIDs(jids...).Unfail(t.Context()))
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, what, func(t *testing.T, e *env) {
 			failed := e.failGroup(12_000, "g")
 			leave := slices.Concat(failed[4000:4040], failed[9000:9009], failed[1:2])
 			passes := 0
@@ -763,8 +756,7 @@ func TestLargeDataIsReadInSteps(t *testing.T) {
 			return jobs, nil
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, what, func(t *testing.T, e *env) {
 			want := e.putLarge(20)
 			var jobs []*qless.Job
 			for _, script := range e.scriptsOf(func() { jobs = must(read(e))(t) }) {
@@ -811,8 +803,7 @@ func TestAPutOfManyGoesInSteps(t *testing.T) {
 		"data":         {300, 50_000, nil, 8},
 		"huge data":    {3, 3 << 20, nil, 3},
 	} {
-		t.Run(what, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, what, func(t *testing.T, e *env) {
 			for i := range 4 {
 				e.Put("first", qless.JID(fmt.Sprint(i+1)))
 			}
@@ -928,8 +919,7 @@ func only(t testing.TB) func(jobs []*qless.Job, err error) (*qless.Job, error) {
 func TestManyRelationsAreReadInSteps(t *testing.T) {
 	const count = 20_000
 	for what, read := range readers {
-		t.Run(what, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, what, func(t *testing.T, e *env) {
 			jid := e.Put("q")
 			dependents, dependencies := e.relate(jid, count)
 			var job *qless.Job
@@ -1093,8 +1083,7 @@ func firstLeft(done inspect.Repair, jids []string) error {
 func TestRefusingToCancelReadsFewDependents(t *testing.T) {
 	const count = 20_000
 	for what, cancel := range cancelers {
-		t.Run(what, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, what, func(t *testing.T, e *env) {
 			all := []string{e.Put("q"), e.Put("q"), e.Put("q")}
 			e.relate(all[0], count)
 			require.NoError(t, e.Redis.Del(t.Context(), "ql:j:"+all[0]+"-dependencies").Err())
@@ -1118,8 +1107,7 @@ func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
 			if what == "found" || what == "withdraw" {
 				continue // they can't skip a job, or cancel several
 			}
-			t.Run(fmt.Sprint(what, " ", count), func(t *testing.T) {
-				e := newEnv(t)
+			runEnv(t, fmt.Sprint(what, " ", count), func(t *testing.T, e *env) {
 				all := []string{e.Put("q")}
 				for range count {
 					all = append(all, e.Put("q", qless.DependsOn{all[0]}))
@@ -1140,8 +1128,7 @@ func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
 			if what == "withdraw" {
 				continue
 			}
-			t.Run(fmt.Sprint(what, " all ", count), func(t *testing.T) {
-				e := newEnv(t)
+			runEnv(t, fmt.Sprint(what, " all ", count), func(t *testing.T, e *env) {
 				all := []string{e.Put("q")}
 				for range count {
 					all = append(all, e.Put("q", qless.DependsOn{all[0]}))

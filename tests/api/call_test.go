@@ -79,19 +79,17 @@ func TestACallReturnsHowItsJobHasEnded(t *testing.T) {
 		"canceled": {func(e *env) error { return e.Pop("q").Cancel(e.T.Context()) }, "", "", qless.ErrCanceled},
 		"moves on": {movesOn, qless.StateComplete, "8", nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				_, ended := e.calls(t.Context())
-				require.NoError(t, c.end(e))
-				got := e.soon(ended)
-				if c.err != nil {
-					requireCode(t, c.err, got.err)
-					return
-				}
-				require.NoError(t, got.err)
-				require.Equal(t, c.state, got.result.State)
-				require.Equal(t, c.data, string(got.result.Data))
-			})
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			_, ended := e.calls(t.Context())
+			require.NoError(t, c.end(e))
+			got := e.soon(ended)
+			if c.err != nil {
+				requireCode(t, c.err, got.err)
+				return
+			}
+			require.NoError(t, got.err)
+			require.Equal(t, c.state, got.result.State)
+			require.Equal(t, c.data, string(got.result.Data))
 		})
 	}
 }
@@ -139,27 +137,25 @@ func TestEndedCallWithdrawsAJobThatIsNotRunning(t *testing.T) {
 		"needed by another": {[]qless.PutOption{qless.JID("j")}, func(_ *testing.T, e *env) { e.Put("q", qless.DependsOn{"j"}) },
 			true, "the job continues"},
 	} {
-		t.Run(state, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.Put("parents", qless.JID("parent"))
-				ctx, cancel := context.WithCancel(t.Context())
-				jid, ended := e.calls(ctx, c.options...)
-				if c.bring != nil {
-					c.bring(t, e)
-				}
-				cancel()
-				err := withdrawn(t, !c.continues, context.Canceled, e.soon(ended).err)
-				require.Contains(t, err.Message, c.words)
-				require.Equal(t, jid, err.JID)
-				require.Equal(t, "call", err.Op)
-				if c.continues {
-					require.NotEmpty(t, e.Read(jid).State)
-					return
-				}
-				require.Empty(t, e.unfinished("q"))
-				requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), jid)))
-				e.holder("")
-			})
+		runOnEach(t, state, func(t *testing.T, e *env) {
+			e.Put("parents", qless.JID("parent"))
+			ctx, cancel := context.WithCancel(t.Context())
+			jid, ended := e.calls(ctx, c.options...)
+			if c.bring != nil {
+				c.bring(t, e)
+			}
+			cancel()
+			err := withdrawn(t, !c.continues, context.Canceled, e.soon(ended).err)
+			require.Contains(t, err.Message, c.words)
+			require.Equal(t, jid, err.JID)
+			require.Equal(t, "call", err.Op)
+			if c.continues {
+				require.NotEmpty(t, e.Read(jid).State)
+				return
+			}
+			require.Empty(t, e.unfinished("q"))
+			requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), jid)))
+			e.holder("")
 		})
 	}
 }
@@ -368,22 +364,20 @@ func TestWithdrawingAJob(t *testing.T) {
 		}, qless.ErrHasDependents},
 		"unknown": {func(*testing.T, *env) {}, qless.ErrNotFound},
 	} {
-		t.Run(state, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				c.bring(t, e)
-				if c.err != nil {
-					e.Unchanged(func() {
-						require.Equal(t, "j", requireCode(t, c.err, lease.New(e.Client).Withdraw(t.Context(), "j")).JID)
-					})
-					return
-				}
-				require.NoError(t, lease.New(e.Client).Withdraw(t.Context(), "j"))
-				requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "j")))
-				require.Empty(t, e.unfinished("q"))
-				for _, key := range e.Redis.Keys(t.Context(), "*").Val() {
-					require.False(t, strings.Contains(key, "ql:j:j"), key)
-				}
-			})
+		runOnEach(t, state, func(t *testing.T, e *env) {
+			c.bring(t, e)
+			if c.err != nil {
+				e.Unchanged(func() {
+					require.Equal(t, "j", requireCode(t, c.err, lease.New(e.Client).Withdraw(t.Context(), "j")).JID)
+				})
+				return
+			}
+			require.NoError(t, lease.New(e.Client).Withdraw(t.Context(), "j"))
+			requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "j")))
+			require.Empty(t, e.unfinished("q"))
+			for _, key := range e.Redis.Keys(t.Context(), "*").Val() {
+				require.False(t, strings.Contains(key, "ql:j:j"), key)
+			}
 		})
 	}
 	e := newEnv(t)

@@ -51,8 +51,7 @@ func (e *env) putChain(count int) []string {
 
 func TestACancelOfHundredsGoesInSteps(t *testing.T) {
 	for _, count := range []int{2, 99, 100, 101, 500} {
-		t.Run(fmt.Sprint(count), func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, fmt.Sprint(count), func(t *testing.T, e *env) {
 			all := e.putAll(count)
 			e.requireShort(cancelCost, func() { require.NoError(t, e.Cancel(t.Context(), all...)) })
 			require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
@@ -142,8 +141,7 @@ func TestACancelThatBreaksLeavesNoJobWaitingForNothing(t *testing.T) {
 			slices.SortFunc(all, func(a, b string) int { return int(a[7]) - int(b[7]) })
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, what, func(t *testing.T, e *env) {
 			all := e.putChain(400)
 			given := slices.Clone(all)
 			arrange(given)
@@ -248,8 +246,7 @@ var singleCancelers = map[string]func(ctx context.Context, client *qless.Client,
 
 func TestAJobThatWaitsForManyIsCanceledInSteps(t *testing.T) {
 	for what, cancel := range singleCancelers {
-		t.Run(what, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, what, func(t *testing.T, e *env) {
 			job := e.dependOnMany()
 			e.Put("q", qless.JID("dependent"), qless.DependsOn{job.JID})
 			before := e.Dump()
@@ -298,8 +295,7 @@ func TestACallForAJobThatWaitsForManyBreaks(t *testing.T) {
 		return errOf(repairs.End(ctx, client, jid, repairs.Ending{}))
 	}
 	for what, cancel := range calls {
-		t.Run(what, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, what, func(t *testing.T, e *env) {
 			job := e.dependOnMany()
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()

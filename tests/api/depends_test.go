@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/shards"
+	"github.com/qless/qless-go/tests/scripts"
 )
 
 // manyDependencies is the number of jobs that the job of dependOnMany waits for: more than two
@@ -77,8 +79,7 @@ func TestAnUndependAllThatBreaksIsCalledAgain(t *testing.T) {
 
 func TestAJobCalledAllIsADependencyLikeAnother(t *testing.T) {
 	for name, ended := range map[string][]string{"alone": {"all"}, "first": {"all", "unknown"}, "last": {"unknown", "all"}} {
-		t.Run(name, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, name, func(t *testing.T, e *env) {
 			e.Put("others", qless.JID("all"))
 			e.Put("others", qless.JID("b"))
 			e.Put("q", qless.JID("j"), qless.DependsOn{"all", "b"})
@@ -200,4 +201,179 @@ func TestAMissingDependencyRefusesNoOtherPut(t *testing.T) {
 	}
 	require.Equal(t, 1, refused)
 	require.Equal(t, 39, e.Counts("q").Waiting)
+}
+
+// Jobs that would wait for themselves, by way of others, would wait for ever.
+func TestACircleOfDependenciesIsRefused(t *testing.T) {
+	again := func(jid string, on ...string) func(t *testing.T, e *env) error {
+		return func(t *testing.T, e *env) error {
+			return errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID(jid), qless.DependsOn(on)))
+		}
+	}
+	together := func(specs ...qless.JobSpec) func(t *testing.T, e *env) error {
+		return func(t *testing.T, e *env) error {
+			return errOf(e.Queue("q").PutMany(t.Context(), specs))
+		}
+	}
+	for name, call := range map[string]func(t *testing.T, e *env) error{
+		"put again":         again("a", "b"),
+		"put again, far":    again("a", "d"),
+		"put again, of two": again("b", "other", "d"),
+		"put again with a delay": func(t *testing.T, e *env) error {
+			_, err := e.Queue("x").Put(t.Context(), "K", nil, qless.JID("a"), qless.DependsOn{"c"}, qless.Delay(time.Minute))
+			return err
+		},
+		"put together, existing":  together(waiter("other", "d"), waiter("a", "other")),
+		"put together, a new one": together(waiter("new", "d"), waiter("new too", "new"), waiter("a", "new too")),
+		"moved": func(t *testing.T, e *env) error {
+			return e.Read("a").Move(t.Context(), "x", qless.DependsOn{"c"})
+		},
+		"moved on": func(t *testing.T, e *env) error {
+			return e.Pop("run").Next(t.Context(), "x", qless.DependsOn{"waits"})
+		},
+		"added": func(t *testing.T, e *env) error {
+			return e.Read("b").Depend(t.Context(), "other", "d")
+		},
+		"member of a batch": func(t *testing.T, e *env) error {
+			b := e.batch()
+			after := e.Put("q", qless.JID("after"), qless.DependsOn{b.ID})
+			return errOf(b.Add(t.Context(), "q", []qless.JobSpec{waiter("new", after), waiter("newer", "new")}))
+		},
+	} {
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			for _, jid := range []string{"a", "other", "another"} {
+				e.Put("q", qless.JID(jid))
+			}
+			e.Put("q", qless.JID("b"), qless.DependsOn{"a"})
+			e.Put("q", qless.JID("c"), qless.DependsOn{"b"})
+			e.Put("x", qless.JID("d"), qless.DependsOn{"another", "c"})
+			e.Put("run", qless.JID("runs"))
+			e.Put("q", qless.JID("waits"), qless.DependsOn{"runs"})
+			require.Contains(t, requireCode(t, qless.ErrInvalid, call(t, e)).Message, "would wait for")
+			require.Equal(t, []string{"a"}, e.Read("b").Dependencies)
+			require.Empty(t, e.Read("a").Dependencies)
+			require.Empty(t, e.Read("other").Dependents)
+		})
+	}
+}
+
+// waiter is a job that depends on others.
+func waiter(jid string, on ...string) qless.JobSpec {
+	return spec(qless.JID(jid), qless.DependsOn(on))
+}
+
+// Dependencies that end in the same call are no part of a circle.
+func TestDependenciesThatTurnAroundAreNoCircle(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		for _, jid := range []string{"a", "c"} {
+			e.Put("q", qless.JID(jid))
+		}
+		e.Put("q", qless.JID("b"), qless.DependsOn{"a"})
+		_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{waiter("b", "c"), waiter("a", "b")})
+		require.NoError(t, err)
+		require.Equal(t, []string{"c"}, e.Read("b").Dependencies)
+		require.Equal(t, []string{"b"}, e.Read("a").Dependencies)
+	})
+}
+
+// A client in another language may close a circle, and any put may open it.
+func TestACircleOfAnotherClientCanBeOpened(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.Put("q", qless.JID("a"))
+		e.Put("q", qless.JID("b"), qless.DependsOn{"a"})
+		_, err := scripts.RunDropIn(t.Context(), e.Redis, "put", scripts.Time(e.Clock.Now()),
+			"ruby", "q", "a", "K", "{}", 0,
+			"depends", `["b"]`)
+		require.NoError(t, err)
+		require.Equal(t, []string{"b"}, e.Read("a").Dependencies)
+		e.Put("q", qless.JID("c"))
+		e.Put("q", qless.JID("a"), qless.DependsOn{"c"})
+		require.Equal(t, []string{"c"}, e.Read("a").Dependencies)
+		require.Empty(t, e.Read("b").Dependents)
+	})
+}
+
+// A call follows no more than 1,000 dependencies.
+func TestTheSearchForACircleIsBounded(t *testing.T) {
+	e := newEnv(t)
+	chain := e.putChain(1200)
+	e.requireShort(1100, func() { e.Put("q", qless.JID(chain[0]), qless.DependsOn{chain[1199]}) })
+	require.Equal(t, []string{chain[1199]}, e.Read(chain[0]).Dependencies)
+}
+
+// failures are ways in which the only job of the queue q fails.
+var failures = map[string]func(t *testing.T, e *env){
+	"fail": func(t *testing.T, e *env) { require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m")) },
+	"finish": func(_ *testing.T, e *env) {
+		e.run("finish", "w1", "fail", e.Pop("q").JID, "q", "", "4", "group", "g", "message", "m")
+	},
+	"no retries left": func(t *testing.T, e *env) {
+		require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "g", "m")))
+	},
+	"lost": func(t *testing.T, e *env) {
+		e.Set("grace-period", 0)
+		e.Pop("q")
+		e.Clock.Advance(time.Hour)
+		require.Empty(t, e.Pops("q", 1))
+	},
+}
+
+func TestAJobRunsAlthoughOneItWaitedForHasFailed(t *testing.T) {
+	for what, fail := range failures {
+		runOnEach(t, what, func(t *testing.T, e *env) {
+			e.Put("q", qless.JID("bad"), qless.Retries(0))
+			e.Put("other", qless.JID("good"))
+			e.Put("next", qless.JID("j"), qless.DependsOn{"bad", "good"}, qless.OnFailureRun)
+			e.Put("next", qless.JID("plain"), qless.DependsOn{"bad"})
+			require.Equal(t, []string{"bad", "good"}, e.Read("j").Options.Parents)
+			fail(t, e)
+			require.Equal(t, []string{"good"}, e.Read("j").Dependencies)
+			require.NoError(t, e.Pop("other").Complete(t.Context()))
+			group := e.Read("bad").Failure.Group
+			job := e.Pop("next")
+			require.Equal(t, []qless.FailedDependency{{JID: "bad", Group: group}}, job.FailedDependencies)
+			require.Equal(t, []string{"bad", "good"}, job.Options.Parents)
+			entry := e.Read("j").History[1]
+			require.Equal(t, "dependency-failed", entry.What)
+			require.Equal(t, group, entry.Group)
+			require.JSONEq(t, `"bad"`, string(entry.Details["jid"]))
+			require.Equal(t, qless.StateDepends, e.Read("plain").State, "without a policy")
+
+			require.NoError(t, e.Read("bad").Unfail(t.Context()))
+			require.Equal(t, qless.StateRunning, e.Read("j").State)
+			require.NoError(t, e.Pop("q").Complete(t.Context()))
+			require.Equal(t, "plain", e.Pop("next").JID)
+		})
+	}
+}
+
+func TestAJobOfTheSameCallIsWaitedForWithItsOptions(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.puts("q",
+			spec(qless.JID("bad"), qless.Headers{"a": "1"}),
+			spec(qless.JID("j"), qless.DependsOn{"bad"}, qless.OnFailureRun),
+		)
+		requireStored(t, `dh|{"h":{"a":"1"}}`, e.stored("bad"))
+		bad := e.Pop("q")
+		require.Equal(t, qless.Headers{"a": "1"}, bad.Headers)
+		require.NoError(t, bad.Fail(t.Context(), "g", "m"))
+		require.Equal(t, "j", e.Pop("q").JID)
+	})
+}
+
+// A worker sends the outcomes of its jobs together. A job that moves on and waits for another of
+// them marks that one, whose own options change in the same call.
+func TestAJobThatMovesOnWaitsForOneOfTheSameCall(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.Put("q", qless.JID("a"))
+		e.Put("q", qless.JID("b"))
+		e.Pops("q", 2)
+		e.run("finish", "w1",
+			"complete", "a", "q", "", "6", "next", "q2", "depends", `["b"]`, "o", `f|{"f":{"do":"run","of":["b"]}}`,
+			"complete", "b", "q", "", "4", "next", "q", "o", `h|{"h":{"k":"v"}}`)
+		require.Equal(t, qless.Headers{"k": "v"}, e.Read("b").Headers)
+		require.Equal(t, qless.StateDepends, e.Read("a").State)
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+		require.Equal(t, "a", e.Pop("q2").JID)
+	})
 }

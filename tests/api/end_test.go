@@ -1,14 +1,19 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/inside"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -48,50 +53,48 @@ func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {
 			{Result: 7},
 			{State: qless.StateFailed, Group: "g", Message: "m", Result: 7},
 		} {
-			t.Run(fmt.Sprint(name, " ", end.State), func(t *testing.T) {
-				onEach(t, func(t *testing.T, e *env) {
-					place.bring(e, qless.JID("j"), qless.Unique("k"))
-					e.Put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.OnFailure(qless.OnFailureRun))
-					require.Equal(t, place.state, e.Read("j").State)
-					ended := e.waits(t.Context(), "j")
-					state := must(repairs.End(t.Context(), e.As("anybody"), "j", end))(t)
-					want := qless.StateComplete
-					if end.State != "" {
-						want = end.State
-					}
-					require.Equal(t, want, state)
-					job := e.Read("j")
-					require.Equal(t, want, job.State)
-					require.Empty(t, job.Worker)
-					require.Empty(t, job.Dependencies)
-					require.Zero(t, inside.Ends(job))
-					got := e.soon(ended)
-					require.NoError(t, got.err)
-					require.Equal(t, "7", string(got.result.Data))
-					require.Equal(t, want, got.result.State)
-					if want == qless.StateFailed {
-						require.Equal(t, "g", job.Failure.Group)
-						require.Equal(t, "m", job.Failure.Message)
-					}
-					require.Equal(t, qless.StateWaiting, e.Read("child").State)
-					require.NoError(t, e.Cancel(t.Context(), "child"))
-					e.Put("q", qless.JID("next"), qless.Unique("k")) // the key is free
-					require.NoError(t, e.Cancel(t.Context(), "next"))
-					counts := e.Counts("q")
-					counts.Name = ""
-					require.Equal(t, qless.QueueCounts{}, counts)
-					require.Empty(t, must(repairs.HeldBy(t.Context(), e.Client, "w1"))(t))
-					if place.state == qless.StateDepends {
-						require.NoError(t, e.Pop("p").Complete(t.Context()))
-					}
-					require.Equal(t, want, e.Read("j").State, "nothing brings it back")
-					require.Empty(t, e.Pops("q", 9))
-					for _, again := range []repairs.Ending{end, {}} {
-						e.Unchanged(func() {
-							requireCode(t, qless.ErrFinished, errOf(repairs.End(t.Context(), e.Client, "j", again)))
-						})
-					}
-				})
+			runOnEach(t, fmt.Sprint(name, " ", end.State), func(t *testing.T, e *env) {
+				place.bring(e, qless.JID("j"), qless.Unique("k"))
+				e.Put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.OnFailure(qless.OnFailureRun))
+				require.Equal(t, place.state, e.Read("j").State)
+				ended := e.waits(t.Context(), "j")
+				state := must(repairs.End(t.Context(), e.As("anybody"), "j", end))(t)
+				want := qless.StateComplete
+				if end.State != "" {
+					want = end.State
+				}
+				require.Equal(t, want, state)
+				job := e.Read("j")
+				require.Equal(t, want, job.State)
+				require.Empty(t, job.Worker)
+				require.Empty(t, job.Dependencies)
+				require.Zero(t, inside.Ends(job))
+				got := e.soon(ended)
+				require.NoError(t, got.err)
+				require.Equal(t, "7", string(got.result.Data))
+				require.Equal(t, want, got.result.State)
+				if want == qless.StateFailed {
+					require.Equal(t, "g", job.Failure.Group)
+					require.Equal(t, "m", job.Failure.Message)
+				}
+				require.Equal(t, qless.StateWaiting, e.Read("child").State)
+				require.NoError(t, e.Cancel(t.Context(), "child"))
+				e.Put("q", qless.JID("next"), qless.Unique("k")) // the key is free
+				require.NoError(t, e.Cancel(t.Context(), "next"))
+				counts := e.Counts("q")
+				counts.Name = ""
+				require.Equal(t, qless.QueueCounts{}, counts)
+				require.Empty(t, must(repairs.HeldBy(t.Context(), e.Client, "w1"))(t))
+				if place.state == qless.StateDepends {
+					require.NoError(t, e.Pop("p").Complete(t.Context()))
+				}
+				require.Equal(t, want, e.Read("j").State, "nothing brings it back")
+				require.Empty(t, e.Pops("q", 9))
+				for _, again := range []repairs.Ending{end, {}} {
+					e.Unchanged(func() {
+						requireCode(t, qless.ErrFinished, errOf(repairs.End(t.Context(), e.Client, "j", again)))
+					})
+				}
 			})
 		}
 	}
@@ -112,33 +115,31 @@ func TestTheWorkerOfAnEndedJobIsNotified(t *testing.T) {
 
 func TestAJobIsTriedAgainUntilItWasEndedSoOften(t *testing.T) {
 	for name, place := range places {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				place.bring(e, qless.JID("j"), qless.Retries(3))
-				before := e.Read("j")
-				goesOn := qless.StateWaiting
-				if place.state == qless.StateScheduled || place.state == qless.StateDepends {
-					goesOn = place.state
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			place.bring(e, qless.JID("j"), qless.Retries(3))
+			before := e.Read("j")
+			goesOn := qless.StateWaiting
+			if place.state == qless.StateScheduled || place.state == qless.StateDepends {
+				goesOn = place.state
+			}
+			for n := 1; n <= 2; n++ {
+				state := must(repairs.End(t.Context(), e.Client, "j", repairs.Ending{TryAgain: 3, Result: 1}))(t)
+				require.Equal(t, goesOn, state)
+				job := e.Read("j")
+				require.Equal(t, goesOn, job.State)
+				require.Equal(t, n, inside.Ends(job))
+				require.Equal(t, before.Remaining, job.Remaining)
+				requireCode(t, qless.ErrUnfinished, errOf(e.Result(t.Context(), "j")))
+				if goesOn == qless.StateWaiting {
+					require.Equal(t, "j", e.Pop("q").JID)
 				}
-				for n := 1; n <= 2; n++ {
-					state := must(repairs.End(t.Context(), e.Client, "j", repairs.Ending{TryAgain: 3, Result: 1}))(t)
-					require.Equal(t, goesOn, state)
-					job := e.Read("j")
-					require.Equal(t, goesOn, job.State)
-					require.Equal(t, n, inside.Ends(job))
-					require.Equal(t, before.Remaining, job.Remaining)
-					requireCode(t, qless.ErrUnfinished, errOf(e.Result(t.Context(), "j")))
-					if goesOn == qless.StateWaiting {
-						require.Equal(t, "j", e.Pop("q").JID)
-					}
-				}
-				state := must(repairs.End(t.Context(), e.Client, "j", repairs.Ending{TryAgain: 3, Result: 2}))(t)
-				require.Equal(t, qless.StateComplete, state)
-				require.Equal(t, 3, inside.Ends(e.Read("j")))
-				require.Equal(t, "2", string(must(e.Result(t.Context(), "j"))(t).Data))
-				e.Put("q", qless.JID("j"))
-				require.Zero(t, inside.Ends(e.Read("j")), "another life begins")
-			})
+			}
+			state := must(repairs.End(t.Context(), e.Client, "j", repairs.Ending{TryAgain: 3, Result: 2}))(t)
+			require.Equal(t, qless.StateComplete, state)
+			require.Equal(t, 3, inside.Ends(e.Read("j")))
+			require.Equal(t, "2", string(must(e.Result(t.Context(), "j"))(t).Data))
+			e.Put("q", qless.JID("j"))
+			require.Zero(t, inside.Ends(e.Read("j")), "another life begins")
 		})
 	}
 }
@@ -210,4 +211,354 @@ func TestAnEndFreesASlotOfTheQueue(t *testing.T) {
 		require.NoError(t, errOf(repairs.End(t.Context(), e.Client, "j", repairs.Ending{})))
 		require.Equal(t, "next", e.Pop("q").JID)
 	})
+}
+
+func TestCompletedJobsAreKeptUpToANumber(t *testing.T) {
+	e := newEnv(t)
+	for i := range 150 {
+		e.Put("q", qless.JID(fmt.Sprint(i)))
+	}
+	for _, job := range e.Pops("q", 150) {
+		require.NoError(t, job.Complete(t.Context()))
+	}
+	e.Set("jobs-history-count", 3)
+	e.Put("q", qless.JID("x"))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	completed := must(e.inspect().Completed().JIDs(t.Context(), inspect.Range{Limit: 200}))(t)
+	require.InDelta(t, 50, len(completed.Items), 1, "a call deletes a hundred or so at most")
+
+	e.Put("q", qless.JID("y"))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	completed = must(e.inspect().Completed().JIDs(t.Context(), inspect.Range{Limit: 200}))(t)
+	require.Equal(t, []string{"y", "x", "149"}, completed.Items)
+}
+
+func TestJobsReadsThoseThatExistInTheirOrder(t *testing.T) {
+	e := newEnv(t)
+	e.Put("q", qless.JID("a"))
+	e.Put("q", qless.JID("b"))
+	jobs := must(e.Jobs(t.Context(), "b", "unknown", "a", "b"))(t)
+	require.Equal(t, []string{"b", "a", "b"}, jids(jobs))
+	jobs = must(e.Jobs(t.Context()))(t)
+	require.Empty(t, jobs)
+	jobs = must(e.Jobs(t.Context(), "unknown"))(t)
+	require.Empty(t, jobs)
+}
+
+func TestRefreshReadsAJobAnew(t *testing.T) {
+	e := newEnv(t)
+	jid := e.Put("q")
+	job := e.Read(jid)
+	e.Pop("q")
+	require.Equal(t, qless.StateWaiting, job.State)
+	require.NoError(t, job.Refresh(t.Context()))
+	require.Equal(t, qless.StateRunning, job.State)
+	require.NoError(t, job.Complete(t.Context()), "a job that was read works as one that was popped")
+	require.NoError(t, job.Refresh(t.Context()))
+	require.Equal(t, qless.StateComplete, job.State)
+}
+
+func TestLogAddsToTheHistory(t *testing.T) {
+	e := newEnv(t)
+	jid := e.Put("q")
+	job := e.Read(jid)
+	e.Clock.Advance(time.Second)
+	require.NoError(t, job.Log(t.Context(), "plain", nil))
+	require.NoError(t, job.Log(t.Context(), `odd "\ é`+"\n", raw(`{"n": 12345678901234567890, "list": []}`)))
+	require.NoError(t, job.Log(t.Context(), "all", map[string]string{"q": "x", "worker": "y", "group": "z"}))
+	require.NoError(t, job.Log(t.Context(), "list", []int{1}))
+
+	history := e.Read(jid).History
+	require.Len(t, history, 5)
+	require.Equal(t, qless.HistoryEntry{When: noon.Add(time.Second).Local(), What: "plain"}, history[1])
+	require.Equal(t, `odd "\ é`+"\n", history[2].What)
+	require.Len(t, history[2].Details, 2)
+	require.NotEmpty(t, history[2].Details["n"])
+	require.Equal(t, [3]string{"x", "y", "z"}, [3]string{history[3].Queue, history[3].Worker, history[3].Group})
+	require.Equal(t, "list", history[4].What)
+}
+
+func TestManyJobsAreCompletedByTheirJIDs(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	const n = 450 // more than a script completes
+	specs := make([]qless.JobSpec, n)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K", Data: raw(`{"a": 1}`)}
+	}
+	jids := e.puts("q", specs...)
+	require.NoError(t, errOf(e.Queue("q").Pop(ctx, n)))
+	for _, err := range lease.New(e.Client).Complete(ctx, "q", jids...) {
+		require.NoError(t, err)
+	}
+	require.Zero(t, e.Counts("q").Running)
+	for _, jid := range []string{jids[0], jids[n-1]} {
+		job := e.Read(jid)
+		require.Equal(t, qless.StateComplete, job.State)
+		require.Equal(t, `{"a": 1}`, string(job.Data))
+	}
+	require.Empty(t, lease.New(e.Client).Complete(ctx, "q"))
+}
+
+func TestJobsThatCannotBeCompletedLeaveOthersAlone(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	mine := e.Put("q")
+	e.Pop("q")
+	waiting, elsewhere := e.Put("q"), e.Put("p")
+	e.Pop("p")
+	errs := lease.New(e.Client).Complete(ctx, "q", waiting, "missing", mine, elsewhere, "", mine)
+	require.Len(t, errs, 6)
+	for i, want := range map[int]error{
+		0: qless.ErrNotRunning, 1: qless.ErrNotFound, 3: qless.ErrWrongQueue, 4: qless.ErrInvalid,
+		5: qless.ErrNotRunning,
+	} {
+		require.ErrorIs(t, errs[i], want, i)
+	}
+	require.NoError(t, errs[2])
+	require.Equal(t, qless.StateComplete, e.Read(mine).State)
+	require.Equal(t, qless.StateWaiting, e.Read(waiting).State)
+	require.Equal(t, qless.StateRunning, e.Read(elsewhere).State)
+
+	errs = lease.New(e.As("w2")).Complete(ctx, "q", e.Pop("q").JID)
+	require.ErrorIs(t, errs[0], qless.ErrLockLost)
+}
+
+func TestFailKeepsAJobInItsGroup(t *testing.T) {
+	e := newEnv(t)
+	jid := e.Put("q")
+	job := e.Pop("q")
+	require.NoError(t, job.SetData("at the end"))
+	require.NoError(t, job.Fail(t.Context(), "io error", "line 1\nline 2 \xff"))
+
+	read := e.Read(jid)
+	require.Equal(t, qless.StateFailed, read.State)
+	require.Equal(t, "q", read.Queue)
+	require.Empty(t, read.Worker)
+	require.Equal(t, `"at the end"`, string(read.Data))
+	require.Equal(t, &qless.Failure{
+		Group: "io error", Message: "line 1\nline 2 \uFFFD", When: noon.Local(), Worker: "w1",
+	}, read.Failure)
+	last := read.History[len(read.History)-1]
+	require.Equal(t, qless.HistoryEntry{When: noon.Local(), What: "failed", Worker: "w1", Group: "io error"}, last)
+
+	require.Equal(t, map[string]int{"io error": 1}, must(e.inspect().FailureGroups(t.Context()))(t))
+	require.Empty(t, e.Pops("q", 1))
+	require.Equal(t, qless.QueueCounts{Name: "q"}, e.Counts("q"))
+}
+
+func TestNoFailureGroups(t *testing.T) {
+	e := newEnv(t)
+	require.Equal(t, map[string]int{}, must(e.inspect().FailureGroups(t.Context()))(t))
+}
+
+func TestWorkersReportWhatTheyHold(t *testing.T) {
+	e := newEnv(t)
+	e.Set("slow-heartbeat", time.Hour)
+	short, long := e.Put("q"), e.Put("slow")
+	e.Pop("q")
+	e.Pop("slow")
+	e.Clock.Advance(time.Second)
+	require.NoError(t, errOf(e.As("w2").Queue("q").Pop(t.Context(), 1)))
+
+	workers := must(e.inspect().Workers(t.Context()))(t)
+	require.Equal(t, []inspect.WorkerStatus{{Name: "w2"}, {Name: "w1", Jobs: 2}}, workers)
+	e.Clock.Advance(2 * time.Minute)
+	workers = must(e.inspect().Workers(t.Context()))(t)
+	require.Equal(t, []inspect.WorkerStatus{{Name: "w2"}, {Name: "w1", Jobs: 1, Stalled: 1}}, workers)
+	held := must(repairs.HeldBy(t.Context(), e.Client, "w1"))(t)
+	require.Equal(t, []string{short, long}, held)
+	held = must(repairs.HeldBy(t.Context(), e.Client, "unknown"))(t)
+	require.Empty(t, held)
+}
+
+func TestAnOutcomeNamesTheRunThatItIsOf(t *testing.T) {
+	e := newEnv(t)
+	for _, jid := range []string{"a", "b", "c", "d"} {
+		e.Put("q", qless.JID(jid))
+	}
+	require.Len(t, e.Pops("q", 4), 4)
+	since := must(e.Redis.HGet(t.Context(), "ql:j:a", "time").Result())(t)
+	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "a", "b", "c", "d"))
+	require.Len(t, e.Pops("q", 4), 4)
+	finish := func(args ...any) string {
+		reply := must(e.Run(t.Context(), "finish", "", append([]any{"w1"}, args...)...))(t)
+		return reply.([]any)[0].(string)
+	}
+	const lost = " another worker: w1, at "
+	e.Unchanged(func() {
+		require.Contains(t, finish("complete", "a", "q", "", "2", "since", since), lost)
+		require.Contains(t, finish("fail", "b", "q", "", "6", "group", "g", "message", "m", "since", since), lost)
+		require.Contains(t, finish("retry", "c", "q", "", "2", "since", since), lost)
+		require.Contains(t, finish("release", "d", "q", "", "2", "since", since), lost)
+	})
+	since = must(e.Redis.HGet(t.Context(), "ql:j:a", "time").Result())(t)
+	require.Equal(t, "complete", finish("complete", "a", "q", "", "2", "since", since))
+}
+
+func TestCancelLeavesACompleteJobThatIsNamedTwice(t *testing.T) {
+	e := newEnv(t)
+	e.Put("q", qless.JID("j"))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	e.Unchanged(func() { require.NoError(t, e.Cancel(t.Context(), "j", "j")) })
+}
+
+func TestAQueueThatGetsJobsByUnfailIsKnown(t *testing.T) {
+	e := newEnv(t)
+	e.Put("q", qless.JID("j"))
+	require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+	pubsub := e.Redis.Subscribe(t.Context(), "ql:x:queues")
+	t.Cleanup(func() { _ = pubsub.Close() })
+	require.NoError(t, errOf(pubsub.Receive(t.Context())))
+	require.Equal(t, 1, must(repairs.UnfailInto(t.Context(), e.Client, "repair", "g", 5))(t))
+	require.Equal(t, "repair", testkit.Soon(t, "word of the queue", pubsub.Channel()).Payload)
+	listed := func() (names []string) {
+		for _, queue := range must(e.Queues(t.Context()))(t) {
+			names = append(names, queue.Name)
+		}
+		return names
+	}
+	require.Equal(t, []string{"q", "repair"}, listed())
+	e.Put("repair")
+	require.Equal(t, []string{"q", "repair"}, listed(), "once")
+	require.NoError(t, errOf(e.Run(t.Context(), "queue.forget", "", "repair")))
+	require.Equal(t, []string{"q"}, listed())
+}
+
+// attemptsOf returns the attempts of a job, without the microseconds by which the clock advances.
+func attemptsOf(job *qless.Job) []qless.Attempt {
+	for i := range job.Attempts {
+		job.Attempts[i].Ran = job.Attempts[i].Ran.Truncate(time.Millisecond)
+	}
+	return job.Attempts
+}
+
+func TestAJobKeepsItsAttempts(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		e.Set("grace-period", 0)
+		jid := e.Put("q", qless.Retries(3))
+		var want []qless.Attempt
+		// run pops the job, and ends the run after the attempt's time.
+		run := func(a qless.Attempt, end func(job *qless.Job) error) {
+			t.Helper()
+			job := e.Pop("q")
+			require.Empty(t, job.Attempts)
+			a.Began, a.Worker, a.Queue = job.PoppedAt, "w1", "q"
+			want = append(want, a)
+			e.Clock.Advance(a.Ran)
+			require.NoError(t, end(job))
+			e.Clock.Advance(a.Delay)
+		}
+		require.Empty(t, e.Read(jid).Attempts)
+		run(qless.Attempt{
+			What: "retried", Ran: 1500 * time.Millisecond, Delay: 8 * time.Second, Group: "io", Message: "no route",
+		}, func(job *qless.Job) error {
+			return errOf(job.Retry(ctx, 8*time.Second, "io", "no route\n\nstack"))
+		})
+		run(qless.Attempt{What: "released", Ran: time.Second, Delay: time.Minute}, func(job *qless.Job) error {
+			return job.Release(ctx, time.Minute)
+		})
+		run(qless.Attempt{What: "timed_out", Ran: 2 * time.Second}, func(*qless.Job) error {
+			return repairs.TimeOut(ctx, e.Client, jid)
+		})
+		run(qless.Attempt{What: "released"}, func(*qless.Job) error {
+			return errOf(repairs.End(ctx, e.Client, jid, repairs.Ending{TryAgain: 9}))
+		})
+		run(qless.Attempt{What: "lost", Ran: time.Minute}, func(*qless.Job) error {
+			e.Clock.Advance(time.Hour)
+			return nil
+		})
+		run(qless.Attempt{What: "retried"}, func(job *qless.Job) error {
+			return errOf(job.Retry(ctx, 0, "", ""))
+		})
+		run(qless.Attempt{What: "failed", Ran: time.Second, Group: "io", Message: "boom"}, func(job *qless.Job) error {
+			return job.Fail(ctx, "io", "boom")
+		})
+		read := e.Read(jid)
+		require.Equal(t, want, attemptsOf(read))
+
+		require.NoError(t, read.Unfail(ctx))
+		job := e.Pop("q")
+		require.NoError(t, job.Refresh(ctx))
+		require.Equal(t, want, attemptsOf(job))
+		require.NoError(t, job.Complete(ctx))
+		jobs := must(e.Jobs(ctx, jid))(t)
+		require.Equal(t, want, attemptsOf(jobs[0]), "a completing attempt is not listed")
+
+		text := must(json.Marshal(want[0]))(t)
+		require.Contains(t, string(text), `"ran":"1.5s","delay":"8s"`)
+		var again qless.Attempt
+		require.NoError(t, json.Unmarshal(text, &again))
+		require.Equal(t, want[0].Ran, again.Ran)
+		require.Equal(t, want[0].Delay, again.Delay)
+		require.Error(t, json.Unmarshal([]byte(`[]`), &again))
+	})
+}
+
+func TestAttemptsOfJobsWithoutRetriesLeft(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.Set("grace-period", 0)
+		for queue, end := range map[string]func(job *qless.Job) error{
+			"retried": func(job *qless.Job) error { return errOf(job.Retry(t.Context(), time.Minute, "g", "m")) },
+			"lost": func(*qless.Job) error {
+				e.Clock.Advance(time.Hour)
+				e.Pops("lost", 1)
+				return nil
+			},
+		} {
+			jid := e.Put(queue, qless.Retries(0))
+			require.NoError(t, end(e.Pop(queue)))
+			read := e.Read(jid)
+			require.Equal(t, qless.StateFailed, read.State)
+			require.Len(t, read.Attempts, 1)
+			require.Zero(t, read.Attempts[0].Delay)
+		}
+	})
+}
+
+func TestABackOffAfterALostLock(t *testing.T) {
+	e := newEnv(t)
+	e.Set("grace-period", 0)
+	e.Set("backoff-initial-delay", 30)
+	jid := e.Put("q")
+	e.Pop("q")
+	e.Clock.Advance(time.Hour)
+	require.Empty(t, e.Pops("q", 1))
+	require.Equal(t, 90*time.Second, e.Read(jid).Attempts[0].Delay, "the factor is 3")
+}
+
+func TestAttemptsAreBounded(t *testing.T) {
+	e := newEnv(t)
+	jid := e.Put("q", qless.Retries(99))
+	for i := range 30 {
+		message := "\n" + strings.Repeat("ü", i*10+1) + "\r\nnot this"
+		require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "g", message)))
+		last := e.Read(jid).Attempts
+		require.Equal(t, strings.Repeat("ü", min(i*10+1, 100)), last[len(last)-1].Message)
+	}
+	read := e.Read(jid)
+	require.Len(t, read.Attempts, 25)
+	require.Equal(t, strings.Repeat("ü", 51), read.Attempts[0].Message)
+	require.NoError(t, errOf(e.Pop("q").Retry(t.Context(), 0, "g", "a"+strings.Repeat("ü", 100))))
+	require.Equal(t, "a"+strings.Repeat("ü", 99), e.Read(jid).Attempts[24].Message)
+
+	require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, "x:attempts", `{"what":`).Err())
+	require.Empty(t, e.Read(jid).Attempts, "damaged attempts count as none")
+	require.NoError(t, read.Cancel(t.Context()))
+	require.Zero(t, e.Redis.Exists(t.Context(), "ql:j:"+jid).Val())
+}
+
+func TestAttemptsCostAPlainJobNothing(t *testing.T) {
+	e := newEnv(t)
+	jid := e.Put("q")
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	require.NotContains(t, e.Redis.HGetAll(t.Context(), "ql:j:"+jid).Val(), "x:attempts")
+
+	cost := func(jid string) int { return len(e.Server.Commands(t, func() { e.Read(jid) })) }
+	plain := cost(jid)
+	jid = e.Put("q")
+	require.NoError(t, e.Pop("q").Release(t.Context(), 0))
+	require.Len(t, e.Read(jid).Attempts, 1)
+	require.Equal(t, plain, cost(jid))
 }

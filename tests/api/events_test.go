@@ -3,7 +3,10 @@ package api
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/events"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/memory"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -253,5 +257,388 @@ func TestMessagesOfOthersOnTheChannels(t *testing.T) {
 			return
 		}
 		require.Contains(t, []events.Kind{"", "5", events.Put}, event.Kind)
+	}
+}
+
+// failIn puts jobs and fails them in the group g.
+func (e *env) failIn(queue string, jids ...string) {
+	e.T.Helper()
+	for _, jid := range jids {
+		e.Put(queue, qless.JID(jid))
+		require.NoError(e.T, e.Pop(queue).Fail(e.T.Context(), "g", "m"))
+	}
+}
+
+// quietChanges are changes that other clients' scripts do not announce.
+var quietChanges = []struct {
+	what string
+	set  func(e *env)
+	run  func(ctx context.Context, e *env) error
+	want []events.Event
+}{
+	{
+		what: "a pause", run: func(ctx context.Context, e *env) error { return e.Queue("q").Pause(ctx) },
+		want: []events.Event{{Kind: events.Paused, Queue: "q"}},
+	}, {
+		what: "a pause of a paused queue",
+		set:  func(e *env) { require.NoError(e.T, e.Queue("q").Pause(e.T.Context())) },
+		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Pause(ctx) },
+	}, {
+		what: "an unpause",
+		set:  func(e *env) { require.NoError(e.T, e.Queue("q").Pause(e.T.Context())) },
+		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Resume(ctx) },
+		want: []events.Event{{Kind: events.Resumed, Queue: "q"}},
+	}, {
+		what: "an unpause of a queue that is not paused",
+		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Resume(ctx) },
+	}, {
+		what: "a retry without retries",
+		set:  func(e *env) { e.Put("q", qless.JID("j"), qless.Retries(0)) },
+		run:  func(ctx context.Context, e *env) error { return errOf(e.Pop("q").Retry(ctx, 0, "", "")) },
+		want: []events.Event{{
+			Kind: events.Failed, JID: "j", Queue: "q", Worker: "w1", Group: "failed-retries-q",
+			Message: `Job exhausted retries in queue "q"`,
+		}},
+	}, {
+		what: "a retry without retries that says why",
+		set:  func(e *env) { e.Put("q", qless.JID("j"), qless.Retries(0)) },
+		run: func(ctx context.Context, e *env) error {
+			return errOf(e.Pop("q").Retry(ctx, 0, "g", "m"))
+		},
+		want: []events.Event{{
+			Kind: events.Failed, JID: "j", Queue: "q", Worker: "w1", Group: "g", Message: "m",
+		}},
+	}, {
+		what: "a failed job that is unfailed", set: func(e *env) { e.failIn("q", "j", "k") },
+		run: func(ctx context.Context, e *env) error { return e.Read("j").Unfail(ctx) },
+		want: []events.Event{
+			{Kind: events.Unfailed, JID: "j", Queue: "q", Group: "g", Count: 1},
+		},
+	}, {
+		what: "a group that is unfailed", set: func(e *env) { e.failIn("q", "j", "k"); e.failIn("r", "l") },
+		run: func(ctx context.Context, e *env) error {
+			return errOf(repairs.Unfail(ctx, e.Client, "g", 10))
+		},
+		want: []events.Event{
+			{Kind: events.Unfailed, JID: "l", Queue: "r", Group: "g", Count: 1},
+			{Kind: events.Unfailed, Queue: "q", Group: "g", Count: 2},
+		},
+	}, {
+		what: "a group that is unfailed into a queue", set: func(e *env) { e.failIn("q", "j"); e.failIn("r", "k") },
+		run: func(ctx context.Context, e *env) error {
+			return errOf(repairs.UnfailInto(ctx, e.Client, "s", "g", 10))
+		},
+		want: []events.Event{{Kind: events.Unfailed, Queue: "s", Group: "g", Count: 2}},
+	}, {
+		what: "a group without jobs",
+		run: func(ctx context.Context, e *env) error {
+			return errOf(repairs.Unfail(ctx, e.Client, "none", 10))
+		},
+	}, {
+		what: "the children of a recurring job", set: recurs,
+		run:  func(_ context.Context, e *env) error { e.Pop("q"); return nil },
+		want: []events.Event{{Kind: events.Spawned, JID: "r", Queue: "q", Count: 1}},
+	}, {
+		what: "children that are read", set: recurs,
+		run:  func(ctx context.Context, e *env) error { return errOf(e.Queue("q").Peek(ctx, 10)) },
+		want: []events.Event{{Kind: events.Spawned, JID: "r", Queue: "q", Count: 6}},
+	},
+}
+
+// recurs makes a recurring job miss five times.
+func recurs(e *env) {
+	_, err := e.Queue("q").Recur(e.T.Context(), "K", nil, time.Minute, qless.JID("r"))
+	require.NoError(e.T, err)
+	e.Clock.Advance(5 * time.Minute)
+}
+
+func TestEventsOfSilentChangesByOtherScripts(t *testing.T) {
+	for _, s := range quietChanges {
+		runOnEach(t, s.what, func(t *testing.T, e *env) {
+			if s.set != nil {
+				s.set(e)
+			}
+			heard := listen(t, e.Client)
+			require.NoError(t, s.run(t.Context(), e))
+			require.NoError(t, e.Cancel(t.Context(), "the end"))
+			var got []events.Event
+			for {
+				event := next(t, heard)
+				if event.JID == "the end" {
+					break
+				}
+				if event.Kind != events.Put {
+					got = append(got, event)
+				}
+			}
+			require.Equal(t, s.want, got)
+		})
+	}
+}
+
+// The workers' own script announces this, too.
+func TestEventsOfJobsThatFinishOutOfRetries(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.Put("q", qless.JID("j"), qless.Retries(0))
+		e.Pop("q")
+		heard := listen(t, e.Client)
+		reply := must(e.Run(t.Context(), "finish", "j", "w1",
+			"retry", "j", "q", "", "4", "group", "K:error", "message", "it broke"))(t)
+		require.Equal(t, []any{"-1"}, reply)
+		requireEvents(t, heard, events.Event{
+			Kind: events.Failed, JID: "j", Queue: "q", Worker: "w1", Group: "K:error", Message: "it broke",
+		})
+	})
+}
+
+// A subscriber to a pattern receives only the messages of other clients' scripts, unless there is a
+// subscriber to events.
+func TestTheDropInAnnouncesThemOnlyToListeners(t *testing.T) {
+	e := newEnv(t)
+	lines := []string{
+		"pause|q", "unpause|q", "put|w|q|j|K|{}|0|retries|0", "pop|q|w|1", "retry|j|q|w",
+		"unfail|q|failed-retries-q|1", "recur|q|r|K|{}|interval|60|0", "pop|q|w|5",
+	}
+	run := func() {
+		for _, line := range lines {
+			require.NoError(t, e.dropIn(line), line)
+		}
+		require.NoError(t, e.Redis.FlushDB(t.Context()).Err())
+	}
+	all := e.Redis.PSubscribe(t.Context(), "*")
+	defer all.Close()
+	require.NoError(t, errOf(all.Receive(t.Context())))
+	messages := all.Channel()
+	run()
+	require.NoError(t, e.Redis.Publish(t.Context(), "the end", "").Err())
+	require.Equal(t, "ql:log", testkit.Soon(t, "the put", messages).Channel)
+	require.Equal(t, "the end", testkit.Soon(t, "the end", messages).Channel)
+
+	heard := listen(t, e.Client)
+	run()
+	var kinds []string
+	for range 6 {
+		kinds = append(kinds, string(next(t, heard).Kind))
+	}
+	require.Equal(t, "paused resumed put failed unfailed spawned", strings.Join(kinds, " "))
+}
+
+// Scripts read jobs with pcall, and pass a refusal on.
+func TestADenialWithinAScriptIsAnErrorOfTheServer(t *testing.T) {
+	e := newEnv(t)
+	e.Put("q", qless.JID("j"))
+	job := e.Pop("q")
+	require.NoError(t, e.Redis.Do(t.Context(), "ACL", "SETUSER", "blind", "on", ">p", "~*", "&*", "+@all", "-hmget").Err())
+	options := testkit.Options(e.Server.Addr())
+	options.Username, options.Password = "blind", "p"
+	rdb := redis.NewClient(options)
+	defer rdb.Close()
+	blind := e.NewClient(rdb, qless.ClientConfig{})
+	requireCode(t, qless.ErrServer, errOf(blind.Do(t.Context(), "fail", "j", job.Worker, "g", "m")))
+	reply := must(blind.Do(t.Context(), "renew", job.Worker, "j"))(t)
+	require.Contains(t, reply.([]any)[0], "!server ")
+}
+
+// A user without the right to publish can still make the change.
+func TestChangesThatCannotBePublished(t *testing.T) {
+	e := newEnv(t)
+	require.NoError(t, e.Redis.Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">p", "~*", "+@all", "resetchannels").Err())
+	options := testkit.Options(e.Server.Addr())
+	options.Username, options.Password = "mute", "p"
+	rdb := redis.NewClient(options)
+	defer rdb.Close()
+	require.NoError(t, e.NewClient(rdb, qless.ClientConfig{}).Queue("q").Pause(t.Context()))
+	require.True(t, e.Counts("q").Paused)
+}
+
+// publishes puts and completes n jobs, each with one call, and returns the number of published
+// messages.
+func (e *env) publishes(n int) int {
+	e.T.Helper()
+	jobs := specs(n)
+	commands := e.Server.Commands(e.T, func() {
+		jids := e.puts("q", jobs...)
+		require.Len(e.T, e.run("reserve", "w1", n, "10", "0", "q"), 5+n)
+		e.run("finish", append([]any{"w1", "completed", "q", n}, anys(jids)...)...)
+	})
+	return strings.Count(strings.Join(commands, " "), "publish")
+}
+
+func TestManyEventsAreSentOnlyIfAClientListens(t *testing.T) {
+	e := newEnvOn(t, testkit.Start(t, "--repl-backlog-ttl", "3600"))
+	ctx := t.Context()
+	log, relays := e.Namespace()+"log", e.Namespace()+"x:listen"
+	confirmed := func(sub *redis.PubSub) *redis.PubSub {
+		require.NoError(t, errOf(sub.Receive(ctx)))
+		return sub
+	}
+	e.publishes(1) // makes the queue known
+
+	require.Zero(t, e.publishes(5))
+	require.Equal(t, 8, e.publishes(4), "so few are sent without a question")
+	relay := confirmed(e.Redis.Subscribe(ctx, log, relays))
+	require.Zero(t, e.publishes(5), "relays need none of these")
+	other := confirmed(e.Redis.Subscribe(ctx, log))
+	require.Equal(t, 10, e.publishes(5))
+	require.NoError(t, other.Close())
+	require.NoError(t, relay.Close())
+	testkit.Until(t, "the server notices that", func() bool { return e.publishes(5) == 0 })
+	pattern := confirmed(e.Redis.PSubscribe(ctx, "*log"))
+	require.Equal(t, 10, e.publishes(5))
+	require.NoError(t, pattern.Close())
+	testkit.Until(t, "the server notices that", func() bool { return e.publishes(5) == 0 })
+
+	replica := testkit.Start(t, "--repl-diskless-load", "disabled").Client(t)
+	host, port, err := net.SplitHostPort(e.Server.Addr())
+	require.NoError(t, err)
+	require.NoError(t, replica.ReplicaOf(ctx, host, port).Err())
+	testkit.Until(t, "the replica is there", func() bool {
+		return strings.Contains(replica.Info(ctx, "replication").Val(), "master_link_status:up")
+	})
+	there := confirmed(replica.Subscribe(ctx, log))
+	defer func() { require.NoError(t, there.Close()) }()
+	require.Equal(t, 10, e.publishes(5))
+	require.Contains(t, must(there.ReceiveMessage(ctx))(t).Payload, "put")
+	require.NoError(t, replica.ReplicaOf(ctx, "no", "one").Err())
+}
+
+// anys converts a list to a list of any.
+func anys[T any](list []T) []any {
+	all := make([]any, len(list))
+	for i, element := range list {
+		all[i] = element
+	}
+	return all
+}
+
+// waking is the beginning of a message that also wakes a worker.
+const waking = `{"queue":`
+
+// heard subscribes to a channel until the test ends, and returns a function that waits for its next
+// message.
+func heard(t *testing.T, rdb *redis.Client, channel string) func() string {
+	t.Helper()
+	subscription := rdb.Subscribe(t.Context(), channel)
+	t.Cleanup(func() { _ = subscription.Close() })
+	require.NoError(t, errOf(subscription.Receive(t.Context())))
+	messages := subscription.Channel()
+	return func() string { return testkit.Soon(t, "a message on "+channel, messages).Payload }
+}
+
+func TestMessagesOfReadyJobsShowThatTheScriptWakes(t *testing.T) {
+	e := newEnv(t)
+	message := heard(t, e.Redis, "ql:log")
+	e.Put("q", qless.JID("j"))
+	require.Equal(t, `{"queue":"q","event":"put","jid":"j"}`, message())
+	require.NoError(t, e.Pop("q").Next(t.Context(), "q2"))
+	require.Equal(t, `{"queue":"q","to":"q2","event":"advanced","jid":"j"}`, message())
+	_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec(qless.JID("k"))})
+	require.NoError(t, err)
+	require.Equal(t, `{"queue":"q","event":"put","jid":"k"}`, message())
+}
+
+// Its messages are the same as those of other clients' scripts, unless there is a worker to wake.
+func TestTheDropInMarksAMessageOnlyIfItWakesAWorker(t *testing.T) {
+	e := newEnv(t)
+	message, wake := heard(t, e.Redis, "ql:log"), heard(t, e.Redis, "ql:x:wake:w1")
+	isUnmarked := func(want string) { // cjson determines the order, which differs between servers
+		got := message()
+		require.JSONEq(t, want, got)
+		require.False(t, strings.HasPrefix(got, waking), got)
+	}
+	require.NoError(t, e.dropIn("put|w|q|j|K|{}|0"))
+	isUnmarked(`{"jid":"j","event":"put","queue":"q"}`)
+	require.NoError(t, e.dropIn("pop|q|w|1"))
+	require.NoError(t, e.dropIn("complete|j|w|q|{}|next|q2"))
+	isUnmarked(`{"jid":"j","to":"q2","event":"advanced","queue":"q"}`)
+
+	becomeIdle := func() {
+		require.NoError(t, errOf(e.Run(t.Context(), "reserve", "", "w1", 1, 10, 0, "idle")))
+	}
+	becomeIdle()
+	require.NoError(t, e.dropIn("put|w|idle|k|K|{}|0"))
+	require.Equal(t, `{"queue":"idle","event":"put","jid":"k"}`, message())
+	require.Equal(t, "idle", wake())
+	require.NoError(t, e.dropIn("pop|idle|w|1"))
+	becomeIdle()
+	require.NoError(t, e.dropIn("complete|k|w|idle|{}|next|idle"))
+	require.Equal(t, `{"queue":"idle","to":"idle","event":"advanced","jid":"k"}`, message())
+	require.Equal(t, "idle", wake())
+}
+
+// Other scripts publish tables encoded by cjson. Whatever the order of fields in their source, the
+// text does not begin like ours.
+func TestMessagesOfOtherScriptsAreNotTakenForOurs(t *testing.T) {
+	for name, rdb := range map[string]*redis.Client{
+		"a server":  testkit.Start(t).Client(t),
+		"miniredis": memory.Client(t),
+	} {
+		t.Cleanup(func() { _ = rdb.Close() })
+		for _, fields := range append(
+			orders("jid = 'j'", "event = 'put'", "queue = 'q'"),
+			orders("jid = 'j'", "event = 'advanced'", "queue = 'q'", "to = 'q2'")...,
+		) {
+			script := fmt.Sprintf("return cjson.encode({%s})", strings.Join(fields, ", "))
+			text := must(rdb.Eval(t.Context(), script, nil).Text())(t)
+			require.False(t, strings.HasPrefix(text, waking), "%s: %s: %s", name, script, text)
+		}
+	}
+}
+
+// orders returns the texts in every order.
+func orders(texts ...string) [][]string {
+	if len(texts) == 0 {
+		return [][]string{nil}
+	}
+	var all [][]string
+	for i, first := range texts {
+		others := append(append([]string{}, texts[:i]...), texts[i+1:]...)
+		for _, rest := range orders(others...) {
+			all = append(all, append([]string{first}, rest...))
+		}
+	}
+	return all
+}
+
+// A subscriber to a pattern receives only the messages of other clients' scripts about a new queue,
+// unless there is a subscriber to new queues.
+func TestDropInPublishesNewQueuesOnlyToListeners(t *testing.T) {
+	e := newEnv(t)
+	all := e.Redis.PSubscribe(t.Context(), "*")
+	defer all.Close()
+	require.NoError(t, errOf(all.Receive(t.Context())))
+	messages := all.Channel()
+	next := func() string { return testkit.Soon(t, "a message", messages).Channel }
+
+	require.NoError(t, e.dropIn("put|w|q1|j|K|{}|0"))
+	require.NoError(t, e.dropIn("put|w|q1|j|K|{}|0"))
+	require.Equal(t, []string{"ql:log", "ql:log"}, []string{next(), next()})
+	queue := heard(t, e.Redis, "ql:x:queues")
+	require.NoError(t, e.dropIn("put|w|q2|k|K|{}|0"))
+	require.Equal(t, "q2", queue())
+}
+
+// A dropped list is empty in the replies of a single command and of the drop-in.
+func TestOnlyTheDropInHasObjectsForEmptyLists(t *testing.T) {
+	e := newEnv(t)
+	e.Put("q", qless.JID("j"))
+	for line, want := range map[string]string{
+		"get|j":          `"tags":[]`,
+		"tag|remove|j|a": "[]",
+		"tag|get|none":   `{"total":0,"jobs":[]}`,
+		"tag|top":        "[]",
+		"pop|none|w|1":   "[]",
+		"peek|none|1":    "[]",
+		"multiget|none":  "[]",
+		"track":          `{"jobs":[],"expired":[]}`,
+		"failed|none":    `{"total":0,"jobs":[]}`,
+		"workers|none":   `{"jobs":[],"stalled":[]}`,
+	} {
+		command, args := arguments(line)
+		reply := must(e.Run(t.Context(), command, "", args...))(t)
+		require.Contains(t, reply, want, line)
+		reply = must(e.dropInReply(line))(t)
+		require.Contains(t, reply, strings.ReplaceAll(want, "[]", "{}"), line)
+		require.NotContains(t, reply, "[]", line)
 	}
 }

@@ -43,8 +43,7 @@ func TestAWeightIsHowManyTurnsATenantGets(t *testing.T) {
 		weight float64
 		share  int // the share of 40
 	}{"3": {3, 30}, "a third": {1.0 / 3, 10}, "much": {100, 39}, "little": {0.01, 1}} {
-		t.Run(name, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, name, func(t *testing.T, e *env) {
 			e.putFair(40, qless.Fair("b"), "b", qless.Priority(10000))
 			e.putFair(40, qless.Fair("a", qless.Weight(c.weight)), "a", qless.Priority(10000))
 			got := strings.Count(e.tenants(40, map[string]int{}), "a")
@@ -104,25 +103,23 @@ func TestFairJobsThatGoBackTakeTheirTurn(t *testing.T) {
 			func(e *env, _ string) { require.NoError(e.T, e.Pop("other").Next(e.T.Context(), "q")) },
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				for i := range jobs {
-					c.put(e, fmt.Sprint("a", i))
-				}
-				e.putFair(jobs, qless.Fair("b"), "b")
-				e.Clock.Advance(2 * time.Second)
-				for i := range jobs {
-					c.back(e, fmt.Sprint("a", i))
-				}
-				got := ""
-				for _, jid := range jids(e.Pops("q", 2*jobs)) {
-					got += jid[:1]
-				}
-				for i := 0; i < len(got); i += 2 {
-					require.NotEqual(t, got[i], got[i+1], got)
-				}
-				require.Equal(t, jobs, strings.Count(got, "a"))
-			})
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			for i := range jobs {
+				c.put(e, fmt.Sprint("a", i))
+			}
+			e.putFair(jobs, qless.Fair("b"), "b")
+			e.Clock.Advance(2 * time.Second)
+			for i := range jobs {
+				c.back(e, fmt.Sprint("a", i))
+			}
+			got := ""
+			for _, jid := range jids(e.Pops("q", 2*jobs)) {
+				got += jid[:1]
+			}
+			for i := 0; i < len(got); i += 2 {
+				require.NotEqual(t, got[i], got[i+1], got)
+			}
+			require.Equal(t, jobs, strings.Count(got, "a"))
 		})
 	}
 }
@@ -177,13 +174,11 @@ func TestTheTurnsOfAQueueEndWithItsLastJob(t *testing.T) {
 		"replaced":        func(e *env) error { e.Put("q", qless.Unique("k").Replace()); return nil },
 		"of new priority": func(e *env) error { return e.Read("j").SetPriority(e.T.Context(), 7) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.Put("q", qless.JID("j"), qless.Fair("a"), qless.Unique("k"), qless.TTL(time.Hour))
-				require.Positive(t, e.Redis.TTL(t.Context(), "ql:x:fair:0:q").Val())
-				require.NoError(t, leave(e))
-				require.Zero(t, e.Redis.Exists(t.Context(), "ql:x:fair:0:q").Val())
-			})
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			e.Put("q", qless.JID("j"), qless.Fair("a"), qless.Unique("k"), qless.TTL(time.Hour))
+			require.Positive(t, e.Redis.TTL(t.Context(), "ql:x:fair:0:q").Val())
+			require.NoError(t, leave(e))
+			require.Zero(t, e.Redis.Exists(t.Context(), "ql:x:fair:0:q").Val())
 		})
 	}
 }

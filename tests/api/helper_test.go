@@ -93,6 +93,16 @@ func onEach(t *testing.T, test func(t *testing.T, e *env)) {
 	t.Run("miniredis", func(t *testing.T) { test(t, &env{testbed.NewFor(t, memory.Client(t))}) })
 }
 
+// runOnEach is onEach for a subtest with a name.
+func runOnEach(t *testing.T, name string, test func(t *testing.T, e *env)) {
+	t.Run(name, func(t *testing.T) { onEach(t, test) })
+}
+
+// runEnv runs a subtest with an env of its own.
+func runEnv(t *testing.T, name string, test func(t *testing.T, e *env)) {
+	t.Run(name, func(t *testing.T) { test(t, newEnv(t)) })
+}
+
 // pending returns the sorted jids of the members that the callback of a batch waits for.
 func pending(ctx context.Context, b *qless.Batch) ([]string, error) {
 	all := []string{}

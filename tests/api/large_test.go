@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -186,32 +185,4 @@ func TestManyQueuesAndWorkers(t *testing.T) {
 		workers = must(e.inspect().Workers(t.Context()))(t)
 	}
 	require.Empty(t, workers, "they are forgotten by the thousand")
-}
-
-// Each job with a full limit that is ahead of others is parked once, in bounded calls, and is then
-// out of their way.
-func TestTheJobsOfAFullLimitHoldUpNoOther(t *testing.T) {
-	const blocked = 20_000
-	e := newEnv(t)
-	e.slots("shop", 1)
-	e.putLimited("q", "holder", "shop/blocked")
-	e.Pop("q")
-	jobs := specs(1000, qless.Limits{"shop/blocked"})
-	for range blocked / len(jobs) {
-		e.puts("q", jobs...)
-		e.Clock.Advance(time.Millisecond)
-	}
-	e.putLimited("q", "behind", "shop/free")
-	calls := 0
-	client := e.NewClient(e.Redis, qless.ClientConfig{Observer: func(context.Context, qless.Command) {
-		calls++
-	}})
-	for taken := []*qless.Job(nil); len(taken) == 0; {
-		require.LessOrEqual(t, calls, blocked/200+1)
-		taken = must(client.Queue("q").Pop(t.Context(), 1))(t)
-	}
-	require.Greater(t, calls, blocked/200-1)
-	e.putLimited("q", "later", "shop/other")
-	require.Equal(t, []string{"later"}, jids(e.Pops("q", 1)), "the others are out of the way")
-	require.Equal(t, blocked, must(e.inspect().Limit(t.Context(), "shop/blocked"))(t).Parked)
 }

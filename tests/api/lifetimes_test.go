@@ -88,15 +88,13 @@ func TestAJobIsNotHandedOutAfterItsStartBy(t *testing.T) {
 		},
 	}
 	for what, take := range takes {
-		t.Run(what, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.Put("q", qless.JID("j"), qless.StartBy(time.Minute), qless.Tags{"red"})
-				require.WithinDuration(t, noon.Add(time.Minute), e.Read("j").Until, time.Millisecond)
-				e.Clock.Advance(time.Minute)
-				require.Empty(t, take(e))
-				e.gone("j")
-				require.Equal(t, 1, e.stats("q", noon).Expired)
-			})
+		runOnEach(t, what, func(t *testing.T, e *env) {
+			e.Put("q", qless.JID("j"), qless.StartBy(time.Minute), qless.Tags{"red"})
+			require.WithinDuration(t, noon.Add(time.Minute), e.Read("j").Until, time.Millisecond)
+			e.Clock.Advance(time.Minute)
+			require.Empty(t, take(e))
+			e.gone("j")
+			require.Equal(t, 1, e.stats("q", noon).Expired)
 		})
 	}
 }
@@ -142,35 +140,33 @@ var bring = map[qless.State]func(e *env, options ...qless.PutOption){
 
 func TestAJobIsGoneWhenItsTTLIsOverWhateverItsState(t *testing.T) {
 	for state, set := range bring {
-		t.Run(string(state), func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.Set("q-max-concurrency", 1)
-				set(e, qless.JID("j"), qless.TTL(time.Hour), qless.Tags{"red"}, qless.Unique("key"))
-				job := e.Read("j")
-				require.Equal(t, state, job.State)
-				require.WithinDuration(t, noon.Add(time.Hour), job.Until, time.Millisecond)
-				require.NoError(t, job.Track(t.Context()))
-				e.Clock.Advance(time.Hour - time.Millisecond)
-				require.Zero(t, e.sweep())
-				require.Equal(t, state, e.Read("j").State)
-				e.Clock.Advance(time.Millisecond)
+		runOnEach(t, string(state), func(t *testing.T, e *env) {
+			e.Set("q-max-concurrency", 1)
+			set(e, qless.JID("j"), qless.TTL(time.Hour), qless.Tags{"red"}, qless.Unique("key"))
+			job := e.Read("j")
+			require.Equal(t, state, job.State)
+			require.WithinDuration(t, noon.Add(time.Hour), job.Until, time.Millisecond)
+			require.NoError(t, job.Track(t.Context()))
+			e.Clock.Advance(time.Hour - time.Millisecond)
+			require.Zero(t, e.sweep())
+			require.Equal(t, state, e.Read("j").State)
+			e.Clock.Advance(time.Millisecond)
 
-				heard := e.Redis.PSubscribe(t.Context(), "ql:*")
-				defer func() { require.NoError(t, heard.Close()) }()
-				require.NoError(t, errOf(heard.Receive(t.Context())))
-				require.Equal(t, 1, e.sweep())
-				require.NoError(t, e.Redis.Publish(t.Context(), "ql:end", "").Err())
-				require.Equal(t, canceling(state), until(t, heard, "ql:end"))
-				e.gone("j")
-				require.Empty(t, e.untils())
-				stats := e.stats("q", noon)
-				require.Zero(t, stats.Failed)
-				ended := state == qless.StateComplete || state == qless.StateFailed
-				require.Equal(t, !ended, stats.Expired == 1)
-				require.Zero(t, e.sweep())
-				require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.Unique("key"))))
-				require.NotEmpty(t, e.Pops("q", 1), "it takes no place")
-			})
+			heard := e.Redis.PSubscribe(t.Context(), "ql:*")
+			defer func() { require.NoError(t, heard.Close()) }()
+			require.NoError(t, errOf(heard.Receive(t.Context())))
+			require.Equal(t, 1, e.sweep())
+			require.NoError(t, e.Redis.Publish(t.Context(), "ql:end", "").Err())
+			require.Equal(t, canceling(state), until(t, heard, "ql:end"))
+			e.gone("j")
+			require.Empty(t, e.untils())
+			stats := e.stats("q", noon)
+			require.Zero(t, stats.Failed)
+			ended := state == qless.StateComplete || state == qless.StateFailed
+			require.Equal(t, !ended, stats.Expired == 1)
+			require.Zero(t, e.sweep())
+			require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.Unique("key"))))
+			require.NotEmpty(t, e.Pops("q", 1), "it takes no place")
 		})
 	}
 }
@@ -232,25 +228,23 @@ func TestAJobIsForgottenAsSoonAsItIsComplete(t *testing.T) {
 		},
 	}
 	for what, end := range ends {
-		t.Run(what, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.Put("q", qless.JID("j"), qless.KeepFor(0), qless.TTL(time.Hour), qless.Tags{"red"},
-					qless.Unique("key"))
-				e.Put("next", qless.JID("after"), qless.DependsOn{"j"})
-				heard := e.Redis.Subscribe(t.Context(), "ql:log", "ql:end")
-				defer func() { require.NoError(t, heard.Close()) }()
-				for range 2 {
-					require.NoError(t, errOf(heard.Receive(t.Context())))
-				}
-				require.NoError(t, end(e, e.Pop("q")))
-				require.NoError(t, e.Redis.Publish(t.Context(), "ql:end", "").Err())
-				require.Contains(t, until(t, heard, "ql:end"),
-					`ql:log {"event":"completed","jid":"j","queue":"q"}`)
-				e.gone("j")
-				require.Equal(t, "after", e.Pop("next").JID)
-				require.NotZero(t, e.stats("q", noon).Run.Count)
-				require.Empty(t, must(e.Holder(t.Context(), "key"))(t))
-			})
+		runOnEach(t, what, func(t *testing.T, e *env) {
+			e.Put("q", qless.JID("j"), qless.KeepFor(0), qless.TTL(time.Hour), qless.Tags{"red"},
+				qless.Unique("key"))
+			e.Put("next", qless.JID("after"), qless.DependsOn{"j"})
+			heard := e.Redis.Subscribe(t.Context(), "ql:log", "ql:end")
+			defer func() { require.NoError(t, heard.Close()) }()
+			for range 2 {
+				require.NoError(t, errOf(heard.Receive(t.Context())))
+			}
+			require.NoError(t, end(e, e.Pop("q")))
+			require.NoError(t, e.Redis.Publish(t.Context(), "ql:end", "").Err())
+			require.Contains(t, until(t, heard, "ql:end"),
+				`ql:log {"event":"completed","jid":"j","queue":"q"}`)
+			e.gone("j")
+			require.Equal(t, "after", e.Pop("next").JID)
+			require.NotZero(t, e.stats("q", noon).Run.Count)
+			require.Empty(t, must(e.Holder(t.Context(), "key"))(t))
 		})
 	}
 }
@@ -262,17 +256,15 @@ func TestAWaitGetsTheResultOfAJobThatIsForgotten(t *testing.T) {
 		"failed":   func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") },
 	} {
 		for size, data := range map[string]string{"small": "7", "large": strings.Repeat("x", 200_000)} {
-			t.Run(what+" "+size, func(t *testing.T) {
-				onEach(t, func(t *testing.T, e *env) {
-					e.Put("q", qless.JID("j"), qless.KeepFor(0), qless.KeepFailedFor(0))
-					ended := e.waits(t.Context(), "j")
-					require.NoError(t, end(t.Context(), e.popWith(data)))
-					got := e.soon(ended)
-					require.NoError(t, got.err)
-					require.JSONEq(t, `"`+data+`"`, string(got.result.Data))
-					require.ErrorIs(t, errOf(e.Result(t.Context(), "j")), qless.ErrNotFound)
-					e.gone("j")
-				})
+			runOnEach(t, what+" "+size, func(t *testing.T, e *env) {
+				e.Put("q", qless.JID("j"), qless.KeepFor(0), qless.KeepFailedFor(0))
+				ended := e.waits(t.Context(), "j")
+				require.NoError(t, end(t.Context(), e.popWith(data)))
+				got := e.soon(ended)
+				require.NoError(t, got.err)
+				require.JSONEq(t, `"`+data+`"`, string(got.result.Data))
+				require.ErrorIs(t, errOf(e.Result(t.Context(), "j")), qless.ErrNotFound)
+				e.gone("j")
 			})
 		}
 	}
@@ -323,44 +315,42 @@ func TestAnExpiredJobThatOthersDependOnFails(t *testing.T) {
 		if state == qless.StateComplete || state == qless.StateFailed {
 			continue
 		}
-		t.Run(string(state), func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				set(e, qless.JID("j"), qless.TTL(time.Hour))
-				worker := e.Read("j").Worker
-				e.Put("next", qless.JID("runs"), qless.DependsOn{"j"}, qless.OnFailureRun)
-				e.Put("next", qless.JID("fails"), qless.DependsOn{"j"}, qless.OnFailureFail)
-				e.Put("next", qless.JID("waits"), qless.DependsOn{"j"})
-				heard := e.Redis.PSubscribe(t.Context(), "ql:w:*", "ql:end")
-				defer func() { require.NoError(t, heard.Close()) }()
-				for range 2 {
-					require.NoError(t, errOf(heard.Receive(t.Context())))
-				}
-				e.Clock.Advance(time.Hour)
-				require.Equal(t, 1, e.sweep())
-				require.NoError(t, e.Redis.Publish(t.Context(), "ql:end", "").Err())
-				if messages := until(t, heard, "ql:end"); worker != "" {
-					require.Equal(t, []string{
-						`ql:w:w1 {"event":"canceled","jid":"j","queue":"q","worker":"w1"}`,
-					}, messages)
-				}
-				job := e.Read("j")
-				require.Equal(t, qless.StateFailed, job.State)
-				require.Equal(t, "expired-q", job.Failure.Group)
-				require.Empty(t, job.Dependencies)
-				require.Equal(t, "runs", e.Pop("next").JID)
-				require.Equal(t, "failed-dependency", e.Read("fails").Failure.Group)
-				require.Equal(t, qless.StateDepends, e.Read("waits").State)
-				require.Equal(t, 1, e.stats("q", noon).Expired)
-				require.Zero(t, e.Counts("q").Running+e.Counts("q").Waiting+e.Counts("q").Scheduled)
+		runOnEach(t, string(state), func(t *testing.T, e *env) {
+			set(e, qless.JID("j"), qless.TTL(time.Hour))
+			worker := e.Read("j").Worker
+			e.Put("next", qless.JID("runs"), qless.DependsOn{"j"}, qless.OnFailureRun)
+			e.Put("next", qless.JID("fails"), qless.DependsOn{"j"}, qless.OnFailureFail)
+			e.Put("next", qless.JID("waits"), qless.DependsOn{"j"})
+			heard := e.Redis.PSubscribe(t.Context(), "ql:w:*", "ql:end")
+			defer func() { require.NoError(t, heard.Close()) }()
+			for range 2 {
+				require.NoError(t, errOf(heard.Receive(t.Context())))
+			}
+			e.Clock.Advance(time.Hour)
+			require.Equal(t, 1, e.sweep())
+			require.NoError(t, e.Redis.Publish(t.Context(), "ql:end", "").Err())
+			if messages := until(t, heard, "ql:end"); worker != "" {
+				require.Equal(t, []string{
+					`ql:w:w1 {"event":"canceled","jid":"j","queue":"q","worker":"w1"}`,
+				}, messages)
+			}
+			job := e.Read("j")
+			require.Equal(t, qless.StateFailed, job.State)
+			require.Equal(t, "expired-q", job.Failure.Group)
+			require.Empty(t, job.Dependencies)
+			require.Equal(t, "runs", e.Pop("next").JID)
+			require.Equal(t, "failed-dependency", e.Read("fails").Failure.Group)
+			require.Equal(t, qless.StateDepends, e.Read("waits").State)
+			require.Equal(t, 1, e.stats("q", noon).Expired)
+			require.Zero(t, e.Counts("q").Running+e.Counts("q").Waiting+e.Counts("q").Scheduled)
 
-				e.Clock.Advance(time.Hour)
-				require.Zero(t, e.sweep(), "one still waits for it")
-				require.NoError(t, e.Cancel(t.Context(), "waits"))
-				e.Clock.Advance(time.Minute)
-				require.Equal(t, 1, e.sweep(), "its TTL is still over")
-				require.ErrorIs(t, errOf(e.Job(t.Context(), "j")), qless.ErrNotFound)
-				require.Equal(t, 1, e.stats("q", noon).Expired)
-			})
+			e.Clock.Advance(time.Hour)
+			require.Zero(t, e.sweep(), "one still waits for it")
+			require.NoError(t, e.Cancel(t.Context(), "waits"))
+			e.Clock.Advance(time.Minute)
+			require.Equal(t, 1, e.sweep(), "its TTL is still over")
+			require.ErrorIs(t, errOf(e.Job(t.Context(), "j")), qless.ErrNotFound)
+			require.Equal(t, 1, e.stats("q", noon).Expired)
 		})
 	}
 }
@@ -384,8 +374,7 @@ func TestExpiredJobsDoNotHideLiveOnes(t *testing.T) {
 		"round-robin": {"q", "other"},
 		"shuffled":    {"q"},
 	} {
-		t.Run(order, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, order, func(t *testing.T, e *env) {
 			e.Put("q", qless.JID("a"))
 			e.Put("q", qless.JID("b"))
 			e.bury("q", 50)
@@ -394,20 +383,16 @@ func TestExpiredJobsDoNotHideLiveOnes(t *testing.T) {
 			require.Equal(t, 50, e.stats("q", noon).Expired)
 		})
 	}
-	t.Run("pop", func(t *testing.T) {
-		onEach(t, func(t *testing.T, e *env) {
-			e.Put("q", qless.JID("a"))
-			e.bury("q", 500)
-			require.Equal(t, []string{"a"}, jids(e.Pops("q", 1)))
-			require.Equal(t, 500, e.stats("q", noon).Expired)
-		})
+	runOnEach(t, "pop", func(t *testing.T, e *env) {
+		e.Put("q", qless.JID("a"))
+		e.bury("q", 500)
+		require.Equal(t, []string{"a"}, jids(e.Pops("q", 1)))
+		require.Equal(t, 500, e.stats("q", noon).Expired)
 	})
-	t.Run("peek", func(t *testing.T) {
-		onEach(t, func(t *testing.T, e *env) {
-			e.Put("q", qless.JID("a"))
-			e.bury("q", 500)
-			require.Equal(t, []string{"a"}, jids(must(e.Queue("q").Peek(t.Context(), 1))(t)))
-		})
+	runOnEach(t, "peek", func(t *testing.T, e *env) {
+		e.Put("q", qless.JID("a"))
+		e.bury("q", 500)
+		require.Equal(t, []string{"a"}, jids(must(e.Queue("q").Peek(t.Context(), 1))(t)))
 	})
 }
 
@@ -437,8 +422,7 @@ func TestACallDropsOnlySoManyExpiredJobs(t *testing.T) {
 		"reserve":         {60, reserve("w1", "900", "10", "0", "q")},
 		"reserve in turn": {60, reserve("w1", "7", "10", "2", "order", "round-robin", "q", "p")},
 	} {
-		t.Run(what, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, what, func(t *testing.T, e *env) {
 			e.Put("q", qless.JID("a"))
 			e.bury("q", call.most*3/2)
 			n, again := call.take(e)
@@ -458,22 +442,20 @@ func TestAJobThatAnotherScriptHasPutAgainIsNotDropped(t *testing.T) {
 			if state == qless.StateScheduled || state == qless.StateFailed {
 				continue
 			}
-			t.Run(fmt.Sprintf("%T %s", option, state), func(t *testing.T) {
-				onEach(t, func(t *testing.T, e *env) {
-					e.Put("q", qless.JID("first"))
-					e.Pop("q")
-					set(e, qless.JID("j"), option)
-					e.Clock.Advance(10 * time.Second)
-					e.foreignPut("q", "j")
-					job := e.Read("j")
-					require.True(t, job.Until.IsZero() && job.Options.StartBy.IsZero() && job.Options.TTL.IsZero())
-					e.Clock.Advance(time.Hour)
-					require.Zero(t, e.sweep())
-					require.True(t, e.exists("j"))
-					e.Set("grace-period", 0)
-					require.Contains(t, jids(e.Pops("q", 2)), "j")
-					require.Zero(t, e.stats("q", noon).Expired)
-				})
+			runOnEach(t, fmt.Sprintf("%T %s", option, state), func(t *testing.T, e *env) {
+				e.Put("q", qless.JID("first"))
+				e.Pop("q")
+				set(e, qless.JID("j"), option)
+				e.Clock.Advance(10 * time.Second)
+				e.foreignPut("q", "j")
+				job := e.Read("j")
+				require.True(t, job.Until.IsZero() && job.Options.StartBy.IsZero() && job.Options.TTL.IsZero())
+				e.Clock.Advance(time.Hour)
+				require.Zero(t, e.sweep())
+				require.True(t, e.exists("j"))
+				e.Set("grace-period", 0)
+				require.Contains(t, jids(e.Pops("q", 2)), "j")
+				require.Zero(t, e.stats("q", noon).Expired)
 			})
 		}
 	}

@@ -150,25 +150,23 @@ func TestSlotsOfDeadWorkersAreFreeAfterLockAndGrace(t *testing.T) {
 		"grace":     {nil, 70 * time.Second},
 		"lock time": {[]qless.PutOption{qless.LockTime(30 * time.Second)}, 30 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.slots("api", 1)
-				e.Put("dead", append(c.options, qless.JID("a"), qless.Limits{"api"})...)
-				e.Pop("dead")
-				e.putLimited("q", "b", "api")
-				require.Empty(t, e.popped("q", 1))
-				e.Clock.Advance(c.after - time.Second)
-				require.Empty(t, e.popped("q", 1), "the job may still be run")
-				e.Clock.Advance(2 * time.Second)
-				require.Equal(t, "b", e.popped("q", 1))
-				require.Empty(t, e.popped("dead", 1), "it begins its grace period, or has no room")
-				e.Clock.Advance(11 * time.Second)
-				require.Empty(t, e.popped("dead", 1))
-				require.Equal(t, "api", e.Read("a").Parked)
-				require.Equal(t, 4, e.Read("a").Remaining, "the loss uses up a retry, the parking none")
-				require.NoError(t, e.Read("b").Complete(t.Context()))
-				require.Equal(t, "a", e.popped("dead", 1))
-			})
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			e.slots("api", 1)
+			e.Put("dead", append(c.options, qless.JID("a"), qless.Limits{"api"})...)
+			e.Pop("dead")
+			e.putLimited("q", "b", "api")
+			require.Empty(t, e.popped("q", 1))
+			e.Clock.Advance(c.after - time.Second)
+			require.Empty(t, e.popped("q", 1), "the job may still be run")
+			e.Clock.Advance(2 * time.Second)
+			require.Equal(t, "b", e.popped("q", 1))
+			require.Empty(t, e.popped("dead", 1), "it begins its grace period, or has no room")
+			e.Clock.Advance(11 * time.Second)
+			require.Empty(t, e.popped("dead", 1))
+			require.Equal(t, "api", e.Read("a").Parked)
+			require.Equal(t, 4, e.Read("a").Remaining, "the loss uses up a retry, the parking none")
+			require.NoError(t, e.Read("b").Complete(t.Context()))
+			require.Equal(t, "a", e.popped("dead", 1))
 		})
 	}
 }
@@ -190,16 +188,14 @@ func TestSlotsThatOthersLeaveBehindAreHealed(t *testing.T) {
 			e.Redis.ZAdd(e.T.Context(), "ql:q:other-work", redis.Z{Score: 1, Member: "a"})
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.slots("api", 1)
-				e.putLimited("q", "a b c", "api")
-				require.Equal(t, "a", e.popped("q", 10))
-				end(e)
-				e.Clock.Advance(61 * time.Second)
-				require.Equal(t, "b", e.popped("q", 10))
-				require.Equal(t, []string{"b"}, e.info("api").Running)
-			})
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			e.slots("api", 1)
+			e.putLimited("q", "a b c", "api")
+			require.Equal(t, "a", e.popped("q", 10))
+			end(e)
+			e.Clock.Advance(61 * time.Second)
+			require.Equal(t, "b", e.popped("q", 10))
+			require.Equal(t, []string{"b"}, e.info("api").Running)
 		})
 	}
 }
@@ -262,29 +258,27 @@ func TestChangesOfALimit(t *testing.T) {
 
 func TestAHoldKeepsJobsFromStarting(t *testing.T) {
 	for name, config := range map[string]*qless.LimitConfig{"a definition": {Concurrency: 9}, "none": nil} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				if config != nil {
-					e.limit("api", *config)
-				}
-				e.putLimited("q", "a b", "api")
-				require.NoError(t, e.Limit("api").Hold(t.Context(), 30*time.Second))
-				require.Empty(t, e.popped("q", 10))
-				require.WithinDuration(t, noon.Add(30*time.Second), e.info("api").HeldUntil, time.Millisecond)
-				require.WithinDuration(t, noon.Add(30*time.Second), e.info("api").Next, time.Millisecond)
-				e.Clock.Advance(29 * time.Second)
-				require.Empty(t, e.popped("q", 10))
-				e.Clock.Advance(time.Second)
-				require.Equal(t, "a", e.popped("q", 1))
-				require.Equal(t, "b", e.popped("q", 1))
-				require.Zero(t, e.info("api").HeldUntil)
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			if config != nil {
+				e.limit("api", *config)
+			}
+			e.putLimited("q", "a b", "api")
+			require.NoError(t, e.Limit("api").Hold(t.Context(), 30*time.Second))
+			require.Empty(t, e.popped("q", 10))
+			require.WithinDuration(t, noon.Add(30*time.Second), e.info("api").HeldUntil, time.Millisecond)
+			require.WithinDuration(t, noon.Add(30*time.Second), e.info("api").Next, time.Millisecond)
+			e.Clock.Advance(29 * time.Second)
+			require.Empty(t, e.popped("q", 10))
+			e.Clock.Advance(time.Second)
+			require.Equal(t, "a", e.popped("q", 1))
+			require.Equal(t, "b", e.popped("q", 1))
+			require.Zero(t, e.info("api").HeldUntil)
 
-				e.putLimited("q", "c", "api")
-				require.NoError(t, e.Limit("api").Hold(t.Context(), time.Hour))
-				require.Empty(t, e.popped("q", 10))
-				require.NoError(t, e.Limit("api").Hold(t.Context(), 0))
-				require.Equal(t, "c", e.popped("q", 1))
-			})
+			e.putLimited("q", "c", "api")
+			require.NoError(t, e.Limit("api").Hold(t.Context(), time.Hour))
+			require.Empty(t, e.popped("q", 10))
+			require.NoError(t, e.Limit("api").Hold(t.Context(), 0))
+			require.Equal(t, "c", e.popped("q", 1))
 		})
 	}
 }
@@ -309,20 +303,18 @@ func TestParkedJobsAreTreatedAsScheduledOnes(t *testing.T) {
 		}, "c d"},
 		"priority": {func(e *env) { require.NoError(e.T, e.Read("b").SetPriority(e.T.Context(), 7)) }, "b c"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.slots("api", 2)
-				e.putLimited("q", "a0 a1 b c d", "api")
-				require.Equal(t, "a0 a1", e.popped("q", 10))
-				c.do(e)
-				require.NoError(t, e.Read("a0").Complete(t.Context()))
-				require.NoError(t, e.Read("a1").Complete(t.Context()))
-				require.Equal(t, c.left, e.popped("q", 10))
-				for _, jid := range strings.Fields(c.left) {
-					require.NotContains(t, e.fields(jid), "x:parked")
-				}
-				require.Empty(t, e.popped("q", 10))
-			})
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			e.slots("api", 2)
+			e.putLimited("q", "a0 a1 b c d", "api")
+			require.Equal(t, "a0 a1", e.popped("q", 10))
+			c.do(e)
+			require.NoError(t, e.Read("a0").Complete(t.Context()))
+			require.NoError(t, e.Read("a1").Complete(t.Context()))
+			require.Equal(t, c.left, e.popped("q", 10))
+			for _, jid := range strings.Fields(c.left) {
+				require.NotContains(t, e.fields(jid), "x:parked")
+			}
+			require.Empty(t, e.popped("q", 10))
 		})
 	}
 }
@@ -358,19 +350,17 @@ func TestAParkedJobThatGoesElsewhereIsNotRemembered(t *testing.T) {
 			return nil
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.slots("api", 1)
-				e.putLimited("q", "holder", "api")
-				require.Equal(t, "holder", e.popped("q", 1))
-				e.Put("q", qless.JID("j"), qless.Limits{"api"}, qless.Unique("k"), qless.TTL(30*time.Second))
-				require.Empty(t, e.popped("q", 1))
-				require.Equal(t, "api", e.Read("j").Parked)
-				require.NoError(t, do(e))
-				require.NotContains(t, e.fields("j"), "x:parked")
-				require.Zero(t, e.info("api").Parked)
-				require.Equal(t, []string{"holder"}, e.info("api").Running)
-			})
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			e.slots("api", 1)
+			e.putLimited("q", "holder", "api")
+			require.Equal(t, "holder", e.popped("q", 1))
+			e.Put("q", qless.JID("j"), qless.Limits{"api"}, qless.Unique("k"), qless.TTL(30*time.Second))
+			require.Empty(t, e.popped("q", 1))
+			require.Equal(t, "api", e.Read("j").Parked)
+			require.NoError(t, do(e))
+			require.NotContains(t, e.fields("j"), "x:parked")
+			require.Zero(t, e.info("api").Parked)
+			require.Equal(t, []string{"holder"}, e.info("api").Running)
 		})
 	}
 }
@@ -454,17 +444,15 @@ func TestAReserveAsksAgainAtOnceAfterParkingMany(t *testing.T) {
 
 func TestAWorkerTakesNoLimitedJobsAhead(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
-		t.Run(order, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.slots("api", 9)
-				e.Put("q", qless.JID("plain"))
-				e.Clock.Advance(time.Second)
-				e.putLimited("q", "a b c d", "api")
-				reply := must(e.Run(t.Context(), "reserve", "", "w2", 3, 300, 4, "order", order, "ahead", 10, "q", "other"))(t)
-				require.Len(t, reply, 5+3)
-				require.Len(t, e.info("api").Running, 2)
-				require.Equal(t, 2, e.Counts("q").Waiting)
-			})
+		runOnEach(t, order, func(t *testing.T, e *env) {
+			e.slots("api", 9)
+			e.Put("q", qless.JID("plain"))
+			e.Clock.Advance(time.Second)
+			e.putLimited("q", "a b c d", "api")
+			reply := must(e.Run(t.Context(), "reserve", "", "w2", 3, 300, 4, "order", order, "ahead", 10, "q", "other"))(t)
+			require.Len(t, reply, 5+3)
+			require.Len(t, e.info("api").Running, 2)
+			require.Equal(t, 2, e.Counts("q").Waiting)
 		})
 	}
 }
@@ -480,31 +468,29 @@ func TestThrottledJobUsesNoRetryAndHoldsItsLimits(t *testing.T) {
 		"not its":  {`["c"]`, []string{"a"}, nil},
 		"has none": {`[]`, nil, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				if c.limits == nil {
-					e.Put("q", qless.JID("j"))
-				} else {
-					e.putLimited("q", "j", c.limits...)
-				}
-				require.NoError(t, e.Limit("a").Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
-				e.Pop("q")
-				_, err := e.Run(t.Context(), "finish", "", "w1", "release", "j", "q", `{"n":1}`, 4,
-					"delay", "30", "throttled", c.names)
-				require.NoError(t, err)
-				require.Equal(t, 5, e.Read("j").Remaining)
-				require.JSONEq(t, `{"n":1}`, string(e.Read("j").Data))
-				for _, limit := range []string{"a", "b", "c"} {
-					held := !e.info(limit).HeldUntil.IsZero()
-					require.Equal(t, strings.Contains(strings.Join(c.held, ""), limit), held, limit)
-				}
-				require.Empty(t, e.info("a").Running)
-				require.Empty(t, e.popped("q", 1))
-				e.Clock.Advance(29 * time.Second)
-				require.Empty(t, e.popped("q", 1))
-				e.Clock.Advance(time.Second)
-				require.Equal(t, "j", e.popped("q", 1))
-			})
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			if c.limits == nil {
+				e.Put("q", qless.JID("j"))
+			} else {
+				e.putLimited("q", "j", c.limits...)
+			}
+			require.NoError(t, e.Limit("a").Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
+			e.Pop("q")
+			_, err := e.Run(t.Context(), "finish", "", "w1", "release", "j", "q", `{"n":1}`, 4,
+				"delay", "30", "throttled", c.names)
+			require.NoError(t, err)
+			require.Equal(t, 5, e.Read("j").Remaining)
+			require.JSONEq(t, `{"n":1}`, string(e.Read("j").Data))
+			for _, limit := range []string{"a", "b", "c"} {
+				held := !e.info(limit).HeldUntil.IsZero()
+				require.Equal(t, strings.Contains(strings.Join(c.held, ""), limit), held, limit)
+			}
+			require.Empty(t, e.info("a").Running)
+			require.Empty(t, e.popped("q", 1))
+			e.Clock.Advance(29 * time.Second)
+			require.Empty(t, e.popped("q", 1))
+			e.Clock.Advance(time.Second)
+			require.Equal(t, "j", e.popped("q", 1))
 		})
 	}
 }
@@ -639,15 +625,13 @@ func TestDamagedLimitsHoldUpNoJobs(t *testing.T) {
 		"wait":       func(ctx context.Context, e *env) { e.Redis.Set(ctx, "ql:x:limit:api:wait", "x", 0) },
 		"options":    func(ctx context.Context, e *env) { e.Redis.HSet(ctx, "ql:j:a", "x:o", `c|{"c":{"x":`) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.limit("api", qless.LimitConfig{Concurrency: 2, Rate: 2, Per: time.Minute})
-				e.putLimited("q", "a b", "api")
-				damage(t.Context(), e)
-				require.Equal(t, "a b", e.popped("q", 10))
-				require.NoError(t, e.Read("a").Complete(t.Context()))
-				require.NoError(t, e.Read("b").Fail(t.Context(), "g", "m"))
-			})
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			e.limit("api", qless.LimitConfig{Concurrency: 2, Rate: 2, Per: time.Minute})
+			e.putLimited("q", "a b", "api")
+			damage(t.Context(), e)
+			require.Equal(t, "a b", e.popped("q", 10))
+			require.NoError(t, e.Read("a").Complete(t.Context()))
+			require.NoError(t, e.Read("b").Fail(t.Context(), "g", "m"))
 		})
 	}
 }
@@ -658,20 +642,18 @@ func TestThePriorityOfAParkedJobCanBeChanged(t *testing.T) {
 		"one":     func(e *env) error { return e.Read("z").SetPriority(e.T.Context(), 10) },
 		"in bulk": func(e *env) error { return errOf(e.inspect().JIDs("z").SetPriority(e.T.Context(), 10)) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.limit("api", qless.LimitConfig{Concurrency: 1, Rate: 1, Per: time.Minute})
-				e.putLimited("q", "x y z", "api")
-				require.Equal(t, "x", e.popped("q", 9))
-				require.NoError(t, e.Read("x").Complete(t.Context()))
-				require.NoError(t, set(e))
-				require.Equal(t, "api", e.Read("z").Parked)
-				e.Clock.Advance(time.Minute)
-				require.Equal(t, "z", e.popped("q", 9))
-				require.NoError(t, e.Read("z").Complete(t.Context()))
-				e.Clock.Advance(time.Minute)
-				require.Equal(t, "y", e.popped("q", 9))
-			})
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			e.limit("api", qless.LimitConfig{Concurrency: 1, Rate: 1, Per: time.Minute})
+			e.putLimited("q", "x y z", "api")
+			require.Equal(t, "x", e.popped("q", 9))
+			require.NoError(t, e.Read("x").Complete(t.Context()))
+			require.NoError(t, set(e))
+			require.Equal(t, "api", e.Read("z").Parked)
+			e.Clock.Advance(time.Minute)
+			require.Equal(t, "z", e.popped("q", 9))
+			require.NoError(t, e.Read("z").Complete(t.Context()))
+			e.Clock.Advance(time.Minute)
+			require.Equal(t, "y", e.popped("q", 9))
 		})
 	}
 }
@@ -685,22 +667,60 @@ func TestAClockThatIsSetBackHoldsUpNoRate(t *testing.T) {
 			require.NoError(e.T, e.Queue("q").SetMaxRate(e.T.Context(), 3, time.Second))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				set(e)
-				e.putLimited("q", strings.Join(numbered("j", 30), " "), "api")
-				for i := range 8 {
-					if i == 3 {
-						e.Clock.Advance(-back)
-					}
-					started := 0
-					for range 5 { // a call may only put parked jobs back
-						started += len(e.Pops("q", 9))
-					}
-					require.Equal(t, 3, started, "in second %d", i)
-					e.Clock.Advance(time.Second)
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			set(e)
+			e.putLimited("q", strings.Join(numbered("j", 30), " "), "api")
+			for i := range 8 {
+				if i == 3 {
+					e.Clock.Advance(-back)
 				}
-			})
+				started := 0
+				for range 5 { // a call may only put parked jobs back
+					started += len(e.Pops("q", 9))
+				}
+				require.Equal(t, 3, started, "in second %d", i)
+				e.Clock.Advance(time.Second)
+			}
+		})
+	}
+}
+
+// A call that meets a job again that it has started, because its lock has ended at once, gives the
+// slot of a job without room back.
+func TestAJobLostInTheCallThatTookItKeepsNoSlot(t *testing.T) {
+	e := newEnv(t)
+	e.limit("slow", qless.LimitConfig{Concurrency: 2, Rate: 1, Per: time.Hour})
+	e.Put("b", qless.JID("limited"), qless.Limits{"slow"}, qless.Priority(1))
+	e.Put("b", qless.JID("free"))
+	e.Put("a", qless.JID("later"), qless.Delay(time.Hour))
+	_, err := e.Do(t.Context(), "reserve", "w", 4, 60, 8, "order", "weighted", "weights", "1 1",
+		"cursor", 1, "lock", 0, "a", "b")
+	require.NoError(t, err)
+	require.Equal(t, qless.StateScheduled, e.Read("limited").State)
+	require.Empty(t, e.Redis.ZRange(t.Context(), "ql:x:limit:slow:held", 0, -1).Val())
+}
+
+// A turn that finds no job that may start goes to a queue that has one, even if that job has limits
+// and was passed over as a job ahead.
+func TestATurnInVainGoesToAnotherQueue(t *testing.T) {
+	for _, order := range []string{"ordered", "round-robin", "weighted"} {
+		runEnv(t, order, func(t *testing.T, e *env) {
+			e.limit("open", qless.LimitConfig{Concurrency: 9})
+			e.limit("full", qless.LimitConfig{Concurrency: 1})
+			e.Put("other", qless.Limits{"full"})
+			e.Pop("other")
+			for _, jid := range []string{"a1", "a2", "a3"} {
+				e.Put("a", qless.JID(jid), qless.Limits{"open"})
+			}
+			e.Put("b", qless.JID("b1"), qless.Limits{"full"})
+			pairs := []any{"order", order, "cursor", 1, "ahead", 2}
+			if order == "weighted" {
+				pairs = append(pairs, "weights", "1 1")
+			}
+			args := append([]any{"w", 2, 60, len(pairs)}, pairs...)
+			reply := must(e.Do(t.Context(), "reserve", append(args, "b", "a")...))(t)
+			require.Len(t, reply, 5+2, "two jobs can start")
+			require.Equal(t, 1, e.Counts("a").Waiting)
 		})
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -115,8 +117,7 @@ func listings(e *env) map[string]listing {
 
 func TestAllListsHaveOneShape(t *testing.T) {
 	for name := range listings(offlineEnv(t)) {
-		t.Run(name, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, name, func(t *testing.T, e *env) {
 			list := listings(e)[name]
 			read := func(r inspect.Range) inspect.Page[string] {
 				t.Helper()
@@ -204,5 +205,253 @@ func TestListsWithoutTheNewArgumentsAreUnchanged(t *testing.T) {
 	} {
 		command, args := arguments(line)
 		require.Equal(t, want, must(e.Run(t.Context(), command, "", args...))(t), line)
+	}
+}
+
+// fail puts a job, pops it and makes it fail.
+func (e *env) fail(queue, group string, options ...qless.PutOption) string {
+	e.T.Helper()
+	jid := e.Put(queue, append(options, qless.Priority(1000))...)
+	job := e.Pop(queue)
+	require.Equal(e.T, jid, job.JID)
+	require.NoError(e.T, job.Fail(e.T.Context(), group, "why "+jid))
+	return jid
+}
+
+// lists reads the jids of a whole list of a queue.
+func (e *env) lists(list inspect.List, queue string) []string {
+	e.T.Helper()
+	page := must(e.inspect().Queue(queue, list).List(e.T.Context(), inspect.Range{Limit: -1}))(e.T)
+	return jidsOf(page.Items)
+}
+
+func jidsOf(items []inspect.Row) []string {
+	all := []string{}
+	for _, item := range items {
+		all = append(all, item.JID)
+	}
+	return all
+}
+
+// rounded returns a summary without the microseconds by which the tests' clock advances.
+func rounded(s inspect.Row) inspect.Row {
+	for _, at := range []*time.Time{&s.Since, &s.Due, &s.Expires} {
+		if !at.IsZero() {
+			*at = at.Round(time.Second).UTC()
+		}
+	}
+	if s.Failure != nil {
+		s.Failure.When = s.Failure.When.UTC()
+	}
+	return s
+}
+
+// summaryLists returns the lists of summaries by the names of the lists of jids.
+func summaryLists(e *env) map[string]func(context.Context, inspect.Range) (inspect.Page[inspect.Row], error) {
+	all := map[string]func(context.Context, inspect.Range) (inspect.Page[inspect.Row], error){
+		"completed": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
+			return e.inspect().Completed().List(ctx, r)
+		},
+		"failed": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
+			return e.inspect().Failed("g").List(ctx, r)
+		},
+		"tagged": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
+			return e.inspect().Tagged("t").List(ctx, r)
+		},
+		"tracked": func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
+			return e.inspect().Tracked().List(ctx, r)
+		},
+	}
+	for _, list := range []inspect.List{
+		inspect.Waiting, inspect.Running, inspect.Stalled, inspect.Scheduled,
+		inspect.Depends, inspect.Recurring,
+	} {
+		all[string(list)] = func(ctx context.Context, r inspect.Range) (inspect.Page[inspect.Row], error) {
+			return e.inspect().Queue("q", list).List(ctx, r)
+		}
+	}
+	return all
+}
+
+func TestListsWithSummariesHaveTheOrderOfThoseWithJIDs(t *testing.T) {
+	for name := range summaryLists(nil) {
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			listings(e)[name].fill(e)
+			e.Unchanged(func() {
+				for _, r := range []inspect.Range{
+					{}, {Limit: 1}, {Offset: 3, Limit: 2}, {Offset: 25}, {Limit: -1}, {Offset: length},
+					{Offset: math.MaxInt32, Limit: -1},
+				} {
+					want := must(listings(e)[name].read(t.Context(), r))(t)
+					got := must(summaryLists(e)[name](t.Context(), r))(t)
+					require.Equal(t, want, inspect.Page[string]{Items: jidsOf(got.Items), Total: got.Total}, "%+v", r)
+				}
+			})
+			for _, r := range []inspect.Range{{Offset: -1}, {Limit: -2}, {Limit: 100_001}} {
+				requireCode(t, qless.ErrInvalid, errOf(summaryLists(e)[name](t.Context(), r)))
+			}
+		})
+	}
+}
+
+func TestWhatAListShowsOfAJob(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		queue := e.Queue("q")
+		shown := 0 // bytes of data shown
+		only := func(list inspect.List) inspect.Row {
+			t.Helper()
+			page := must(e.inspect().Queue("q", list).WithData(shown).List(ctx, inspect.Range{}))(t)
+			require.Len(t, page.Items, 1)
+			return rounded(page.Items[0])
+		}
+		jid := must(queue.Put(ctx, "K", map[string]string{"text": "äöü"}, qless.JID("j"),
+			qless.Tags{"red", "blue"}, qless.Priority(3), qless.Retries(1)))(t)
+		want := inspect.Row{
+			JID: jid, Klass: "K", Queue: "q", State: qless.StateWaiting, Priority: 3, Retries: 1,
+			Remaining: 1, Tags: []string{"red", "blue"}, Since: noon, DataSize: len(`{"text":"äöü"}`),
+		}
+		require.Equal(t, want, only(inspect.Waiting))
+		for bytes, data := range map[int]string{
+			1: `{`, 9: `{"text":"`, 10: `{"text":"`, 11: `{"text":"ä`, 100: `{"text":"äöü"}`,
+		} {
+			shown = bytes
+			require.Equal(t, data, only(inspect.Waiting).Data)
+		}
+		shown = 0
+
+		e.Clock.Advance(time.Second)
+		job := e.Pop("q")
+		want.State, want.Worker, want.Since = qless.StateRunning, "w1", noon.Add(time.Second)
+		want.Expires = noon.Add(61 * time.Second)
+		require.Equal(t, want, only(inspect.Running))
+
+		e.Clock.Advance(time.Minute)
+		require.Equal(t, want, only(inspect.Stalled))
+
+		require.NoError(t, errOf(job.Retry(ctx, time.Hour, "g", "m")))
+		want.State, want.Worker, want.Expires, want.Remaining = qless.StateScheduled, "", time.Time{}, 0
+		want.Due = noon.Add(61*time.Second + time.Hour)
+		want.Failure = &qless.Failure{Group: "g", Message: "m", When: noon.Add(61 * time.Second), Worker: "w1"}
+		require.Equal(t, want, only(inspect.Scheduled))
+
+		e.Clock.Advance(time.Hour)
+		require.True(t, only(inspect.Scheduled).IsDue)
+		require.NoError(t, e.Pop("q").Fail(ctx, "g2", strings.Repeat("ä", 200)))
+		failed := must(e.inspect().Failed("g2").List(ctx, inspect.Range{}))(t)
+		require.Equal(t, 1, failed.Total)
+		require.Equal(t, strings.Repeat("ä", 128), failed.Items[0].Failure.Message)
+		require.Equal(t, noon.Add(61*time.Second+time.Hour), failed.Items[0].Since.UTC())
+		require.Equal(t, qless.StateFailed, failed.Items[0].State)
+
+		e.Put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.Delay(3*time.Hour))
+		require.Equal(t, e.Clock.Now().Add(3*time.Hour).Round(time.Second), only(inspect.Depends).Due)
+
+		require.NoError(t, errOf(queue.Recur(ctx, "R", nil, 90*time.Second, qless.JID("r"), qless.Offset(time.Minute))))
+		recurring := inspect.Row{
+			JID: "r", Klass: "R", Queue: "q", Retries: 5, Interval: 90 * time.Second, DataSize: 2,
+			Due: e.Clock.Now().Add(time.Minute).Round(time.Second),
+		}
+		require.Equal(t, recurring, only(inspect.Recurring))
+		e.Clock.Advance(time.Minute)
+		recurring.IsDue = true
+		require.Equal(t, recurring, only(inspect.Recurring))
+	})
+}
+
+func TestEveryListShowsWhenAScheduledJobIsDue(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.Put("q", qless.JID("j"), qless.Tags{"t"}, qless.Delay(time.Minute))
+		page := must(e.inspect().Tagged("t").List(t.Context(), inspect.Range{}))(t)
+		require.Equal(t, noon.Add(time.Minute), rounded(page.Items[0]).Due)
+		require.False(t, page.Items[0].IsDue)
+		e.Clock.Advance(time.Minute)
+		page = must(e.inspect().Tagged("t").List(t.Context(), inspect.Range{}))(t)
+		require.True(t, page.Items[0].IsDue)
+	})
+}
+
+func TestAParkedJobReportsItsLimit(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.park("q", "j")
+		page := must(e.inspect().Queue("q", inspect.Scheduled).List(t.Context(), inspect.Range{}))(t)
+		require.Equal(t, "api", page.Items[0].Parked)
+	})
+}
+
+func TestAJobWithoutARecordIsListed(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.Put("q", qless.JID("there"))
+		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-work", zmember(0, "gone")).Err())
+		require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:odd", "klass", "K", "tags", "no JSON", "priority", "high",
+			"failure", "[", "time", "never").Err())
+		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-work", zmember(-1, "odd")).Err())
+		require.NoError(t, e.Redis.Set(t.Context(), "ql:j:text", "a text", 0).Err())
+		require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-work", zmember(-2, "text")).Err())
+		page := must(e.inspect().Queue("q", inspect.Waiting).WithData(1).List(t.Context(), inspect.Range{}))(t)
+		require.Equal(t, []string{"gone", "there", "odd", "text"}, jidsOf(page.Items))
+		require.Equal(t, inspect.Row{JID: "gone"}, page.Items[0])
+		require.Equal(t, inspect.Row{JID: "odd", Klass: "K"}, page.Items[2])
+		require.Equal(t, inspect.Row{JID: "text"}, page.Items[3])
+	})
+}
+
+func TestALongListIsReadInSteps(t *testing.T) {
+	e := newEnv(t)
+	members := make([]redis.Z, 1201)
+	for i := range members {
+		members[i] = zmember(float64(i), fmt.Sprintf("%04d", i))
+	}
+	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:q:q-depends", members...).Err())
+	for _, shown := range []int{0, 10} {
+		page := must(e.inspect().Queue("q", inspect.Depends).WithData(shown).List(t.Context(), inspect.Range{Limit: -1}))(t)
+		require.Equal(t, 1201, page.Total)
+		require.Len(t, page.Items, 1201)
+		require.True(t, slices.IsSorted(jidsOf(page.Items)))
+	}
+	require.Contains(t, requireCode(t, qless.ErrInvalid,
+		errOf(e.Run(t.Context(), "list", "", "waiting", "q", 0, 501, 0))).Message, "500")
+}
+
+func TestDataThatIsEncodedIsShownDecoded(t *testing.T) {
+	e := newEnvWith(t, qless.ClientConfig{Codec: &reversed{name: "rev", key: "k1"}})
+	require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", "secret", qless.JID("j"))))
+	page := must(e.inspect().Queue("q", inspect.Waiting).WithData(4).List(t.Context(), inspect.Range{}))(t)
+	require.Equal(t, `"sec`, page.Items[0].Data)
+}
+
+func TestVeryLargeDataIsNotShown(t *testing.T) {
+	e := newEnv(t)
+	for jid, size := range map[string]int{"large": 256<<10 + 1, "small": 256 << 10} {
+		require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", strings.Repeat("x", size-2), qless.JID(jid))))
+	}
+	page := must(e.inspect().Queue("q", inspect.Waiting).WithData(3).List(t.Context(), inspect.Range{}))(t)
+	for _, item := range page.Items {
+		require.Equal(t, map[string]string{"large": "", "small": `"xx`}[item.JID], item.Data)
+	}
+}
+
+func TestListsThatThereAreNot(t *testing.T) {
+	e := newEnv(t)
+	ctx, r := t.Context(), inspect.Range{}
+	for _, list := range []inspect.List{"complete", "failed", "tagged", "tracked", "recur", "", "nonsense"} {
+		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Queue("q", list).List(ctx, r)))
+		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Queue("q", list).Find(ctx, "")))
+	}
+	in := e.inspect()
+	for _, err := range []error{
+		errOf(in.Queue("", inspect.Waiting).List(ctx, r)), errOf(in.Failed("").List(ctx, r)),
+		errOf(in.Tagged("\xff").List(ctx, r)), errOf(in.Tracked().WithData(-1).List(ctx, r)),
+		errOf(in.Tracked().WithData(65537).List(ctx, r)), errOf(in.JIDs().List(ctx, r)),
+		errOf(in.Queue("", inspect.Waiting).Find(ctx, "")), errOf(in.Tagged("").Find(ctx, "")),
+		errOf(in.Failed("g").AtMost(0).Find(ctx, "")), errOf(in.Failed("g").Where(inspect.Filter{}).Find(ctx, "")),
+		errOf(in.Failed("g").Where(inspect.Filter{Tag: "\xff"}).Find(ctx, "")),
+		errOf(in.Completed().Where(inspect.Filter{Klass: "K"}).List(ctx, r)),
+		errOf(in.Completed().Find(ctx, "nonsense")), errOf(in.Completed().Find(ctx, "x y")),
+		errOf(in.Failed("g").Find(ctx, "-1 y")), errOf(in.Completed().Find(ctx, "nan y")),
+		errOf(in.JIDs("j").Find(ctx, "1")), errOf(in.JIDs("j").Find(ctx, "-1")),
+		errOf(inspect.Selection{}.Count(ctx)), errOf(inspect.Selection{}.Cancel(ctx)),
+	} {
+		requireCode(t, qless.ErrInvalid, err)
 	}
 }

@@ -102,26 +102,24 @@ var lockTimes = map[string]func(e *env, options ...qless.PutOption) *qless.Job{
 
 func TestALockTimeHasNoGracePeriod(t *testing.T) {
 	for name, take := range lockTimes {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				job := take(e, qless.JID("j"), qless.Retries(3))
-				lost := e.Redis.Subscribe(t.Context(), "ql:w:w1")
-				t.Cleanup(func() { _ = lost.Close() })
-				require.NoError(t, errOf(lost.Receive(t.Context())))
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			job := take(e, qless.JID("j"), qless.Retries(3))
+			lost := e.Redis.Subscribe(t.Context(), "ql:w:w1")
+			t.Cleanup(func() { _ = lost.Close() })
+			require.NoError(t, errOf(lost.Receive(t.Context())))
 
-				e.Clock.Advance(1900 * time.Millisecond)
-				require.Empty(t, e.Pops("q", 1))
-				e.Clock.Advance(200 * time.Millisecond)
-				jobs := must(e.As("w2").Queue("q").Pop(t.Context(), 1))(t)
-				require.Equal(t, []string{"j"}, jids(jobs))
-				require.Equal(t, 2, jobs[0].Remaining)
-				require.Equal(t, []string{"put", "popped", "timed-out", "popped"}, whats(e.Read("j").History))
-				require.Contains(t, must(lost.ReceiveMessage(t.Context()))(t).Payload, "lock_lost")
-				require.Equal(t, 1, must(e.Queue("q").Stats(t.Context(), e.Clock.Now()))(t).Retries)
-				requireCode(t, qless.ErrLockLost, job.Complete(t.Context()))
-				require.NoError(t, jobs[0].Complete(t.Context()))
-				require.False(t, e.Redis.HExists(t.Context(), "ql:j:j", "grace").Val())
-			})
+			e.Clock.Advance(1900 * time.Millisecond)
+			require.Empty(t, e.Pops("q", 1))
+			e.Clock.Advance(200 * time.Millisecond)
+			jobs := must(e.As("w2").Queue("q").Pop(t.Context(), 1))(t)
+			require.Equal(t, []string{"j"}, jids(jobs))
+			require.Equal(t, 2, jobs[0].Remaining)
+			require.Equal(t, []string{"put", "popped", "timed-out", "popped"}, whats(e.Read("j").History))
+			require.Contains(t, must(lost.ReceiveMessage(t.Context()))(t).Payload, "lock_lost")
+			require.Equal(t, 1, must(e.Queue("q").Stats(t.Context(), e.Clock.Now()))(t).Retries)
+			requireCode(t, qless.ErrLockLost, job.Complete(t.Context()))
+			require.NoError(t, jobs[0].Complete(t.Context()))
+			require.False(t, e.Redis.HExists(t.Context(), "ql:j:j", "grace").Val())
 		})
 	}
 }

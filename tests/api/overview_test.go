@@ -176,8 +176,7 @@ func TestTheOldestJobInAnOverviewIsThatOfTheLatency(t *testing.T) {
 			e.Clock.Advance(minute)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, name, func(t *testing.T, e *env) {
 			do(e)
 			e.Clock.Advance(minute)
 			want := e.latency().Oldest

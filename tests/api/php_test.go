@@ -99,8 +99,7 @@ func TestALostJobWaitsForItsBackoff(t *testing.T) {
 			{`{"initial_delay":1e300,"factor":1e300}`, "", "", 0, 0},
 			{`"text"`, "soon", "", 0, 0},
 		} {
-			t.Run(fmt.Sprintf("%s %v", how, c), func(t *testing.T) {
-				e := newEnv(t)
+			runEnv(t, fmt.Sprintf("%s %v", how, c), func(t *testing.T, e *env) {
 				e.Set("grace-period", 0)
 				for name, value := range map[string]string{"backoff-initial-delay": c.initial, "backoff-factor": c.factor} {
 					if value != "" {

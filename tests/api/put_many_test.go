@@ -171,8 +171,7 @@ func TestABatchedPutOfADamagedJobHarmsNoOther(t *testing.T) {
 			return q.Put(t.Context(), "K", nil, qless.JID("damaged"))
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			e := newEnv(t)
+		runEnv(t, what, func(t *testing.T, e *env) {
 			require.NoError(t, e.Redis.Set(t.Context(), "ql:j:damaged", "no hash", 0).Err())
 			q := e.Queue("q")
 			var all sync.WaitGroup

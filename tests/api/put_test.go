@@ -2,11 +2,19 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/inside"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/shards"
 )
 
 func TestPutJobReadsBack(t *testing.T) {
@@ -116,4 +124,203 @@ func TestUnmarshalAndSetData(t *testing.T) {
 	require.Equal(t, `{"n":12345678901234567890}`, string(e.Read(job.JID).Data), "it is saved later")
 	require.NoError(t, job.Complete(t.Context()))
 	require.Equal(t, `{"n":2}`, string(e.Read(job.JID).Data))
+}
+
+func TestPutManyJobsArePoppedInOrderAtAnyPriority(t *testing.T) {
+	for _, priority := range []int{0, 1, 10, 1000, 100_000, 1 << 30, -1, -16, -1000} {
+		runEnv(t, fmt.Sprint(priority), func(t *testing.T, e *env) {
+			put := e.puts("q", specs(500, qless.Priority(priority))...)
+			require.Equal(t, put, jids(e.Pops("q", 500)))
+		})
+	}
+}
+
+func TestAHeartbeatThatIsNoNumberCountsAsNotSet(t *testing.T) {
+	for value, want := range map[string]time.Duration{"soon": time.Minute, "0": 0, "-5": -5 * time.Second} {
+		e := newEnv(t)
+		require.NoError(t, errOf(e.Run(t.Context(), "config.set", "", "q-heartbeat", value)))
+		e.Put("q", qless.JID("j"))
+		job := e.Pop("q")
+		require.WithinDuration(t, noon.Add(want), job.Expires, time.Second, value)
+		until := must(job.Heartbeat(t.Context()))(t)
+		require.WithinDuration(t, noon.Add(want), until, time.Second, value)
+	}
+}
+
+// A put that is remembered is not done again, even if the job is gone, until the server forgets it.
+func TestAJobIsPutOnceEvenIfItIsGone(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	puts := []inside.Put{{Queue: "q", JID: "a", Klass: "K", Data: "{}"}, {Queue: "p", JID: "b", Klass: "K", Data: "{}"}}
+	for _, found := range [][]inside.Found{nil, {{At: 0, JID: "a", State: "put"}, {At: 1, JID: "b", State: "put"}}} {
+		n, left, err := inside.PutOnce(ctx, e.Client, puts)
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		require.Equal(t, found, left)
+		_ = e.Client.Cancel(ctx, "a", "b")
+	}
+	third := inside.Put{Queue: "q", JID: "c", Klass: "K", Data: "{}"}
+	third.Options.DependsOn = []string{"d"}
+	n, left, err := inside.PutOnce(ctx, e.Client, []inside.Put{puts[0], {Queue: "p", JID: "d", Klass: "K", Data: "{}"}, third})
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	require.Equal(t, []inside.Found{{At: 0, JID: "a", State: "put"}}, left)
+	require.Equal(t, []string{"d"}, must(e.Client.Job(ctx, "c"))(t).Dependencies)
+}
+
+// A wait begins before the job exists, or for one that an outbox has given up.
+func TestWaitForAJobThatIsPutLater(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	t.Cleanup(func() { _ = e.Client.Close() })
+	ended := make(chan error, 1)
+	go func() {
+		_, err := e.Client.Wait(ctx, "later", qless.AwaitPut(time.Minute))
+		ended <- err
+	}()
+	queue := e.Client.Queue("q")
+	require.NoError(t, errOf(queue.Put(ctx, "K", nil, qless.JID("later"))))
+	require.NoError(t, must(queue.Pop(ctx, 1))(t)[0].Complete(ctx))
+	require.NoError(t, testkit.Soon(t, "the wait ends", ended))
+	_, err := e.Client.Wait(ctx, "never", qless.AwaitPut(30*time.Millisecond))
+	require.ErrorIs(t, err, qless.ErrNotFound)
+}
+
+// conditions are the options that refuse puts, with the states in which they refuse.
+var conditions = map[string]struct {
+	option  qless.If
+	refuses func(state qless.State) bool
+}{
+	"if absent": {qless.IfAbsent, func(qless.State) bool { return true }},
+	"if finished": {qless.IfFinished, func(state qless.State) bool {
+		return state != qless.StateComplete && state != qless.StateFailed
+	}},
+	"if not running": {qless.IfNotRunning, func(state qless.State) bool {
+		return state == qless.StateRunning
+	}},
+}
+
+func TestOfPutsAtOnceExactlyOnePutsTheJob(t *testing.T) {
+	for name, config := range map[string]qless.ClientConfig{
+		"together": {}, "alone": {Unbatched: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnvWith(t, config)
+			const rounds, putters = 20, 16
+			for round := range rounds {
+				jid := fmt.Sprint("j", round)
+				var puts, refused atomic.Int64
+				var all sync.WaitGroup
+				for n := range putters {
+					all.Go(func() {
+						c := e.Client
+						if n%2 == 0 {
+							c = e.NewClient(e.Redis, config)
+						}
+						got, err := c.Queue("q").Put(t.Context(), "K", n, qless.JID(jid), qless.IfAbsent)
+						switch {
+						case got != jid:
+							t.Errorf("%s was put as %s: %v", jid, got, err)
+						case err == nil:
+							puts.Add(1)
+						case errors.Is(err, qless.ErrExists):
+							refused.Add(1)
+						default:
+							t.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				require.EqualValues(t, 1, puts.Load())
+				require.EqualValues(t, putters-1, refused.Load())
+				require.Equal(t, []string{"put"}, whats(e.Read(jid).History))
+			}
+		})
+	}
+}
+
+func TestJobsOfAPutManyThatExistDoNotStopTheOthers(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.Put("q", qless.JID("b"), qless.Priority(3))
+		e.Put("q", qless.JID("d"))
+		before := e.Read("b")
+		spec := func(jid string, more ...qless.PutOption) qless.JobSpec {
+			return qless.JobSpec{Klass: "New", Options: append(more, qless.JID(jid), qless.IfAbsent)}
+		}
+		jobs := []qless.JobSpec{
+			spec("a"), spec("b"), {Klass: "New"}, spec("d", qless.DependsOn{"a"}), spec("e", qless.DependsOn{"a", "b"}),
+		}
+		got, err := e.Queue("q").PutMany(t.Context(), jobs)
+		require.Len(t, got, 5)
+		require.Equal(t, []string{"a", "b", got[2], "d", "e"}, got)
+		own := requireCode(t, qless.ErrExists, err)
+		require.Equal(t, []int{1, 3}, own.Indices)
+		require.Equal(t, "2 jobs exist: jobs[1], jobs[3]", own.Message)
+		require.Empty(t, own.JID)
+		require.Equal(t, before.Priority, e.Read("b").Priority)
+		require.Equal(t, "K", e.Read("b").Klass)
+		require.Empty(t, e.Read("d").Dependencies)
+		require.Empty(t, e.Read("d").Dependents)
+		require.ElementsMatch(t, []string{"a", "b"}, e.Read("e").Dependencies)
+		require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 4, Depends: 1}, e.Counts("q"))
+
+		got, err = e.Queue("q").PutMany(t.Context(), jobs[:1])
+		require.Equal(t, []string{"a"}, got)
+		own = requireCode(t, qless.ErrExists, err)
+		require.Equal(t, []int{0}, own.Indices)
+		require.Equal(t, "a", own.JID)
+		require.Equal(t, "jobs[0]: the job exists and is waiting", own.Message)
+	})
+}
+
+func TestJobsThatExistInAPutManyOfSeveralScripts(t *testing.T) {
+	e := newEnv(t)
+	for _, jid := range []string{"j0", "j1500", "j2400"} {
+		e.Put("q", qless.JID(jid))
+	}
+	jobs := specs(2500)
+	want := make([]string, len(jobs))
+	for i := range jobs {
+		want[i] = fmt.Sprint("j", i)
+		jobs[i].Options = []qless.PutOption{qless.JID(want[i]), qless.IfAbsent}
+	}
+	got, err := e.Queue("q").PutMany(t.Context(), jobs)
+	require.Equal(t, want, got)
+	require.Equal(t, []int{0, 1500, 2400}, requireCode(t, qless.ErrExists, err).Indices)
+	require.Equal(t, 2500, e.Counts("q").Waiting)
+
+	got, err = e.Queue("q").PutMany(t.Context(), jobs)
+	require.Equal(t, want, got)
+	own := requireCode(t, qless.ErrExists, err)
+	require.Len(t, own.Indices, 2500)
+	require.Regexp(t, `^2500 jobs exist: jobs\[0\], .*, jobs\[9\], 2490 more$`, own.Message)
+}
+
+func TestJobsThatExistInShards(t *testing.T) {
+	e := newEnv(t)
+	sharded := must(shards.New(shards.ByJID,
+		e.NewClient(e.Redis, qless.ClientConfig{Namespace: "a:"}), e.NewClient(e.Redis, qless.ClientConfig{Namespace: "b:"})))(t)
+	q := sharded.Queue("q")
+	jobs := specs(20)
+	var want []string
+	for i := range jobs {
+		want = append(want, fmt.Sprint("j", i))
+		jobs[i].Options = []qless.PutOption{qless.JID(want[i]), qless.IfAbsent}
+	}
+	even, odd := []int{}, []qless.JobSpec{}
+	for i := range jobs {
+		if i%2 == 0 {
+			even = append(even, i)
+			require.NoError(t, errOf(q.Put(t.Context(), "K", nil, jobs[i].Options...)))
+		} else {
+			odd = append(odd, jobs[i])
+		}
+	}
+	jid, err := q.Put(t.Context(), "K", nil, jobs[0].Options...)
+	require.Equal(t, "j0", jid)
+	requireCode(t, qless.ErrExists, err)
+	got, err := q.PutMany(t.Context(), jobs)
+	require.Equal(t, want, got)
+	require.Equal(t, even, requireCode(t, qless.ErrExists, err).Indices)
+	require.Len(t, requireCode(t, qless.ErrExists, errOf(q.PutMany(t.Context(), odd))).Indices, 10)
 }

@@ -67,19 +67,17 @@ func TestAReceiveReturnsTheJobsThatThereAre(t *testing.T) {
 			e.Clock.Advance(time.Minute)
 		}, lease.Request{Queues: []string{"d"}}, "d1"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				defer e.Close()
-				for i := 1; i <= 3; i++ {
-					e.Put("p", qless.JID(fmt.Sprint("p", i)))
-					e.Put("q", qless.JID(fmt.Sprint("q", i)))
-					e.Clock.Advance(time.Second)
-				}
-				if c.set != nil {
-					c.set(e)
-				}
-				require.Equal(t, c.jids, strings.Join(jids(e.received(c.config)), " "))
-			})
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			defer e.Close()
+			for i := 1; i <= 3; i++ {
+				e.Put("p", qless.JID(fmt.Sprint("p", i)))
+				e.Put("q", qless.JID(fmt.Sprint("q", i)))
+				e.Clock.Advance(time.Second)
+			}
+			if c.set != nil {
+				c.set(e)
+			}
+			require.Equal(t, c.jids, strings.Join(jids(e.received(c.config)), " "))
 		})
 	}
 }
@@ -114,23 +112,21 @@ func TestTheLocksOfAReceive(t *testing.T) {
 		"none":                            {-1, nil, 0},
 		"short":                           {time.Millisecond, nil, time.Millisecond},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				defer e.Close()
-				e.Put("q", append(c.options, qless.JID("j"))...)
-				jobs := e.received(lease.Request{Queues: []string{"q"}, LockTime: c.config})
-				require.Equal(t, []string{"j"}, jids(jobs))
-				require.Equal(t, "w1", jobs[0].Worker)
-				stored := e.Read("j")
-				require.Equal(t, "w1", stored.Worker)
-				require.WithinDuration(t, e.Clock.Now().Add(c.want), stored.Expires, time.Millisecond/2)
-				require.WithinDuration(t, time.Now().Add(c.want), jobs[0].Expires, patience)
-				workers := must(e.inspect().Workers(t.Context()))(t)
-				require.Len(t, workers, 1, "the name under which it waits is not a worker's")
-				e.Clock.Advance(c.want + time.Minute)
-				again := e.received(lease.Request{Queues: []string{"q"}})
-				require.Equal(t, c.config != 0 || c.options != nil, len(again) == 1, "only the queue's locks have a grace period")
-			})
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			defer e.Close()
+			e.Put("q", append(c.options, qless.JID("j"))...)
+			jobs := e.received(lease.Request{Queues: []string{"q"}, LockTime: c.config})
+			require.Equal(t, []string{"j"}, jids(jobs))
+			require.Equal(t, "w1", jobs[0].Worker)
+			stored := e.Read("j")
+			require.Equal(t, "w1", stored.Worker)
+			require.WithinDuration(t, e.Clock.Now().Add(c.want), stored.Expires, time.Millisecond/2)
+			require.WithinDuration(t, time.Now().Add(c.want), jobs[0].Expires, patience)
+			workers := must(e.inspect().Workers(t.Context()))(t)
+			require.Len(t, workers, 1, "the name under which it waits is not a worker's")
+			e.Clock.Advance(c.want + time.Minute)
+			again := e.received(lease.Request{Queues: []string{"q"}})
+			require.Equal(t, c.config != 0 || c.options != nil, len(again) == 1, "only the queue's locks have a grace period")
 		})
 	}
 }
@@ -147,14 +143,12 @@ func TestWhatIsReceivedCanBeEnded(t *testing.T) {
 		"release":   {func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, 0) }, qless.StateWaiting},
 		"heartbeat": {func(ctx context.Context, job *qless.Job) error { return errOf(job.Heartbeat(ctx)) }, qless.StateRunning},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				defer e.Close()
-				e.Put("q", qless.JID("j"))
-				jobs := e.received(lease.Request{Queues: []string{"q"}})
-				require.NoError(t, c.end(t.Context(), jobs[0]))
-				require.Equal(t, c.state, e.Read("j").State)
-			})
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			defer e.Close()
+			e.Put("q", qless.JID("j"))
+			jobs := e.received(lease.Request{Queues: []string{"q"}})
+			require.NoError(t, c.end(t.Context(), jobs[0]))
+			require.Equal(t, c.state, e.Read("j").State)
 		})
 	}
 }

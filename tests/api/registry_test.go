@@ -125,13 +125,11 @@ func TestAWorkerThatLeavesIsUnregistered(t *testing.T) {
 		"depart":     func(e *env) error { return errOf(e.Run(e.T.Context(), "depart", "", "w", "", "0")) },
 		"deregister": func(e *env) error { return e.inspect().ForgetWorkers(e.T.Context(), "v", "w") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.register("w", 0, `{}`)
-				require.NoError(t, leave(e))
-				require.Empty(t, e.infos())
-				require.Zero(t, e.Redis.Exists(t.Context(), "ql:x:worker:w").Val())
-			})
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			e.register("w", 0, `{}`)
+			require.NoError(t, leave(e))
+			require.Empty(t, e.infos())
+			require.Zero(t, e.Redis.Exists(t.Context(), "ql:x:worker:w").Val())
 		})
 	}
 }

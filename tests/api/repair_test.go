@@ -96,26 +96,24 @@ func TestOptionsOfAnUnfail(t *testing.T) {
 			return errOf(e.inspect().JIDs("j").Unfail(e.T.Context(), options...))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.fail("q", "g", qless.JID("j"), qless.StartBy(time.Hour), qless.Unique("k"), qless.Headers{"a": "b"})
-				requireCode(t, qless.ErrInvalid, unfail(e, qless.TTL(-5)))
-				require.NoError(t, unfail(e, qless.Retries(0), qless.TTL(time.Minute)))
-				job := e.Read("j")
-				require.Equal(t, qless.StateWaiting, job.State)
-				require.Zero(t, job.Retries)
-				require.Zero(t, job.Remaining)
-				require.Equal(t, qless.Headers{"a": "b"}, job.Headers)
-				require.WithinDuration(t, e.Clock.Now().Add(time.Minute), job.Until, time.Second)
-				require.Equal(t, "j", must(e.Holder(t.Context(), "k"))(t))
-				e.Clock.Advance(2 * time.Minute)
-				require.Empty(t, e.Pops("q", 1))
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			e.fail("q", "g", qless.JID("j"), qless.StartBy(time.Hour), qless.Unique("k"), qless.Headers{"a": "b"})
+			requireCode(t, qless.ErrInvalid, unfail(e, qless.TTL(-5)))
+			require.NoError(t, unfail(e, qless.Retries(0), qless.TTL(time.Minute)))
+			job := e.Read("j")
+			require.Equal(t, qless.StateWaiting, job.State)
+			require.Zero(t, job.Retries)
+			require.Zero(t, job.Remaining)
+			require.Equal(t, qless.Headers{"a": "b"}, job.Headers)
+			require.WithinDuration(t, e.Clock.Now().Add(time.Minute), job.Until, time.Second)
+			require.Equal(t, "j", must(e.Holder(t.Context(), "k"))(t))
+			e.Clock.Advance(2 * time.Minute)
+			require.Empty(t, e.Pops("q", 1))
 
-				e.fail("q", "g", qless.JID("j"), qless.TTL(time.Hour))
-				require.NoError(t, unfail(e))
-				require.Zero(t, e.Read("j").Until, "the earlier TTL no longer counts")
-				require.Equal(t, 5, e.Read("j").Remaining)
-			})
+			e.fail("q", "g", qless.JID("j"), qless.TTL(time.Hour))
+			require.NoError(t, unfail(e))
+			require.Zero(t, e.Read("j").Until, "the earlier TTL no longer counts")
+			require.Equal(t, 5, e.Read("j").Remaining)
 		})
 	}
 }
@@ -185,8 +183,7 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 		}, `["j0050"`},
 	} {
 		for _, ran := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, ran), func(t *testing.T) {
-				e := newEnv(t)
+			runEnv(t, fmt.Sprint(name, ran), func(t *testing.T, e *env) {
 				e.failMany(150)
 				proxy := testkit.NewProxy(t, e.Server.Addr())
 				if ran {
@@ -307,16 +304,14 @@ func TestParkedJobTakesTheRoomOfARescheduledOne(t *testing.T) {
 	for name, at := range map[string]time.Duration{
 		"before there is room": 5 * time.Second, "when there is": 11 * time.Second,
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.limit("api", qless.LimitConfig{Rate: 1, Per: 10 * time.Second})
-				e.putLimited("q", "first j next", "api")
-				require.Equal(t, "first", e.popped("q", 3))
-				e.Clock.Advance(at)
-				require.NoError(t, e.Read("j").Reschedule(t.Context(), time.Hour))
-				e.Clock.Advance(11*time.Second - at)
-				require.Equal(t, "next", e.popped("q", 3))
-			})
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			e.limit("api", qless.LimitConfig{Rate: 1, Per: 10 * time.Second})
+			e.putLimited("q", "first j next", "api")
+			require.Equal(t, "first", e.popped("q", 3))
+			e.Clock.Advance(at)
+			require.NoError(t, e.Read("j").Reschedule(t.Context(), time.Hour))
+			e.Clock.Advance(11*time.Second - at)
+			require.Equal(t, "next", e.popped("q", 3))
 		})
 	}
 }

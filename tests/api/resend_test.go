@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/tests/repairs"
 	"github.com/qless/qless-go/tests/scripts"
@@ -269,4 +270,165 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	requireCode(t, qless.ErrUnavailable, errOf(client.Queue("q").Pop(ctx, 1)))
+}
+
+// everything calls every method once. Each call must succeed.
+func everything(t *testing.T, e *env, before func()) {
+	t.Helper()
+	ctx := t.Context()
+	q := e.Queue("q")
+	var job *qless.Job
+	var recurring *qless.RecurringJob
+	pop := func() error {
+		jobs, err := q.Pop(ctx, 1)
+		if err == nil {
+			job = jobs[0]
+		}
+		return err
+	}
+	put := func(options ...qless.PutOption) func() error {
+		return func() error { return errOf(q.Put(ctx, "K", nil, options...)) }
+	}
+	for i, call := range []func() error{
+		put(qless.JID("a"), qless.Tags{"t"}), put(qless.JID("b"), qless.DependsOn{"a"}), pop,
+		func() error { return errOf(job.Heartbeat(ctx)) },
+		func() error { return job.Log(ctx, "m", nil) },
+		func() error { return job.Tag(ctx, "u") },
+		func() error { return job.Untag(ctx, "u") },
+		func() error { return job.SetPriority(ctx, 1) },
+		func() error { return job.Track(ctx) },
+		func() error { return job.Refresh(ctx) },
+		func() error { return errOf(job.Retry(ctx, 0, "", "")) }, pop,
+		func() error { return job.Release(ctx, 0) }, pop,
+		func() error { return job.Fail(ctx, "g", "m") },
+		func() error { return job.Unfail(ctx) }, pop,
+		func() error { return job.Fail(ctx, "g", "m") },
+		func() error { return errOf(repairs.Unfail(ctx, e.Client, "g", 1)) }, pop,
+		func() error { return repairs.TimeOut(ctx, e.Client, job.JID) }, pop,
+		func() error { return job.Fail(ctx, "g", "m") },
+		func() error { return errOf(repairs.UnfailInto(ctx, e.Client, q.Name(), "g", 1)) }, pop,
+		func() error { return job.Move(ctx, "q") },
+		func() error { return errOf(q.Peek(ctx, 1)) }, pop,
+		func() error { return must(e.Job(ctx, "b"))(t).Depend(ctx, "a") },
+		func() error { return must(e.Job(ctx, "b"))(t).UndependAll(ctx) },
+		func() error { return job.Complete(ctx) },
+		func() error { return e.Cancel(ctx, "b") },
+		func() error { return errOf(e.Jobs(ctx, "a", "b")) },
+		func() error { return errOf(e.inspect().Completed().JIDs(ctx, inspect.Range{})) },
+		func() error { return errOf(e.inspect().FailureGroups(ctx)) },
+		func() error { return errOf(e.inspect().Tracked().JIDs(ctx, inspect.Range{})) },
+		func() error { return errOf(e.inspect().Tags(ctx, inspect.Range{})) },
+		func() error { return errOf(q.Counts(ctx)) },
+		func() error { return errOf(q.Settings(ctx)) },
+		func() error { return errOf(q.Stats(ctx, noon)) },
+		func() error { return errOf(e.inspect().Workers(ctx)) },
+		func() error { return e.inspect().ForgetWorkers(ctx, "w1") },
+		func() error { return q.Pause(ctx) },
+		func() error { return q.Resume(ctx) },
+		func() error { return e.ForgetQueue(ctx, "q") },
+		func() error { return e.Config().Set(ctx, "heartbeat", 5) },
+		func() error { return errOf(e.Config().All(ctx)) },
+		func() error { return e.Config().Unset(ctx, "heartbeat") },
+		func() error { return errOf(q.Recur(ctx, "K", nil, time.Hour, qless.JID("r"))) },
+		func() (err error) { recurring, err = e.RecurringJob(ctx, "r"); return err },
+		func() error { recurring.Klass = "K2"; return recurring.Update(ctx) },
+		func() error { return recurring.Cancel(ctx) },
+	} {
+		before()
+		require.NoError(t, call(), "call %d", i)
+	}
+}
+
+func TestAServerThatForgotTheScriptsIsGivenThem(t *testing.T) {
+	e := newEnv(t)
+	everything(t, e, func() { require.NoError(t, e.Redis.ScriptFlush(t.Context()).Err()) })
+}
+
+func TestARestartedServerIsGivenTheScripts(t *testing.T) {
+	e := newEnvOn(t, testkit.Start(t, "--appendonly", "yes"))
+	jid := e.Put("q")
+	e.Server.Restart()
+	require.Equal(t, jid, e.Pop("q").JID)
+	e.Server.Restart()
+	require.NoError(t, e.Read(jid).Complete(t.Context()))
+}
+
+func TestErrorsOfAScriptThatWasForgotten(t *testing.T) {
+	e := newEnv(t)
+	require.NoError(t, e.Redis.ScriptFlush(t.Context()).Err())
+	requireCode(t, qless.ErrNotFound, repairs.TimeOut(t.Context(), e.Client, "unknown"))
+	require.NoError(t, e.Redis.ScriptFlush(t.Context()).Err())
+	requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "unknown")))
+}
+
+func TestARealServerOutOfMemoryOrReadOnly(t *testing.T) {
+	e := newEnv(t)
+	jid := e.Put("q")
+	require.NoError(t, e.Redis.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	e.Unchanged(func() {
+		_, err := e.Queue("q").Put(t.Context(), "K", nil)
+		requireCode(t, qless.ErrServer, err)
+		require.ErrorContains(t, err, "OOM ")
+	})
+	require.Equal(t, jid, e.Read(jid).JID, "it can be read")
+	require.NoError(t, e.Redis.ConfigSet(t.Context(), "maxmemory", "0").Err())
+
+	require.NoError(t, e.Redis.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
+	e.Unchanged(func() {
+		_, err := e.Queue("q").Put(t.Context(), "K", nil)
+		requireCode(t, qless.ErrUnavailable, err)
+		require.ErrorContains(t, err, "READONLY ")
+	})
+}
+
+func TestAKeyOfAnotherTypeIsTheServersError(t *testing.T) {
+	e := newEnv(t)
+	require.NoError(t, e.Redis.Set(t.Context(), "ql:j:j", "not a hash", 0).Err())
+	e.Unchanged(func() {
+		require.Equal(t, "j", requireCode(t, qless.ErrServer, errOf(e.Job(t.Context(), "j"))).JID)
+		requireCode(t, qless.ErrServer, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"))))
+	})
+}
+
+// The end of the caller's own context is one of the reasons for a missing reply.
+func TestAnEndedContextIsUnavailable(t *testing.T) {
+	e := newEnv(t)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancel := context.WithDeadline(t.Context(), testkit.Noon)
+	defer cancel()
+	for _, ctx := range []context.Context{canceled, late} {
+		_, err := e.Queue("q").Counts(ctx)
+		requireCode(t, qless.ErrUnavailable, err)
+		require.ErrorIs(t, err, ctx.Err())
+	}
+}
+
+// copiesScripts makes any server treat the script like Redis 6.2 with "lua-replicate-commands no",
+// which refuses a write after a command such as TIME unless it copies writes to its replicas.
+const copiesScripts = `
+local server, random, copies_writes = redis, false, false
+local function guarded(run)
+  return function(name, ...)
+    if name == 'hset' and random and not copies_writes then
+      error('Write commands not allowed after non deterministic commands')
+    end
+    random = random or name == 'time'
+    return run(name, ...)
+  end
+end
+local redis = setmetatable({
+  call = guarded(server.call), pcall = guarded(server.pcall), acl_check_cmd = false,
+  replicate_commands = function()
+    copies_writes = not server.replicate_commands or server.replicate_commands()
+  end,
+}, {__index = server})
+`
+
+func TestServersThatCopyScriptsToReplicas(t *testing.T) {
+	rdb := testkit.Start(t).Client(t)
+	_, err := rdb.Eval(t.Context(), copiesScripts+qless.DropInScript(), []string{"ql:"},
+		"put", "", "", "q", "a", "K", "{}", 0).Result()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, rdb.Exists(t.Context(), "ql:j:a").Val())
 }

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
+	"github.com/qless/qless-go/tests/repairs"
 )
 
 // fails puts jobs and fails them in a group, one by one.
@@ -167,4 +170,342 @@ func TestSweepsReachWhatAFailureLeft(t *testing.T) {
 	}
 	require.Zero(t, e.Counts("next").Depends)
 	require.Equal(t, 1400, must(e.inspect().FailureGroups(t.Context()))(t)["failed-dependency"])
+}
+
+func TestFailuresByKlass(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		fails := func(klass, jid, message string) {
+			require.NoError(t, errOf(e.Queue("q").Put(t.Context(), klass, nil, qless.JID(jid))))
+			require.NoError(t, e.Pop("q").Fail(t.Context(), "g", message))
+			e.Clock.Advance(time.Minute)
+		}
+		sum := func(limit int) inspect.FailureSummary {
+			t.Helper()
+			var got inspect.FailureSummary
+			e.Unchanged(func() { got = must(e.inspect().Failures(t.Context(), "g", limit))(t) })
+			for i := range got.Klasses {
+				k := &got.Klasses[i]
+				k.First, k.Last = k.First.UTC(), k.Last.UTC()
+			}
+			return got
+		}
+		require.Equal(t, inspect.FailureSummary{Klasses: []inspect.KlassFailures{}}, sum(0))
+		fails("Mail", "a", "first")
+		fails("Call", "b", "ring")
+		fails("Mail", "c", "last")
+		mail := inspect.KlassFailures{
+			Klass: "Mail", Count: 2, First: noon, Last: noon.Add(2 * time.Minute), Message: "last", Sample: "c",
+		}
+		call := inspect.KlassFailures{
+			Klass: "Call", Count: 1, First: noon.Add(time.Minute), Last: noon.Add(time.Minute), Message: "ring", Sample: "b",
+		}
+		all := inspect.FailureSummary{Klasses: []inspect.KlassFailures{mail, call}, Examined: 3, Total: 3}
+		for _, limit := range []int{0, -1, 3, 5000} {
+			require.Equal(t, all, sum(limit))
+		}
+		mail.Count, mail.First = 1, mail.Last
+		require.Equal(t, inspect.FailureSummary{Klasses: []inspect.KlassFailures{mail}, Examined: 1, Total: 3}, sum(1))
+		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failures(t.Context(), "", 0)))
+		requireCode(t, qless.ErrInvalid, errOf(e.inspect().Failures(t.Context(), "g", -2)))
+	})
+}
+
+func TestManyFailuresAreCountedInSteps(t *testing.T) {
+	e := newEnv(t)
+	for i := range 2345 {
+		jid := fmt.Sprint("j", i)
+		require.NoError(t, e.Redis.HSet(t.Context(), "ql:j:"+jid, "klass", fmt.Sprint("K", i%2), "failure",
+			fmt.Sprintf(`{"group":"g","message":"m%d","when":%d}`, i, i+1)).Err())
+		require.NoError(t, e.Redis.LPush(t.Context(), "ql:f:g", jid).Err())
+	}
+	got := must(e.inspect().Failures(t.Context(), "g", -1))(t)
+	require.Equal(t, 2345, got.Examined)
+	require.Len(t, got.Klasses, 2)
+	require.Equal(t, inspect.KlassFailures{
+		Klass: "K0", Count: 1173, First: time.Unix(1, 0), Last: time.Unix(2345, 0), Message: "m2344", Sample: "j2344",
+	}, got.Klasses[0])
+}
+
+func TestAForgottenJobLeavesNothing(t *testing.T) {
+	for name, end := range map[string]func(e *env) error{
+		"complete": func(e *env) error { return e.popWith(7).Complete(e.T.Context()) },
+		"failed":   func(e *env) error { return e.popWith(7).Fail(e.T.Context(), "g", "m") },
+		"ended": func(e *env) error {
+			return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{TryAgain: 1}))
+		},
+	} {
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			e.Set("jobs-failed-history", 3600)
+			e.Put("q", qless.JID("j"), qless.Tags{"a"}, qless.TTL(time.Hour), qless.KeepFailedFor(time.Minute),
+				qless.Headers{"k": "v"})
+			require.NoError(t, e.Read("j").Track(t.Context()))
+			require.NoError(t, end(e))
+			require.NoError(t, repairs.Forget(t.Context(), e.Client, "j"))
+			requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "j")))
+			requireCode(t, qless.ErrNotFound, repairs.Forget(t.Context(), e.Client, "j"))
+			for _, key := range must(e.Redis.Keys(t.Context(), "*").Result())(t) {
+				require.NotRegexp(t, `^ql:(j:|completed|f:|failures|tracked|t:|tags|x:until|failed-jobs-list)`, key)
+			}
+			require.Empty(t, must(e.inspect().FailureGroups(t.Context()))(t))
+		})
+	}
+}
+
+func TestForgettingAFailureGroup(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		for _, jid := range []string{"a", "b", "c"} {
+			e.Put("q", qless.JID(jid))
+			require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+		}
+		e.Put("q", qless.JID("child"), qless.DependsOn{"b"})
+		done := must(e.inspect().Failed("g").Forget(t.Context()))(t)
+		require.Equal(t, 2, done.Changed)
+		require.Equal(t, 1, done.Unchanged)
+		requireCode(t, qless.ErrHasDependents, done.Reasons["b"])
+		done = must(e.inspect().Failed("g").Where(inspect.Filter{JID: "a"}).Forget(t.Context()))(t)
+		require.Zero(t, done)
+	})
+}
+
+func TestAJobThatHasNotEndedIsNotForgotten(t *testing.T) {
+	for name, place := range places {
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			place.bring(e, qless.JID("j"))
+			want := qless.ErrUnfinished
+			if place.state == qless.StateRunning {
+				want = qless.ErrRunning
+			}
+			e.Unchanged(func() { requireCode(t, want, repairs.Forget(t.Context(), e.Client, "j")) })
+		})
+	}
+}
+
+func TestAFailedJobThatOthersDependOnIsNotForgotten(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.Put("q", qless.JID("j"))
+		require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+		e.Put("q", qless.JID("child"), qless.DependsOn{"j"})
+		e.Unchanged(func() { requireCode(t, qless.ErrHasDependents, repairs.Forget(t.Context(), e.Client, "j")) })
+		require.NoError(t, e.Cancel(t.Context(), "child"))
+		require.NoError(t, repairs.Forget(t.Context(), e.Client, "j"))
+	})
+}
+
+// swept sweeps, and returns the number of jobs that it changed.
+func (e *env) swept(queues ...string) int {
+	e.T.Helper()
+	return must(e.Sweep(e.T.Context(), queues...))(e.T)
+}
+
+func TestASweepMovesWhatIsDueInQueues(t *testing.T) {
+	for name, c := range map[string]struct {
+		set   func(e *env)
+		after time.Duration
+		moves int
+		state qless.State
+		left  int // retries left
+	}{
+		"scheduled": {func(e *env) { e.Put("q", qless.JID("j"), qless.Delay(time.Minute)) }, time.Minute, 1, qless.StateWaiting, 5},
+		"not due":   {func(e *env) { e.Put("q", qless.JID("j"), qless.Delay(time.Hour)) }, time.Minute, 0, qless.StateScheduled, 5},
+		"a lost lock with a grace period": {func(e *env) {
+			e.Put("q", qless.JID("j"))
+			e.Pop("q")
+		}, time.Minute, 1, qless.StateRunning, 5},
+		"a lost lock": {func(e *env) {
+			e.Set("grace-period", 0)
+			e.Put("q", qless.JID("j"))
+			e.Pop("q")
+		}, time.Minute, 1, qless.StateWaiting, 4},
+		"a lost lock of a job that goes last": {func(e *env) {
+			e.Put("q", qless.JID("j"), qless.LockTime(time.Second), qless.OnLostLast)
+			e.Pop("q")
+		}, time.Second, 1, qless.StateWaiting, 4},
+		"a lost lock without retries": {func(e *env) {
+			e.Put("q", qless.JID("j"), qless.LockTime(time.Second), qless.Retries(0))
+			e.Pop("q")
+		}, time.Second, 1, qless.StateFailed, -1},
+		"a lock that holds": {func(e *env) {
+			e.Put("q", qless.JID("j"))
+			e.Pop("q")
+		}, time.Second, 0, qless.StateRunning, 5},
+	} {
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			c.set(e)
+			e.Put("other")
+			e.Clock.Advance(c.after)
+			require.Zero(t, e.swept(), "only named queues")
+			require.Zero(t, e.swept("other", "unknown"))
+			require.Equal(t, c.moves, e.swept("other", "q"))
+			require.Zero(t, e.swept("q", "q"), "all is done")
+			job := e.Read("j")
+			require.Equal(t, c.state, job.State)
+			require.Equal(t, c.left, job.Remaining)
+			require.Equal(t, c.state == qless.StateRunning, job.Worker == "w1")
+		})
+	}
+}
+
+func TestALostJobThatWasSweptComesFirst(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.Set("grace-period", 0)
+		e.Put("q", qless.JID("j"))
+		held := e.Pop("q")
+		e.Put("q", qless.JID("urgent"), qless.Priority(9))
+		e.Clock.Advance(time.Minute)
+		require.Equal(t, 1, e.swept("q"))
+		require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 2}, e.Counts("q"))
+		requireCode(t, qless.ErrNotRunning, held.Complete(t.Context()))
+		require.Equal(t, []string{"j", "urgent"}, jids(e.Pops("q", 9)))
+		require.NoError(t, e.Complete(t.Context(), "j"))
+	})
+}
+
+func TestASweepFreesTheSlotOfALostJob(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.Set("grace-period", 0)
+		e.slots("api", 1)
+		e.putLimited("q", "lost", "api")
+		e.Pop("q")
+		e.putLimited("q2", "parked", "api")
+		require.Empty(t, e.Pops("q2", 1))
+		e.Clock.Advance(61 * time.Second)
+		require.Equal(t, 1, e.swept("q"))
+		require.Equal(t, []string{"parked"}, jids(e.Pops("q2", 1)))
+		require.Empty(t, e.Pops("q", 1), "the slot is taken")
+	})
+}
+
+// Complete completes a job that the worker has.
+func (e *env) Complete(ctx context.Context, jid string) error { return e.Read(jid).Complete(ctx) }
+
+func TestASweepIsBounded(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		for i := range 250 {
+			e.Put(fmt.Sprint("q", i), qless.Delay(time.Second))
+		}
+		for range 130 {
+			e.Put("q0", qless.Delay(time.Second))
+		}
+		e.Clock.Advance(time.Second)
+		require.Equal(t, 100, e.swept("q0", "q1"))
+		require.Equal(t, 32, e.swept("q0", "q1"))
+		var moved []int
+		for range 4 {
+			moved = append(moved, e.swept("*"))
+		}
+		require.Equal(t, []int{98, 100, 50, 0}, moved, "100 queues a call")
+		require.Empty(t, e.Redis.HGetAll(t.Context(), "ql:x:sweep").Val()["groups"])
+	})
+}
+
+func TestAnInvalidSweep(t *testing.T) {
+	client := offline(t)
+	for _, queues := range [][]string{{""}, {"\xff"}, {"q", "*"}, make([]string, 1001)} {
+		requireCode(t, qless.ErrInvalid, errOf(inspect.New(client).Sweep(t.Context(), queues...)))
+	}
+}
+
+func TestForgetRefusesAQueueWithJobs(t *testing.T) {
+	for state, fill := range map[string]func(e *env){
+		"waiting":   func(e *env) { e.Put("q") },
+		"running":   func(e *env) { e.Put("q"); e.Pop("q") },
+		"stalled":   func(e *env) { e.Put("q"); e.Pop("q"); e.Clock.Advance(time.Hour) },
+		"scheduled": func(e *env) { e.Put("q", qless.Delay(time.Hour)) },
+		"depends":   func(e *env) { e.Put("q", qless.DependsOn{e.Put("others")}) },
+		"limited": func(e *env) {
+			e.limit("one", qless.LimitConfig{Concurrency: 1})
+			e.Put("others", qless.Limits{"one"})
+			e.Pop("others")
+			e.Put("q", qless.Limits{"one"})
+			require.Empty(e.T, e.Pops("q", 1))
+		},
+		"recurring": func(e *env) {
+			require.NoError(e.T, errOf(e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour, qless.Offset(time.Hour))))
+		},
+	} {
+		runOnEach(t, state, func(t *testing.T, e *env) {
+			fill(e)
+			e.Unchanged(func() {
+				err := e.ForgetQueue(t.Context(), "q")
+				require.Equal(t, "Queue q has 1 job", requireCode(t, qless.ErrInvalid, err).Message)
+			})
+			e.asPHP("queue.forget|q") // other clients forget the queue, and keep its jobs
+			for _, queue := range must(e.Queues(t.Context()))(t) {
+				require.NotEqual(t, "q", queue.Name)
+			}
+		})
+	}
+}
+
+// staying are the keys, after the prefix ql:, that may exist forever after all jobs have ended and
+// all workers are gone. None contains the name of a queue, a job, a tenant, a key or a worker.
+var staying = map[string]bool{
+	"completed": true, "config": true, "queues": true, "x:limits": true, "x:until": true,
+	"x:schedule-ids": true, "x:schedules": true, "x:schedule:nightly": true,
+}
+
+// Queues, tenants, limits, unique keys and workers come and go, however their jobs end.
+func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
+	e, ctx := newEnv(t), t.Context()
+	e.Set("jobs-history", 0)
+	e.slots("slots", 1)
+	e.limit("rates", qless.LimitConfig{Rate: 2, Per: time.Second})
+	require.NoError(t, errOf(e.Run(ctx, "schedule.register", "", "nightly", "digest", "@daily", "skip", "q", "K", "", "{}", "")))
+	ends := []func(c *qless.Client, jid string) error{
+		func(c *qless.Client, jid string) error { return c.Cancel(ctx, jid) },
+		func(c *qless.Client, jid string) error { return errOf(repairs.End(ctx, c, jid, repairs.Ending{})) },
+		func(c *qless.Client, jid string) error {
+			if err := errOf(repairs.End(ctx, c, jid, repairs.Ending{State: qless.StateFailed, Group: jid})); err != nil {
+				return err
+			}
+			return repairs.Forget(ctx, c, jid)
+		},
+		func(c *qless.Client, jid string) error {
+			e.Clock.Advance(time.Hour)
+			return errOf(inspect.New(c).Sweep(ctx))
+		},
+	}
+	for i := range 24 {
+		worker := fmt.Sprint("w", i)
+		c := e.As(worker)
+		var all []string
+		for n := range 6 {
+			name := fmt.Sprint(i, "-", n)
+			all = append(all, e.Put(fmt.Sprint("q", i), qless.JID("j"+name), qless.Fair(name), qless.Priority(n%2),
+				qless.Unique(name), qless.TTL(time.Hour), qless.Limits{"slots/" + name[:len(name)-1], "rates/" + name}))
+		}
+		require.NoError(t, errOf(e.Run(ctx, "schedule.last", "", "nightly", worker, "digest")))
+		require.EqualValues(t, 1, e.addRates(worker, 1, 0, "q", "K", "1,0,0||"))
+		popped := must(c.Queue(fmt.Sprint("q", i)).Pop(ctx, 1+i%4))(t)
+		if i%2 == 0 && len(popped) > 0 {
+			require.NoError(t, popped[0].Complete(ctx))
+			all = append(all[:0], difference(all, popped[0].JID)...)
+		}
+		for n, jid := range all {
+			if i%4 == 3 && n > 0 {
+				break // one sweep ends all lives
+			}
+			require.NoError(t, ends[i%4](c, jid))
+		}
+		require.NoError(t, errOf(e.Run(ctx, "queue.forget", "", fmt.Sprint("q", i))))
+		require.NoError(t, e.inspect().ForgetWorkers(ctx, worker))
+	}
+	e.Put("last", qless.JID("last"))
+	require.NoError(t, e.Pop("last").Complete(ctx))
+	require.NoError(t, e.inspect().ForgetWorkers(ctx, "w1"))
+	for _, key := range e.Redis.Keys(ctx, "ql:*").Val() {
+		if e.Redis.TTL(ctx, key).Val() == -1 { // -2 if it has just expired
+			require.True(t, staying[strings.TrimPrefix(key, "ql:")], "%s stays for ever", key)
+		}
+	}
+}
+
+// difference returns the other names.
+func difference(names []string, name string) (others []string) {
+	for _, other := range names {
+		if other != name {
+			others = append(others, other)
+		}
+	}
+	return others
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/repairs"
 	"github.com/qless/qless-go/tests/scripts"
@@ -53,17 +54,15 @@ func TestUniqueKeyOfAJobThatStockScriptsEndedIsFree(t *testing.T) {
 		"text":     {"set", `ql:x:unique:["k"]`, "nonsense"},
 		"list":     {"lpush", `ql:x:unique:["k"]`, "nonsense"},
 	} {
-		t.Run(what, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				e.Put("q", qless.JID("j"), qless.Unique("k"))
-				if what == "list" {
-					e.dropKey()
-				}
-				require.NoError(t, e.Redis.Do(t.Context(), left...).Err())
-				e.holder("")
-				e.Put("q", qless.JID("new"), qless.Unique("k"))
-				e.holder("new")
-			})
+		runOnEach(t, what, func(t *testing.T, e *env) {
+			e.Put("q", qless.JID("j"), qless.Unique("k"))
+			if what == "list" {
+				e.dropKey()
+			}
+			require.NoError(t, e.Redis.Do(t.Context(), left...).Err())
+			e.holder("")
+			e.Put("q", qless.JID("new"), qless.Unique("k"))
+			e.holder("new")
 		})
 	}
 }
@@ -95,16 +94,14 @@ func TestTheOldestOfManyUnfailedJobsClaimsTheUniqueKey(t *testing.T) {
 		},
 		"named, oldest first": func(e *env) error { return errOf(e.inspect().JIDs("z", "m", "a").Unfail(e.T.Context())) },
 	} {
-		t.Run(what, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e *env) {
-				for _, jid := range []string{"z", "m", "a"} {
-					e.fail("q", "g", qless.JID(jid), qless.Unique("k"))
-					e.Clock.Advance(time.Second)
-				}
-				require.NoError(t, again(e))
-				e.holder("z")
-				e.held("z", qless.Unique("k"))
-			})
+		runOnEach(t, what, func(t *testing.T, e *env) {
+			for _, jid := range []string{"z", "m", "a"} {
+				e.fail("q", "g", qless.JID(jid), qless.Unique("k"))
+				e.Clock.Advance(time.Second)
+			}
+			require.NoError(t, again(e))
+			e.holder("z")
+			e.held("z", qless.Unique("k"))
 		})
 	}
 }
@@ -221,4 +218,334 @@ func TestRunningJobPutAgainGetsItsKeyBeforeLaterPuts(t *testing.T) {
 		require.NoError(t, err)
 		e.holder("j")
 	})
+}
+
+// again returns the option for puts that replace the holder of the key k.
+func again() qless.UniqueOption { return qless.Unique("k").Replace() }
+
+// trigger puts a job with data that replaces the holder of the key k.
+func (e *env) trigger(data any, options ...qless.PutOption) string {
+	e.T.Helper()
+	jid := must(e.Queue("q").Put(e.T.Context(), "K", data, append([]qless.PutOption{again()}, options...)...))(e.T)
+	return jid
+}
+
+// due returns the due time of a scheduled job, after noon.
+func (e *env) due(queue, jid string) time.Duration {
+	e.T.Helper()
+	score := must(e.Redis.ZScore(e.T.Context(), "ql:q:"+queue+"-scheduled", jid).Result())(e.T)
+	return time.Duration((score - float64(noon.Unix())) * float64(time.Second)).Round(time.Millisecond)
+}
+
+func TestKeepDueWithoutADelayKeepsThePlaceInTheQueue(t *testing.T) {
+	for name, c := range map[string]struct {
+		bring func(t *testing.T, e *env)
+		key   qless.UniqueOption
+		more  []qless.PutOption
+		want  []string
+	}{
+		"due":           {nil, again().KeepDue(), nil, []string{"a", "j", "b"}},
+		"without":       {nil, again(), nil, []string{"a", "b", "j"}},
+		"more urgent":   {nil, again().KeepDue(), []qless.PutOption{qless.Priority(1)}, []string{"j", "a", "b"}},
+		"less urgent":   {nil, again().KeepDue(), []qless.PutOption{qless.Priority(-1)}, []string{"a", "b", "j"}},
+		"with a delay":  {nil, again().KeepDue(), []qless.PutOption{qless.Delay(time.Hour)}, []string{"a", "j", "b"}},
+		"before Within": {nil, again().Within(time.Minute), nil, []string{"a", "b", "j"}},
+		"after Within":  {nil, again().Within(500 * time.Millisecond), nil, []string{"a", "j", "b"}},
+		"timed out": {func(t *testing.T, e *env) {
+			require.NoError(t, repairs.TimeOut(t.Context(), e.Client, e.Pop("j").JID))
+		},
+			again().KeepDue(), nil, []string{"j", "a", "b"}},
+		"released": {func(t *testing.T, e *env) { require.NoError(t, e.Pop("j").Release(t.Context(), 0)) },
+			again().KeepDue(), nil, []string{"j", "a", "b"}},
+		"parked": {func(t *testing.T, e *env) {
+			require.NoError(t, e.Limit("api").Hold(t.Context(), time.Hour))
+			e.Put("j", qless.Unique("k").Replace().KeepDue(), qless.Limits{"api"})
+			require.Empty(t, e.Pops("j", 1))
+			require.Equal(t, "api", e.Read("j").Parked)
+		}, again().KeepDue(), nil, []string{"a", "j", "b"}},
+	} {
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			e.Put("q", qless.JID("a"))
+			e.Clock.Advance(time.Second)
+			e.Put("j", qless.JID("j"), qless.Unique("k"))
+			e.Clock.Advance(time.Second)
+			if c.bring != nil {
+				c.bring(t, e)
+			}
+			e.Put("q", qless.JID("b"))
+			e.Clock.Advance(time.Second)
+			require.Equal(t, "j", e.Put("q", append(c.more, c.key)...))
+			require.Equal(t, c.want, jids(e.Pops("q", 5)))
+		})
+	}
+}
+
+// alone requires that of the jobs with the key k, one waits for the other.
+func (e *env) alone() {
+	e.T.Helper()
+	require.Equal(e.T, qless.StateDepends, e.Read(must(e.Holder(e.T.Context(), "k"))(e.T)).State)
+}
+
+func TestReplacingAmongManyPuts(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		spec := func(data int, options ...qless.PutOption) qless.JobSpec {
+			return qless.JobSpec{Klass: "K", Data: data, Options: options}
+		}
+		key := func(parts ...any) qless.UniqueOption { return qless.Unique(parts...).Replace() }
+		waiting := e.Put("q", key("waiting"), qless.Tags{"old"})
+		running := e.Put("q2", key("running"))
+		e.Pop("q2")
+		jids := e.puts("q",
+			spec(0, qless.JID("plain")),
+			spec(1, key("waiting"), qless.Tags{"one"}),
+			spec(2, key("new"), qless.Delay(time.Minute)),
+			spec(3, key("running")),
+			spec(4, key("waiting"), qless.Tags{"two"}),
+			spec(5, key("new"), qless.Tags{"new"}),
+			spec(6, key("running"), qless.Delay(time.Minute)),
+			spec(7, qless.JID("given"), qless.Unique("given"), qless.Headers{"a": "1"}),
+			spec(8, key("given").KeepDue()),
+			spec(9, key("new").KeepDue(), qless.Delay(time.Hour)),
+		)
+		require.Equal(t, []string{"plain", waiting, jids[2], jids[3], waiting, jids[2], jids[3], "given", "given", jids[2]}, jids)
+		for jid, want := range map[string]string{
+			waiting: "4 waiting [two] []",
+			jids[2]: "9 waiting [] []",
+			jids[3]: "6 depends [] [" + running + "]",
+			"given": "8 waiting [] []",
+		} {
+			job := e.Read(jid)
+			require.Equal(t, want, fmt.Sprint(string(job.Data), " ", job.State, " ", job.Tags, " ", job.Dependencies))
+			require.Equal(t, "put", job.History[len(job.History)-1].What)
+		}
+		require.Len(t, e.Read("given").History, 1)
+		require.Equal(t, 4, e.Counts("q").Waiting)
+		require.Equal(t, 1, e.Counts("q").Depends)
+		require.Equal(t, int64(6), e.Redis.Exists(t.Context(), "ql:j:plain", "ql:j:given", "ql:j:"+waiting,
+			"ql:j:"+running, "ql:j:"+jids[2], "ql:j:"+jids[3]).Val())
+
+		e.Unchanged(func() {
+			_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+				spec(1, qless.JID(waiting)), spec(2, key("waiting")),
+			})
+			requireCode(t, qless.ErrInvalid, err)
+			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+				spec(2, key("waiting")), spec(1, qless.JID(waiting)),
+			})
+			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "is named twice")
+		})
+	})
+}
+
+// A job that another put of the same call depends on is replaced as well.
+func TestReplacingAJobOfTheSameCallThatOthersWaitFor(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		jids := e.puts("q",
+			spec(qless.JID("parent"), qless.Unique("k"), qless.DependsOn{e.Put("x")}),
+			spec(qless.JID("child"), qless.DependsOn{"parent"}, qless.OnFailureRun),
+			qless.JobSpec{Klass: "K", Data: 2, Options: []qless.PutOption{again()}},
+		)
+		require.Equal(t, []string{"parent", "child", "parent"}, jids)
+		require.Empty(t, e.Pops("q", 5))
+		require.NoError(t, e.Pop("x").Complete(t.Context()))
+		job := e.Pop("q")
+		require.Equal(t, "2", string(job.Data))
+		require.NoError(t, job.Fail(t.Context(), "g", "m"))
+		require.Equal(t, "child", e.Pop("q").JID)
+	})
+}
+
+// An existing job that is put again by its jid, and replaced by the same call, keeps its place,
+// too.
+func TestReplacingAJobOfTheSameCallThatWasThere(t *testing.T) {
+	for name, option := range map[string][]qless.PutOption{
+		"with its key again": {qless.JID("j"), qless.Unique("k")},
+		"without":            {qless.JID("j")},
+	} {
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			e.Put("q", qless.JID("j"), qless.Unique("k"))
+			e.Put("q", qless.JID("child"), qless.DependsOn{"j"}, qless.OnFailureRun)
+			require.NoError(t, e.Pop("q").Fail(t.Context(), "g", "m"))
+			require.NoError(t, e.Pop("q").Complete(t.Context()))
+			e.Put("q", qless.JID("second"), qless.DependsOn{"j"}, qless.OnFailureFail)
+			require.Equal(t, qless.StateFailed, e.Read("second").State)
+			ids := e.puts("q",
+				qless.JobSpec{Klass: "K", Options: option},
+				spec(qless.JID("third"), qless.DependsOn{"j"}, qless.OnFailureRun),
+				qless.JobSpec{Klass: "K", Data: 2, Options: []qless.PutOption{again()}},
+			)
+			require.Equal(t, []string{"j", "third", "j"}, ids)
+			e.holder("j")
+			job := e.Pop("q")
+			require.Equal(t, "2", string(job.Data))
+			require.NoError(t, job.Fail(t.Context(), "g", "m"))
+			require.Equal(t, "third", e.Pop("q").JID)
+		})
+	}
+}
+
+// Every put with the key goes to its shard, so that it finds the existing job.
+func TestReplacingInShards(t *testing.T) {
+	e := newEnv(t)
+	queue := e.sharded(shards.ByJID, 3).Queue("q")
+	for i := range 10 {
+		first := must(queue.Put(t.Context(), "K", nil, qless.Unique("k", i).Replace()))(t)
+		jids := must(queue.PutMany(t.Context(), []qless.JobSpec{
+			spec(qless.Unique("k", i).Replace()),
+		}))(t)
+		require.Equal(t, []string{first}, jids)
+	}
+}
+
+// The puts of many goroutines share scripts, and each gets the jid of its own job.
+func TestManyReplaceAtOnce(t *testing.T) {
+	e := newEnv(t)
+	jids := make(chan string, 100)
+	for range cap(jids) {
+		go func() {
+			jid, err := e.Queue("q").Put(t.Context(), "K", nil, again())
+			if err != nil {
+				jid = err.Error()
+			}
+			jids <- jid
+		}()
+	}
+	first := <-jids
+	for range cap(jids) - 1 {
+		require.Equal(t, first, <-jids)
+	}
+	require.Equal(t, 1, e.Counts("q").Waiting)
+}
+
+func TestPutsThatReplaceAreSentAgain(t *testing.T) {
+	puts := map[string]func(client *qless.Client) (string, error){
+		"put": func(client *qless.Client) (string, error) {
+			return client.Queue("q").Put(t.Context(), "K", 2, again(), qless.Delay(time.Hour))
+		},
+		"put.many": func(client *qless.Client) (string, error) {
+			jids, err := client.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+				{Klass: "K", Data: 1, Options: []qless.PutOption{again()}},
+				{Klass: "K", Data: 2, Options: []qless.PutOption{again(), qless.Delay(time.Hour)}},
+			})
+			return jids[len(jids)-1], err
+		},
+	}
+	for where, c := range cuts {
+		for command, put := range puts {
+			for _, state := range []qless.State{"", qless.StateWaiting, qless.StateRunning} {
+				t.Run(fmt.Sprint(command, ", ", where, ", ", state), func(t *testing.T) {
+					e, proxy, client := proxied(t)
+					jid := ""
+					if state != "" {
+						jid = e.trigger(1)
+					}
+					if state == qless.StateRunning {
+						e.Pop("q")
+						jid = ""
+					}
+					require.NoError(t, e.Redis.ScriptLoad(t.Context(), scripts.Text()).Err())
+					c.cut(proxy, scripts.Sent(command))
+					found := must(put(client))(t)
+					require.Equal(t, 2, seen(proxy, command))
+					if jid != "" {
+						require.Equal(t, jid, found)
+						require.Equal(t, []string{"put", "put"}, whats(e.Read(found).History))
+					} else {
+						require.Equal(t, []string{"put"}, whats(e.Read(found).History))
+					}
+					require.Equal(t, "2", string(e.Read(found).Data))
+					e.holder(found)
+					counts := e.Counts("q")
+					require.Equal(t, 1, counts.Scheduled+counts.Depends+counts.Waiting)
+				})
+			}
+		}
+	}
+}
+
+// A put that replaces a job reads it, with its dependencies, and removes it from its queue. A put
+// that follows a running job reads that job, links both, marks the running one, and notes which one
+// it follows.
+func TestCommandsThatReplacingCosts(t *testing.T) {
+	e := newEnv(t)
+	put := func(jid string, options ...any) int {
+		return len(e.Server.Commands(t, func() {
+			e.run("put", append([]any{"w1", "q", jid, "K", "{}", "0", "new", "1"}, options...)...)
+		}))
+	}
+	trigger := func(jid string) int { return put(jid, "o", `u|{"u":{"k":"k"}}`, "replace", "delay") }
+	put("first") // the queue is new
+	plain := put("a")
+	require.Equal(t, plain+3, trigger("b"), "no job holds the key")
+	require.Equal(t, plain+10, trigger("c"), "a waiting job does")
+	e.Pops("q", 3)
+	require.Equal(t, plain+13, trigger("d"), "a running job does")
+}
+
+// However a following job ends, the job it follows has the key again, and no other run overlaps.
+func TestTheKeyOfAFollowerThatEnds(t *testing.T) {
+	end := func(how repairs.Ending) func(t *testing.T, e *env, jid string) {
+		return func(t *testing.T, e *env, jid string) {
+			require.NoError(t, errOf(repairs.End(t.Context(), e.Client, jid, how)))
+		}
+	}
+	over := func(_ *testing.T, e *env, _ string) { e.Clock.Advance(11 * time.Second) }
+	expire := func(t *testing.T, e *env, jid string) {
+		over(t, e, jid)
+		require.NoError(t, errOf(e.Sweep(t.Context())))
+	}
+	gone := func(t *testing.T, e *env, jid string) { // canceled as by other clients' scripts
+		other := e.Read(jid).Dependencies[0]
+		for _, command := range [][]any{
+			{"del", "ql:j:" + jid, "ql:j:" + jid + "-history", "ql:j:" + jid + "-dependencies"},
+			{"srem", "ql:j:" + other + "-dependents", jid}, {"zrem", "ql:q:q-depends", jid},
+		} {
+			require.NoError(t, e.Redis.Do(t.Context(), command...).Err())
+		}
+	}
+	for name, c := range map[string]struct {
+		end     func(t *testing.T, e *env, jid string)
+		options []qless.PutOption
+	}{
+		"canceled": {func(t *testing.T, e *env, jid string) { require.NoError(t, e.Cancel(t.Context(), jid)) }, nil},
+		"bulk": {func(t *testing.T, e *env, jid string) {
+			require.NoError(t, errOf(e.inspect().JIDs(jid).Cancel(t.Context())))
+		}, nil},
+		"withdrawn": {func(t *testing.T, e *env, jid string) {
+			require.NoError(t, lease.New(e.Client).Withdraw(t.Context(), jid))
+		}, nil},
+		"complete": {end(repairs.Ending{}), nil},
+		"failed":   {end(repairs.Ending{State: qless.StateFailed, Group: "g"}), nil},
+		"TTL":      {over, []qless.PutOption{qless.TTL(10 * time.Second)}},
+		"StartBy":  {over, []qless.PutOption{qless.StartBy(10 * time.Second)}},
+		"swept":    {expire, []qless.PutOption{qless.TTL(10 * time.Second)}},
+		"depended on": {func(t *testing.T, e *env, jid string) {
+			e.Put("q", qless.JID("child"), qless.DependsOn{jid})
+			expire(t, e, jid)
+		}, []qless.PutOption{qless.StartBy(10 * time.Second)}},
+		"another key": {func(_ *testing.T, e *env, jid string) {
+			e.Put("q", qless.JID(jid), qless.Unique("other"), qless.Delay(time.Hour))
+		}, nil},
+		"put again": {func(t *testing.T, e *env, jid string) {
+			e.Put("q", qless.JID(jid), qless.Unique("k"))
+			require.NoError(t, e.Cancel(t.Context(), jid))
+		}, nil},
+		"gone": {gone, nil},
+	} {
+		runOnEach(t, name, func(t *testing.T, e *env) {
+			first := e.trigger(1, qless.LockTime(time.Hour))
+			running := e.Pop("q")
+			second := e.trigger(2, c.options...)
+			require.NotEqual(t, first, second)
+			c.end(t, e, second)
+
+			e.holder(first)
+			e.held(first, qless.Unique("k"))
+			third := e.trigger(3)
+			require.NotContains(t, []string{first, second}, third)
+			require.Empty(t, e.Pops("q", 5), "they don't overlap")
+			require.NoError(t, running.Complete(t.Context()))
+			require.Equal(t, third, e.Pop("q").JID)
+		})
+	}
 }
