@@ -266,8 +266,7 @@ func TestAJobCannotDependOnItself(t *testing.T) {
 		requireCode(t, qless.ErrInvalid, child.Depend(t.Context(), "child"))
 		requireCode(t, qless.ErrInvalid, child.Undepend(t.Context(), "child"))
 		requireCode(t, qless.ErrInvalid, child.Move(t.Context(), "q", qless.DependsOn{"child"}))
-		running := e.Read("running")
-		requireCode(t, qless.ErrInvalid, running.Next(t.Context(), "q", qless.DependsOn{"running"}))
+		requireCode(t, qless.ErrInvalid, e.Read("running").Next(t.Context(), "q", qless.DependsOn{"running"}))
 	})
 }
 
@@ -529,14 +528,11 @@ func TestDoRunsACommandWithItsArguments(t *testing.T) {
 	ctx := t.Context()
 	e.Put("q", qless.JID("j"))
 	seen.take()
-	reply := must(e.Do(ctx, "length", "q"))(t)
-	require.Equal(t, int64(1), reply)
+	require.Equal(t, int64(1), must(e.Do(ctx, "length", "q"))(t))
 	require.Equal(t, "length", seen.take()[0].Name)
 
-	reply = must(e.Do(ctx, "jobs", qless.StateWaiting, "q", 0, int64(5)))(t)
-	require.Equal(t, []any{"j"}, reply)
-	reply = must(e.Do(ctx, "recur.get", "unknown"))(t)
-	require.Nil(t, reply)
+	require.Equal(t, []any{"j"}, must(e.Do(ctx, "jobs", qless.StateWaiting, "q", 0, int64(5)))(t))
+	require.Nil(t, must(e.Do(ctx, "recur.get", "unknown"))(t))
 	require.NoError(t, errOf(e.Do(ctx, "reschedule", "j", time.Minute)))
 	require.WithinDuration(t, noon.Add(time.Minute), e.Read("j").Due, time.Second)
 }

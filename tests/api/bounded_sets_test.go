@@ -58,7 +58,7 @@ func (e *env) sweepsOf(times int) map[string]int {
 	e.T.Helper()
 	looked := map[string]int{}
 	for range times {
-		for _, script := range e.scriptsOf(func() { require.NoError(e.T, errOf(e.Sweep(e.T.Context()))) }) {
+		for _, script := range e.scriptsOf(func() { e.sweep() }) {
 			require.LessOrEqual(e.T, len(script), 100*2+30)
 			require.LessOrEqual(e.T, membersRead(e.T, script, 1_000_000), 500)
 			for _, command := range script {
@@ -211,10 +211,9 @@ func TestFollowersThatAreGoneAreForgotten(t *testing.T) {
 		const key = "ql:x:follow:s"
 		look := func(worker string) {
 			t.Helper()
-			require.NoError(t, errOf(e.Run(t.Context(), "schedule.last", "", "s", worker, "digest")))
+			e.run("schedule.last", "s", worker, "digest")
 		}
-		_, err := e.Run(t.Context(), "schedule.register", "", "s", "digest", "* * * * *", "skip", "q", "K", "", "{}", "")
-		require.NoError(t, err)
+		e.run("schedule.register", "s", "digest", "* * * * *", "skip", "q", "K", "", "{}", "")
 		look("stays")
 		for i := range 25 {
 			look(fmt.Sprint("killed-", i))

@@ -343,7 +343,7 @@ func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
 	e.Put("base", qless.JID("base"))
 	require.NoError(t, e.Read(left[3]).Depend(t.Context(), "base"))
 	for range 3 {
-		require.NoError(t, errOf(e.Sweep(t.Context())))
+		e.sweep()
 	}
 	require.Equal(t, qless.StateWaiting, e.Read(left[1]).State)
 	require.Equal(t, []string{"second"}, e.Read(left[2]).Dependencies)
@@ -367,7 +367,7 @@ func TestASweepAnnouncesFewFailuresAtATime(t *testing.T) {
 	require.NoError(t, e.Redis.Del(ctx, "ql:q:base-work").Err())
 	e.failGroup(jobs, "g")
 	for _, waiting := range []int{100, 200, 300, 400, 500} {
-		e.requireShort(dependents*12+50, func() { require.NoError(t, errOf(e.Sweep(ctx))) })
+		e.requireShort(dependents*12+50, func() { e.sweep() })
 		require.Equal(t, waiting, e.Counts("q").Waiting)
 	}
 }
@@ -474,7 +474,7 @@ func TestAFailureNotifiesFewJobsAtATime(t *testing.T) {
 func TestEndContinuesUntilAllKnowOfAFailure(t *testing.T) {
 	e := newEnv(t)
 	job := e.failing(300)
-	state := must(repairs.End(t.Context(), e.Client, job.JID, repairs.Ending{State: qless.StateFailed, Group: "g"}))(t)
+	state := e.end(job.JID, repairs.Ending{State: qless.StateFailed, Group: "g"})
 	require.Equal(t, qless.StateFailed, state)
 	e.requireAllNotified(300)
 }
@@ -488,7 +488,7 @@ func TestAnUnfailedJobNotifiesNoOthers(t *testing.T) {
 	require.Less(t, runs, 300)
 	require.NoError(t, e.Read("base").Unfail(t.Context()))
 	for e.Redis.Exists(t.Context(), "ql:x:rest").Val() == 1 {
-		require.NoError(t, errOf(e.Sweep(t.Context())))
+		e.sweep()
 	}
 	_, later, _ := e.notified()
 	require.Equal(t, runs, later)
@@ -506,7 +506,7 @@ func TestTwoLivesWithManyDependents(t *testing.T) {
 	job, _ = e.base(700)
 	require.NoError(t, firstSteps["complete"](e, job))
 	for range 5 {
-		require.NoError(t, errOf(e.Sweep(t.Context())))
+		e.sweep()
 	}
 	require.Equal(t, 1400, e.Counts("q").Waiting)
 	require.Empty(t, e.Redis.Keys(t.Context(), "ql:*-depend*").Val())
@@ -653,7 +653,7 @@ func TestWorkersOfManyQueuesAreWokenInSteps(t *testing.T) {
 	steps := 0
 	e.requireShort(500*5+500*4+30, func() {
 		for cursor := ""; steps == 0 || cursor != ""; steps++ {
-			reply := must(e.Run(ctx, "wake", "", "", cursor))(t)
+			reply := e.run("wake", "", cursor)
 			cursor = reply.(string)
 		}
 	})
@@ -959,8 +959,7 @@ func TestOtherClientsReadAllRelationsAtOnce(t *testing.T) {
 	jid := e.Put("q")
 	dependents, _ := e.relate(jid, 5000)
 	for _, command := range []string{"get", "multiget"} {
-		reply := must(e.Run(t.Context(), command, "", jid))(t)
-		text := strings.TrimSuffix(strings.TrimPrefix(reply.(string), "["), "]")
+		text := strings.TrimSuffix(strings.TrimPrefix(e.run(command, jid).(string), "["), "]")
 		require.NotContains(t, text, "left_out")
 		var job struct{ Dependents []string }
 		require.NoError(t, json.Unmarshal([]byte(text), &job))

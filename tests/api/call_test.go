@@ -63,37 +63,6 @@ func withdrawn(t *testing.T, want bool, cause, err error) *qless.Error {
 	return own
 }
 
-func TestACallReturnsHowItsJobHasEnded(t *testing.T) {
-	for name, c := range map[string]struct {
-		end   func(e *env) error
-		state qless.State
-		data  string
-		err   error
-	}{
-		"complete": {func(e *env) error { return e.popWith(7).Complete(e.T.Context()) }, qless.StateComplete, "7", nil},
-		"deleted at once": {func(e *env) error {
-			e.Set("jobs-history", 0)
-			return e.popWith(7).Complete(e.T.Context())
-		}, qless.StateComplete, "7", nil},
-		"failed":   {func(e *env) error { return e.popWith(7).Fail(e.T.Context(), "g", "m") }, qless.StateFailed, "7", nil},
-		"canceled": {func(e *env) error { return e.Pop("q").Cancel(e.T.Context()) }, "", "", qless.ErrCanceled},
-		"moves on": {movesOn, qless.StateComplete, "8", nil},
-	} {
-		runOnEach(t, name, func(t *testing.T, e *env) {
-			_, ended := e.calls(t.Context())
-			require.NoError(t, c.end(e))
-			got := e.soon(ended)
-			if c.err != nil {
-				requireCode(t, c.err, got.err)
-				return
-			}
-			require.NoError(t, got.err)
-			require.Equal(t, c.state, got.result.State)
-			require.Equal(t, c.data, string(got.result.Data))
-		})
-	}
-}
-
 // The client subscribes before the put, so it does not need to query the job.
 func TestACallSendsOnlyItsPut(t *testing.T) {
 	e := newEnv(t)
@@ -416,10 +385,8 @@ func TestResultsAndWaitsOfShards(t *testing.T) {
 	}
 	for i, result := range <-results {
 		require.Equal(t, `"`+all[i]+`"`, string(result.Data))
-		found := must(sharded.Result(ctx, all[i]))(t)
-		require.Equal(t, result.Data, found.Data)
-		found = must(sharded.Wait(ctx, all[i]))(t)
-		require.Equal(t, result.Data, found.Data)
+		require.Equal(t, result.Data, must(sharded.Result(ctx, all[i]))(t).Data)
+		require.Equal(t, result.Data, must(sharded.Wait(ctx, all[i]))(t).Data)
 	}
 	requireCode(t, qless.ErrNotFound, errOf(sharded.Result(ctx, "unknown")))
 	requireCode(t, qless.ErrNotFound, errOf(sharded.Wait(ctx, "unknown")))

@@ -275,9 +275,7 @@ func TestAJobThatWaitsForManyIsEndedInSteps(t *testing.T) {
 		if state == qless.StateFailed {
 			end.Group = "g"
 		}
-		scripts := e.scriptsOf(func() {
-			require.Equal(t, state, must(repairs.End(t.Context(), e.Client, job.JID, end))(t))
-		})
+		scripts := e.scriptsOf(func() { require.Equal(t, state, e.end(job.JID, end)) })
 		require.Greater(t, len(scripts), manyDependencies/1000)
 		for _, script := range scripts {
 			require.LessOrEqual(t, len(script), 2*1000+40)

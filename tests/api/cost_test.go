@@ -139,9 +139,7 @@ func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
 		for i := range queues {
 			args = append(args, fmt.Sprint("q", i))
 		}
-		return len(e.Server.Commands(t, func() {
-			require.NoError(t, errOf(e.Run(t.Context(), "reserve", "", args...)))
-		}))
+		return len(e.Server.Commands(t, func() { e.run("reserve", args...) }))
 	}
 	for _, queues := range []int{1, 10, 110, 1000} {
 		reserve(queues) // the first call with a list of queues enters the worker in each
@@ -279,8 +277,7 @@ func TestAJobThatIsForgottenCostsAWorkerOneCommand(t *testing.T) {
 				args = append(args, "complete", jid, "q", "", 0)
 			}
 		}
-		jobs := e.Pops("q", 17)
-		require.NoError(t, jobs[0].Complete(t.Context())) // the queue and the day are not new
+		require.NoError(t, e.Pops("q", 17)[0].Complete(t.Context())) // the queue and the day are not new
 		return len(e.Server.Commands(t, func() { e.run("finish", args...) }))
 	}
 	require.InDelta(t, 1, float64(finish("0", qless.KeepFor(0))-finish("plain"))/16, 0.5)
@@ -299,9 +296,7 @@ func TestCommandsThatReceivingAndEndingCost(t *testing.T) {
 	require.Equal(t, reserve(), reserve("owner", "w1"))
 	require.Equal(t, reserve(), reserve("owner", "w1", "lock", "60"))
 
-	end := func(jid string, end repairs.Ending) int {
-		return count(func() { require.NoError(t, errOf(repairs.End(t.Context(), e.Client, jid, end))) })
-	}
+	end := func(jid string, end repairs.Ending) int { return count(func() { e.end(jid, end) }) }
 	end("j8x", repairs.Ending{})
 	job := e.Pop("q")
 	plain := count(func() { require.NoError(t, job.Complete(t.Context())) })
@@ -319,8 +314,8 @@ func TestCommandsThatReceivingAndEndingCost(t *testing.T) {
 	}
 	require.Equal(t, 5, forget(other.JID))
 	require.Equal(t, 11, forget(failing.JID))
-	before := count(func() { e.swept() })
-	require.Equal(t, before+6, count(func() { e.swept("q", "p") }))
+	before := count(func() { e.sweep() })
+	require.Equal(t, before+6, count(func() { e.sweep("q", "p") }))
 }
 
 // A limit costs a call that takes or ends jobs as much for two jobs as for nine, except that nine
@@ -345,7 +340,7 @@ func TestCommandsThatALimitCosts(t *testing.T) {
 					args = append(args, "complete", jid, queue, "", 0)
 				}
 				take = count(func() { require.Len(t, e.Pops(queue, n), n) })
-				end = count(func() { require.NoError(t, errOf(e.Run(t.Context(), "finish", "", args...))) })
+				end = count(func() { e.run("finish", args...) })
 				return put, take, end
 			}
 			for _, n := range []int{1, 8} {
@@ -497,8 +492,7 @@ func TestCommandsThatRepairingCosts(t *testing.T) {
 // The allocations of the client, with those of go-redis, do not depend on the load of the machine,
 // so a higher count means more work.
 func TestCallsAllocateLittle(t *testing.T) {
-	client, err := qless.New(testkit.Start(t).Client(t), nil)
-	require.NoError(t, err)
+	client := must(qless.New(testkit.Start(t).Client(t), nil))(t)
 	data := map[string]int{"user": 1234}
 	q := client.Queue("q")
 	put := func(q *qless.Queue) {
@@ -520,8 +514,7 @@ func TestCallsAllocateLittle(t *testing.T) {
 	assert.LessOrEqual(t, perCall, 15.5*float64(len(jobs)), "PutMany of %d jobs", len(jobs))
 
 	// A worker that is idle until the put wakes it.
-	w, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"idle"}})
-	require.NoError(t, err)
+	w := must(qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"idle"}}))(t)
 	done := make(chan struct{})
 	w.Handle("K", func(context.Context, *qless.Job) error {
 		done <- struct{}{}

@@ -259,8 +259,7 @@ func TestDialWorksForAUserWhoMayNotLook(t *testing.T) {
 	e := newEnv(t)
 	rules := []string{"on", ">secret", "~*", "&*", "+@all", "-info"}
 	require.NoError(t, e.Redis.ACLSetUser(t.Context(), "alice", rules...).Err())
-	client := must(qless.Dial(t.Context(), "redis://alice:secret@"+e.Server.Addr(), nil))(t)
-	require.NoError(t, client.Close())
+	require.NoError(t, must(qless.Dial(t.Context(), "redis://alice:secret@"+e.Server.Addr(), nil))(t).Close())
 }
 
 func TestDialWantsAPasswordWithAColon(t *testing.T) {

@@ -123,7 +123,7 @@ func TestAJobIsTriedAgainUntilItWasEndedSoOften(t *testing.T) {
 				goesOn = place.state
 			}
 			for n := 1; n <= 2; n++ {
-				state := must(repairs.End(t.Context(), e.Client, "j", repairs.Ending{TryAgain: 3, Result: 1}))(t)
+				state := e.end("j", repairs.Ending{TryAgain: 3, Result: 1})
 				require.Equal(t, goesOn, state)
 				job := e.Read("j")
 				require.Equal(t, goesOn, job.State)
@@ -134,7 +134,7 @@ func TestAJobIsTriedAgainUntilItWasEndedSoOften(t *testing.T) {
 					require.Equal(t, "j", e.Pop("q").JID)
 				}
 			}
-			state := must(repairs.End(t.Context(), e.Client, "j", repairs.Ending{TryAgain: 3, Result: 2}))(t)
+			state := e.end("j", repairs.Ending{TryAgain: 3, Result: 2})
 			require.Equal(t, qless.StateComplete, state)
 			require.Equal(t, 3, inside.Ends(e.Read("j")))
 			require.Equal(t, "2", string(must(e.Result(t.Context(), "j"))(t).Data))
@@ -153,7 +153,7 @@ func TestAJobThatIsTriedAgainKeepsItsPlace(t *testing.T) {
 		e.Pops("q", 3)
 		e.Clock.Advance(time.Second)
 		for _, jid := range []string{"j2", "j0", "j1"} {
-			require.NoError(t, errOf(repairs.End(t.Context(), e.Client, jid, repairs.Ending{TryAgain: 9})))
+			e.end(jid, repairs.Ending{TryAgain: 9})
 		}
 		require.Equal(t, []string{"j0", "j1", "j2", "j3"}, jids(e.Pops("q", 9)))
 	})
@@ -162,13 +162,13 @@ func TestAJobThatIsTriedAgainKeepsItsPlace(t *testing.T) {
 func TestAnEndCountsItsCallsOnlyIfItMayTryAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.Put("q", qless.JID("j"))
-		require.NoError(t, errOf(repairs.End(t.Context(), e.Client, "j", repairs.Ending{State: qless.StateFailed, Group: "g", TryAgain: 1})))
+		e.end("j", repairs.Ending{State: qless.StateFailed, Group: "g", TryAgain: 1})
 		require.Equal(t, 1, inside.Ends(e.Read("j")))
 		require.NoError(t, e.Read("j").Unfail(t.Context()))
 		require.Zero(t, inside.Ends(e.Read("j")))
 		require.Empty(t, e.stored("j"))
 		e.Put("q", qless.JID("gone"), qless.KeepFor(0))
-		state := must(repairs.End(t.Context(), e.Client, "gone", repairs.Ending{TryAgain: 1}))(t)
+		state := e.end("gone", repairs.Ending{TryAgain: 1})
 		require.Equal(t, qless.StateComplete, state)
 		requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "gone")))
 	})
@@ -208,7 +208,7 @@ func TestAnEndFreesASlotOfTheQueue(t *testing.T) {
 		e.Put("q", qless.JID("next"))
 		e.Pop("q")
 		require.Empty(t, e.Pops("q", 1))
-		require.NoError(t, errOf(repairs.End(t.Context(), e.Client, "j", repairs.Ending{})))
+		e.end("j", repairs.Ending{})
 		require.Equal(t, "next", e.Pop("q").JID)
 	})
 }
@@ -366,10 +366,8 @@ func TestWorkersReportWhatTheyHold(t *testing.T) {
 	e.Clock.Advance(2 * time.Minute)
 	workers = must(e.inspect().Workers(t.Context()))(t)
 	require.Equal(t, []inspect.WorkerStatus{{Name: "w2"}, {Name: "w1", Jobs: 1, Stalled: 1}}, workers)
-	held := must(repairs.HeldBy(t.Context(), e.Client, "w1"))(t)
-	require.Equal(t, []string{short, long}, held)
-	held = must(repairs.HeldBy(t.Context(), e.Client, "unknown"))(t)
-	require.Empty(t, held)
+	require.Equal(t, []string{short, long}, must(repairs.HeldBy(t.Context(), e.Client, "w1"))(t))
+	require.Empty(t, must(repairs.HeldBy(t.Context(), e.Client, "unknown"))(t))
 }
 
 func TestAnOutcomeNamesTheRunThatItIsOf(t *testing.T) {
@@ -382,8 +380,7 @@ func TestAnOutcomeNamesTheRunThatItIsOf(t *testing.T) {
 	require.NoError(t, repairs.TimeOut(t.Context(), e.Client, "a", "b", "c", "d"))
 	require.Len(t, e.Pops("q", 4), 4)
 	finish := func(args ...any) string {
-		reply := must(e.Run(t.Context(), "finish", "", append([]any{"w1"}, args...)...))(t)
-		return reply.([]any)[0].(string)
+		return e.run("finish", append([]any{"w1"}, args...)...).([]any)[0].(string)
 	}
 	const lost = " another worker: w1, at "
 	e.Unchanged(func() {
@@ -421,7 +418,7 @@ func TestAQueueThatGetsJobsByUnfailIsKnown(t *testing.T) {
 	require.Equal(t, []string{"q", "repair"}, listed())
 	e.Put("repair")
 	require.Equal(t, []string{"q", "repair"}, listed(), "once")
-	require.NoError(t, errOf(e.Run(t.Context(), "queue.forget", "", "repair")))
+	e.run("queue.forget", "repair")
 	require.Equal(t, []string{"q"}, listed())
 }
 

@@ -382,8 +382,8 @@ func TestEventsOfJobsThatFinishOutOfRetries(t *testing.T) {
 		e.Put("q", qless.JID("j"), qless.Retries(0))
 		e.Pop("q")
 		heard := listen(t, e.Client)
-		reply := must(e.Run(t.Context(), "finish", "j", "w1",
-			"retry", "j", "q", "", "4", "group", "K:error", "message", "it broke"))(t)
+		reply := e.run("finish", "w1",
+			"retry", "j", "q", "", "4", "group", "K:error", "message", "it broke")
 		require.Equal(t, []any{"-1"}, reply)
 		requireEvents(t, heard, events.Event{
 			Kind: events.Failed, JID: "j", Queue: "q", Worker: "w1", Group: "K:error", Message: "it broke",
@@ -552,9 +552,7 @@ func TestTheDropInMarksAMessageOnlyIfItWakesAWorker(t *testing.T) {
 	require.NoError(t, e.dropIn("complete|j|w|q|{}|next|q2"))
 	isUnmarked(`{"jid":"j","to":"q2","event":"advanced","queue":"q"}`)
 
-	becomeIdle := func() {
-		require.NoError(t, errOf(e.Run(t.Context(), "reserve", "", "w1", 1, 10, 0, "idle")))
-	}
+	becomeIdle := func() { e.run("reserve", "w1", 1, 10, 0, "idle") }
 	becomeIdle()
 	require.NoError(t, e.dropIn("put|w|idle|k|K|{}|0"))
 	require.Equal(t, `{"queue":"idle","event":"put","jid":"k"}`, message())
@@ -635,7 +633,7 @@ func TestOnlyTheDropInHasObjectsForEmptyLists(t *testing.T) {
 		"workers|none":   `{"jobs":[],"stalled":[]}`,
 	} {
 		command, args := arguments(line)
-		reply := must(e.Run(t.Context(), command, "", args...))(t)
+		reply := e.run(command, args...)
 		require.Contains(t, reply, want, line)
 		reply = must(e.dropInReply(line))(t)
 		require.Contains(t, reply, strings.ReplaceAll(want, "[]", "{}"), line)

@@ -82,7 +82,7 @@ func TestFairJobsThatGoBackTakeTheirTurn(t *testing.T) {
 				e.Put("q", qless.JID(jid), qless.Fair("a"), qless.OnLostLast, qless.LockTime(time.Second))
 				e.Pop("q")
 			},
-			func(e *env, jid string) { require.NoError(e.T, errOf(e.Sweep(e.T.Context(), "q"))) },
+			func(e *env, jid string) { e.sweep("q") },
 		},
 		"given another priority": {
 			func(e *env, jid string) { e.Put("q", qless.JID(jid), qless.Fair("a"), qless.Priority(-1)) },

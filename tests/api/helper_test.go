@@ -11,6 +11,7 @@ import (
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/internal/testkit/memory"
+	"github.com/qless/qless-go/tests/repairs"
 	"github.com/qless/qless-go/tests/testbed"
 )
 
@@ -85,6 +86,30 @@ func specs(count int, options ...qless.PutOption) []qless.JobSpec {
 func (e *env) puts(queue string, jobs ...qless.JobSpec) []string {
 	e.T.Helper()
 	return must(e.Queue(queue).PutMany(e.T.Context(), jobs))(e.T)
+}
+
+// run runs a script, which must not fail.
+func (e *env) run(command string, args ...any) any {
+	e.T.Helper()
+	return must(e.Run(e.T.Context(), command, "", args...))(e.T)
+}
+
+// sweep sweeps, and returns the number of jobs that it changed.
+func (e *env) sweep(queues ...string) int {
+	e.T.Helper()
+	return must(e.Sweep(e.T.Context(), queues...))(e.T)
+}
+
+// all returns the jids of a selection.
+func (e *env) all(s inspect.Selection) []string {
+	e.T.Helper()
+	return must(s.JIDs(e.T.Context(), inspect.Range{Limit: -1}))(e.T).Items
+}
+
+// end ends a job, and returns its state.
+func (e *env) end(jid string, how repairs.Ending) qless.State {
+	e.T.Helper()
+	return must(repairs.End(e.T.Context(), e.Client, jid, how))(e.T)
 }
 
 // onEach runs a test on a real server, and on miniredis, where the env has no server.

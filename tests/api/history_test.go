@@ -301,7 +301,7 @@ func TestAForgottenQueueHasNoHistory(t *testing.T) {
 		e.Put("q")
 		e.record()
 		require.NotEmpty(t, e.Redis.Keys(t.Context(), "ql:x:history:q").Val())
-		require.NoError(t, errOf(e.Run(t.Context(), "queue.forget", "", "q")))
+		e.run("queue.forget", "q")
 		require.Empty(t, e.Redis.Keys(t.Context(), "ql:x:history:*").Val())
 	})
 }

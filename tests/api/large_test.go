@@ -34,7 +34,7 @@ func (e *env) putMany(queue string) []string {
 	_, err := e.Queue(queue).Recur(e.T.Context(), "K", nil, time.Second, qless.JID(queue))
 	require.NoError(e.T, err)
 	e.Clock.Advance((many - 1) * time.Second)
-	require.NoError(e.T, errOf(e.Run(e.T.Context(), "peek", "", queue, many)))
+	e.run("peek", queue, many)
 	require.Equal(e.T, many, e.Counts(queue).Waiting)
 	require.NoError(e.T, e.recurring(queue).Cancel(e.T.Context()))
 	all := make([]string, many)
@@ -47,7 +47,7 @@ func (e *env) putMany(queue string) []string {
 // runMany pops many jobs without reading them.
 func (e *env) runMany(queue string) {
 	e.T.Helper()
-	require.NoError(e.T, errOf(e.Run(e.T.Context(), "pop", "", queue, "w1", many)))
+	e.run("pop", queue, "w1", many)
 	require.Equal(e.T, qless.QueueCounts{Name: queue, Running: many}, e.Counts(queue))
 }
 
@@ -60,8 +60,7 @@ func (e *env) finishAll(queue, action string, jids []string, args ...any) {
 			line = append(line, action, jid, queue, "", len(args))
 			line = append(line, args...)
 		}
-		reply := must(e.Run(e.T.Context(), "finish", "", line...))(e.T)
-		require.NotContains(e.T, fmt.Sprint(reply), "!")
+		require.NotContains(e.T, fmt.Sprint(e.run("finish", line...)), "!")
 	}
 }
 
@@ -125,7 +124,7 @@ func TestManyDependents(t *testing.T) {
 	require.Equal(t, many, e.Counts("children").Depends)
 	require.NoError(t, job.Complete(t.Context()))
 	for range many / 500 {
-		require.NoError(t, errOf(e.Sweep(t.Context())))
+		e.sweep()
 	}
 	require.Equal(t, many, e.Counts("children").Waiting)
 }
@@ -174,8 +173,8 @@ func TestManyQueuesAndWorkers(t *testing.T) {
 	const few = 1500
 	for i := range few {
 		name := fmt.Sprintf("%04d", i)
-		require.NoError(t, errOf(e.Run(t.Context(), "put", "", name, name, name, "K", "{}", "0")))
-		require.NoError(t, errOf(e.Run(t.Context(), "pop", "", name, name, "1")))
+		e.run("put", name, name, name, "K", "{}", "0")
+		e.run("pop", name, name, "1")
 	}
 	require.Len(t, must(e.Queues(t.Context()))(t), few)
 	workers := must(e.inspect().Workers(t.Context()))(t)

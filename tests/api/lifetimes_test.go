@@ -21,12 +21,6 @@ import (
 	"github.com/qless/qless-go/tests/scripts"
 )
 
-// sweep sweeps once.
-func (e *env) sweep() int {
-	e.T.Helper()
-	return must(e.Sweep(e.T.Context()))(e.T)
-}
-
 // gone requires that nothing is left of a job.
 func (e *env) gone(jid string) {
 	e.T.Helper()

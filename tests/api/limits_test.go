@@ -429,8 +429,7 @@ func TestAReserveAsksAgainAtOnceAfterParkingMany(t *testing.T) {
 	}
 	for _, order := range []string{"ordered", "round-robin"} {
 		reserve := func() []any {
-			reply := must(e.Run(t.Context(), "reserve", "", "w2", 16, 300, 2, "order", order, "q"))(t)
-			return reply.([]any)
+			return e.run("reserve", "w2", 16, 300, 2, "order", order, "q").([]any)
 		}
 		calls := 1
 		for reserve()[1] == "0" {
@@ -449,8 +448,7 @@ func TestAWorkerTakesNoLimitedJobsAhead(t *testing.T) {
 			e.Put("q", qless.JID("plain"))
 			e.Clock.Advance(time.Second)
 			e.putLimited("q", "a b c d", "api")
-			reply := must(e.Run(t.Context(), "reserve", "", "w2", 3, 300, 4, "order", order, "ahead", 10, "q", "other"))(t)
-			require.Len(t, reply, 5+3)
+			require.Len(t, e.run("reserve", "w2", 3, 300, 4, "order", order, "ahead", 10, "q", "other"), 5+3)
 			require.Len(t, e.info("api").Running, 2)
 			require.Equal(t, 2, e.Counts("q").Waiting)
 		})
@@ -499,9 +497,7 @@ func TestPopByJidObeysLimits(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.slots("api", 1)
 		e.putLimited("q", "a b", "api")
-		pop := func(jid string) string {
-			return must(e.Run(t.Context(), "popByJid", jid, "q", jid, "w1"))(t).(string)
-		}
+		pop := func(jid string) string { return e.run("popByJid", "q", jid, "w1").(string) }
 		require.Contains(t, pop("b"), `"jid":"b"`)
 		score := must(e.Redis.ZScore(t.Context(), "ql:q:q-work", "a").Result())(t)
 		require.Equal(t, "[{}]", pop("a"))
@@ -529,7 +525,7 @@ func TestAQueueStartsNoMoreThanItsMaxRate(t *testing.T) {
 		require.Equal(t, 6, e.Counts("q").Waiting)
 
 		reserve := func() (wait float64, count int) {
-			reply := must(e.Run(t.Context(), "reserve", "", "w2", 16, 300, 2, "ahead", 4, "q"))(t)
+			reply := e.run("reserve", "w2", 16, 300, 2, "ahead", 4, "q")
 			wait = must(strconv.ParseFloat(reply.([]any)[1].(string), 64))(t)
 			return wait, max(len(reply.([]any))-5, 0)
 		}

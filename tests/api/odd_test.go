@@ -68,8 +68,7 @@ func TestOddNames(t *testing.T) {
 
 		require.NoError(t, q.Pause(ctx))
 		require.True(t, e.Counts(name).Paused)
-		tagged := must(e.inspect().Tagged(name).JIDs(ctx, inspect.Range{}))(t)
-		require.Contains(t, tagged.Items, name)
+		require.Contains(t, e.all(e.inspect().Tagged(name)), name)
 		_, err = q.Recur(ctx, name, name, time.Hour, qless.JID(name), qless.Tags{name})
 		require.NoError(t, err)
 		require.Equal(t, name, e.recurring(name).Queue)
@@ -259,8 +258,7 @@ func TestLostJobsElsewhere(t *testing.T) {
 	}
 	require.NoError(t, e.Read("a").Track(t.Context()))
 	e.lose("a", "b")
-	tracked := must(e.inspect().Tracked().JIDs(t.Context(), inspect.Range{}))(t)
-	require.Equal(t, []string{"a"}, tracked.Items)
+	require.Equal(t, []string{"a"}, e.all(e.inspect().Tracked()))
 	require.NoError(t, errOf(repairs.UnfailInto(t.Context(), e.Client, "q", "g", 5)))
 	require.Equal(t, "c", e.Pop("q").JID)
 	require.Empty(t, must(e.inspect().FailureGroups(t.Context()))(t))

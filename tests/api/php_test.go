@@ -46,6 +46,24 @@ func (e *env) exists(jid string) bool {
 	return e.Redis.Exists(e.T.Context(), "ql:j:"+jid).Val() == 1
 }
 
+// The traces in tests/conformance have more, but none of these.
+func TestLinesOfClientsInPHP(t *testing.T) {
+	e := newEnv(t)
+	e.Put("3", qless.JID("numeric"))
+	require.NoError(t, e.Pop("3").Complete(t.Context()))
+	require.Equal(t, []string{"numeric"}, e.list("jobs|complete|3|0|5"))
+	e.Put("other", qless.JID("elsewhere"))
+	e.Unchanged(func() { require.Equal(t, "[{}]", e.asPHP("popByJid|q|elsewhere|w9")) })
+	require.Error(t, e.dropIn("workerJobs|w1|soon"))
+	e.Set("jobs-history", time.Minute)
+	for _, jid := range []string{"old", "new"} {
+		require.NoError(t, e.Read(e.Put("q", qless.JID(jid))).Track(t.Context()))
+		e.Clock.Advance(40 * time.Second)
+	}
+	require.Equal(t, []string{"new"}, e.list("tracked"))
+	require.True(t, e.Read("old").Tracked, "it is tracked all the same")
+}
+
 // In a long history, the put is not among the last entries.
 func TestTheQueueOfACompletedJobIsFoundInALongHistory(t *testing.T) {
 	e := newEnv(t)
@@ -69,13 +87,10 @@ func TestSubscriptionsOfAnotherScriptAreFound(t *testing.T) {
 
 // takeLost lets a worker's lock on the job j of the queue q end, and takes jobs again.
 var takeLost = map[string]func(e *env){
-	"pop": func(e *env) { e.Pops("q", 5) },
-	"reserve": func(e *env) {
-		require.NoError(e.T, errOf(e.Run(e.T.Context(), "reserve", "", "w1", "5", "10", "0", "q")))
-	},
+	"pop":     func(e *env) { e.Pops("q", 5) },
+	"reserve": func(e *env) { e.run("reserve", "w1", "5", "10", "0", "q") },
 	"round-robin": func(e *env) {
-		_, err := e.Run(e.T.Context(), "reserve", "", "w1", "5", "10", "2", "order", "round-robin", "p", "q")
-		require.NoError(e.T, err)
+		e.run("reserve", "w1", "5", "10", "2", "order", "round-robin", "p", "q")
 	},
 }
 
@@ -142,12 +157,10 @@ var failing = map[string]func(e *env, job *qless.Job){
 		require.Negative(e.T, must(job.Retry(e.T.Context(), 0, "", ""))(e.T))
 	},
 	"finish": func(e *env, job *qless.Job) {
-		_, err := e.Run(e.T.Context(), "finish", "", "w1", "fail", job.JID, "q", "", "4", "group", "g", "message", "m")
-		require.NoError(e.T, err)
+		e.run("finish", "w1", "fail", job.JID, "q", "", "4", "group", "g", "message", "m")
 	},
 	"finish by retry": func(e *env, job *qless.Job) {
-		_, err := e.Run(e.T.Context(), "finish", "", "w1", "retry", job.JID, "q", "", "0")
-		require.NoError(e.T, err)
+		e.run("finish", "w1", "retry", job.JID, "q", "", "0")
 	},
 	"lost": func(e *env, _ *qless.Job) {
 		e.Clock.Advance(time.Hour)

@@ -279,7 +279,7 @@ func TestJobsOfABatchWaitForThoseBeforeThem(t *testing.T) {
 		return []any{queue, jid, "K", "{}", "0", "2", "depends", depends}
 	}
 	line := slices.Concat([]any{"w1", "1"}, put("a", "1", `["2"]`), put("b", "2", `["1", "3"]`), put("a", "3", `["1", "2"]`))
-	require.NoError(t, errOf(e.Run(t.Context(), "put.many", "", line...)))
+	e.run("put.many", line...)
 	require.Equal(t, qless.StateWaiting, e.Read("1").State)
 	require.Equal(t, []string{"1"}, e.Read("2").Dependencies)
 	require.Equal(t, []string{"1", "2"}, sorted(e.Read("3").Dependencies))

@@ -138,7 +138,7 @@ func TestPutManyJobsArePoppedInOrderAtAnyPriority(t *testing.T) {
 func TestAHeartbeatThatIsNoNumberCountsAsNotSet(t *testing.T) {
 	for value, want := range map[string]time.Duration{"soon": time.Minute, "0": 0, "-5": -5 * time.Second} {
 		e := newEnv(t)
-		require.NoError(t, errOf(e.Run(t.Context(), "config.set", "", "q-heartbeat", value)))
+		e.run("config.set", "q-heartbeat", value)
 		e.Put("q", qless.JID("j"))
 		job := e.Pop("q")
 		require.WithinDuration(t, noon.Add(want), job.Expires, time.Second, value)

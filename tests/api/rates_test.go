@@ -21,7 +21,7 @@ func (e *env) addRates(run string, number int, age time.Duration, counts ...stri
 	for _, count := range counts {
 		args = append(args, count)
 	}
-	return must(e.Run(e.T.Context(), "rates.add", "", args...))(e.T).(int64)
+	return e.run("rates.add", args...).(int64)
 }
 
 // tally returns a short text for a point or a group.

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/inspect"
 )
 
 // recur creates a recurring job called r.
@@ -105,10 +104,7 @@ func TestRecurOfARecurringJobThatIsNeverDueStartsOver(t *testing.T) {
 // Clients in other languages change the time of the next recurrence with each call.
 func TestTheCommandRecurOfOtherClientsStartsOver(t *testing.T) {
 	e := newEnv(t)
-	stock := func() {
-		_, err := e.Run(t.Context(), "recur", "r", "q", "r", "K", "{}", "interval", "3600", "60")
-		require.NoError(t, err)
-	}
+	stock := func() { e.run("recur", "q", "r", "K", "{}", "interval", "3600", "60") }
 	stock()
 	e.Clock.Advance(59 * time.Second)
 	stock()
@@ -149,7 +145,7 @@ func TestACleanupDeletesCompleteJobsOnly(t *testing.T) {
 	e.Put("q", qless.JID("done"), qless.Priority(1))
 	require.NoError(t, e.Pop("q").Complete(t.Context()))
 	require.Equal(t, qless.StateWaiting, e.Read("waiting").State)
-	require.Empty(t, must(e.inspect().Completed().JIDs(t.Context(), inspect.Range{}))(t).Items)
+	require.Empty(t, e.all(e.inspect().Completed()))
 }
 
 func TestRecurringJobsOfAnyIntervalAreDueExactly(t *testing.T) {
@@ -171,7 +167,7 @@ func TestRecurringJobsOfAnyIntervalAreDueExactly(t *testing.T) {
 func TestRecurringJobMovedToItsOwnQueueMakesItKnown(t *testing.T) {
 	e := newEnv(t)
 	e.recur(time.Hour)
-	require.NoError(t, errOf(e.Run(t.Context(), "queue.forget", "", "q")))
+	e.run("queue.forget", "q")
 	require.NoError(t, errOf(e.Do(t.Context(), "recur.update", "r", "queue", "q")))
 	require.Len(t, must(e.Queues(t.Context()))(t), 1)
 }

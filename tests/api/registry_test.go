@@ -14,8 +14,7 @@ import (
 // register registers a worker like its script, some seconds after the worker's start.
 func (e *env) register(worker string, age int, info string) {
 	e.T.Helper()
-	_, err := e.Run(e.T.Context(), "worker.register", "", worker, fmt.Sprint(age), info)
-	require.NoError(e.T, err)
+	e.run("worker.register", worker, fmt.Sprint(age), info)
 }
 
 // infos returns the information about the listed workers, by name.
@@ -158,8 +157,7 @@ func TestOldClientsGetTheListOfWorkersUnchanged(t *testing.T) {
 	e := newEnv(t)
 	e.register("w", 0, `{"queues":["q"]}`)
 	for _, args := range [][]any{nil, {""}, {"", "0", "-1"}, {"", "", "", ""}} {
-		reply := must(e.Run(t.Context(), "workers", "", args...))(t)
-		require.JSONEq(t, `[{"name":"w","jobs":0,"stalled":0}]`, reply.(string))
+		require.JSONEq(t, `[{"name":"w","jobs":0,"stalled":0}]`, e.run("workers", args...).(string))
 	}
 }
 

@@ -143,27 +143,11 @@ func TestCancelFailedDeletesTheOldestFirst(t *testing.T) {
 		e.Put("q", qless.JID("child"), qless.DependsOn{"j1"})
 		r, err := e.inspect().Failed("g").AtMost(3).Cancel(t.Context())
 		does(t, r, err, 3, left{"j1": qless.ErrHasDependents})
-		failed := must(e.inspect().Failed("g").JIDs(t.Context(), inspect.Range{}))(t)
-		require.Equal(t, []string{"j5", "j4", "j1"}, failed.Items)
+		require.Equal(t, []string{"j5", "j4", "j1"}, e.all(e.inspect().Failed("g")))
 		r, err = e.inspect().Failed("g").Cancel(t.Context())
 		does(t, r, err, 2, left{"j1": qless.ErrHasDependents})
-		tagged := must(e.inspect().Tagged("t").JIDs(t.Context(), inspect.Range{}))(t)
-		require.Equal(t, []string{"j1"}, tagged.Items)
+		require.Equal(t, []string{"j1"}, e.all(e.inspect().Tagged("t")))
 	})
-}
-
-// failMany makes jobs fail without popping each.
-func (e *env) failMany(count int) {
-	e.T.Helper()
-	pipe := e.Redis.Pipeline()
-	for i := range count {
-		jid := fmt.Sprintf("j%04d", i)
-		pipe.HSet(e.T.Context(), "ql:j:"+jid, "jid", jid, "klass", "K", "state", "failed", "queue", "q", "priority", "0",
-			"retries", "5", "remaining", "-1", "tags", "[]", "data", "{}", "failure", `{"group":"g","message":"m","when":1}`)
-		pipe.LPush(e.T.Context(), "ql:f:g", jid)
-	}
-	pipe.SAdd(e.T.Context(), "ql:failures", "g")
-	require.NoError(e.T, errOf(pipe.Exec(e.T.Context())))
 }
 
 func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
@@ -173,18 +157,18 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 	}{
 		"retry": {func(e *env, c *qless.Client) (inspect.Repair, error) {
 			return inspect.New(c).Failed("g").Unfail(e.T.Context())
-		}, `["j0100"`},
+		}, `["g-000100"`},
 		"cancel": {func(e *env, c *qless.Client) (inspect.Repair, error) {
 			return inspect.New(c).Failed("g").Cancel(e.T.Context())
-		}, `["j0100"`},
+		}, `["g-000100"`},
 		"cancel of a list": {func(e *env, c *qless.Client) (inspect.Repair, error) {
 			require.NoError(e.T, errOf(e.inspect().Failed("g").Unfail(e.T.Context())))
 			return inspect.New(c).Queue("q", inspect.Waiting).Where(inspect.Filter{Klass: "K"}).Cancel(e.T.Context())
-		}, `["j0050"`},
+		}, `["g-000050"`},
 	} {
 		for _, ran := range []bool{false, true} {
 			runEnv(t, fmt.Sprint(name, ran), func(t *testing.T, e *env) {
-				e.failMany(150)
+				e.failGroup(150, "g")
 				proxy := testkit.NewProxy(t, e.Server.Addr())
 				if ran {
 					proxy.CutBeforeReply(c.last)
@@ -377,8 +361,7 @@ func TestBulkDoesTheSameWithManyJobs(t *testing.T) {
 		require.Equal(t, qless.Tags{"old", "new"}, e.Read("a").Tags)
 		both(bulk.Untag(ctx, "old"))
 		require.Equal(t, qless.Tags{"new"}, e.Read("b").Tags)
-		tagged := must(e.inspect().Tagged("old").JIDs(ctx, inspect.Range{}))(t)
-		require.Equal(t, []string{"c"}, tagged.Items)
+		require.Equal(t, []string{"c"}, e.all(e.inspect().Tagged("old")))
 		both(bulk.Track(ctx))
 		require.True(t, e.Read("b").Tracked)
 		both(bulk.Untrack(ctx))

@@ -291,12 +291,6 @@ func TestAFailedJobThatOthersDependOnIsNotForgotten(t *testing.T) {
 	})
 }
 
-// swept sweeps, and returns the number of jobs that it changed.
-func (e *env) swept(queues ...string) int {
-	e.T.Helper()
-	return must(e.Sweep(e.T.Context(), queues...))(e.T)
-}
-
 func TestASweepMovesWhatIsDueInQueues(t *testing.T) {
 	for name, c := range map[string]struct {
 		set   func(e *env)
@@ -333,10 +327,10 @@ func TestASweepMovesWhatIsDueInQueues(t *testing.T) {
 			c.set(e)
 			e.Put("other")
 			e.Clock.Advance(c.after)
-			require.Zero(t, e.swept(), "only named queues")
-			require.Zero(t, e.swept("other", "unknown"))
-			require.Equal(t, c.moves, e.swept("other", "q"))
-			require.Zero(t, e.swept("q", "q"), "all is done")
+			require.Zero(t, e.sweep(), "only named queues")
+			require.Zero(t, e.sweep("other", "unknown"))
+			require.Equal(t, c.moves, e.sweep("other", "q"))
+			require.Zero(t, e.sweep("q", "q"), "all is done")
 			job := e.Read("j")
 			require.Equal(t, c.state, job.State)
 			require.Equal(t, c.left, job.Remaining)
@@ -352,7 +346,7 @@ func TestALostJobThatWasSweptComesFirst(t *testing.T) {
 		held := e.Pop("q")
 		e.Put("q", qless.JID("urgent"), qless.Priority(9))
 		e.Clock.Advance(time.Minute)
-		require.Equal(t, 1, e.swept("q"))
+		require.Equal(t, 1, e.sweep("q"))
 		require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 2}, e.Counts("q"))
 		requireCode(t, qless.ErrNotRunning, held.Complete(t.Context()))
 		require.Equal(t, []string{"j", "urgent"}, jids(e.Pops("q", 9)))
@@ -369,7 +363,7 @@ func TestASweepFreesTheSlotOfALostJob(t *testing.T) {
 		e.putLimited("q2", "parked", "api")
 		require.Empty(t, e.Pops("q2", 1))
 		e.Clock.Advance(61 * time.Second)
-		require.Equal(t, 1, e.swept("q"))
+		require.Equal(t, 1, e.sweep("q"))
 		require.Equal(t, []string{"parked"}, jids(e.Pops("q2", 1)))
 		require.Empty(t, e.Pops("q", 1), "the slot is taken")
 	})
@@ -387,11 +381,11 @@ func TestASweepIsBounded(t *testing.T) {
 			e.Put("q0", qless.Delay(time.Second))
 		}
 		e.Clock.Advance(time.Second)
-		require.Equal(t, 100, e.swept("q0", "q1"))
-		require.Equal(t, 32, e.swept("q0", "q1"))
+		require.Equal(t, 100, e.sweep("q0", "q1"))
+		require.Equal(t, 32, e.sweep("q0", "q1"))
 		var moved []int
 		for range 4 {
-			moved = append(moved, e.swept("*"))
+			moved = append(moved, e.sweep("*"))
 		}
 		require.Equal(t, []int{98, 100, 50, 0}, moved, "100 queues a call")
 		require.Empty(t, e.Redis.HGetAll(t.Context(), "ql:x:sweep").Val()["groups"])
@@ -450,7 +444,7 @@ func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 	e.Set("jobs-history", 0)
 	e.slots("slots", 1)
 	e.limit("rates", qless.LimitConfig{Rate: 2, Per: time.Second})
-	require.NoError(t, errOf(e.Run(ctx, "schedule.register", "", "nightly", "digest", "@daily", "skip", "q", "K", "", "{}", "")))
+	e.run("schedule.register", "nightly", "digest", "@daily", "skip", "q", "K", "", "{}", "")
 	ends := []func(c *qless.Client, jid string) error{
 		func(c *qless.Client, jid string) error { return c.Cancel(ctx, jid) },
 		func(c *qless.Client, jid string) error { return errOf(repairs.End(ctx, c, jid, repairs.Ending{})) },
@@ -474,7 +468,7 @@ func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 			all = append(all, e.Put(fmt.Sprint("q", i), qless.JID("j"+name), qless.Fair(name), qless.Priority(n%2),
 				qless.Unique(name), qless.TTL(time.Hour), qless.Limits{"slots/" + name[:len(name)-1], "rates/" + name}))
 		}
-		require.NoError(t, errOf(e.Run(ctx, "schedule.last", "", "nightly", worker, "digest")))
+		e.run("schedule.last", "nightly", worker, "digest")
 		require.EqualValues(t, 1, e.addRates(worker, 1, 0, "q", "K", "1,0,0||"))
 		popped := must(c.Queue(fmt.Sprint("q", i)).Pop(ctx, 1+i%4))(t)
 		if i%2 == 0 && len(popped) > 0 {
@@ -487,7 +481,7 @@ func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
 			}
 			require.NoError(t, ends[i%4](c, jid))
 		}
-		require.NoError(t, errOf(e.Run(ctx, "queue.forget", "", fmt.Sprint("q", i))))
+		e.run("queue.forget", fmt.Sprint("q", i))
 		require.NoError(t, e.inspect().ForgetWorkers(ctx, worker))
 	}
 	e.Put("last", qless.JID("last"))

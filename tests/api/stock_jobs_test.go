@@ -55,10 +55,8 @@ func TestPrioritiesOfOtherClientsAreReadInFull(t *testing.T) {
 		require.NoError(t, e.Redis.HSet(ctx, "ql:j:"+jid, "priority", stored).Err())
 
 		require.Equal(t, want, e.Read(jid).Priority, stored)
-		jobs := must(e.Jobs(ctx, jid))(t)
-		require.Equal(t, want, jobs[0].Priority, stored)
-		jobs = must(e.Queue("q").Peek(ctx, 1))(t)
-		require.Equal(t, want, jobs[0].Priority, stored)
+		require.Equal(t, want, must(e.Jobs(ctx, jid))(t)[0].Priority, stored)
+		require.Equal(t, want, must(e.Queue("q").Peek(ctx, 1))(t)[0].Priority, stored)
 		require.Equal(t, want, e.Pop("q").Priority, stored)
 	}
 }

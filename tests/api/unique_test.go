@@ -485,14 +485,12 @@ func TestCommandsThatReplacingCosts(t *testing.T) {
 // However a following job ends, the job it follows has the key again, and no other run overlaps.
 func TestTheKeyOfAFollowerThatEnds(t *testing.T) {
 	end := func(how repairs.Ending) func(t *testing.T, e *env, jid string) {
-		return func(t *testing.T, e *env, jid string) {
-			require.NoError(t, errOf(repairs.End(t.Context(), e.Client, jid, how)))
-		}
+		return func(t *testing.T, e *env, jid string) { e.end(jid, how) }
 	}
 	over := func(_ *testing.T, e *env, _ string) { e.Clock.Advance(11 * time.Second) }
 	expire := func(t *testing.T, e *env, jid string) {
 		over(t, e, jid)
-		require.NoError(t, errOf(e.Sweep(t.Context())))
+		e.sweep()
 	}
 	gone := func(t *testing.T, e *env, jid string) { // canceled as by other clients' scripts
 		other := e.Read(jid).Dependencies[0]
