@@ -465,7 +465,7 @@ func (e *env) publishes(n int) int {
 }
 
 func TestManyEventsAreSentOnlyIfAClientListens(t *testing.T) {
-	e := newEnvOn(t, testkit.Start(t, "--repl-backlog-ttl", "3600"))
+	e := newEnvOn(t, testkit.Start(t, "--repl-backlog-ttl", "3600", "--repl-diskless-sync-delay", "0"))
 	ctx := t.Context()
 	log, relays := e.Namespace()+"log", e.Namespace()+"x:listen"
 	confirmed := func(sub *redis.PubSub) *redis.PubSub {

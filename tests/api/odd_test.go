@@ -394,12 +394,12 @@ func TestGarbageInTheHistoryOfAJob(t *testing.T) {
 }
 
 func TestGarbageInTheSettings(t *testing.T) {
+	e := newEnv(t)
 	for _, option := range []string{
 		"heartbeat", "q-heartbeat", "q-max-concurrency", "grace-period", "max-job-history", "jobs-history",
 		"jobs-history-count", "stats-history", "histogram-history", "max-worker-age",
 	} {
 		for _, value := range []string{"", "x", "nan", "inf", "-inf", "1e400", "{}"} {
-			e := newEnv(t)
 			require.NoError(t, e.Redis.FlushDB(t.Context()).Err())
 			what := fmt.Sprintf("%s = %q", option, value)
 			require.NoError(t, e.Redis.HSet(t.Context(), "ql:config", option, value).Err())

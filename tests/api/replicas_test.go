@@ -56,7 +56,11 @@ func TestPutsOfManyGoroutinesThatTooFewReplicasHave(t *testing.T) {
 
 func TestAPutThatFailsIsNoPut(t *testing.T) {
 	e := newEnv(t)
-	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
+	options := testkit.Options(e.Server.Addr())
+	options.MaxRetries, options.DialerRetries = -1, 1
+	rdb := redis.NewClient(options)
+	defer func() { _ = rdb.Close() }()
+	c := e.NewClient(rdb, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
 	e.Server.Kill()
 	requireCode(t, qless.ErrUnavailable, errOf(c.Queue("q").Put(t.Context(), "K", nil)))
 }
@@ -77,10 +81,10 @@ func TestAPutWhoseConnectionIsRefusedIsNoPut(t *testing.T) {
 func TestTheWaitOutlastsTheReadTimeout(t *testing.T) {
 	e := newEnv(t)
 	options := testkit.Options(e.Server.Addr())
-	options.ReadTimeout = time.Second
+	options.ReadTimeout = 500 * time.Millisecond
 	hasty := redis.NewClient(options)
 	defer func() { _ = hasty.Close() }()
-	c := e.NewClient(hasty, qless.ClientConfig{Replicas: 1, ReplicaTimeout: 2 * time.Second})
+	c := e.NewClient(hasty, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Second})
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)
 	require.Contains(t, requireCode(t, qless.ErrNotReplicated, err).Message, "the job was put, but only 0 of 1 replicas confirmed it")
 }
@@ -102,7 +106,7 @@ func TestReplicasThatCantBeWaitedFor(t *testing.T) {
 // A put that is refused because the job exists returns just that error only if replicas have the
 // job.
 func TestARefusalThatTooFewReplicasConfirm(t *testing.T) {
-	e := newEnv(t)
+	e := newEnvOn(t, testkit.Start(t, "--repl-diskless-sync-delay", "0"))
 	ctx := t.Context()
 	c := e.NewClient(e.Redis, qless.ClientConfig{Replicas: 1, ReplicaTimeout: time.Millisecond})
 	q := c.Queue("q")

@@ -167,7 +167,7 @@ func TestDependenciesStayWithinAShard(t *testing.T) {
 
 func TestAShardThatIsAwayFailsWhatNeedsIt(t *testing.T) {
 	e := newEnv(t)
-	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
 	defer func() { _ = away.Close() }()
 	sharded := must(shards.New(shards.ByJID,
 		e.NewClient(e.Redis, qless.ClientConfig{Namespace: "here:"}), e.NewClient(away, qless.ClientConfig{Namespace: "away:"})))(t)
