@@ -304,47 +304,16 @@ func TestPutsOfJobsThatMayBeForgottenAreSentOnce(t *testing.T) {
 	require.Equal(t, 1, e.Counts("q").Waiting)
 }
 
-func TestAnExpiredJobThatOthersDependOnFails(t *testing.T) {
-	for state, set := range bring {
-		if state == qless.StateComplete || state == qless.StateFailed {
-			continue
-		}
+func TestTheWorkerOfAnExpiredJobThatFailsIsNotified(t *testing.T) {
+	for _, state := range []qless.State{qless.StateRunning, qless.StateTimedOut} {
 		runOnEach(t, string(state), func(t *testing.T, e *env) {
-			set(e, qless.JID("j"), qless.TTL(time.Hour))
-			worker := e.Read("j").Worker
-			e.Put("next", qless.JID("runs"), qless.DependsOn{"j"}, qless.OnFailureRun)
-			e.Put("next", qless.JID("fails"), qless.DependsOn{"j"}, qless.OnFailureFail)
-			e.Put("next", qless.JID("waits"), qless.DependsOn{"j"})
-			heard := e.Redis.PSubscribe(t.Context(), "ql:w:*", "ql:end")
-			defer func() { require.NoError(t, heard.Close()) }()
-			for range 2 {
-				require.NoError(t, errOf(heard.Receive(t.Context())))
-			}
+			bring[state](e, qless.JID("j"), qless.TTL(time.Hour))
+			e.Put("next", qless.DependsOn{"j"})
+			told := heard(t, e.Redis, "ql:w:w1")
 			e.Clock.Advance(time.Hour)
 			require.Equal(t, 1, e.sweep())
-			require.NoError(t, e.Redis.Publish(t.Context(), "ql:end", "").Err())
-			if messages := until(t, heard, "ql:end"); worker != "" {
-				require.Equal(t, []string{
-					`ql:w:w1 {"event":"canceled","jid":"j","queue":"q","worker":"w1"}`,
-				}, messages)
-			}
-			job := e.Read("j")
-			require.Equal(t, qless.StateFailed, job.State)
-			require.Equal(t, "expired-q", job.Failure.Group)
-			require.Empty(t, job.Dependencies)
-			require.Equal(t, "runs", e.Pop("next").JID)
-			require.Equal(t, "failed-dependency", e.Read("fails").Failure.Group)
-			require.Equal(t, qless.StateDepends, e.Read("waits").State)
-			require.Equal(t, 1, e.stats("q", noon).Expired)
-			require.Zero(t, e.Counts("q").Running+e.Counts("q").Waiting+e.Counts("q").Scheduled)
-
-			e.Clock.Advance(time.Hour)
-			require.Zero(t, e.sweep(), "one still waits for it")
-			require.NoError(t, e.Cancel(t.Context(), "waits"))
-			e.Clock.Advance(time.Minute)
-			require.Equal(t, 1, e.sweep(), "its TTL is still over")
-			require.ErrorIs(t, errOf(e.Job(t.Context(), "j")), qless.ErrNotFound)
-			require.Equal(t, 1, e.stats("q", noon).Expired)
+			require.JSONEq(t, `{"event":"canceled","jid":"j","queue":"q","worker":"w1"}`, told())
+			require.Equal(t, "expired-q", e.Read("j").Failure.Group)
 		})
 	}
 }

@@ -139,3 +139,49 @@ func TestADamagedLockTimeIsThatOfTheQueue(t *testing.T) {
 		}
 	})
 }
+
+func TestWhereALostJobGoes(t *testing.T) {
+	for _, c := range []struct {
+		place qless.OnLost
+		want  []string
+	}{
+		{"", []string{"j", "urgent", "before", "after"}},
+		{qless.OnLostFirst, []string{"j", "urgent", "before", "after"}},
+		{qless.OnLostInPlace, []string{"urgent", "before", "j", "after"}},
+		{qless.OnLostLast, []string{"urgent", "before", "after", "j"}},
+	} {
+		for name, take := range lockTimes {
+			t.Run(string(c.place)+" "+name, func(t *testing.T) {
+				onEach(t, func(t *testing.T, e *env) {
+					put := func(jid string, options ...qless.PutOption) {
+						e.Put("q", append(options, qless.JID(jid))...)
+						e.Clock.Advance(10 * time.Millisecond)
+					}
+					options := []qless.PutOption{qless.JID("j"), qless.Priority(2), qless.Retries(9)}
+					if c.place != "" {
+						options = append(options, qless.OnLost(c.place))
+					}
+					put("before")
+					take(e, options...)
+					e.run("priority", "j", "0")
+					e.Clock.Advance(10 * time.Millisecond)
+					put("after")
+					put("urgent", qless.Priority(1))
+					e.Clock.Advance(3 * time.Second)
+					require.Equal(t, c.want, jids(e.Pops("q", 4)))
+					require.Equal(t, 8, e.Read("j").Remaining)
+
+					for _, jid := range c.want { // again, with the job in its new state
+						if jid != "j" {
+							e.Put("q", qless.JID(jid), qless.Delay(time.Hour))
+						}
+					}
+					e.Clock.Advance(2 * time.Minute)
+					e.Pops("q", 1) // a job without a lock time gets its grace period
+					e.Clock.Advance(time.Minute)
+					require.Equal(t, []string{"j"}, jids(e.Pops("q", 4)))
+				})
+			})
+		}
+	}
+}

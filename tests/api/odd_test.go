@@ -129,14 +129,9 @@ func (e *env) oddJob(data string) *qless.Job {
 func TestOddData(t *testing.T) {
 	e := newEnv(t)
 	for name, change := range map[string]func(ctx context.Context, job *qless.Job) error{
-		"complete":  func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
-		"heartbeat": func(ctx context.Context, job *qless.Job) error { return errOf(job.Heartbeat(ctx)) },
-		"retry":     func(ctx context.Context, job *qless.Job) error { return errOf(job.Retry(ctx, 0, "", "")) },
-		"release":   func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, 0) },
-		"fail":      func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") },
-		"next":      func(ctx context.Context, job *qless.Job) error { return job.Next(ctx, "r") },
-		"move":      func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "r") },
-		"timeout":   func(ctx context.Context, job *qless.Job) error { return repairs.TimeOut(ctx, e.Client, job.JID) },
+		"complete": jobMethods["Complete"], "heartbeat": jobMethods["Heartbeat"], "retry": jobMethods["Retry"],
+		"release": jobMethods["Release"], "fail": jobMethods["Fail"], "next": jobMethods["Next"], "move": jobMethods["Move"],
+		"timeout": func(ctx context.Context, job *qless.Job) error { return repairs.TimeOut(ctx, e.Client, job.JID) },
 		"many": func(ctx context.Context, job *qless.Job) error {
 			return errOf(e.inspect().JIDs(job.JID).Move(ctx, "r"))
 		},

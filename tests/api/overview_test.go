@@ -10,7 +10,6 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
-	"github.com/qless/qless-go/tests/repairs"
 )
 
 func (e *env) overview(query inspect.OverviewQuery) inspect.Overview {
@@ -97,92 +96,6 @@ func TestAnOverviewAgreesWithTheOtherCalls(t *testing.T) {
 		require.Equal(t, 7, o.Queues[0].MaxConcurrency)
 		require.Zero(t, o.Queues[1].MaxConcurrency)
 	})
-}
-
-func TestTheOldestJobInAnOverviewIsThatOfTheLatency(t *testing.T) {
-	const minute = time.Minute
-	for name, do := range map[string]func(e *env){
-		"of several": func(e *env) {
-			e.Put("q")
-			e.Clock.Advance(minute)
-			e.Put("q")
-		},
-		"of a lower priority": func(e *env) {
-			e.Put("q", qless.Priority(-2))
-			e.Clock.Advance(minute)
-			e.Put("q", qless.Priority(2))
-		},
-		"that was timed out": func(e *env) {
-			e.Put("q", qless.Priority(2))
-			job := e.Pop("q")
-			e.Put("q")
-			e.Clock.Advance(minute)
-			require.NoError(e.T, repairs.TimeOut(e.T.Context(), e.Client, job.JID))
-		},
-		"that was released": func(e *env) {
-			e.Put("q")
-			e.Clock.Advance(minute)
-			job := e.Pop("q")
-			e.Clock.Advance(minute)
-			require.NoError(e.T, job.Release(e.T.Context(), 0))
-		},
-		"that takes turns": func(e *env) {
-			e.Put("q", qless.Fair("a"))
-			e.Clock.Advance(minute)
-			e.Put("q", qless.Fair("b"))
-		},
-		"with and without turns": func(e *env) {
-			e.Put("q", qless.Fair("a"))
-			e.Clock.Advance(minute)
-			e.Put("q")
-		},
-		"that is due": func(e *env) {
-			e.Put("q", qless.Delay(minute))
-			e.Clock.Advance(3 * minute)
-			e.Put("q")
-		},
-		"that is put by a recurring one": func(e *env) {
-			require.NoError(e.T, errOf(e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour)))
-			e.Clock.Advance(minute)
-		},
-		"of several priorities": func(e *env) {
-			for priority := range 3 {
-				e.Put("q", qless.Priority(priority-1))
-				e.Put("q", qless.Priority(priority-1))
-				e.Clock.Advance(minute)
-			}
-		},
-		"of more priorities than are read": func(e *env) {
-			for priority := range 20 {
-				e.Put("q", qless.Priority(priority))
-				e.Clock.Advance(minute)
-			}
-		},
-		"that takes turns, below another priority": func(e *env) {
-			e.Put("q", qless.Fair("a"))
-			e.Clock.Advance(minute)
-			e.Put("q", qless.Priority(2))
-		},
-		"that was released, below another priority": func(e *env) {
-			e.Put("q")
-			e.Clock.Advance(minute)
-			job := e.Pop("q")
-			e.Put("q", qless.Priority(2))
-			require.NoError(e.T, job.Release(e.T.Context(), 0))
-		},
-		"of a queue that has none": func(e *env) {
-			e.Put("q")
-			e.Pop("q")
-			e.Clock.Advance(minute)
-		},
-	} {
-		runEnv(t, name, func(t *testing.T, e *env) {
-			do(e)
-			e.Clock.Advance(minute)
-			want := e.latency().Oldest
-			require.Equal(t, want, e.overview(inspect.OverviewQuery{}).Queues[0].Oldest.Round(time.Second))
-		})
-	}
 }
 
 func TestADamagedKeyCostsAnOverviewOnlyItsOwnFigures(t *testing.T) {

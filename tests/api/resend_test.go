@@ -38,6 +38,13 @@ var cuts = map[string]struct {
 	"before the reply":  {(*testkit.Proxy).CutBeforeReply, true},
 }
 
+// onRunning returns a call of a method of a running job.
+func onRunning(method string) func(ctx context.Context, _ *qless.Client, running *qless.Job) error {
+	return func(ctx context.Context, _ *qless.Client, running *qless.Job) error {
+		return jobMethods[method](ctx, running)
+	}
+}
+
 func TestCommandsThatAreNotSentTwice(t *testing.T) {
 	for where, c := range cuts {
 		for command, call := range map[string]func(ctx context.Context, client *qless.Client, running *qless.Job) error{
@@ -47,22 +54,11 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 			"put": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
 				return errOf(client.Queue("q").Put(ctx, "K", nil, qless.JID("new")))
 			},
-			"complete": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Complete(ctx) },
-			"retry": func(ctx context.Context, _ *qless.Client, running *qless.Job) error {
-				return errOf(running.Retry(ctx, 0, "", ""))
-			},
-			"fail": func(ctx context.Context, _ *qless.Client, running *qless.Job) error {
-				return running.Fail(ctx, "g", "m")
-			},
-			"log": func(ctx context.Context, _ *qless.Client, running *qless.Job) error {
-				return running.Log(ctx, "m", nil)
-			},
-			"cancel":  func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Cancel(ctx) },
-			"release": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Release(ctx, 0) },
 			"timeout": func(ctx context.Context, client *qless.Client, running *qless.Job) error {
 				return repairs.TimeOut(ctx, client, running.JID)
 			},
-			"requeue": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Move(ctx, "q") },
+			"complete": onRunning("Complete"), "retry": onRunning("Retry"), "fail": onRunning("Fail"), "log": onRunning("Log"),
+			"cancel": onRunning("Cancel"), "release": onRunning("Release"), "requeue": onRunning("Move"),
 			"unfail": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
 				return errOf(repairs.UnfailInto(ctx, client, "q", "g", 1))
 			},
@@ -109,10 +105,7 @@ func TestCommandsThatAreSentAgain(t *testing.T) {
 			"config.set": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
 				return client.Config().Set(ctx, "heartbeat", 5)
 			},
-			"heartbeat": func(ctx context.Context, _ *qless.Client, running *qless.Job) error {
-				return errOf(running.Heartbeat(ctx))
-			},
-			"tag": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Tag(ctx, "a") },
+			"heartbeat": onRunning("Heartbeat"), "tag": onRunning("Tag"),
 			"queues": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
 				return errOf(client.Queues(ctx))
 			},

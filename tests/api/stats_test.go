@@ -203,6 +203,19 @@ func TestLatencyIsTheAgeOfTheOldestJobOfEachPriority(t *testing.T) {
 			e.Clock.Advance(minute)
 			e.Put("q")
 		}, []inspect.PriorityLatency{waits(0, minute)}},
+		"those that take turns, below another priority": {func(e *env) {
+			e.Put("q", qless.Fair("a"))
+			e.Clock.Advance(minute)
+			e.Put("q", qless.Priority(2))
+		}, []inspect.PriorityLatency{waits(2, 0), waits(0, minute)}},
+		"one that was released, below another priority": {func(e *env) {
+			e.Put("q")
+			e.Clock.Advance(minute)
+			job := e.Pop("q")
+			e.Put("q", qless.Priority(2))
+			require.NoError(e.T, job.Release(e.T.Context(), 0))
+			e.Clock.Advance(minute)
+		}, []inspect.PriorityLatency{waits(2, minute), waits(0, minute)}},
 		"a lost job is not waiting": {func(e *env) {
 			e.Put("q")
 			e.Pop("q")
@@ -222,6 +235,9 @@ func TestLatencyIsTheAgeOfTheOldestJobOfEachPriority(t *testing.T) {
 			}
 			require.Equal(t, oldest, l.Oldest)
 			require.False(t, l.More)
+			for _, queue := range e.overview(inspect.OverviewQuery{}).Queues {
+				require.Equal(t, oldest, queue.Oldest.Round(time.Second), "of an overview")
+			}
 		})
 	}
 }
@@ -234,6 +250,8 @@ func TestLatencyLooksAtSixteenPriorities(t *testing.T) {
 			require.Len(t, l.ByPriority, min(n, 16))
 			require.Equal(t, n > 16, l.More)
 			require.Equal(t, 99, l.ByPriority[0].Priority)
+			e.Clock.Advance(time.Second)
+			require.Equal(t, e.latency().Oldest, e.overview(inspect.OverviewQuery{}).Queues[0].Oldest.Round(time.Second))
 		}
 	})
 }

@@ -482,61 +482,36 @@ func TestCommandsThatReplacingCosts(t *testing.T) {
 	require.Equal(t, plain+13, trigger("d"), "a running job does")
 }
 
-// However a following job ends, the job it follows has the key again, and no other run overlaps.
+// However a following job ends, the job that it follows has the key again, and no other run
+// overlaps. The model has the usual ends.
 func TestTheKeyOfAFollowerThatEnds(t *testing.T) {
-	end := func(how repairs.Ending) func(t *testing.T, e *env, jid string) {
-		return func(t *testing.T, e *env, jid string) { e.end(jid, how) }
-	}
-	over := func(_ *testing.T, e *env, _ string) { e.Clock.Advance(11 * time.Second) }
-	expire := func(t *testing.T, e *env, jid string) {
-		over(t, e, jid)
-		e.sweep()
-	}
-	gone := func(t *testing.T, e *env, jid string) { // canceled as by other clients' scripts
-		other := e.Read(jid).Dependencies[0]
-		for _, command := range [][]any{
-			{"del", "ql:j:" + jid, "ql:j:" + jid + "-history", "ql:j:" + jid + "-dependencies"},
-			{"srem", "ql:j:" + other + "-dependents", jid}, {"zrem", "ql:q:q-depends", jid},
-		} {
-			require.NoError(t, e.Redis.Do(t.Context(), command...).Err())
-		}
-	}
-	for name, c := range map[string]struct {
-		end     func(t *testing.T, e *env, jid string)
-		options []qless.PutOption
-	}{
-		"canceled": {func(t *testing.T, e *env, jid string) { require.NoError(t, e.Cancel(t.Context(), jid)) }, nil},
-		"bulk": {func(t *testing.T, e *env, jid string) {
-			require.NoError(t, errOf(e.inspect().JIDs(jid).Cancel(t.Context())))
-		}, nil},
-		"withdrawn": {func(t *testing.T, e *env, jid string) {
-			require.NoError(t, lease.New(e.Client).Withdraw(t.Context(), jid))
-		}, nil},
-		"complete": {end(repairs.Ending{}), nil},
-		"failed":   {end(repairs.Ending{State: qless.StateFailed, Group: "g"}), nil},
-		"TTL":      {over, []qless.PutOption{qless.TTL(10 * time.Second)}},
-		"StartBy":  {over, []qless.PutOption{qless.StartBy(10 * time.Second)}},
-		"swept":    {expire, []qless.PutOption{qless.TTL(10 * time.Second)}},
-		"depended on": {func(t *testing.T, e *env, jid string) {
-			e.Put("q", qless.JID("child"), qless.DependsOn{jid})
-			expire(t, e, jid)
-		}, []qless.PutOption{qless.StartBy(10 * time.Second)}},
-		"another key": {func(_ *testing.T, e *env, jid string) {
-			e.Put("q", qless.JID(jid), qless.Unique("other"), qless.Delay(time.Hour))
-		}, nil},
-		"put again": {func(t *testing.T, e *env, jid string) {
-			e.Put("q", qless.JID(jid), qless.Unique("k"))
-			require.NoError(t, e.Cancel(t.Context(), jid))
-		}, nil},
-		"gone": {gone, nil},
+	for name, end := range map[string]func(e *env, jid string){
+		"bulk": func(e *env, jid string) {
+			require.NoError(e.T, errOf(e.inspect().JIDs(jid).Cancel(e.T.Context())))
+		},
+		"withdrawn": func(e *env, jid string) {
+			require.NoError(e.T, lease.New(e.Client).Withdraw(e.T.Context(), jid))
+		},
+		"complete": func(e *env, jid string) { e.end(jid, repairs.Ending{}) },
+		"failed": func(e *env, jid string) {
+			e.end(jid, repairs.Ending{State: qless.StateFailed, Group: "g"})
+		},
+		"canceled by another script": func(e *env, jid string) {
+			other := e.Read(jid).Dependencies[0]
+			for _, command := range [][]any{
+				{"del", "ql:j:" + jid, "ql:j:" + jid + "-history", "ql:j:" + jid + "-dependencies"},
+				{"srem", "ql:j:" + other + "-dependents", jid}, {"zrem", "ql:q:q-depends", jid},
+			} {
+				require.NoError(e.T, e.Redis.Do(e.T.Context(), command...).Err())
+			}
+		},
 	} {
 		runOnEach(t, name, func(t *testing.T, e *env) {
 			first := e.trigger(1, qless.LockTime(time.Hour))
 			running := e.Pop("q")
-			second := e.trigger(2, c.options...)
+			second := e.trigger(2)
 			require.NotEqual(t, first, second)
-			c.end(t, e, second)
-
+			end(e, second)
 			e.holder(first)
 			e.held(first, qless.Unique("k"))
 			third := e.trigger(3)
