@@ -29,6 +29,8 @@ const (
 	maxDocWords  = 17_500 // of go doc -all
 	maxTestFiles = 20     // tests and examples of the root
 	maxTestName  = 50     // letters
+
+	maxAPITestLines = 18_800 // of the tests in tests/api
 )
 
 // limits has the size of each package, tests apart: its lines and files, the lines of its largest
@@ -273,6 +275,19 @@ func TestTheRootHasFewFilesOfTests(t *testing.T) {
 	_, tests := goFiles(t)
 	tests = slices.DeleteFunc(tests, func(file string) bool { return path.Dir(file) != "." })
 	require.LessOrEqual(t, len(tests), maxTestFiles)
+}
+
+// Steps of tests/model and traces of tests/conformance need no other test.
+func TestTheTestsOfTheAPIStayShort(t *testing.T) {
+	_, tests := goFiles(t)
+	lines := 0
+	for _, file := range tests {
+		if path.Dir(file) == "tests/api" {
+			lines += strings.Count(readFile(t, file), "\n")
+		}
+	}
+	require.Positive(t, lines)
+	require.LessOrEqual(t, lines, maxAPITestLines)
 }
 
 // A worker is made of parts, each with methods of its own.

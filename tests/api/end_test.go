@@ -559,3 +559,18 @@ func TestAttemptsCostAPlainJobNothing(t *testing.T) {
 	require.Len(t, e.Read(jid).Attempts, 1)
 	require.Equal(t, plain, cost(jid))
 }
+
+// As in other languages, the delay of a job that moves to its next queue is ignored if the job has
+// dependencies that are all complete.
+func TestADelayAndDependenciesThatAreComplete(t *testing.T) {
+	e := newEnv(t)
+	e.Put("q", qless.JID("done"))
+	require.NoError(t, e.Pop("q").Complete(t.Context()))
+	both := []qless.NextOption{qless.Delay(time.Hour), qless.DependsOn{"done"}}
+
+	e.Put("q", qless.JID("completed"))
+	require.NoError(t, e.Pop("q").Next(t.Context(), "next", both...))
+	require.Equal(t, qless.StateWaiting, e.Read("completed").State)
+	e.Put("q", qless.JID("put"), qless.Delay(time.Hour), qless.DependsOn{"done"})
+	require.Equal(t, qless.StateScheduled, e.Read("put").State)
+}

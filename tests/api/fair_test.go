@@ -52,76 +52,20 @@ func TestAWeightIsHowManyTurnsATenantGets(t *testing.T) {
 	}
 }
 
-// A tenant's jobs that return to their queue one after another take turns with those of others.
-func TestFairJobsThatGoBackTakeTheirTurn(t *testing.T) {
-	const jobs = 6
-	debounced := func(e *env, jid string, options ...qless.PutOption) {
-		e.Put("q", append(options, qless.JID(jid), qless.Fair("a"), qless.Unique(jid))...)
-	}
-	again := func(e *env, jid string, key qless.UniqueOption) {
-		e.Put("q", key, qless.Delay(time.Second), qless.Fair("a"))
-	}
-	for name, c := range map[string]struct{ put, back func(e *env, jid string) }{
-		"due, and put once more": {
-			func(e *env, jid string) { debounced(e, jid, qless.Delay(time.Second)) },
-			func(e *env, jid string) { again(e, jid, qless.Unique(jid).Replace().KeepDue()) },
-		},
-		"due by their Within, and put once more": {
-			func(e *env, jid string) { debounced(e, jid, qless.Delay(time.Second)) },
-			func(e *env, jid string) { again(e, jid, qless.Unique(jid).Replace().Within(time.Second)) },
-		},
-		"unfailed": {
-			func(e *env, jid string) {
-				e.Put("q", qless.JID(jid), qless.Fair("a"))
-				require.NoError(e.T, e.Pop("q").Fail(e.T.Context(), "g", "m"))
-			},
-			func(e *env, jid string) { require.NoError(e.T, e.Read(jid).Unfail(e.T.Context())) },
-		},
-		"lost, and last": {
-			func(e *env, jid string) {
-				e.Put("q", qless.JID(jid), qless.Fair("a"), qless.OnLostLast, qless.LockTime(time.Second))
-				e.Pop("q")
-			},
-			func(e *env, jid string) { e.sweep("q") },
-		},
-		"given another priority": {
-			func(e *env, jid string) { e.Put("q", qless.JID(jid), qless.Fair("a"), qless.Priority(-1)) },
-			func(e *env, jid string) { require.NoError(e.T, e.Read(jid).SetPriority(e.T.Context(), 0)) },
-		},
-		"moved": {
-			func(e *env, jid string) { e.Put("other", qless.JID(jid), qless.Fair("a")) },
-			func(e *env, jid string) { require.NoError(e.T, e.Read(jid).Move(e.T.Context(), "q")) },
-		},
-		"promoted": {
-			func(e *env, jid string) { e.Put("q", qless.JID(jid), qless.Fair("a"), qless.Delay(time.Hour)) },
-			func(e *env, jid string) {
-				require.NoError(e.T, errOf(e.inspect().JIDs(e.Read(jid).JID).Promote(e.T.Context())))
-			},
-		},
-		"of the next queue": {
-			func(e *env, jid string) { e.Put("other", qless.JID(jid), qless.Fair("a")) },
-			func(e *env, _ string) { require.NoError(e.T, e.Pop("other").Next(e.T.Context(), "q")) },
-		},
-	} {
-		runOnEach(t, name, func(t *testing.T, e *env) {
-			for i := range jobs {
-				c.put(e, fmt.Sprint("a", i))
-			}
-			e.putFair(jobs, qless.Fair("b"), "b")
-			e.Clock.Advance(2 * time.Second)
-			for i := range jobs {
-				c.back(e, fmt.Sprint("a", i))
-			}
-			got := ""
-			for _, jid := range jids(e.Pops("q", 2*jobs)) {
-				got += jid[:1]
-			}
-			for i := 0; i < len(got); i += 2 {
-				require.NotEqual(t, got[i], got[i+1], got)
-			}
-			require.Equal(t, jobs, strings.Count(got, "a"))
-		})
-	}
+// Jobs that are promoted one after another take turns with those of others, as all that return to
+// their queue in the model.
+func TestPromotedJobsTakeTheirTurn(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.putFair(3, qless.Fair("a"), "a", qless.Delay(time.Hour))
+		e.putFair(3, qless.Fair("b"), "b")
+		for i := range 3 {
+			require.NoError(t, errOf(e.inspect().JIDs(fmt.Sprint("a", i)).Promote(t.Context())))
+		}
+		got := strings.Join(jids(e.Pops("q", 6)), "")
+		for i := 0; i < len(got); i += 4 {
+			require.NotEqual(t, got[i], got[i+2], got)
+		}
+	})
 }
 
 // Of one tenant that keeps putting, and others that put once, only a few are remembered.
@@ -139,43 +83,22 @@ func TestAQueueForgetsTenants(t *testing.T) {
 	require.Equal(t, []string{"last"}, e.Redis.ZRange(t.Context(), "ql:x:fair:0:q", 0, -1).Val())
 }
 
-// However the last job with a tenant leaves its queue, nothing is left of the turns.
+// However the last job with a tenant leaves its queue, nothing is left of the turns. The model has
+// the other ways.
 func TestTheTurnsOfAQueueEndWithItsLastJob(t *testing.T) {
 	for name, leave := range map[string]func(e *env) error{
-		"popped": func(e *env) error { e.Pop("q"); return nil },
-		"reserved": func(e *env) error {
-			return errOf(e.Run(e.T.Context(), "reserve", "", "w", 9, 0, 0, "q"))
-		},
-		"canceled":  func(e *env) error { return e.Cancel(e.T.Context(), "j") },
+		"reserved":  func(e *env) error { return errOf(e.Run(e.T.Context(), "reserve", "", "w", 9, 0, 0, "q")) },
 		"withdrawn": func(e *env) error { return lease.New(e.Client).Withdraw(e.T.Context(), "j") },
-		"ended":     func(e *env) error { return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{})) },
+		"ended":     func(e *env) error { e.end("j", repairs.Ending{}); return nil },
 		"ended, failed": func(e *env) error {
-			return errOf(repairs.End(e.T.Context(), e.Client, "j", repairs.Ending{State: qless.StateFailed, Group: "g"}))
-		},
-		"expired": func(e *env) error {
-			e.Clock.Advance(time.Hour)
-			return errOf(e.Sweep(e.T.Context()))
-		},
-		"expired, and failed": func(e *env) error {
-			e.Put("other", qless.DependsOn{"j"})
-			e.Clock.Advance(time.Hour)
-			return errOf(e.Sweep(e.T.Context()))
-		},
-		"met when it has expired": func(e *env) error {
-			e.Clock.Advance(time.Hour)
-			require.Empty(e.T, e.Pops("q", 1))
+			e.end("j", repairs.Ending{State: qless.StateFailed, Group: "g"})
 			return nil
 		},
-		"put elsewhere":   func(e *env) error { e.Put("other", qless.JID("j")); return nil },
-		"put for later":   func(e *env) error { e.Put("q", qless.JID("j"), qless.Delay(time.Minute)); return nil },
-		"moved":           func(e *env) error { return e.Read("j").Move(e.T.Context(), "other") },
-		"moved in bulk":   func(e *env) error { return errOf(e.inspect().JIDs("j").Move(e.T.Context(), "other")) },
-		"rescheduled":     func(e *env) error { return e.Read("j").Reschedule(e.T.Context(), time.Minute) },
-		"replaced":        func(e *env) error { e.Put("q", qless.Unique("k").Replace()); return nil },
-		"of new priority": func(e *env) error { return e.Read("j").SetPriority(e.T.Context(), 7) },
+		"moved in bulk": func(e *env) error { return errOf(e.inspect().JIDs("j").Move(e.T.Context(), "other")) },
+		"rescheduled":   func(e *env) error { return e.Read("j").Reschedule(e.T.Context(), time.Minute) },
 	} {
 		runOnEach(t, name, func(t *testing.T, e *env) {
-			e.Put("q", qless.JID("j"), qless.Fair("a"), qless.Unique("k"), qless.TTL(time.Hour))
+			e.Put("q", qless.JID("j"), qless.Fair("a"))
 			require.Positive(t, e.Redis.TTL(t.Context(), "ql:x:fair:0:q").Val())
 			require.NoError(t, leave(e))
 			require.Zero(t, e.Redis.Exists(t.Context(), "ql:x:fair:0:q").Val())

@@ -285,7 +285,7 @@ var optionsOfJobs = map[string][]qless.PutOption{
 	"fail on failure": {qless.DependsOn{"waiting", "complete"}, qless.OnFailure("fail")},
 	"wait on failure": {qless.DependsOn{"waiting", "failed"}, qless.OnFailure("wait")},
 	"a policy":        {qless.OnFailure("run")},
-	"headers":         {qless.Headers(map[string]string{"b": "", "a": "\u2028 x"})},
+	"headers":         {qless.Headers{"b": "", "a": "\u2028 x", "Käse": "\"ä\"\\\n\x00"}},
 	"limits":          {qless.Limits{"l2", "l1"}},
 	"a lock time":     {qless.LockTime(333 * time.Millisecond)},
 	"lost jobs last":  {qless.OnLostLast},
@@ -646,41 +646,6 @@ func TestJIDsThatAreNotUTF8(t *testing.T) {
 }
 
 type headers = map[string]string
-
-func TestHeadersTravelWithAJob(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		want := headers{"traceparent": "00-1", "Käse": "\"ä\"\\\n\x00"}
-		data := `{ "n": 1 }`
-		_, err := e.Queue("q").Put(t.Context(), "K", raw(data), qless.JID("j"), qless.Headers(want),
-			qless.Headers{"gone": "1"}, qless.Headers(nil),
-			qless.Headers{"traceparent": "00-0"}, qless.Headers(want))
-		require.NoError(t, err)
-		see := func(job *qless.Job, what string) *qless.Job {
-			t.Helper()
-			require.Equal(t, qless.Headers(want), job.Headers, what)
-			require.Equal(t, data, string(job.Data), what)
-			return job
-		}
-		see(e.Read("j"), "a job that is read")
-		see(must(e.Jobs(t.Context(), "j"))(t)[0], "jobs that are read")
-		see(must(e.Queue("q").Peek(t.Context(), 1))(t)[0], "a peek")
-
-		require.NoError(t, errOf(see(e.Pop("q"), "a pop").Retry(t.Context(), 0, "", "")))
-		require.NoError(t, see(e.Pop("q"), "a retry").Next(t.Context(), "q2"))
-		require.NoError(t, see(e.Pop("q2"), "a next queue").Fail(t.Context(), "g", "m"))
-		require.NoError(t, see(e.Read("j"), "a failure").Unfail(t.Context()))
-		require.NoError(t, see(e.Pop("q2"), "an unfail").Move(t.Context(), "q"))
-		e.Pop("q")
-		e.Clock.Advance(time.Hour)
-		require.Empty(t, e.Pops("q", 1), "its worker is warned")
-		e.Clock.Advance(time.Hour)
-		job := see(e.Pops("q", 1)[0], "a lost lock")
-		require.Equal(t, 4, job.Remaining)
-		require.NoError(t, job.Refresh(t.Context()))
-		require.NoError(t, see(job, "a refresh").Complete(t.Context()))
-		see(e.Read("j"), "a complete job")
-	})
-}
 
 // A requestKey is the key of a request's id in a context.
 type requestKey struct{}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,30 +14,6 @@ import (
 	"github.com/qless/qless-go/shards"
 	"github.com/qless/qless-go/tests/scripts"
 )
-
-func TestPutManyPutsAsPutDoes(t *testing.T) {
-	e := newEnv(t)
-	got := e.puts("q",
-		qless.JobSpec{Klass: "K", Data: raw(`{ "n": 1 }`), Options: []qless.PutOption{qless.JID("a"), qless.Tags{"t"}, qless.Retries(1)}},
-		qless.JobSpec{Klass: "L", Options: []qless.PutOption{qless.Delay(time.Minute), qless.JID("b")}},
-		qless.JobSpec{Klass: "M", Options: []qless.PutOption{qless.DependsOn{"a", "b"}, qless.JID("c")}},
-		qless.JobSpec{Klass: "N", Options: []qless.PutOption{qless.Priority(5), qless.JID("d")}},
-		qless.JobSpec{Klass: "O"},
-	)
-	require.Equal(t, []string{"a", "b", "c", "d", got[4]}, got)
-	require.Len(t, got[4], 32)
-
-	job := e.Read("a")
-	require.Equal(t, `{ "n": 1 }`, string(job.Data))
-	require.Equal(t, qless.Tags{"t"}, job.Tags)
-	require.Equal(t, 1, job.Remaining)
-	require.Equal(t, []string{"put"}, whats(job.History))
-	require.Equal(t, qless.StateScheduled, e.Read("b").State)
-	require.Equal(t, qless.StateDepends, e.Read("c").State)
-	require.ElementsMatch(t, []string{"a", "b"}, e.Read("c").Dependencies)
-	require.Equal(t, []string{"d", "a", got[4]}, jids(e.Pops("q", 5)))
-	require.Equal(t, qless.QueueCounts{Name: "q", Running: 3, Scheduled: 1, Depends: 1}, e.Counts("q"))
-}
 
 func TestManyJobsKeepTheirOrder(t *testing.T) {
 	e := newEnv(t)
