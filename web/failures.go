@@ -31,8 +31,7 @@ type failuresData struct {
 	HasMore bool `json:"has_more,omitzero"`
 }
 
-// Limits of the reads of the pages about failures, so that many failed jobs cost no more than a
-// few.
+// Limits of reads, so that many failed jobs cost no more than a few.
 const (
 	groupsShown   = 20  // groups on a page
 	groupsAtOnce  = 5   // groups read with each view of the page

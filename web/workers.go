@@ -170,7 +170,7 @@ func (s *site) worker(ctx context.Context, q query) (*view, error) {
 	return &view{Title: q.name, Data: data, runs: runs}, err
 }
 
-// The number of klasses whose usual runs are read with each view, and the maximum age of a reading.
+// The number of usual runs read with each view, and their maximum age.
 const (
 	usualAtOnce = 5
 	usualAge    = time.Minute

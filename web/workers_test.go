@@ -103,11 +103,11 @@ func TestARunIsShownBesideUsualOnes(t *testing.T) {
 	job := pop("Import", 4*time.Minute)
 	d.do(job.SetProgress(t.Context(), 3, 9, "reading"))
 	for _, page := range pages(job.Worker) {
-		require.Regexp(t, `<span class="nowrap"><time [^>]*>4m0\ds ago</time>, usually \d`, page)
+		require.Regexp(t, `<span class="nowrap"><time [^>]*>4m0\ds ago</time>, usually takes \d`, page)
 		require.Contains(t, page, "3 of 9, reading")
 	}
 	d.do(job.Complete(t.Context()))
 	for _, page := range pages(pop("Import", 2*time.Hour).Worker) {
-		require.Regexp(t, `<span class="nowrap bad"><time [^>]*>2h00m ago</time>, usually \d`, page)
+		require.Regexp(t, `<span class="nowrap bad"><time [^>]*>2h00m ago</time>, usually takes \d`, page)
 	}
 }

@@ -61,15 +61,19 @@ func Ask(ctx context.Context, client Client, job Job) (answer Answer, err error)
 	if _, err := answers.ReceiveTimeout(ctx, Patience); err != nil {
 		return answer, err
 	}
-	if err := rdb.Publish(ctx, prefix+"w:"+job.Worker, text).Err(); err != nil {
+	heard, err := rdb.Publish(ctx, prefix+"w:"+job.Worker, text).Result()
+	if err != nil {
 		return answer, err
+	}
+	if _, isCluster := rdb.(*redis.ClusterClient); heard == 0 && !isCluster {
+		return Answer{Problem: "the worker does not listen: it is away, or no Go worker"}, nil
 	}
 	select {
 	case message := <-answers.Channel():
 		err = json.Unmarshal([]byte(message.Payload), &answer)
 	case <-time.After(Patience):
 		answer.Problem = "the worker has not answered within " + Patience.String() +
-			": it is away, stuck as a whole, or no Go worker that can tell stacks"
+			": it is away, or no Go worker that can tell stacks"
 	case <-ctx.Done():
 		err = ctx.Err()
 	}

@@ -40,10 +40,11 @@ func (e *env) history(query inspect.HistoryQuery) []inspect.History {
 // last returns the history of a queue in the last minutes or hours.
 func (e *env) last(queue string, length time.Duration) inspect.History {
 	e.T.Helper()
+	from := e.Clock.Now().Add(-length)
 	if queue == "" {
-		return e.history(inspect.HistoryQuery{Last: length})[0]
+		return e.history(inspect.HistoryQuery{From: from})[0]
 	}
-	return e.history(inspect.HistoryQuery{Last: length, Queues: []string{queue}})[1]
+	return e.history(inspect.HistoryQuery{From: from, Queues: []string{queue}})[1]
 }
 
 // present returns the figures of a queue in this minute.
@@ -184,7 +185,7 @@ func TestAHistoryOfAPeriod(t *testing.T) {
 	ages := e.history(inspect.HistoryQuery{From: time.Unix(1, 0)})[0]
 	require.Equal(t, 719, len(ages.Points))
 	for _, wrong := range []inspect.HistoryQuery{
-		{From: noon, To: noon.Add(-1)}, {Last: -1}, {Queues: []string{""}},
+		{From: noon, To: noon.Add(-1)}, {Queues: []string{""}},
 	} {
 		require.ErrorIs(t, errOf(e.inspect().History(t.Context(), wrong)), qless.ErrInvalid)
 	}

@@ -57,6 +57,10 @@ func TestAWorkerTellsTheStackOfAJob(t *testing.T) {
 	until(t, "the jobs have ended", func() bool { return len(w.Stats().Running) == 0 })
 	require.Equal(t, "the worker does not run the job now", e.stack(w.Worker, here).Problem)
 	require.NoError(t, w.Stop(t.Context()))
+	require.Contains(t, e.stack(w.Worker, here).Problem, "does not listen")
+	other := e.Redis.Subscribe(t.Context(), "ql:w:"+w.Name())
+	defer func() { _ = other.Close() }()
+	require.NoError(t, errOf(other.Receive(t.Context())))
 	require.Contains(t, e.stack(w.Worker, here).Problem, "has not answered within 2s")
 }
 

@@ -228,12 +228,12 @@ func roundStep(top float64, isWhole bool) (step float64, steps int) {
 // tickSteps are the times between two ticks to choose from.
 var tickSteps = []time.Duration{
 	time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
-	3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour,
+	3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 }
 
 // times adds the times of values to their titles, and ticks at round times.
 func (p *plot) times(from time.Time, step time.Duration) {
-	every := tickSteps[len(tickSteps)-1]
+	every := 24 * time.Hour * (1 + time.Duration(p.Width)*step/(7*24*time.Hour))
 	for _, one := range slices.Backward(tickSteps) {
 		if time.Duration(p.Width)*step <= 7*one {
 			every = one

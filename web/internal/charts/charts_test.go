@@ -103,3 +103,11 @@ func TestAHistogramOfOneBucketIsSaidInWords(t *testing.T) {
 		string(Histogram("runs", []qless.Bucket{bucket})))
 	require.Contains(t, string(Histogram("runs", []qless.Bucket{bucket, bucket})), "<svg")
 }
+
+func TestAMonthHasSomeTicks(t *testing.T) {
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	for days, ticks := range map[int]int{2: 4, 7: 7, 8: 4, 30: 6} {
+		lines := []Line{{Name: "failed", Values: make([]float64, 12*days)}}
+		require.Equal(t, ticks, strings.Count(string(Stack("s", "", noon, 2*time.Hour, lines)), "<text"), days)
+	}
+}
