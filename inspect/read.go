@@ -58,7 +58,7 @@ type Cursor string
 type Found struct {
 	Items    []Row  `json:"items"`          // not nil unless the call failed
 	Examined int    `json:"examined"`       // the number of jobs examined
-	Large    int    `json:"large"`          // those whose data was too large to be searched
+	Large    int    `json:"large,omitzero"` // those whose data was too large to be searched
 	Next     Cursor `json:"next,omitempty"` // where the next call continues; empty at the end
 }
 

@@ -35,16 +35,12 @@ func picture(t *testing.T, page, name, text string) {
 		"docs/%s does not show testdata/%s as it is", page, name)
 }
 
-func TestThePageOfOperationsShowsChecks(t *testing.T) {
+func TestThePageShowsACheck(t *testing.T) {
 	e := newLiveEnv(t)
 	e.put("mail", "Welcome", 130*time.Second)
 	e.put("mail", "Welcome", 130*time.Second)
 	e.put("mail", "Welcome", 0, qless.Delay(time.Hour))
-	for range 3 {
-		e.fail("thumbs", "Resize", "timeout", "took too long")
-	}
-	shown := e.typed("qless check queue mail --warn 1m --crit 5m") + "\n" +
-		e.typed("qless check failures --warn 2 --crit 100")
+	shown := e.typed("qless check queue mail --warn 1m --crit 10m,waiting=5000")
 	shown = regexp.MustCompile(`\b2m\d\ds`).ReplaceAllString(shown, "2m10s")
-	picture(t, "operations.md", "picture_check.txt", shown)
+	picture(t, "cli.md", "picture_check.txt", shown)
 }
