@@ -124,7 +124,8 @@ func TestTheObserverSeesEachCall(t *testing.T) {
 			require.NoError(t, c.do())
 			var calls []string
 			for _, call := range seen.take() {
-				if strings.HasPrefix(c.want, call.Name+" ") { // some do more, or a receiver does meanwhile
+				// Some do more, and so does the receiver of a Take that has enough.
+				if strings.HasPrefix(c.want, call.Name+" ") && told(call) != "reserve q 0" {
 					calls = append(calls, told(call))
 					require.Positive(t, call.Duration)
 				}

@@ -190,7 +190,7 @@ var commands = []string{
 	`repair|30|untrack||jids||["parent"]|0|0`,
 	`repair|30|timeout||jids||["parent","in b"]|0|0`,
 	`repair|30|cancel||failed|group|["failed","failed too"]|0|0`,
-	`repair|30|cancel||waiting|a|["waiting"]|0|5|K||||`,
+	`repair|30|cancel||waiting|a|["waiting"]|0|6|K|||||`,
 	`repair|30|tag|["red"]|failed|group|["failed","failed too"]|0|0`,
 	`repair|30|unfail||failed|group|["failed","failed too"]|0|0|retries|2|ttl|60`,
 	`repair|30|unfail||jids||["failed","failed too"]|0|0`,
