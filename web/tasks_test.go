@@ -151,7 +151,7 @@ func TestTasksOfAnEngineerOnCallTakeFewClicks(t *testing.T) {
 			d.fail("Send", "timeout", "why")
 			d.do(inspect.New(d.Client).RecordHistory(t.Context()))
 			k := c()
-			require.Regexp(t, `<small>\d+ in 7 days</small></span><svg.*aria-label="failed each 1h, at most`, k.page)
+			require.Regexp(t, `<small title="in the last 7 days">7d \d+</small></span><svg.*aria-label="failed each 1h, at most`, k.page)
 			k.click("/failures")
 			k.search("/failures", "since", "7d")
 			require.Contains(t, k.page, `aria-label="failed, each 2h"`)
