@@ -54,6 +54,20 @@ func TestLinesAreNotTooLong(t *testing.T) {
 	}
 }
 
+// maxWords is the maximum number of words of the README, the benchmarks and the pages in docs.
+const maxWords = 45_000
+
+func TestTheDocumentationStaysShort(t *testing.T) {
+	words := 0
+	for _, page := range pages(t) {
+		if strings.HasPrefix(page, "docs") || page == "README.md" || page == "BENCHMARKS.md" {
+			words += len(strings.Fields(read(t, page)))
+		}
+	}
+	require.LessOrEqual(t, words, maxWords)
+	require.Greater(t, words, maxWords/2)
+}
+
 var (
 	linkPattern    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	codePattern    = regexp.MustCompile("(?ms)^```.*?^```$|<!--.*?-->|`[^`\n]*`")
