@@ -18,8 +18,8 @@ type JobSpec struct {
 	Options []PutOption
 }
 
-// MarshalJSON writes an object for UnmarshalJSON, with the data as it would be stored. A job that a
-// put would refuse, or one of a batch, is [ErrInvalid].
+// MarshalJSON writes an object for UnmarshalJSON, with the data as it would be stored, and keeps a
+// unique key made of it. A job that a put would refuse, or one of a batch, is [ErrInvalid].
 func (s JobSpec) MarshalJSON() ([]byte, error) {
 	p, err := newPut("any", s)
 	if err != nil {

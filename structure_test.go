@@ -93,7 +93,7 @@ internal/holders                                100     1    68    14     1     
 internal/hosts                                   50     1    50    13     1        3
 internal/hub                                    950     5   340    32     3       29
 internal/inside                                 150     1   148     0     1       35
-internal/jobopts                               1600     7   313    32     5       68
+internal/jobopts                               1600     7   313    32     5       69
 internal/keys                                   300     2   162    21     2       15
 internal/leases                                 400     2   317    26     1       16
 internal/line                                   200     1   164    12     1       14

@@ -37,7 +37,7 @@ func (e *entry) encode() (string, error) {
 	options := e.Options
 	options.OpensBatch, options.Batch = false, nil
 	if options.Claim != nil {
-		kept.Key = options.Claim.Key
+		kept.Key, options.Claim = options.Claim.Key, nil
 	}
 	text, err := options.JSON("", "null")
 	if err != nil {

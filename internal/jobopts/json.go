@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/qless/qless-go/internal/units"
@@ -12,12 +13,12 @@ import (
 )
 
 // JSON returns a job with the options in the form of a file, which Set reads. The data is kept byte
-// by byte.
+// by byte, but a caller such as json.Marshal may change spaces and escapes.
 func (o *Options) JSON(klass, data string) ([]byte, error) {
 	if o.Batch != nil || o.OpensBatch || o.MemberOf != "" {
 		return nil, errors.New("a member or a callback of a batch can't be JSON")
 	}
-	copied, err := o.writable()
+	copied, err := o.writable(klass, data)
 	if err != nil {
 		return nil, err
 	}
@@ -45,19 +46,26 @@ func (o *Options) JSON(klass, data string) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// writable returns a copy whose fields can be made and changed, with the parts of its unique key.
-func (o *Options) writable() (*Options, error) {
+// writable returns a copy whose fields can be made and changed, with the parts of its unique key. A
+// key made of the data stays there only if the data, as json.Marshal writes it, has another.
+func (o *Options) writable(klass, data string) (*Options, error) {
 	copied := *o
-	if o.Unique == nil || o.Unique.Key == "" {
+	if o.Unique == nil || o.Unique.Key == "" && !o.Unique.Data {
 		return &copied, nil
 	}
 	unique := *o.Unique
 	copied.Unique = &unique
-	if unique.Key[0] != '[' {
-		unique.Data = true
-		return &copied, nil
+	key := unique.Key
+	unique.Key = ""
+	if strings.HasPrefix(key, "[") {
+		return &copied, json.Unmarshal([]byte(key), &unique.Parts)
 	}
-	return &copied, json.Unmarshal([]byte(unique.Key), &unique.Parts)
+	unique.Data = true
+	marshaled, _ := json.Marshal(json.RawMessage(data)) // nothing if it is not JSON
+	if o.Claim != nil && o.Claim.Key != dataKey(klass, string(marshaled)) {
+		unique.Key = o.Claim.Key
+	}
+	return &copied, nil
 }
 
 // written returns the value of an option as JSON that read reads, or nil if it is not given.
@@ -69,6 +77,11 @@ func written(value reflect.Value) ([]byte, error) {
 		value = value.Elem()
 	}
 	switch v := value.Interface().(type) {
+	case Unique:
+		if v.Key != "" {
+			return json.Marshal(v.Key)
+		}
+		return written(reflect.ValueOf(v.Data))
 	case time.Duration:
 		return json.Marshal(units.Text(v))
 	case Span:

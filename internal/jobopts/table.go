@@ -190,7 +190,7 @@ var Table = []*Row{
 	{
 		Name: "Unique", Doc: "[`Unique()`](unique.md#unique-keys)", Key: "unique_data",
 		Usage: "make the unique key of its klass and data",
-		value: func(o *Options) any { return &o.unique().Data },
+		value: func(o *Options) any { return o.unique() },
 	},
 	{
 		Name: "UniqueOption.For", Doc: "[`Unique.For`](unique.md#unique-keys)", Key: "unique_for",

@@ -31,7 +31,7 @@ const (
 // Kind returns the form in which people write the option.
 func (r *Row) Kind() Kind {
 	switch r.value(&Options{}).(type) {
-	case *bool:
+	case *bool, *Unique:
 		return Bool
 	case **time.Duration, **Span, **Deadline:
 		return Duration

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/qless/qless-go/internal/wire"
@@ -15,7 +16,7 @@ import (
 type Unique struct {
 	Parts        []any
 	Data         bool   // the key is made of the klass and the data
-	Key          string // in place of both
+	Key          string // the key itself, which precedes both
 	UntilStarted bool
 	For          *time.Duration
 	Replace      bool
@@ -32,6 +33,15 @@ func (o *Options) unique() *Unique {
 		o.Unique = &Unique{}
 	}
 	return o.Unique
+}
+
+// UnmarshalJSON reads whether the key is made of the data, or that key.
+func (u *Unique) UnmarshalJSON(raw []byte) error {
+	if !strings.HasPrefix(string(raw), `"`+dataPrefix) {
+		return json.Unmarshal(raw, &u.Data)
+	}
+	u.Data = true
+	return json.Unmarshal(raw, &u.Key)
 }
 
 // A Claim is the unique key that a job stores: see lua/lib/unique.lua.
@@ -103,11 +113,13 @@ func checkUniqueKey(key string) error {
 	return nil
 }
 
-// dataKey returns the key of a job whose klass and data are unique. No key of parts equals it,
-// because those begin with a bracket.
+// dataPrefix begins the keys made of data. Those of parts begin with a bracket.
+const dataPrefix = "data:"
+
+// dataKey returns the key of a job whose klass and data are unique.
 func dataKey(klass, data string) string {
 	sum := sha256.Sum256([]byte(klass + "\x00" + data))
-	return "data:" + hex.EncodeToString(sum[:])
+	return dataPrefix + hex.EncodeToString(sum[:])
 }
 
 func checkUnique(o *Options) error {
@@ -139,10 +151,10 @@ func checkUnique(o *Options) error {
 // checkParts returns an error unless there is one key.
 func (u *Unique) checkParts() error {
 	switch {
-	case u.Key != "":
-		return checkUniqueKey(u.Key)
 	case u.Data && len(u.Parts) > 0:
 		return errors.New("a unique key has either parts or the data")
+	case u.Key != "":
+		return checkUniqueKey(u.Key)
 	case u.Data:
 		return nil
 	case len(u.Parts) == 0:
