@@ -44,6 +44,7 @@ type recurOptions struct {
 type waitOptions struct {
 	progress *progressNotifier // of OnProgress, or nil
 	awaitPut time.Duration
+	doubted  bool // messages may be about an earlier end: they only mean that it is time to ask
 }
 
 // applyOptions applies the options of a call to given, using the method of their interface.

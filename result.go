@@ -200,7 +200,7 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 //
 //   - the job is complete, or has failed: the State of the result shows which, and the error is
 //     nil;
-//   - the job is canceled, or the record deleted: [ErrCanceled];
+//   - the job is canceled, or the record deleted: [ErrCanceled], or [ErrNotFound] if it had ended;
 //   - ctx ends: [ErrUnavailable], wrapping the error of ctx.
 //
 // If there is no such job to begin with, the error is [ErrNotFound], unless there is an [AwaitPut].
@@ -285,14 +285,14 @@ func (c *Client) wait(
 	if o.progress != nil {
 		args = append(args, "progress")
 	}
-	missing, unput, putBy := false, 0, time.Now().Add(o.awaitPut)
+	missing, unput, putBy, last := false, 0, time.Now().Add(o.awaitPut), publishedEnd{}
 	for asked := 1; ; asked++ {
 		patience := asksAgain.After(asked)
 		if !known && unput > 0 {
 			patience = min(untilPut.After(unput), time.Until(putBy))
 		}
-		if message, heard := w.Listen(ctx, patience, o.progress.receive); heard {
-			if result, err, over := c.endOf(jid, message); over {
+		if message := w.Listen(ctx, patience, o.progress.receive); message != "" {
+			if result, err, over := c.endOf(jid, message, &last); over && !o.doubted {
 				return result, err
 			}
 		}
@@ -311,7 +311,7 @@ func (c *Client) wait(
 		case errors.Is(err, ErrNotFound) && known && !missing:
 			missing, asked = true, 0 // a message may be on its way
 		case errors.Is(err, ErrNotFound) && known:
-			return Result{}, canceledError(jid)
+			return Result{}, last.gone(jid)
 		case err != nil:
 			return Result{}, err
 		case end.isFinal():
@@ -341,29 +341,18 @@ func isPassing(err error) bool {
 	return passing && !errors.Is(err, redis.ErrClosed)
 }
 
-func canceledError(jid string) error {
-	return &Error{Op: "wait", Code: ErrCanceled, JID: jid, Message: "the job was canceled"}
-}
-
-func expiredError(jid string) error {
-	return &Error{Op: "wait", Code: ErrCanceled, JID: jid,
-		Message: "the job was canceled: its StartBy or TTL was over"}
-}
-
-// endOf returns the result in a message about the end of a job, and whether the wait is over.
-func (c *Client) endOf(jid, message string) (result Result, err error, over bool) {
-	end, err := decode[publishedEnd]("wait", message)
+// endOf reads a message about the end of a job: the result, and whether the wait is over.
+func (c *Client) endOf(jid, message string, end *publishedEnd) (_ Result, err error, over bool) {
+	*end, err = decode[publishedEnd]("wait", message)
 	switch {
-	case err != nil || end.More:
+	case err != nil:
 		return Result{}, nil, false
-	case end.isFinal():
+	case end.isFinal() && !end.More:
 		return c.toResult(&end.endReply, jid), nil, true
 	case end.Code != "":
 		return Result{}, end.unput("wait", jid), true
-	case end.Cause == "expired":
-		return Result{}, expiredError(jid), true
 	}
-	return Result{}, canceledError(jid), end.State == "canceled"
+	return Result{}, end.gone(jid), end.State == "canceled"
 }
 
 // A publishedEnd is the message published when a job has ended.
@@ -371,6 +360,18 @@ type publishedEnd struct {
 	endReply
 	Cause string `json:"cause"` // why the job was canceled
 	More  bool   `json:"more"`  // the result is too long to be published
+}
+
+// gone returns the error of a job whose record is deleted, if this was the last message.
+func (e *publishedEnd) gone(jid string) error {
+	err := &Error{Op: "wait", Code: ErrCanceled, JID: jid, Message: "the job was canceled"}
+	switch {
+	case e.isFinal():
+		err.Code, err.Message = ErrNotFound, "the job was deleted, once "+string(e.State)
+	case e.Cause == "expired":
+		err.Message += ": its StartBy or TTL was over"
+	}
+	return err
 }
 
 // Channels of waits.
@@ -415,25 +416,23 @@ const withdrawTime = 5 * time.Second
 
 // putAndWait puts a job and waits for the end.
 func (c *Client) putAndWait(ctx context.Context, p *put) (Result, error) {
-	jid := p.jid
-	w := c.waits.Join(c.prefix + channelDone + jid)
+	w := c.waits.Join(c.prefix + channelDone + p.jid)
 	defer c.waits.Leave(w)
-	w.Doubted = !p.isNew
 	w.Listen(ctx, asksAgain.First, nil) // until messages are received
-	if err := c.waiting(ctx, jid); err != nil {
-		return Result{}, callError(jid, errors.Unwrap(err), true, "the job was not put")
+	if err := c.waiting(ctx, p.jid); err != nil {
+		return Result{}, callError(p.jid, errors.Unwrap(err), true, "the job was not put")
 	}
 	if _, err := c.put(ctx, p); err != nil && !errors.Is(err, ErrNotReplicated) {
 		if whyOver(ctx) == nil || !errors.Is(err, ErrUnavailable) {
 			return Result{}, err
 		}
-		return Result{}, c.giveUp(ctx, jid, "it is not known whether the job was put")
+		return Result{}, c.giveUp(ctx, p.jid, "it is not known whether the job was put")
 	}
-	result, err := c.wait(ctx, jid, w, true, waitOptions{})
+	result, err := c.wait(ctx, p.jid, w, true, waitOptions{doubted: !p.isNew})
 	if err == nil || ctx.Err() == nil || !errors.Is(err, ErrUnavailable) {
 		return result, err
 	}
-	return Result{}, c.giveUp(ctx, jid, "the job is gone")
+	return Result{}, c.giveUp(ctx, p.jid, "the job is gone")
 }
 
 // whyOver returns the context's error, or nil. Once the deadline has passed, it is DeadlineExceeded

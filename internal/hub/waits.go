@@ -10,10 +10,6 @@ import (
 
 // A Waiter waits for the end of a job, and perhaps for its progress.
 type Waiter struct {
-	// Doubted reports that messages may be about an earlier end of the job. Then they only mean that
-	// it is time to ask.
-	Doubted bool
-
 	channels []string // of its end, and of its progress
 	ready    Signal   // there is a message, or it is time to ask
 
@@ -27,11 +23,11 @@ type Waiter struct {
 const IdleAfter = 10 * time.Second
 
 // Listen returns the next message about the end of the job, and calls progress with each about its
-// progress. It returns false if it is time to ask, because there was none for that long, or the
-// context has ended.
+// progress. It returns an empty text if it is time to ask, because there was none for that long, or
+// the context has ended.
 func (w *Waiter) Listen(
 	ctx context.Context, patience time.Duration, progress func(message string),
-) (message string, received bool) {
+) string {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
@@ -52,7 +48,7 @@ func (w *Waiter) Listen(
 			progress(news)
 		}
 		if message != "" || over {
-			return message, message != "" && !w.Doubted
+			return message
 		}
 	}
 }

@@ -263,6 +263,11 @@ func TestACallWithAJIDWaitsForTheEndOfItsOwnJob(t *testing.T) {
 		got := e.soon(ended)
 		require.NoError(t, got.err)
 		require.Equal(t, "7", string(got.result.Data))
+
+		e.Set("jobs-history", 0)
+		_, ended = e.calls(t.Context(), qless.JID("j"))
+		require.NoError(t, e.popWith(7).Complete(t.Context()))
+		require.ErrorContains(t, requireCode(t, qless.ErrNotFound, e.soon(ended).err), "complete")
 	})
 }
 

@@ -64,6 +64,10 @@ func TestAWaitEndsWithItsJob(t *testing.T) {
 			e.Set("jobs-history", 0)
 			return e.popWith(7).Complete(e.T.Context())
 		}, qless.StateComplete, "7", nil},
+		"a large result deleted at once": {func(e *env) error {
+			e.Set("jobs-history", 0)
+			return e.popWith(large).Complete(e.T.Context())
+		}, "", "", qless.ErrNotFound},
 		"failed": {func(e *env) error { return e.popWith(7).Fail(e.T.Context(), "g", "m") }, qless.StateFailed, "7", nil},
 		"out of retries": {func(e *env) error { return errOf(e.Pop("q").Retry(e.T.Context(), 0, "", "")) },
 			qless.StateFailed, "", nil},
