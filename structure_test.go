@@ -91,7 +91,7 @@ internal/guard                                  350     4   148    26     2     
 internal/histogram                              250     2   112    21     1       12
 internal/holders                                100     1    68    14     1        5
 internal/hosts                                   50     1    50    13     1        3
-internal/hub                                    950     5   340    32     3       28
+internal/hub                                    950     5   340    32     3       29
 internal/inside                                 150     1   148     0     1       35
 internal/jobopts                               1600     7   313    32     5       69
 internal/keys                                   300     2   162    21     2       15
