@@ -328,6 +328,9 @@ func TestAJobRunsAlthoughOneItWaitedForHasFailed(t *testing.T) {
 			require.Equal(t, []string{"bad", "good"}, e.Read("j").Options.Parents)
 			fail(t, e)
 			require.Equal(t, []string{"good"}, e.Read("j").Dependencies)
+			e.Put("moves", qless.JID("moved"))
+			require.Equal(t, "waiting", e.run("complete", e.Pop("moves").JID, "w1", "moves", "{}", "next", "moves",
+				"depends", `["bad"]`, "o", `f|{"f":{"do":"run","of":["bad"]}}`))
 			require.NoError(t, e.Pop("other").Complete(t.Context()))
 			group := e.Read("bad").Failure.Group
 			job := e.Pop("next")

@@ -194,12 +194,14 @@ func TestListsWithoutTheNewArgumentsAreUnchanged(t *testing.T) {
 	e := newEnv(t)
 	e.Put("q", qless.JID("a"), qless.Tags{"t"})
 	e.Put("q", qless.JID("b"), qless.Tags{"t"})
+	require.NoError(t, e.Redis.ZAdd(t.Context(), "ql:tags", redis.Z{Member: "of none"}).Err())
 	for line, want := range map[string]any{
 		"jobs|waiting|q":     []any{"a", "b"},
 		"jobs|waiting|q|1|5": []any{"b"},
 		"jobs|complete":      []any{},
 		"tag|top":            `["t"]`,
 		"tag|top|1|5":        `[]`,
+		"tags|0|5":           `["t"]`,
 		"tag|get|t|1|5":      `{"total":2,"jobs":["b"]}`,
 		"track":              `{"jobs":[],"expired":[]}`,
 	} {

@@ -57,6 +57,13 @@ var pinned = []struct {
 		{Do: "Pop", Worker: "c", Queue: "q1", Count: 1, Tick: 61 * time.Second},
 		{Do: "Heartbeat", Worker: "b", JID: "j1"},
 	}},
+	{"a job in a grace period is lost again once there is none", []step{
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}"},
+		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
+		{Do: "Pop", Worker: "b", Queue: "q1", Count: 1, Tick: 61 * time.Second},
+		{Do: "Config.Set", Worker: "a", Option: "grace-period", Value: "0"},
+		{Do: "Pop", Worker: "b", Queue: "q1", Count: 1, Tick: 61 * time.Second},
+	}},
 	{"a lost job is popped once, although the life of another is over", []step{
 		{Do: "Config.Set", Worker: "a", Option: "grace-period", Value: "0"},
 		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}"},
