@@ -280,23 +280,16 @@ func (o *operations) finishHeld(ctx context.Context, phase string, count int) {
 	held := o.held
 	o.held = nil
 	replies := o.send(ctx, len(held)/count, func(i int) []any {
-		args := []any{"w"}
+		args := []any{"w", "completed", queueName, count}
 		for _, jid := range held[i*count : (i+1)*count] {
-			args = append(args, "complete", jid, queueName, "", 0)
+			args = append(args, jid)
 		}
 		return o.scripts.call("finish", args...)
 	})
-	done := 0
 	for _, reply := range replies {
-		states, _ := reply.([]any)
-		for _, state := range states {
-			if state == "complete" {
-				done++
-			}
+		if problems, ok := reply.([]any); !ok || len(problems) > 0 {
+			o.fail(fmt.Errorf("%s returned %v", phase, reply))
 		}
-	}
-	if done != len(held) {
-		o.fail(fmt.Errorf("%s completed %d of %d jobs", phase, done, len(held)))
 	}
 }
 
