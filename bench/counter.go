@@ -33,9 +33,11 @@ const (
 	housekeeping   = "serverCron" // the function that the server calls once a second
 )
 
-// quietSettings keep the server's own housekeeping to a minimum: it depends on the clock, and so on
-// how busy the machine is.
-var quietSettings = []string{"--hz", "1", "--dynamic-hz", "no", "--activerehashing", "no"}
+// quietSettings keep the server's own housekeeping, and its log of slow calls, to a minimum: they
+// depend on the clock, and so on how busy the machine is.
+var quietSettings = []string{
+	"--hz", "1", "--dynamic-hz", "no", "--activerehashing", "no", "--slowlog-log-slower-than", "-1",
+}
 
 // newCounter returns a counter for a server, or an error if valgrind is missing.
 func newCounter(profile string) (*counter, error) {
