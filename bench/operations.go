@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -20,14 +19,15 @@ type operations struct {
 	scripts *scripts
 	payload string
 	next    int64
-	held    []string // jids of the jobs that the worker holds
+	worker  string   // takes jobs like our worker
+	poll    string   // its PollInterval, in seconds
+	pairs   []any    // of its requests
+	claim   string   // the queue for whose next due job it waits, or ""
+	held    []string // jids of the jobs that it holds
 	phases  []sample
 	kept    int   // completed jobs to keep, if more than usual
 	err     error // the first error
 }
-
-//go:embed load.lua
-var loadScript string
 
 // pipelined is the number of commands per round trip.
 const pipelined = 100
@@ -214,7 +214,18 @@ func (o *operations) reserve(ctx context.Context, jobs, count int) {
 }
 
 func (o *operations) reserveCall(count int) []any {
-	return o.scripts.call("reserve", "w", strconv.Itoa(count), "10", "0", queueName)
+	pairs := o.pairs
+	if o.claim != "" {
+		pairs = append([]any{"claim", o.claim}, pairs...)
+	}
+	args := append([]any{o.worker, strconv.Itoa(count), o.poll, strconv.Itoa(len(pairs))}, pairs...)
+	return o.scripts.call("reserve", append(args, queueName)...)
+}
+
+// take reserves up to count jobs with one call, which finds as many as wanted.
+func (o *operations) take(ctx context.Context, phase string, count, wanted int) {
+	o.held = nil
+	o.holdReserved(phase, wanted, o.send(ctx, 1, func(int) []any { return o.reserveCall(count) }))
 }
 
 // turns reserves and finishes count jobs at a time, so that the worker never has more locks.
@@ -223,8 +234,7 @@ func (o *operations) turns(ctx context.Context, jobs, count int) {
 	o.measure(ctx, phase, jobs, func() {
 		for left := jobs; left > 0; left -= count {
 			size := min(left, count)
-			o.held = nil
-			o.holdReserved(phase, size, o.send(ctx, 1, func(int) []any { return o.reserveCall(size) }))
+			o.take(ctx, phase, size, size)
 			o.finishHeld(ctx, phase, size)
 		}
 	})
@@ -241,6 +251,7 @@ func (o *operations) holdReserved(phase string, wanted int, replies []any) {
 	}
 	for _, reply := range replies {
 		parts := reply.([]any)
+		o.claim = parts[2].(string)
 		for i := reservedHead; i < len(parts); i++ {
 			o.held = append(o.held, reservedJID(parts[i]))
 		}
@@ -264,8 +275,7 @@ func reservedJID(job any) string {
 // worker idle.
 func (o *operations) emptyReserve(ctx context.Context, calls int) {
 	const phase = "empty reserve"
-	o.held = nil
-	o.holdReserved(phase, 0, o.time(ctx, phase, calls, calls, func(int) []any {
+	o.holdReserved(phase, len(o.held), o.time(ctx, phase, calls, calls, func(int) []any {
 		return o.reserveCall(16)
 	}))
 }
@@ -280,7 +290,7 @@ func (o *operations) finishHeld(ctx context.Context, phase string, count int) {
 	held := o.held
 	o.held = nil
 	replies := o.send(ctx, len(held)/count, func(i int) []any {
-		args := []any{"w", "completed", queueName, count}
+		args := []any{o.worker, "completed", queueName, count}
 		for _, jid := range held[i*count : (i+1)*count] {
 			args = append(args, jid)
 		}
@@ -290,25 +300,5 @@ func (o *operations) finishHeld(ctx context.Context, phase string, count int) {
 		if problems, ok := reply.([]any); !ok || len(problems) > 0 {
 			o.fail(fmt.Errorf("%s returned %v", phase, reply))
 		}
-	}
-}
-
-// fill creates waiting, scheduled or completed jobs without using the measured scripts.
-func (o *operations) fill(ctx context.Context, kind string, jobs int) {
-	throttles := ""
-	if !o.scripts.own {
-		throttles = `["ql:q:` + queueName + `"]`
-	}
-	if kind == "completed" && jobs > keptJobs {
-		o.kept = 2 * jobs
-		o.send(ctx, 1, func(int) []any {
-			return o.scripts.call("config.set", "jobs-history-count", o.kept)
-		})
-	}
-	const slice = 1000
-	old := fmt.Sprintf("%d.5", time.Now().Unix()-1000)
-	for first := 0; first < jobs && o.err == nil; first += slice {
-		o.fail(o.rdb.Eval(ctx, loadScript, nil, kind, queueName, first, min(slice, jobs-first),
-			o.payload, old, throttles).Err())
 	}
 }

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 )
 
 // keptJobs is the default number of completed jobs that are kept.
@@ -22,6 +26,7 @@ func (b *bench) operating(
 	return run{peer: s.name, label: label, do: func(ctx context.Context) ([]sample, error) {
 		o := &operations{
 			server: b.server, rdb: b.server.dial(1), scripts: s, payload: payloadOf(100),
+			worker: "w0", poll: "10",
 		}
 		o.fail(s.load(ctx, o.rdb))
 		o.warmUp(ctx)
@@ -59,12 +64,68 @@ func (b *bench) everyCommand(ctx context.Context, o *operations) {
 		return
 	}
 	// Calls of the worker whose times are not worth measuring.
-	o.unmeasured(func() { o.putMany(ctx, jobs) })
+	o.unmeasured(func() { o.putMany(ctx, jobs+jobs/2) })
 	o.reserve(ctx, jobs/2, 1)
 	o.finish(ctx, 1)
 	o.turns(ctx, jobs/2, 16)
+	o.turns(ctx, jobs/2, 1)
 	o.unmeasured(func() { o.reserve(ctx, bulkSize, bulkSize) })
 	o.emptyReserve(ctx, jobs/2)
+	o.unmeasured(func() { o.finish(ctx, bulkSize) })
+	o.singly(ctx, "1 slot", 1, 1, "10")
+	o.singly(ctx, "long poll", 1, 10, "100")
+	o.singly(ctx, "1 idle", 1, 10, "10")
+	o.singly(ctx, "8 idle", 8, 10, "10")
+	o.singly(ctx, "64 idle", 64, 10, "10")
+}
+
+// singly puts jobs one at a time. Each wakes one of the idle workers, which makes the calls of a
+// worker that has just run another one: first measured by themselves, then as whole jobs.
+func (o *operations) singly(ctx context.Context, name string, workers, slots int, poll string) {
+	const few, many = 15, 192
+	o.poll, o.pairs = poll, nil
+	channels := []string{"ql:log", "ql:x:listen"}
+	for i := range workers {
+		o.worker = fmt.Sprint("w", i)
+		channels = append(channels, "ql:x:wake:"+o.worker)
+		o.take(ctx, name, slots, 0)
+	}
+	listener := o.rdb.Subscribe(ctx, channels...)
+	defer func() { _ = listener.Close() }()
+	_, err := listener.Receive(ctx)
+	o.fail(err)
+	o.pairs = []any{"brief", "1", "ahead", "16"}
+	next := 0 // the worker that has been idle longest
+	run := func(jobs int, step func(call string, do func())) {
+		for range jobs {
+			o.worker = fmt.Sprint("w", next%workers)
+			next++
+			step("put", func() { o.send(ctx, 1, func(int) []any { return o.putCall() }) })
+			step("reserve", func() { o.take(ctx, name, slots, 1) })
+			step("finish", func() {
+				o.finishHeld(ctx, name, 1)
+				if slots == 1 { // only now does it ask for the next job
+					o.take(ctx, name, 1, 0)
+				}
+			})
+		}
+	}
+	before := o.phases
+	run(few, func(call string, do func()) { o.measure(ctx, call+", "+name, 1, do) })
+	calls := o.phases[len(before):]
+	slices.SortFunc(calls, func(a, b sample) int {
+		return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(a.instructions, b.instructions))
+	})
+	o.phases = before
+	for median := few / 2; median < len(calls); median += few {
+		o.phases = append(o.phases, calls[median])
+	}
+	o.measure(ctx, "job, "+name, many, func() {
+		run(many, func(_ string, do func()) { do() })
+	})
+	if idle, err := o.rdb.SCard(ctx, "ql:x:idle").Result(); err != nil || int(idle) != workers {
+		o.fail(fmt.Errorf("%s: %d workers are idle: %v", name, idle, err))
+	}
 }
 
 // waitingGroups measures how the costs of commands grow with the number of waiting jobs.
@@ -94,4 +155,27 @@ func (b *bench) filledGroups(kind string, counts []int) []group {
 		groups = append(groups, g)
 	}
 	return groups
+}
+
+//go:embed load.lua
+var loadScript string
+
+// fill creates waiting, scheduled or completed jobs without using the measured scripts.
+func (o *operations) fill(ctx context.Context, kind string, jobs int) {
+	throttles := ""
+	if !o.scripts.own {
+		throttles = `["ql:q:` + queueName + `"]`
+	}
+	if kind == "completed" && jobs > keptJobs {
+		o.kept = 2 * jobs
+		o.send(ctx, 1, func(int) []any {
+			return o.scripts.call("config.set", "jobs-history-count", o.kept)
+		})
+	}
+	const slice = 1000
+	old := fmt.Sprintf("%d.5", time.Now().Unix()-1000)
+	for first := 0; first < jobs && o.err == nil; first += slice {
+		o.fail(o.rdb.Eval(ctx, loadScript, nil, kind, queueName, first, min(slice, jobs-first),
+			o.payload, old, throttles).Err())
+	}
 }

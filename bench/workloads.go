@@ -14,8 +14,10 @@ var workloads = []workload{
 	{name: "ops", counted: true, groups: (*bench).opsGroup,
 		about: `single commands, 100 per pipeline: put, pop(1), pop(10) (per job), heartbeat, complete,
 and a pop that finds nothing; for our script also the worker's batches (per job). With
--instructions, also the worker's calls with one job and with none, and turn(16): reserve(16)
-and finish(16) in turn, so that there are never more locks`},
+-instructions, also the worker's calls with one job and with none, turn(N): reserve(N) and
+finish(N) in turn, so that there are never more locks, and whole jobs, one at a time, with their
+calls: with 1, 8 and 64 idle workers of ten slots, with one whose polls are further apart than
+its locks are long, and with one of a single slot, whose finish includes the next reserve`},
 	{name: "waiting", counted: true, groups: (*bench).waitingGroups,
 		about: `put, pop(1), complete, counts, a put with a delay and, after that, pop(10), with -waiting
 waiting jobs`},
