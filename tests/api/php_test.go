@@ -150,28 +150,6 @@ func TestALostJobWaitsForItsBackoff(t *testing.T) {
 	}
 }
 
-// failing makes the running job j fail.
-var failing = map[string]func(e *env, job *qless.Job){
-	"fail": func(e *env, job *qless.Job) { require.NoError(e.T, job.Fail(e.T.Context(), "g", "m")) },
-	"retry": func(e *env, job *qless.Job) {
-		require.Negative(e.T, must(job.Retry(e.T.Context(), 0, "", ""))(e.T))
-	},
-	"finish": func(e *env, job *qless.Job) {
-		e.run("finish", "w1", "fail", job.JID, "q", "", "4", "group", "g", "message", "m")
-	},
-	"finish by retry": func(e *env, job *qless.Job) {
-		e.run("finish", "w1", "retry", job.JID, "q", "", "0")
-	},
-	"lost": func(e *env, _ *qless.Job) {
-		e.Clock.Advance(time.Hour)
-		e.Pops("q", 9)
-	},
-	"lost to a worker": func(e *env, _ *qless.Job) {
-		e.Clock.Advance(time.Hour)
-		takeLost["reserve"](e)
-	},
-}
-
 func TestFailedJobsAreKeptWithoutALimit(t *testing.T) {
 	for _, value := range []string{"", "x", "-1"} {
 		e := newEnv(t)

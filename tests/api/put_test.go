@@ -186,20 +186,6 @@ func TestWaitForAJobThatIsPutLater(t *testing.T) {
 	require.ErrorIs(t, err, qless.ErrNotFound)
 }
 
-// conditions are the options that refuse puts, with the states in which they refuse.
-var conditions = map[string]struct {
-	option  qless.If
-	refuses func(state qless.State) bool
-}{
-	"if absent": {qless.IfAbsent, func(qless.State) bool { return true }},
-	"if finished": {qless.IfFinished, func(state qless.State) bool {
-		return state != qless.StateComplete && state != qless.StateFailed
-	}},
-	"if not running": {qless.IfNotRunning, func(state qless.State) bool {
-		return state == qless.StateRunning
-	}},
-}
-
 func TestOfPutsAtOnceExactlyOnePutsTheJob(t *testing.T) {
 	for name, config := range map[string]qless.ClientConfig{
 		"together": {}, "alone": {Unbatched: true},

@@ -230,13 +230,6 @@ func (e *env) trigger(data any, options ...qless.PutOption) string {
 	return jid
 }
 
-// due returns the due time of a scheduled job, after noon.
-func (e *env) due(queue, jid string) time.Duration {
-	e.T.Helper()
-	score := must(e.Redis.ZScore(e.T.Context(), "ql:q:"+queue+"-scheduled", jid).Result())(e.T)
-	return time.Duration((score - float64(noon.Unix())) * float64(time.Second)).Round(time.Millisecond)
-}
-
 func TestKeepDueWithoutADelayKeepsThePlaceInTheQueue(t *testing.T) {
 	for name, c := range map[string]struct {
 		bring func(t *testing.T, e *env)
@@ -278,12 +271,6 @@ func TestKeepDueWithoutADelayKeepsThePlaceInTheQueue(t *testing.T) {
 			require.Equal(t, c.want, jids(e.Pops("q", 5)))
 		})
 	}
-}
-
-// alone requires that of the jobs with the key k, one waits for the other.
-func (e *env) alone() {
-	e.T.Helper()
-	require.Equal(e.T, qless.StateDepends, e.Read(must(e.Holder(e.T.Context(), "k"))(e.T)).State)
 }
 
 func TestReplacingAmongManyPuts(t *testing.T) {
