@@ -122,6 +122,10 @@ func drawAdd(d *dice) step {
 	if d.chance(90) {
 		s.Many = slices.DeleteFunc(s.Many, func(one step) bool { return one.JID == s.JID })
 	}
+	if j := d.m.jobs[s.JID]; j != nil && len(j.dependents) > 0 && len(s.Many) > 0 && d.chance(40) {
+		last := &s.Many[len(s.Many)-1]
+		last.OnFailure, last.Depends = "", without([]string{pick(d, sorted(j.dependents))}, last.JID)
+	}
 	return s
 }
 

@@ -42,7 +42,7 @@ var changeActions = []action{
 	{
 		name: "Depend", weight: 3,
 		draw: func(d *dice) step {
-			return d.onDepending(step{Do: "Depend", JIDs: d.toWaitFor(d.jids(1 + d.IntN(2)))})
+			return d.onDepending(step{Do: "Depend", JIDs: d.toWaitFor(d.linked(1 + d.IntN(2)))})
 		},
 		play: onJob(func(w *world, j *qless.Job, s step) outcome {
 			return ended(j.Depend(w.ctx, s.JIDs...))

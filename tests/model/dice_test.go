@@ -290,7 +290,29 @@ func (d *dice) depends() []string {
 	if d.chance(70) {
 		return nil
 	}
-	return d.toWaitFor(d.jids(1 + d.IntN(2)))
+	return d.toWaitFor(d.linked(1 + d.IntN(2)))
+}
+
+// linked draws n jids, mostly of jobs that wait for others or that others wait for.
+func (d *dice) linked(n int) []string {
+	all, jids := d.existing(func(j *job) bool { return len(j.dependencies)+len(j.dependents) > 0 }), d.jids(n)
+	for i := range jids {
+		if len(all) > 0 && d.chance(80) {
+			jids[i] = pick(d, all)
+		}
+	}
+	return jids
+}
+
+// chain draws at most three jobs, each of which waits for the next.
+func (d *dice) chain() (jids []string) {
+	next := d.existing(func(j *job) bool { return len(j.dependencies) > 0 })
+	for len(next) > 0 && len(jids) < 3 {
+		jid := pick(d, next)
+		jids = append(jids, jid)
+		next = d.existing(func(j *job) bool { return j.dependents[jid] })
+	}
+	return jids
 }
 
 // toWaitFor returns jobs without all but the first failed one: with several, the order of the

@@ -57,8 +57,18 @@ var putActions = []action{
 
 func drawPutMany(d *dice) step {
 	s := step{Do: "PutMany", Queue: d.queue(), Worker: d.worker()}
-	for range 2 + d.IntN(4) {
-		one := d.putting(step{JID: d.jid()})
+	jids, turns := d.jids(2+d.IntN(4)), d.chance(30)
+	if turns {
+		jids = d.chain()
+	}
+	for i, jid := range jids {
+		one := d.putting(step{JID: jid})
+		switch {
+		case turns && i > 0: // it now waits for a job that waited for it
+			one.OnFailure, one.Depends = "", jids[i-1:i]
+		case turns && d.chance(70):
+			one.OnFailure, one.Depends = "", d.toWaitFor(d.jids(1))
+		}
 		one.Worker = s.Worker
 		s.Many = append(s.Many, one)
 	}
@@ -74,7 +84,7 @@ func drawPutMany(d *dice) step {
 			s.Many[i].Unique = ""
 		}
 	}
-	if d.chance(50) { // jobs with a known order of popping
+	if !turns && d.chance(60) { // jobs with a known order of popping
 		for i := range s.Many {
 			s.Many[i].Priority, s.Many[i].Delay, s.Many[i].Depends = s.Many[0].Priority, nil, nil
 		}
