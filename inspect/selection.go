@@ -133,8 +133,8 @@ type Filter struct {
 	// JID is a part of the jid.
 	JID string
 
-	// Data is a part of the data as it is stored; for &, < and > also as encoding/json writes them.
-	// Data that a codec has encoded does not match.
+	// Data is a part of the data, as it is stored or as JSON is read: é also matches \u00e9.
+	// Characters above U+FFFF match as they are stored. Data that a codec has encoded does not match.
 	Data string
 
 	// Large also searches data of more than 256 KiB. Meanwhile, the server does nothing else: for

@@ -833,11 +833,6 @@ elseif name == 'enqueue' then
 		end
 		return state
 	end
-elseif name == 'escaped' then
-	function lib.escaped(text)
-		local made, n = string.gsub(text, '[&<>]', {['&'] = '\\u0026', ['<'] = '\\u003c', ['>'] = '\\u003e'})
-		return n > 0 and made or nil
-	end
 elseif name == 'exhaust' then
 	function lib.exhaust(worker, item, queue, group, failure)
 		group = group or 'failed-retries-' .. queue
@@ -983,7 +978,7 @@ elseif name == 'matches' then
 		if filter.batch and not lib.is_batch(unpack(try('hmget', key, 'x:o'))) then
 			return false
 		end
-		return not filter.data or lib.has_text(lib.data_of(key, filter.large), filter)
+		return not filter.data or lib.has_text(lib.data_of(key, filter.large), filter.data)
 	end
 elseif name == 'new_urn' then
 	function lib.new_urn(ask)
@@ -1395,8 +1390,15 @@ elseif name == 'has_room' then
 		return type(size) ~= 'number' or size < 4096 or var.large_bytes + size <= 2097152
 	end
 elseif name == 'has_text' then
-	function lib.has_text(data, filter)
-		return type(data) == 'string' and (string.find(data, filter.data, 1, true) or filter.escaped and string.find(data, filter.escaped, 1, true)) ~= nil
+	function lib.has_text(data, text)
+		if type(data) ~= 'string' or string.find(data, text, 1, true) then
+			return type(data) == 'string'
+		elseif not string.find(data, '\\', 1, true) then
+			return false
+		end
+		var.searched = var.searched + 9 * #data
+		local read = string.gsub(string.gsub(data, '\\u(%x%x%x%x)', lib.character), '\\(["/])', '%1')
+		return string.find(read, text, 1, true) ~= nil
 	end
 elseif name == 'idle_key' then
 	function lib.idle_key()
@@ -1939,6 +1941,18 @@ elseif name == 'bucket_of' then
 			return 'h' .. math.floor(seconds / 3600)
 		end
 		return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+	end
+elseif name == 'character' then
+	function lib.character(hex)
+		local code = tonumber(hex, 16)
+		if code < 128 then
+			return string.char(code)
+		end
+		local last, rest = 128 + code % 64, math.floor(code / 64)
+		if rest < 32 then
+			return string.char(192 + rest, last)
+		end
+		return string.char(224 + math.floor(rest / 64), 128 + rest % 64, last)
 	end
 elseif name == 'circle_of' then
 	function lib.circle_of(jid, others, changes)
@@ -4931,7 +4945,7 @@ elseif name == 'read_filters' then
 		end
 		for i = first, last, 6 do
 			local data = lib.not_empty(ARGV[i + 3])
-			filters[#filters + 1] = {klass = lib.not_empty(ARGV[i]), tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = data, escaped = data and lib.escaped(data), batch = lib.not_empty(ARGV[i + 4]), large = ARGV[i + 5] ~= ''}
+			filters[#filters + 1] = {klass = lib.not_empty(ARGV[i]), tag = lib.not_empty(ARGV[i + 1]), jid = lib.not_empty(ARGV[i + 2]), data = data, batch = lib.not_empty(ARGV[i + 4]), large = ARGV[i + 5] ~= ''}
 		end
 		return filters
 	end

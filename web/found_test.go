@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -159,6 +160,9 @@ func TestEscapedDataIsFoundAndChanged(t *testing.T) {
 	d.do(err)
 	require.Equal(t, []string{jid}, found(d.page("/find?q="+url.QueryEscape("data:a=1&b=<2"))))
 	require.Equal(t, 1, d.did("job.tag", form("scope", "found", "q", "data:a=1&b=<2", "tags", "odd")).Changed)
+	_, err = d.Queue("mail").Put(t.Context(), "Send", json.RawMessage(`"caf\u00e9 a\/b"`))
+	d.do(err)
+	require.Equal(t, 1, d.did("job.tag", form("scope", "found", "q", `data:"café a/b"`, "tags", "odd")).Changed)
 }
 
 func TestTheOnlyJobOfAnActionIsNamed(t *testing.T) {

@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/qless/qless-go"
@@ -21,7 +23,7 @@ type Terms struct {
 	Queue   string `json:"queue,omitempty"`   //
 	State   string `json:"state,omitempty"`   // or a list, such as stalled
 	Failure string `json:"failure,omitempty"` // a part of its group or message, in any case
-	Data    string `json:"data,omitempty"`    // a part of it, as it is stored
+	Data    string `json:"data,omitempty"`    // a part of it
 	Path    string `json:"path,omitempty"`    // of a value in the data: user.id
 	Value   string `json:"value,omitempty"`   // that value, as text or JSON
 }
@@ -137,11 +139,21 @@ func (t *Terms) HoldsOf(job *qless.Job) bool {
 	return (t.Klass == "" || job.Klass == t.Klass) &&
 		(t.Tag == "" || slices.Contains(job.Tags, t.Tag)) &&
 		strings.Contains(job.JID, t.JID) && t.Holds(&row) &&
-		(strings.Contains(row.Data, t.Data) || strings.Contains(row.Data, escaped.Replace(t.Data)))
+		(strings.Contains(row.Data, t.Data) || strings.Contains(asRead(row.Data), t.Data))
 }
 
-// escaped writes a text as Go does in JSON.
-var escaped = strings.NewReplacer("&", `\u0026`, "<", `\u003c`, ">", `\u003e`)
+// escapes are the escapes of JSON that the search of the server reads.
+var escapes = regexp.MustCompile(`\\u[0-9a-fA-F]{4}|\\["/]`)
+
+// asRead returns data as people read it.
+func asRead(data string) string {
+	return escapes.ReplaceAllStringFunc(data, func(escape string) string {
+		if code, err := strconv.ParseUint(escape[2:], 16, 16); err == nil {
+			return string(rune(code))
+		}
+		return escape[1:]
+	})
+}
 
 func contains(text, part string) bool {
 	return strings.Contains(strings.ToLower(text), strings.ToLower(part))

@@ -8,11 +8,17 @@ local function not_empty(text)
   return text and text ~= '' and text or nil
 end
 
--- A text as Go writes it in JSON, or nil if that is the same.
-local function escaped(text)
-  local made, n = string.gsub(text, '[&<>]',
-    {['&'] = '\\u0026', ['<'] = '\\u003c', ['>'] = '\\u003e'})
-  return n > 0 and made or nil
+-- The character with a number of up to 65535, in hexadecimal digits, in UTF-8.
+local function character(hex)
+  local code = tonumber(hex, 16)
+  if code < 128 then
+    return string.char(code)
+  end
+  local last, rest = 128 + code % 64, math.floor(code / 64)
+  if rest < 32 then
+    return string.char(192 + rest, last)
+  end
+  return string.char(224 + math.floor(rest / 64), 128 + rest % 64, last)
 end
 
 -- The filters in ARGV from an index on: klass, tag, text in the jid, text in the data, whether it
@@ -26,7 +32,7 @@ local function read_filters(area, first, last)
     local data = not_empty(ARGV[i + 3])
     filters[#filters + 1] = {
       klass = not_empty(ARGV[i]), tag = not_empty(ARGV[i + 1]), jid = not_empty(ARGV[i + 2]),
-      data = data, escaped = data and escaped(data), batch = not_empty(ARGV[i + 4]),
+      data = data, batch = not_empty(ARGV[i + 4]),
       large = ARGV[i + 5] ~= '',
     }
   end
@@ -49,10 +55,16 @@ local function data_of(key, wants_large) -- cold
   return try('hget', key, 'data')
 end
 
--- Whether data has the text of a filter, as it is or as Go writes it.
-local function has_text(data, filter)
-  return type(data) == 'string' and (string.find(data, filter.data, 1, true)
-    or filter.escaped and string.find(data, filter.escaped, 1, true)) ~= nil
+-- Whether data has a text, as it is stored or as people read it.
+local function has_text(data, text)
+  if type(data) ~= 'string' or string.find(data, text, 1, true) then
+    return type(data) == 'string'
+  elseif not string.find(data, '\\', 1, true) then
+    return false
+  end
+  searched = searched + 9 * #data
+  local read = string.gsub(string.gsub(data, '\\u(%x%x%x%x)', character), '\\(["/])', '%1')
+  return string.find(read, text, 1, true) ~= nil
 end
 
 -- Whether a job matches a filter.
@@ -70,7 +82,7 @@ local function matches(filter, key, jid)
   if filter.batch and not is_batch(unpack(try('hmget', key, 'x:o'))) then
     return false
   end
-  return not filter.data or has_text(data_of(key, filter.large), filter)
+  return not filter.data or has_text(data_of(key, filter.large), filter.data)
 end
 
 -- Whether a job of a list matches all filters. A job that a worker has lost is not in the worker's

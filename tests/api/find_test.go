@@ -96,6 +96,7 @@ func TestWhatAFilterAsksFor(t *testing.T) {
 			{"Mail", map[string]string{"to": "bert"}, []string{"red", "blue"}},
 			{"Call", map[string]string{"to": "anna", "of": "<a & b>"}, []string{"blue"}},
 			{"Mailbox", json.RawMessage(`"a & b"`), nil},
+			{"Mailbox", json.RawMessage(`"caf\u00e9 \u20AC5 a\/b \"it\" \u0041"`), nil}, // as Python and PHP write it
 		} {
 			_, err := e.Queue("q").Put(t.Context(), job.klass, job.data, qless.JID(fmt.Sprintf("j%d.%%d", i)),
 				qless.Tags(job.tags))
@@ -105,19 +106,22 @@ func TestWhatAFilterAsksFor(t *testing.T) {
 			f    inspect.Filter
 			want []int
 		}{
-			{inspect.Filter{}, []int{0, 1, 2, 3}},
+			{inspect.Filter{}, []int{0, 1, 2, 3, 4}},
 			{inspect.Filter{Klass: "Mail"}, []int{0, 1}},
 			{inspect.Filter{Klass: "mail"}, []int{}},
 			{inspect.Filter{Tag: "blue"}, []int{1, 2}},
 			{inspect.Filter{Tag: "blu"}, []int{}},
 			{inspect.Filter{JID: "j2"}, []int{2}},
-			{inspect.Filter{JID: ".%d"}, []int{0, 1, 2, 3}},
+			{inspect.Filter{JID: ".%d"}, []int{0, 1, 2, 3, 4}},
 			{inspect.Filter{Data: `"anna"`}, []int{0, 2}},
 			{inspect.Filter{Data: `anna`, Klass: "Mail", Tag: "red", JID: "0"}, []int{0}},
 			{inspect.Filter{Data: `anna`, Klass: "Mail", Tag: "blue"}, []int{}},
 			{inspect.Filter{Data: "a & b"}, []int{2, 3}},
 			{inspect.Filter{Data: `"<a &`}, []int{2}},
 			{inspect.Filter{Data: `\u0026`}, []int{2}},
+			{inspect.Filter{Data: `café €5 a/b "it" A`}, []int{4}},
+			{inspect.Filter{Data: `f\u00e9`}, []int{4}},
+			{inspect.Filter{Data: `cafe`}, []int{}},
 		} {
 			got := []int{}
 			for _, jid := range walk(t, where(e.inQueue(inspect.Waiting), c.f), still) {
