@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/inspect"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/lease"
 	"github.com/qless/qless-go/tests/repairs"
 )
 
@@ -493,6 +495,7 @@ func TestCommandsThatRepairingCosts(t *testing.T) {
 // so a higher count means more work.
 func TestCallsAllocateLittle(t *testing.T) {
 	client := must(qless.New(testkit.Start(t).Client(t), nil))(t)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	data := map[string]int{"user": 1234}
 	q := client.Queue("q")
 	put := func(q *qless.Queue) {
@@ -512,6 +515,22 @@ func TestCallsAllocateLittle(t *testing.T) {
 		}
 	})
 	assert.LessOrEqual(t, perCall, 15.5*float64(len(jobs)), "PutMany of %d jobs", len(jobs))
+
+	taken := client.Queue("taken")
+	taker := lease.New(client)
+	take := lease.Request{Queues: []string{"taken"}, NoWait: true}
+	perTake := testing.AllocsPerRun(200, func() {
+		put(taken)
+		jobs, err := taker.Take(t.Context(), take)
+		if err != nil || len(jobs) != 1 {
+			t.Error(len(jobs), err)
+			return
+		}
+		if err := errors.Join(taker.Complete(t.Context(), "taken", jobs[0].JID)...); err != nil {
+			t.Error(err)
+		}
+	})
+	assert.LessOrEqual(t, perTake, 95.0, "a put, a Take and its completion")
 
 	// A worker that is idle until the put wakes it.
 	w := must(qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"idle"}}))(t)
