@@ -110,7 +110,7 @@ internal/settings                               300     1   258    27     1     
 internal/slots                                  150     1   135    17     1       17
 internal/testkit                               1400    15   199    44     3       49
 internal/testkit/memory                          50     1    23     8     1        1
-internal/stacks                                 200     1   181    30     1       14
+internal/stacks                                 200     1   178    30     1       13
 internal/terms                                  200     1   190    35     1       16
 internal/together                               100     1    96    37     1        4
 internal/units                                  350     3   148    31     1       17

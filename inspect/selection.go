@@ -137,8 +137,8 @@ type Filter struct {
 	// Characters above U+FFFF match as they are stored. Data that a codec has encoded does not match.
 	Data string
 
-	// Large also searches data of more than 256 KiB. Meanwhile, the server does nothing else: for
-	// about 1 ms per MB of one job.
+	// Large also searches data of more than 256 KiB. Each such job keeps the server busy for a few
+	// milliseconds per MB, and for tens of them if its data has many escapes.
 	Large bool
 
 	// Batch matches the callbacks of batches only.

@@ -1391,8 +1391,10 @@ elseif name == 'has_room' then
 	end
 elseif name == 'has_text' then
 	function lib.has_text(data, text)
-		if type(data) ~= 'string' or string.find(data, text, 1, true) then
-			return type(data) == 'string'
+		if type(data) ~= 'string' then
+			return false
+		elseif string.find(data, text, 1, true) then
+			return true
 		elseif not string.find(data, '\\', 1, true) then
 			return false
 		end

@@ -28,11 +28,9 @@ func (s *site) pasts(ctx context.Context, q query, queues ...string) ([]past, er
 	if err != nil {
 		return nil, err
 	}
-	asked := inspect.HistoryQuery{From: over.Begin(), To: over.End, Queues: queues}
-	if period, _ := q.period(); !period.Since.IsZero() {
-		asked.From = period.Since // histories are kept longer than rates
-	}
-	return s.readPasts(ctx, asked, key)
+	return s.readPasts(ctx, inspect.HistoryQuery{
+		From: over.Begin(), To: over.Until, Queues: queues,
+	}, key)
 }
 
 // readPasts returns histories, which are sampled by the key of their period.

@@ -147,8 +147,7 @@ func (s *site) stack(r *http.Request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := stacks.Ask(r.Context(), s.Client,
-		stacks.Job{JID: job.JID, State: string(job.State), Worker: job.Worker})
+	answer, err := stacks.Ask(r.Context(), s.Client, job.JID, string(job.State), job.Worker)
 	return &view{
 		template: "stack", Title: job.JID, Section: "find", Data: answer, isStill: true,
 	}, err

@@ -225,7 +225,7 @@ func (s *site) readRates(
 	ctx context.Context, key string, asked inspect.RateQuery, over rates.Span, by string,
 ) (rates.Known, error) {
 	if asked == (inspect.RateQuery{}) {
-		if over.End.IsZero() && over.Length <= rates.LastHour.Length {
+		if over.Until.IsZero() && over.Length <= rates.LastHour.Length {
 			known, err := s.allRates(ctx)
 			return known.Last(over.Length), err
 		}
@@ -262,7 +262,7 @@ func (h *rateHistory) Spark(end string) template.HTML {
 // IsEmpty reports whether no run was counted.
 func (h *rateHistory) IsEmpty() bool { return rates.CountRuns(&h.Sum) == 0 }
 
-// spanOf returns the requested span of time, an hour by default, and a key for what is read of it.
+// spanOf returns the requested span of time, an hour by default, and the key of its readings.
 func spanOf(q query) (over rates.Span, key string, err error) {
 	period, err := q.period()
 	if err != nil {

@@ -13,7 +13,7 @@ type search struct {
 	Total    int    `json:"total"`          // the length of the lists
 	Large    int    `json:"large,omitzero"` // the jobs whose data was too large to be searched
 	Next     string `json:"next,omitempty"`
-	What     string `json:"-"` // what was looked at
+	What     string `json:"-"` // the noun for what is searched
 	param    string // the parameter of Next
 	hasFound bool
 }

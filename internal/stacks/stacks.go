@@ -39,29 +39,26 @@ type Answer struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// A Job is a job as it was read.
-type Job struct{ JID, State, Worker string }
-
 // A Client is a *qless.Client.
 type Client interface {
 	Redis() redis.UniversalClient
 	Namespace() string
 }
 
-// Ask asks the worker of a job for its stack.
-func Ask(ctx context.Context, client Client, job Job) (answer Answer, err error) {
-	rdb, prefix := client.Redis(), client.Namespace()
-	if job.State != "running" {
-		return Answer{Problem: "the job is " + job.State}, nil
+// Ask asks the worker of a job, as it was read, for the stack.
+func Ask(ctx context.Context, c Client, jid, state, worker string) (answer Answer, err error) {
+	rdb, prefix := c.Redis(), c.Namespace()
+	if state != "running" {
+		return Answer{Problem: "the job is " + state}, nil
 	}
 	reply := uuid.NewString()
-	text, _ := json.Marshal(Question{Event, wire.Text(job.JID), wire.Text(reply)})
+	text, _ := json.Marshal(Question{Event, wire.Text(jid), wire.Text(reply)})
 	answers := rdb.Subscribe(ctx, channelOf(prefix, reply))
 	defer answers.Close()
 	if _, err := answers.ReceiveTimeout(ctx, Patience); err != nil {
 		return answer, err
 	}
-	heard, err := rdb.Publish(ctx, prefix+"w:"+job.Worker, text).Result()
+	heard, err := rdb.Publish(ctx, prefix+"w:"+worker, text).Result()
 	if err != nil {
 		return answer, err
 	}

@@ -6,7 +6,7 @@
 --          list, name, shown  as in list; or worker, a worker; jids, a JSON array
 --          cursor   what the last call returned, or ''
 --          count    how many jobs to look at, at most 1000, fewer if they have more than 2 MiB of
---                   data to search
+--                   data to search, of which data with escapes counts ten times
 --          limit    how many jobs to find before it stops, or 0
 --          filters  a job has to match all; an empty one matches all jobs; batch is '' or 1; large
 --                   is '', or 1 to search data of more than 256 KiB, too

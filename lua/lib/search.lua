@@ -57,8 +57,10 @@ end
 
 -- Whether data has a text, as it is stored or as people read it.
 local function has_text(data, text)
-  if type(data) ~= 'string' or string.find(data, text, 1, true) then
-    return type(data) == 'string'
+  if type(data) ~= 'string' then
+    return false
+  elseif string.find(data, text, 1, true) then
+    return true
   elseif not string.find(data, '\\', 1, true) then
     return false
   end

@@ -457,7 +457,7 @@ func TestAFailureNotifiesFewJobsAtATime(t *testing.T) {
 			},
 		} {
 			if what != "fail" && later != "sweeps" {
-				continue // what is left does not depend on the way
+				continue // the same is left by both ways
 			}
 			runEnv(t, what+", then "+later, func(t *testing.T, e *env) {
 				job := e.failing(300)

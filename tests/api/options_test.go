@@ -189,7 +189,7 @@ func TestAJobSpecIsWrittenAsJSON(t *testing.T) {
 		e.requireSameFromJSON(name, options)
 	}
 	e.requireSameFromJSON("lost", []qless.PutOption{qless.OnLostFirst, qless.Tags{}, qless.Retries(0)})
-	e.requireSameFromJSON("none of those that it had", []qless.PutOption{
+	e.requireSameFromJSON("none of the former options", []qless.PutOption{
 		qless.Headers{}, qless.StartBy(qless.Forever), qless.TTL(qless.Forever),
 		qless.KeepFor(qless.Forever), qless.MaxRunTime(qless.Forever),
 	})

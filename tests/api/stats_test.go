@@ -198,12 +198,12 @@ func TestLatencyIsTheAgeOfTheOldestJobOfEachPriority(t *testing.T) {
 			require.NoError(e.T, errOf(e.Queue("q").Recur(e.T.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Priority(3))))
 			e.Clock.Advance(minute)
 		}, []inspect.PriorityLatency{waits(3, minute)}},
-		"those that take turns wait behind the others": {func(e *env) {
+		"tenants wait behind the others": {func(e *env) {
 			e.Put("q", qless.Fair("a"))
 			e.Clock.Advance(minute)
 			e.Put("q")
 		}, []inspect.PriorityLatency{waits(0, minute)}},
-		"those that take turns, below another priority": {func(e *env) {
+		"tenants, below another priority": {func(e *env) {
 			e.Put("q", qless.Fair("a"))
 			e.Clock.Advance(minute)
 			e.Put("q", qless.Priority(2))

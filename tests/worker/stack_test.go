@@ -17,8 +17,7 @@ func blockThere(end <-chan bool) { <-end }
 // stack asks a worker for the stack of a job.
 func (e *env) stack(w *qless.Worker, jid string) stacks.Answer {
 	e.T.Helper()
-	answer, err := stacks.Ask(e.T.Context(), e.Client,
-		stacks.Job{JID: jid, State: "running", Worker: w.Name()})
+	answer, err := stacks.Ask(e.T.Context(), e.Client, jid, "running", w.Name())
 	require.NoError(e.T, err)
 	return answer
 }

@@ -27,11 +27,10 @@ type Span struct {
 	Cell   time.Duration `json:"-"` // of a table: it begins with one
 	Keep   time.Duration `json:"-"` // the time for which a reading is kept
 
-	// First limits the first reading to the last full minute, and this many groups before it. 0 means
-	// no limit.
+	// First, unless 0, limits the first reading to the last full minute and so many groups before.
 	First int `json:"-"`
 
-	End time.Time `json:"until,omitzero"` // if it is over
+	units.Period // the beginning that was given, and the end if that is over
 }
 
 // Spans returns the spans to choose from.
@@ -47,10 +46,13 @@ func (s Span) Each() string {
 
 // Begin returns the beginning of the span.
 func (s Span) Begin() time.Time {
-	if s.End.IsZero() {
+	switch {
+	case !s.Since.IsZero():
+		return s.Since
+	case s.Until.IsZero():
 		return time.Now().Add(-s.Length)
 	}
-	return s.End.Add(-s.Length)
+	return s.Until.Add(-s.Length)
 }
 
 // InWords tells which time it is: "last 3 h".
@@ -64,34 +66,32 @@ func (s Span) InWords() string {
 // CountRuns returns the number of all runs.
 func CountRuns(r *inspect.Rates) int { return r.Completed + r.Retried + r.Failed }
 
+const minute, hour = time.Minute, time.Hour
+
 // Spans are the spans to choose from. Workers report their rates every 15 seconds.
 var Spans = []Span{
-	{"15m", "15 min", 15 * time.Minute, time.Minute, time.Minute, 10 * time.Second, 0, time.Time{}},
-	{"1h", "1 h", time.Hour, time.Minute, 5 * time.Minute, 15 * time.Second, 0, time.Time{}},
-	{"3h", "3 h", 3 * time.Hour, 3 * time.Minute, 15 * time.Minute, 30 * time.Second, 0, time.Time{}},
-	{"24h", "24 h", 24 * time.Hour, 30 * time.Minute, time.Hour, 5 * time.Minute, 0, time.Time{}},
-	{"3d", "3 days", 3 * 24 * time.Hour, time.Hour, time.Hour, 15 * time.Minute, 0, time.Time{}},
+	{"15m", "15 min", 15 * minute, minute, minute, 10 * time.Second, 0, units.Period{}},
+	{"1h", "1 h", hour, minute, 5 * minute, 15 * time.Second, 0, units.Period{}},
+	{"3h", "3 h", 3 * hour, 3 * minute, 15 * minute, 30 * time.Second, 0, units.Period{}},
+	{"24h", "24 h", 24 * hour, 30 * minute, hour, 5 * minute, 0, units.Period{}},
+	{"3d", "3 days", 3 * 24 * hour, hour, hour, 15 * minute, 0, units.Period{}},
 }
 
-// Between returns a span for a period, in the steps of the shortest one to choose from that is as
-// long. A period longer than all of them is cut at its beginning. Without a beginning, it is an
-// hour.
+// Between returns a span for a period, in the steps of the shortest span as long. The beginning of
+// a longer period is cut off. Without a beginning, it is an hour.
 func Between(p units.Period) Span {
-	now := time.Now()
-	end := now
-	if !p.Until.IsZero() && p.Until.Before(now) {
+	end := time.Now()
+	if !p.Until.IsZero() && p.Until.Before(end) {
 		end = p.Until
+	} else {
+		p.Until = time.Time{}
 	}
 	length := time.Hour
 	if !p.Since.IsZero() {
 		length = max(time.Minute, min(end.Sub(p.Since), Spans[len(Spans)-1].Length))
 	}
-	i := slices.IndexFunc(Spans, func(s Span) bool { return s.Length >= length })
-	between := Spans[i]
-	between.Name, between.Title, between.Length = "", "", length
-	if end != now {
-		between.End = end
-	}
+	between := Spans[slices.IndexFunc(Spans, func(s Span) bool { return s.Length >= length })]
+	between.Name, between.Title, between.Length, between.Period = "", "", length, p
 	return between
 }
 
@@ -309,7 +309,7 @@ func (k *Known) Curves(
 	return charts.Curves(title, k.note(), k.Begin, step, lines)
 }
 
-// note says which part of the span the sums are of, unless that is all of it.
+// note tells the part of the span that was read, unless all of it was.
 func (k *Known) note() string {
 	if k.HasMore {
 		return "in the " + words.Exact(k.To.Sub(k.Since).Truncate(time.Second)) + " read so far"

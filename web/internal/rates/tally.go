@@ -198,8 +198,8 @@ type Tallies struct {
 func (a *Tallies) Read(ctx context.Context, key string, span Span, read Reader) (Known, error) {
 	now := time.Now()
 	known := a.get(key, read, now)
-	if !span.End.IsZero() {
-		now = span.End
+	if !span.Until.IsZero() {
+		now = span.Until
 	}
 	return known.update(ctx, span, now)
 }

@@ -72,8 +72,7 @@ func (a *app) jobStackCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			answer, err := stacks.Ask(ctx, client,
-				stacks.Job{JID: job.JID, State: string(job.State), Worker: job.Worker})
+			answer, err := stacks.Ask(ctx, client, job.JID, string(job.State), job.Worker)
 			switch {
 			case err != nil:
 				return err
