@@ -62,21 +62,19 @@ func (a *Asker) Ask(room, ahead int) []any {
 	args := make([]any, 0, calls.ReserveArgs+len(a.config.Lock)+mostPairs+len(queues))
 	args = append(args, a.name, strconv.Itoa(count), a.poll, nil)
 	args = wire.Anys(args, a.config.Lock...)
-	if wants > 0 {
+	if wants > 0 && len(queues) > 1 {
 		args = a.appendOrder(args, weights)
 	}
 	if a.claim != "" {
 		args = append(args, "claim", a.claim)
 	}
-	if a.brief {
-		args = append(args, "brief", "1")
-	}
 	if a.Polls {
 		args = append(args, "polls", "1")
 	}
-	if ahead = min(a.ahead, AtOnce-count); ahead > 0 {
-		args = append(args, "ahead", strconv.Itoa(ahead))
+	if a.brief {
+		args = append(args, "brief", "1")
 	}
+	args = append(args, "ahead", strconv.Itoa(min(a.ahead, AtOnce-count)))
 	args[calls.ReserveArgs-1] = strconv.Itoa(len(args) - calls.ReserveArgs)
 	a.Polls = false // if the answer is lost, the next request must repeat its claim
 	a.forgetWoken()

@@ -26,13 +26,7 @@ var makerCall = "cold(" + strings.Join(handed, ", ") + ")"
 // Build returns the script: the prologue of every call, the hot commands, each with all of its code
 // in its branch, the library, which makes a function when it is first called, and the other
 // commands.
-func Build(sources fs.FS) (string, error) {
-	t, err := read(sources, nil)
-	if err != nil {
-		return "", err
-	}
-	return t.script(scriptHeader), nil
-}
+func Build(sources fs.FS) (string, error) { return build(sources, nil, scriptHeader) }
 
 // BuildClassic returns the script with only the commands that clients in other languages send, and
 // the parts of the library that these need.
@@ -50,19 +44,27 @@ func BuildClassic(sources fs.FS) (string, error) {
 // BuildDoctor returns the script of the doctor, whose commands and library are in own. They use the
 // prologue and the library of sources, of which the script has only the parts that they need. Only
 // the doctor calls them, so their headers have no facts.
-func BuildDoctor(sources, own fs.FS) (string, error) {
+func BuildDoctor(sources, own fs.FS) (string, error) { return build(sources, own, doctorHeader) }
+
+func build(sources, own fs.FS, header string) (string, error) {
 	t, err := read(sources, own)
 	if err != nil {
 		return "", err
 	}
-	return t.script(doctorHeader), nil
+	return t.script(header), nil
 }
 
-// script returns the script, which begins with a header.
+// script returns the script, which begins with a header. The first level has no indentation, which
+// would be a thirtieth of the script.
 func (t *tree) script(header string) string {
+	return strings.ReplaceAll(t.printed(header), "\n\t", "\n")
+}
+
+// printed returns the script with all indentation.
+func (t *tree) printed(header string) string {
 	t.inlineConstants()
 	b := &builder{t, map[*symbol]bool{}, map[*symbol]bool{}}
-	var alone, others []branch // the hot commands; alone need nothing of the library
+	var hot []branch
 	cold := map[string][]stat{}
 	// Only the first 256 constants of the script cost nothing to use. They belong in the commands for
 	// many jobs, put.many and reserve.
@@ -72,25 +74,18 @@ func (t *tree) script(header string) string {
 			cold[command] = b.coldBranch(src)
 			continue
 		}
-		body, needs := b.hotBranch(src)
-		made := branch{equal("command", command), body}
-		if needs {
-			others = append(others, made)
-		} else {
-			alone = append(alone, made)
-		}
+		hot = append(hot, branch{equal("command", command), b.hotBranch(src)})
 	}
 	p := &printer{library: makerCall}
 	p.b.WriteString(header)
 	p.stats(t.prologue.body)
-	p.choice(&choice{branches: alone})
 	p.line("local " + stateName)
 	p.line("")
 	p.library = libName
 	b.printLibrary(p)
 	p.line("")
 	p.library = makerCall
-	p.choice(&choice{branches: others})
+	p.choice(&choice{branches: hot})
 	p.line("")
 	p.line("-- The commands that seldom run.")
 	p.library = libName
@@ -103,7 +98,7 @@ func (t *tree) script(header string) string {
 type builder struct {
 	*tree
 	lib  map[*symbol]bool // the symbols in the library of the script
-	late map[*symbol]bool // the variables that the library sets, as a branch may not have done so
+	late map[*symbol]bool // the variables that the library sets unless a branch has done so
 }
 
 const (
@@ -193,17 +188,11 @@ func (t *tree) inlineConstants() {
 
 func isVariable(sym *symbol) bool { return !isConstant(sym) }
 
-// tidied returns statements without the remains of inlining: variables that are texts, and blocks
-// that declare nothing, or after which nothing follows.
+// tidied returns statements without the remains of inlining: blocks that declare nothing, or after
+// which nothing follows.
 func tidied(body []stat) []stat {
-	texts := map[*symbol]expr{}
 	body = replace(body, func(s stat) []stat {
 		switch s := s.(type) {
-		case *local:
-			if len(s.syms) == 1 && len(s.values) == 1 && !s.syms[0].assigned && isText(s.values[0]) {
-				texts[s.syms[0]] = s.values[0]
-				return nil
-			}
 		case *block:
 			s.body = withoutLastBlock(s.body)
 			if !slices.ContainsFunc(s.body, needsBlock) {
@@ -216,12 +205,7 @@ func tidied(body []stat) []stat {
 		}
 		return []stat{s}
 	})
-	edit(body, func(x expr) expr {
-		if n, ok := x.(*name); ok && texts[n.sym] != nil {
-			return texts[n.sym]
-		}
-		return folded(x)
-	})
+	edit(body, folded)
 	return body
 }
 
@@ -254,6 +238,8 @@ func folded(x expr) expr {
 		switch {
 		case x.op == "or" && isLiteral && a.text == "nil":
 			return x.b
+		case x.op == "and" && isLiteral && a.text == "nil":
+			return x.a
 		case x.op == "or" && isText(x.a):
 			return x.a
 		case x.op == "..":
@@ -339,8 +325,8 @@ func (h *hotPart) declared(c *copier) []stat {
 var calledLine = regexp.MustCompile(`\n-- Library +(.*)`)
 
 // hotBranch returns the branch of a hot command. It contains the library's functions that are not
-// cold, many of them inlined. It also reports whether the branch needs the library.
-func (b *builder) hotBranch(src *source) ([]stat, bool) {
+// cold, many of them inlined.
+func (b *builder) hotBranch(src *source) []stat {
 	part := &hotPart{seen: map[*symbol]bool{}, there: map[*symbol]bool{}}
 	if m := calledLine.FindStringSubmatch(src.header); m != nil {
 		part.called = " " + m[1] + " "
@@ -348,27 +334,50 @@ func (b *builder) hotBranch(src *source) ([]stat, bool) {
 	part.add(src.body)
 	c := newCopier()
 	body := tidied(inlineAll(append(part.declared(c), c.stats(src.body)...)))
-	variables, functions := b.needed(body)
-	var own []*symbol
+	for _, sym := range slices.Backward(part.own) {
+		sink(body, c.syms[sym])
+	}
+	variables, _ := b.needed(body)
+	own, first := []*symbol(nil), len(body)
 	for _, sym := range variables {
-		if uses(body, sym) > 0 {
-			own = append(own, sym)
-		} else if sym.value != nil {
-			b.late[sym] = true
+		if sym.value != nil {
+			b.late[sym] = true // the library may run before the branch sets it
+		}
+		if at := firstUse(body, sym); at >= 0 {
+			own, first = append(own, sym), min(first, at)
 		}
 	}
-	return finished(own, body), functions || len(variables) > 0
+	return withState(finished(body), first, own)
+}
+
+// sink moves the declaration of a symbol to right before the first statement that needs it. A
+// command that has returned by then makes no function in vain.
+func sink(body []stat, sym *symbol) {
+	at := slices.IndexFunc(body, func(s stat) bool { return slices.Contains(declares(s), sym) })
+	if at < 0 {
+		return
+	}
+	s, rest := body[at], body[at+1:]
+	if n := firstUse(rest, sym); n > 0 {
+		copy(body[at:], rest[:n])
+		body[at+n] = s
+	}
+}
+
+// firstUse returns the index of the first statement that mentions a symbol, or -1.
+func firstUse(body []stat, sym *symbol) int {
+	return slices.IndexFunc(body, func(s stat) bool { return uses(s, sym) > 0 })
 }
 
 // coldBranch returns the branch of a command that seldom runs. It makes the variables that it
 // needs, and the library if it needs that.
 func (b *builder) coldBranch(src *source) []stat {
 	variables, functions := b.needed(src.body)
-	if !functions {
-		return finished(variables, src.body)
+	body := finished(src.body)
+	if functions {
+		body = append([]stat{&run{&name{text: makerCall}}}, body...)
 	}
-	maker := &run{&name{text: makerCall}}
-	return finished(variables, append([]stat{maker}, src.body...))
+	return withState(body, 0, variables)
 }
 
 // needed adds the symbols of the library that code needs to the library. It returns the
@@ -389,12 +398,17 @@ func variablesOf(syms map[*symbol]bool) []*symbol {
 	return slices.DeleteFunc(all, func(sym *symbol) bool { return sym.fn != nil })
 }
 
-// finished returns the body of a branch that makes some variables at its beginning, and ends with a
-// return.
-func finished(variables []*symbol, body []stat) []stat {
-	if !endsAlways(body) {
-		body = append(body, &ret{})
+// finished returns the body of a branch, which ends with a return.
+func finished(body []stat) []stat {
+	if endsAlways(body) {
+		return body
 	}
+	return append(slices.Clone(body), &ret{})
+}
+
+// withState returns the body of a branch that makes some variables before a statement, unless the
+// library has made them by then.
+func withState(body []stat, at int, variables []*symbol) []stat {
 	if len(variables) == 0 {
 		return body
 	}
@@ -404,7 +418,9 @@ func finished(variables []*symbol, body []stat) []stat {
 			t.items = append(t.items, item{&text{sym.name}, sym.value})
 		}
 	}
-	return append([]stat{&assign{[]expr{&name{text: stateName}}, []expr{t}}}, body...)
+	state := &name{text: stateName}
+	made := &assign{[]expr{state}, []expr{&binary{"or", state, t}}}
+	return slices.Insert(slices.Clone(body), at, stat(made))
 }
 
 // printLibrary writes the table of functions, each of which is made when it is first called.

@@ -43,8 +43,9 @@ local stamp, now = ARGV[2], 1
 // built returns the branch of the command a in the script of a tiny tree.
 func built(t *testing.T, library, command string) string {
 	t.Helper()
-	script, err := Build(tiny(library, command))
+	sources, err := read(tiny(library, command), nil)
 	require.NoError(t, err)
+	script := sources.printed("")
 	compiles(t, script)
 	before, rest, ok := strings.Cut(script, "if command == 'a' then\n")
 	require.True(t, ok, script)
@@ -94,7 +95,7 @@ func TestBuild(t *testing.T) {
 		"a variable": {
 			"local seen = 0\nlocal function see()\n  seen = seen + 1\n  call('get', 'x')\nend\n",
 			header() + "see()\nreturn seen\n",
-			"  var = {seen = 0}\n  cold(stamp, now)\n  lib.see()\n  return var.seen",
+			"  var = var or {seen = 0}\n  cold(stamp, now)\n  lib.see()\n  return var.seen",
 		},
 		"hot: a statement": {
 			"local function see(n)\n  local m = n + 1\n  call('set', 'x', m)\nend\n",
@@ -154,7 +155,7 @@ func TestBuild(t *testing.T) {
 		"hot: a cold function, and a variable that it changes": {
 			"local seen = 0\nlocal function see() -- cold\n  seen = seen + 1\nend\n",
 			header("-- Hot") + "if call('get', 'x') then\n  see()\nend\nreturn seen\n",
-			"  var = {seen = 0}\n  if call('get', 'x') then\n    cold(stamp, now).see()\n  end\n  return var.seen",
+			"  if call('get', 'x') then\n    cold(stamp, now).see()\n  end\n  var = var or {seen = 0}\n  return var.seen",
 		},
 		"hot: a variable of the library alone": {
 			"local seen = 0\nlocal function see() -- cold\n  seen = seen + 1\n  call('get', seen)\nend\n",
@@ -167,6 +168,12 @@ func TestBuild(t *testing.T) {
 			"  local function each(x)\n    local n = x + 1\n    return n, x\n  end\n" +
 				"  local a, b = each(#ARGV)\n  return a + b + each(each(1))",
 		},
+		"hot: a function after what does not need it": {
+			"local function find(n)\n  for i = 1, n do\n    if call('get', i) then\n      return i\n    end\n  end\nend\n",
+			header("-- Hot") + "if not ARGV[2] then\n  return\nend\nlocal found = find(#ARGV)\nreturn found\n",
+			"  if not ARGV[2] then\n    return\n  end\n  local function find(n)\n    for i = 1, n do\n      if call('get', i) then\n        return i\n      end\n    end\n  end\n" +
+				"  local found = find(#ARGV)\n  return found",
+		},
 		"hot: an operator in an argument and in a value": {
 			"local function half(x)\n  return x / 2\nend\n",
 			header("-- Hot") + "return half(ARGV[2] + 1) * half(half(now))\n",
@@ -175,28 +182,6 @@ func TestBuild(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.branch, built(t, c.library, c.command))
-		})
-	}
-}
-
-// The library is a closure, which is expensive to make, so branches without a need for it come
-// before it.
-func TestBuildPutsTheLibraryAfterWhatNeedsNone(t *testing.T) {
-	for name, c := range map[string]struct {
-		library, command string
-		before           bool
-	}{
-		"nothing": {"local LIMIT = 1\n", "call('get', LIMIT)\n", true},
-		"a function": {
-			"local function see() -- cold\n  call('get', 'x')\nend\n", "if not ARGV[3] then\n  see()\nend\n", false,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			script, err := Build(tiny(c.library, header("-- Hot")+c.command))
-			require.NoError(t, err)
-			compiles(t, script)
-			branch := strings.Index(script, "if command == 'a'")
-			require.Equal(t, c.before, branch < strings.Index(script, "local function cold("), script)
 		})
 	}
 }
@@ -303,7 +288,7 @@ func TestTheScriptIsSmall(t *testing.T) {
 	require.LessOrEqual(t, len(script), 450_000)
 	compiles(t, script)
 	seen := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^\t+function lib\.(\w+)\(`).FindAllStringSubmatch(script, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\t*function lib\.(\w+)\(`).FindAllStringSubmatch(script, -1) {
 		require.False(t, seen[m[1]], "%s is there twice", m[1])
 		seen[m[1]] = true
 		calls := regexp.MustCompile(`(lib|cold\(stamp, now\))\.`+m[1]+`\b`).FindAllString(script, 2)

@@ -25,6 +25,11 @@
 -- Repeat   once
 -- Hot
 
+local is_done = finish_one()
+if is_done then
+  return none
+end
+
 local worker = required('Finish', 'worker', ARGV[3])
 
 -- Reads the job whose arguments begin at ARGV[at]. Returns it, and the index of the next one. The

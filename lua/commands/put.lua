@@ -34,4 +34,8 @@
 -- Waits    for replicas
 -- Hot
 
+local jid = put_one()
+if jid then
+  return jid
+end
 return put_from_arguments(3)

@@ -44,6 +44,11 @@
 -- Repeat   once
 -- Hot
 
+local reply = reserve_one()
+if reply then
+  return reply
+end
+
 local worker = required('Reserve', 'worker', ARGV[3])
 if string.byte(worker) == LIST then
   reject('Reserve', 'Arg "worker" begins with the byte 1, like a list of queues')
@@ -86,11 +91,15 @@ local known = ask.order ~= 'shuffled' and ask.known
 if known then
   read_marks(ask, known)
 end
-take_all(ask, out)
+if ask.known then
+  take_chosen(ask, out)
+else
+  take_from(ask, 1, ask.limit, ask.count, out)
+end
 local found = known and #known.found or 0
 if known and #out < ask.count and not ask.left and string.find(known.marks, '1', 1, true) then
   known.chosen = '1'
-  take_all(ask, out) -- before the worker becomes idle
+  take_chosen(ask, out) -- before the worker becomes idle
 end
 ask.left = ask.left or budget.drops <= 0
 if met_limits then
@@ -117,12 +126,12 @@ end
 if found > 0 and not (polled and #ask.queues > FEW_QUEUES) then
   remember_empty(ask, known, found)
 end
-local reply = {
+reply = {
   told_cursor(ask), wait == ask.poll and ARGV[5] or exact(wait), claimed,
   listens and listeners or -1,
 }
 if #out > 0 then
-  reply[5] = (ask.left or ask.kept or #out >= ask.limit) and NAMES_AND_MORE or NAMES
+  reply[5] = reply_names(ask.left or ask.kept or #out >= ask.limit)
 end
 for i = 1, #out do
   reply[i + 5] = out[i]

@@ -4,14 +4,24 @@
 -- Whether a job of this call has limits, or an option that takes effect now.
 local frees_limits, has_ending
 
--- Writes the fields that every outcome changes, and the result and the data if there are any.
-local function settle(item, state, queue)
+-- Writes the fields of a job that every outcome changes, and more.
+local function settle(key, state, queue, remaining, more)
+  call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+    'expires', '0', 'remaining', remaining, unpack(more))
+end
+
+-- The same with the result and the data of an item, if there are any.
+local function settle_item(item, state, queue)
   local more = item.data ~= '' and {'data', item.data} or none
   if item.result then
     more = {'x:result', result_field(state, stamp, item.result), unpack(more)}
   end
-  call('hset', item.key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '',
-    'failure', '{}', 'expires', '0', 'remaining', item.retries, unpack(more))
+  settle(item.key, state, queue, item.retries, more)
+end
+
+-- The fields of a job that are needed to complete it.
+local function read_before_end(key)
+  return try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
 end
 
 -- Reads a job and checks that this worker may complete it, or that item.anybody is set. Returns the
@@ -19,7 +29,7 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
-  local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'queue', 'grace', 'x:o')
+  local job = read_before_end(key)
   local refusal = job.err and job
   if not refusal and not item.anybody then
     refusal = not_owned('Complete', jid, job, worker, item.since)
@@ -140,17 +150,34 @@ local function any_dependents(items, more)
   return count_existing(keys) > 0
 end
 
+-- Appends the last entry to the history of a job. One without a list may have the old kind.
+local function record_done(jid, key, done, cap)
+  local entries = record(key, done, cap)
+  if entries == 1 then
+    adopt_before(jid, try('hget', key, 'history'), done, cap)
+  end
+end
+
+-- The event of a job's completion after its jid.
+local function completed_event(queue)
+  return ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+end
+
+local function publish_completed(jid, rest)
+  publish('log', '{"jid":' .. cjson.encode(jid) .. rest)
+end
+
 -- Publishes the completion of jobs that have ended, and releases their dependents if they may have
 -- some. The last item's state tells Go that some remain.
 local function announce(items, special)
-  local queue, suffix
+  local queue, rest
   for i = 1, (#items < WORTH_ASKING or is_heard()) and #items or 0 do
     local item = items[i]
     if item.queue ~= queue then
       queue = item.queue
-      suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+      rest = completed_event(queue)
     end
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
+    publish_completed(item.jid, rest)
   end
   if special and any_dependents(items, prefix .. 'x:none') then
     for i = 1, #items do
@@ -190,11 +217,7 @@ local function complete(worker, items)
     if item.grace then
       call('hdel', item.key, 'grace')
     end
-    -- A job without a list may have a history of the old kind.
-    local entries = record(item.key, done, cap)
-    if entries == 1 then
-      adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
-    end
+    record_done(item.jid, item.key, done, cap)
     if item.next then
       item.state = advance(item, cap)
       if finished == owned then
@@ -202,7 +225,7 @@ local function complete(worker, items)
       end
     else
       item.state = 'complete'
-      settle(item, 'complete', '')
+      settle_item(item, 'complete', '')
       if has_ending and item.stored and has_any(item.stored, ENDING) then
         ending[#ending + 1] = item
       end

@@ -32,21 +32,25 @@ local function looks_for_old(keep_seconds, keep_count)
     or string.byte(stamp, -1) == ZERO
 end
 
--- Adds the jobs without a next queue to the list, and deletes old ones.
-local function keep_completed(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
-  for i = 2, #items do
-    scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
-  end
-  if type(try('zadd', completed, unpack(scored))) == 'table' then
-    return
-  end
-  if not looks_for_old(keep_seconds, keep_count) then
+-- Deletes old jobs after n were added, for which the server's reply is added.
+local function clear_completed(added, n, keep_seconds, keep_count)
+  local completed = prefix .. 'completed'
+  if type(added) == 'table' or not looks_for_old(keep_seconds, keep_count) then
     return
   end
   local before = later(-finite(keep_seconds, DEFAULT_JOBS_HISTORY))
   local excess = call('zcard', completed) - finite(keep_count, DEFAULT_JOBS_HISTORY_COUNT)
   if excess > 0 or call('zcount', completed, '0', before) > 0 then
-    prune(before, excess, PRUNED + #items)
+    prune(before, excess, PRUNED + n)
   end
+end
+
+-- Adds the jobs without a next queue to the list, and deletes old ones.
+local function keep_completed(items, keep_seconds, keep_count)
+  local scored = {stamp, items[1].jid, unpack(items, 3)}
+  for i = 2, #items do
+    scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
+  end
+  local added = try('zadd', prefix .. 'completed', unpack(scored))
+  clear_completed(added, #items, keep_seconds, keep_count)
 end

@@ -9,9 +9,10 @@ local LAPSED = 500
 -- The maximum number of queues, and of workers that wait for them, that others_idle checks.
 local MOST_LOOKED = 100
 
--- The time at which the worker's entries lapse, unless it asks again before: it is gone then.
-local function lapse(ask)
-  return later(3 * math.max(ask.poll, 10))
+-- The time at which the entries of a worker lapse that asks again in some seconds: unless it has
+-- asked before, it is gone then.
+local function lapse(poll)
+  return later(3 * math.max(poll, 10))
 end
 
 -- The number of clients that listen for puts by other scripts, and whether this worker listens.
@@ -41,12 +42,12 @@ end
 local function renew_entries(ask)
   if #ask.queues <= FEW_QUEUES then
     for i = 1, #ask.queues do
-      try('zadd', waiting_key(ask.queues[i]), lapse(ask), ask.worker)
+      try('zadd', waiting_key(ask.queues[i]), lapse(ask.poll), ask.worker)
     end
     return true
   end
   local name = list_name(ask.list)
-  return type(try('zadd', waiters_key(name), lapse(ask), ask.worker)) == 'number'
+  return type(try('zadd', waiters_key(name), lapse(ask.poll), ask.worker)) == 'number'
     and try('hlen', listed_key(name)) == 1
 end
 
@@ -208,7 +209,7 @@ end
 local function wait_in_list(ask, again) -- cold
   local name = list_name(ask.list)
   local key, listed, short = waiters_key(name), listed_key(name), 3 * ask.poll
-  if try('zadd', key, lapse(ask), ask.worker) == 1 then
+  if try('zadd', key, lapse(ask.poll), ask.worker) == 1 then
     unlist(key)
   end
   local lapses, absent = read_listed(name)
@@ -229,17 +230,22 @@ local function wait_in_list(ask, again) -- cold
   end
 end
 
+-- Makes a worker wait for jobs of a queue until its entry lapses.
+local function wait_for(queue, worker, lapses, again)
+  local waiting = waiting_key(queue)
+  if try('zadd', waiting, lapses, worker) == 1 then
+    unlist(waiting)
+  end
+  if again then
+    drop_lapsed(waiting)
+  end
+end
+
 -- Like wait_in_list, for each of a few queues.
 local function wait_for_each(ask, again)
-  local lapses = lapse(ask)
+  local lapses = lapse(ask.poll)
   for i = 1, #ask.queues do
-    local waiting = waiting_key(ask.queues[i])
-    if try('zadd', waiting, lapses, ask.worker) == 1 then
-      unlist(waiting)
-    end
-    if again then
-      drop_lapsed(waiting)
-    end
+    wait_for(ask.queues[i], ask.worker, lapses, again)
   end
 end
 

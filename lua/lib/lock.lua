@@ -150,6 +150,22 @@ local function leave_all_turns(queue, jobs, count) -- cold
   end
 end
 
+-- The fields of a job that are needed to lock it.
+local function read_waiting(key)
+  return try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags',
+    'time', 'x:o')
+end
+
+-- The entry in the history of a job that a worker gets.
+local function popped_entry(worker)
+  return entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+end
+
+-- Makes a job a running one, whose lock ends at a time.
+local function hand_out(key, worker, expires)
+  call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+end
+
 -- Reads the jobs of jids and their keys, as many as the budget allows, after n others that the call
 -- has locked. Returns their number, the set of all letters of their options, and whether the next
 -- one stays where it is because it has limits and would wait for its worker: others could use its
@@ -160,8 +176,7 @@ local function read_some(settings, jids, jobs, keys, n)
   local count = #jids
   for i = 1, #jids do
     local key = job_key(jids[i])
-    local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-      'tags', 'time', 'x:o')
+    local job = read_waiting(key)
     local stored, size = job[OPTIONS], #(job[DATA] or '')
     if stored and run and settings.direct and n + i > settings.direct
       and has_option(stored, LIMITED) then
@@ -216,8 +231,7 @@ end
 local function start_some(settings, jids, jobs, waited, count, letters)
   local queue, cap, worker = settings.queue, settings.cap, settings.worker
   local expires = later(settings.heartbeat)
-  local details = '{"worker":' .. cjson.encode(worker) .. '}'
-  local popped = entry(now, '"popped"', details)
+  local popped = popped_entry(worker)
   local locks, n = {'0', NO_LIST, false, unpack(jids)}, 0
   local special = settings.lock_time or letters[LOCK_TIME] or letters[ON_LOST]
   local put_at, put_time -- of the job before: many were put at the same time
@@ -237,7 +251,7 @@ local function start_some(settings, jids, jobs, waited, count, letters)
       if special then
         ends = lock_special(key, job, worker, settings)
       else
-        call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+        hand_out(key, worker, expires)
       end
       if job[TIME] ~= put_at or n == 1 then
         put_at, put_time = job[TIME], finite(job[TIME], now)
@@ -298,7 +312,7 @@ local function lock_some(settings, jids, show, out)
       publish('popped', jids[i])
     end
     out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
-      locks[2 * i + 1])
+      locks[2 * i + 1], settings.lasts)
   end
 end
 

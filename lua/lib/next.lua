@@ -58,7 +58,7 @@ local function advance(item, cap) -- cold
     renew_life(jid)
   end
   if part == 'depends' then
-    settle(item, 'depends', queue)
+    settle_item(item, 'depends', queue)
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
@@ -77,7 +77,7 @@ local function advance(item, cap) -- cold
   else
     call('zadd', queue_key(queue, 'work'), score_of(queue, item.priority, item.stored, {}), jid)
   end
-  settle(item, state, queue)
+  settle_item(item, state, queue)
   note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state

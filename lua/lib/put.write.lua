@@ -99,6 +99,20 @@ local function write_job(queue, item, text)
   end
 end
 
+-- The entry in the history of a job that is put, and its event before and after the jid.
+local function put_texts(queue, idle)
+  local quoted = cjson.encode(queue)
+  local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+  if idle or not classic then -- see docs/internals/wake-ups.md
+    return text, '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+  end
+  return text, '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+end
+
+local function publish_put(jid, first, last)
+  publish('log', first .. cjson.encode(jid) .. last)
+end
+
 -- The shortest delay of a queue's jobs.
 local function soonest_of(group) -- cold
   local delay = math.huge
@@ -112,20 +126,14 @@ end
 -- tracked jobs if tracked is set. known_empty means that reserves skip some queues.
 local function write_all(puts, group, idle, tracked, known_empty)
   local queue = group[1].queue
-  local quoted = cjson.encode(queue)
-  local details = '{"q":' .. quoted .. '}'
-  local text = entry(now, '"put"', details)
-  local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-  if idle or not classic then -- see docs/internals/wake-ups.md
-    first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-  end
+  local text, first, last = put_texts(queue, idle)
   place_all(puts, queue, group)
   local heard = #group < WORTH_ASKING or is_heard()
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
     if heard then
-      publish('log', first .. cjson.encode(item.jid) .. last)
+      publish_put(item.jid, first, last)
     end
     if item.old and item.old.lost then
       lock_lost(item.jid, item.old.worker)

@@ -4,8 +4,11 @@
 local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat ' ..
   'failure spawned_from_jid x:o'
 
--- The same when a call leaves jobs that the worker could have, with more room or when a job ends.
-local NAMES_AND_MORE = ' ' .. NAMES
+-- The names in a reply. A space before them says that the call leaves jobs that the worker could
+-- have, with more room or when a job ends.
+local function reply_names(has_more)
+  return has_more and ' ' .. NAMES or NAMES
+end
 
 -- The byte between the values of a job in one text.
 local BETWEEN = '\1'
@@ -73,36 +76,39 @@ end
 -- instructions a byte.
 local LONG_DATA = 512
 
--- Reduces a job to the fields that the worker gets, without relations and history, which are
--- expensive and seldom needed. Few jobs have the last three values. A job is sent as one text,
--- which is a third of the work of an array.
-local function reserved_values(heartbeat)
-  local started = BETWEEN .. stamp .. BETWEEN
-  return function(jid, job, _, _, ends)
-    local klass, queue, priority, retries = job[KLASS], job[QUEUE], job[PRIORITY], job[RETRIES]
-    local remaining, data, tags, time = job[REMAINING], job[DATA], job[TAGS], job[TIME]
-    local stored, lasts = job[OPTIONS], heartbeat
-    if job.own_end then
-      lasts = exact(tonumber(ends) - now)
-    end
-    local is_usual = klass and queue and priority and retries and remaining and data and tags and
-      time and not job[FAILURE] and not job[SPAWNED_FROM_JID]
-    local is_long = is_usual and #data >= LONG_DATA
-    if is_long then
-      data = ''
-    end
-    if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining ..
-      data .. tags .. time .. (stored or ''), BETWEEN, 1, true) then
-      local text = jid .. BETWEEN .. klass .. BETWEEN .. queue .. BETWEEN .. priority .. BETWEEN ..
-        retries .. BETWEEN .. remaining .. BETWEEN .. data .. BETWEEN .. tags .. BETWEEN .. time ..
-        started .. lasts .. (stored and BETWEEN .. BETWEEN .. BETWEEN .. stored or '')
-      return is_long and {text, job[DATA]} or text
-    end
-    return {
-      jid, klass, queue, priority, retries, remaining, job[DATA], tags, time, stamp, lasts,
-      job[FAILURE] or false, job[SPAWNED_FROM_JID] or false, stored or nil,
-    }
+-- Reduces a job, whose lock lasts for so many seconds, to the fields that the worker gets, without
+-- relations and history, which are expensive and seldom needed. Few jobs have the last three
+-- values. A job is sent as one text, which is a third of the work of an array.
+local function reserved_values(jid, job, _, _, ends, lasts)
+  local klass, queue, priority, retries = job[KLASS], job[QUEUE], job[PRIORITY], job[RETRIES]
+  local remaining, data, tags, time = job[REMAINING], job[DATA], job[TAGS], job[TIME]
+  local stored = job[OPTIONS]
+  if job.own_end then
+    lasts = exact(tonumber(ends) - now)
   end
+  local is_usual = klass and queue and priority and retries and remaining and data and tags and
+    time and not job[FAILURE] and not job[SPAWNED_FROM_JID]
+  local is_long = is_usual and #data >= LONG_DATA
+  if is_long then
+    data = ''
+  end
+  if is_usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining ..
+    data .. tags .. time .. (stored or ''), BETWEEN, 1, true) then
+    local text = jid .. BETWEEN .. klass .. BETWEEN .. queue .. BETWEEN .. priority .. BETWEEN ..
+      retries .. BETWEEN .. remaining .. BETWEEN .. data .. BETWEEN .. tags .. BETWEEN .. time ..
+      BETWEEN .. stamp .. BETWEEN .. lasts ..
+      (stored and BETWEEN .. BETWEEN .. BETWEEN .. stored or '')
+    return is_long and {text, job[DATA]} or text
+  end
+  return {
+    jid, klass, queue, priority, retries, remaining, job[DATA], tags, time, stamp, lasts,
+    job[FAILURE] or false, job[SPAWNED_FROM_JID] or false, stored or nil,
+  }
+end
+
+-- A number of seconds as text, which is usually the default.
+local function lasting(seconds)
+  return seconds == DEFAULT_HEARTBEAT and '60' or exact(seconds)
 end
 
 -- Locks jobs of one queue: the lost ones, if given, or else up to more of its work. Jobs with
@@ -122,10 +128,8 @@ local function lock_from(ask, i, lost, more, direct, out)
   end
   local before = #out
   its.direct = direct
-  local lasts = ask.lock_time or its.heartbeat
-  local values = reserved_values(lasts == DEFAULT_HEARTBEAT and '60' or exact(lasts))
-  its.worker, its.run = ask.owner, take
-  lock(its, jids, values, out)
+  its.worker, its.run, its.lasts = ask.owner, take, lasting(ask.lock_time or its.heartbeat)
+  lock(its, jids, reserved_values, out)
   its.given = (its.given or 0) + #out - before
   ask.kept = ask.kept or its.stopped
   return not its.stopped and (count >= more or count >= SLICE or its.places or dropped > 0)

@@ -8,6 +8,7 @@ local function read_settings(queue)
     queue .. '-max-rate'))
   return {
     queue = queue, most = false, lock_time = false, worker = false, run = false, direct = false,
+    lasts = false,
     heartbeat = lock_time(own, general), cap = history_cap(cap),
     max_concurrency = finite(most, 0), max_rate = max_rate,
     tracked = true, -- some jobs may be

@@ -147,11 +147,9 @@ local function take_round_robin(ask, out) -- cold
   until gone == 0 or budget.drops <= 0 or ask.left
 end
 
--- Takes jobs from all queues with the chosen mark.
-local function take_all(ask, out)
-  if not ask.known then
-    take_from(ask, 1, ask.limit, ask.count, out)
-  elseif ask.order == 'ordered' then
+-- Takes jobs from all of several queues with the chosen mark.
+local function take_chosen(ask, out) -- cold
+  if ask.order == 'ordered' then
     take_ordered(ask, out)
   elseif ask.sums then
     take_weighted(ask, out)

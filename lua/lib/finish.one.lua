@@ -1,0 +1,36 @@
+-- The usual call of finish: a worker has completed one job, and nothing else is said of it.
+
+-- Completes the job. Returns whether it did: if anything is unusual, nothing was written.
+local function finish_one()
+  local _, _, worker, action, queue, n, jid, another = unpack(ARGV)
+  if action ~= 'completed' or n ~= '1' or not jid or another then
+    return false
+  end
+  must_publish()
+  local key = job_key(jid)
+  local job = read_before_end(key)
+  local owner, state, began, retries, place, grace, stored = unpack(job)
+  if owner ~= worker or state ~= 'running' or place ~= queue or grace or stored then
+    return false
+  end
+  local found = call('exists', prefix .. 'tracked', prefix .. 'x:rest', key .. '-dependents',
+    prefix .. 'config')
+  local seconds, count, cap, most
+  if found > 0 then
+    if found > call('exists', prefix .. 'config') then
+      return false
+    end
+    seconds, count, cap, most = unpack(try('hmget', prefix .. 'config', 'jobs-history',
+      'jobs-history-count', 'max-job-history', queue .. '-max-concurrency'))
+    if most then
+      return false
+    end
+  end
+  cap = history_cap(cap)
+  unlock(queue, {jid}, {now - finite(began, now)}, worker)
+  record_done(jid, key, entry(now, '"done"', nil), cap)
+  settle(key, 'complete', '', retries or DEFAULT_RETRIES, {})
+  clear_completed(try('zadd', prefix .. 'completed', stamp, jid), 1, seconds, count)
+  publish_completed(jid, completed_event(queue))
+  return true
+end

@@ -1,0 +1,28 @@
+-- The usual call of put: one new job, without options and a delay.
+
+-- Puts the job. Returns its jid, or nil if anything is unusual: nothing was written then.
+local function put_one()
+  local _, _, _, queue, jid, klass, data, delay, checked, is_checked, another = unpack(ARGV)
+  if checked ~= 'new' and checked ~= 'checked' or is_checked ~= '1' or another or delay ~= '0'
+    or queue == '' or jid == '' then
+    return nil
+  end
+  must_publish()
+  local key, score, idle = job_key(jid), score_text(), false
+  local found = call('exists', idle_key(), prefix .. 'tracked', prefix .. 'x:empty', key)
+  if found > 0 then
+    idle = call('exists', idle_key()) == 1
+  end
+  if found > (idle and 1 or 0) or not score then
+    return nil
+  end
+  call('zadd', queue_key(queue, 'work'), score, jid)
+  local text, first, last = put_texts(queue, idle)
+  write_job(queue, {key = key, jid = jid, klass = klass, data = data, state = 'waiting'}, text)
+  publish_put(jid, first, last)
+  know_queue(queue)
+  if idle then
+    wake_first(queue)
+  end
+  return jid
+end
